@@ -1,0 +1,48 @@
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help setup check format test unit demo crds lock clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## the virtual environment, from the lock file
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+check: $(STAMP) ## lint, format, types, layers, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m shared.api.crds --check crds
+
+format: $(STAMP) ## apply the formatter and the safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+unit: $(STAMP) ## the tests that need no server
+	$(BIN)/pytest tests/unit
+
+test: $(STAMP) ## set up everything and run every test
+	$(BIN)/python -m rig setup
+	$(BIN)/pytest
+
+demo: $(STAMP) ## the main job on a real control plane; KEEP=1 leaves it running
+	$(BIN)/larder demo $(if $(KEEP),--keep)
+
+crds: $(STAMP) ## write crds/*.yaml from the Structs in shared/api
+	$(BIN)/python -m shared.api.crds crds
+
+lock: ## resolve the requirements again, with hashes and without index addresses
+	for extra in agent controller dev; do $(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --extra $$extra pyproject.toml -o requirements/$$extra.txt; done
+
+clean: ## remove the virtual environment and caches of the tools
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Owns one node's disk: fetches, verifies, keeps and labels models."""

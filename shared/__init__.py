@@ -1,0 +1,1 @@
+"""What the controller and the agent both need: API types, names, sources, the Kubernetes client."""

@@ -1,0 +1,64 @@
+"""ClusterModelCache (`serving.kserve.io/v1alpha1`): a model kept on every node of a group."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from shared.api.meta import Api, Name, Quantity, RawObject, StockStatus, StorageUri
+from shared.kube.objects import Object
+
+GROUP = "serving.kserve.io"
+VERSION = "v1alpha1"
+
+
+class ClusterModelCacheSpec(Api, frozen=True, kw_only=True):
+    """What to keep, and on which groups of nodes."""
+
+    storage_uri: Annotated[
+        StorageUri,
+        Meta(
+            extra_json_schema={
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "self == oldSelf",
+                        "message": "storageUri is immutable; create another cache for another model",
+                    }
+                ]
+            }
+        ),
+    ]
+    model_size: Quantity | None = None
+    node_group: Annotated[str, Meta(max_length=253)] = ""
+    node_groups: Annotated[
+        list[Annotated[str, Meta(max_length=253)]],
+        Meta(max_length=100, extra_json_schema={"x-kubernetes-list-type": "atomic"}),
+    ] = []
+    credentials_secret: Annotated[
+        str, Meta(max_length=253, description="A Secret of the release namespace that is labelled for Larder.")
+    ] = ""
+    pv_spec: RawObject = {}
+    pvc_spec: RawObject = {}
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The named groups, each once, in the order written."""
+        return tuple(dict.fromkeys(g for g in (self.node_group, *self.node_groups) if g))
+
+
+StorageStatus = Literal["Pending", "pvcCreated", "Downloading", "Ready", "Failed", "Deleting"]
+
+
+class ClusterModelCacheStatus(StockStatus, frozen=True, kw_only=True):
+    """The proposal's words and ours."""
+
+    storage_status: StorageStatus | None = None
+
+
+class ClusterModelCache(Object, frozen=True, kw_only=True):
+    """A model kept on every node of a group."""
+
+    spec: ClusterModelCacheSpec
+    status: ClusterModelCacheStatus = ClusterModelCacheStatus()
+
+
+__all__ = ["ClusterModelCache", "ClusterModelCacheSpec", "ClusterModelCacheStatus", "Name"]

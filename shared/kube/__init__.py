@@ -1,0 +1,1 @@
+"""The Kubernetes API: one transport, reflectors, a work queue, elections, conditional edits."""

@@ -1,0 +1,66 @@
+"""The list of files that a revision of a model consists of: resolved once, fetched by every node."""
+
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+
+from shared.errors import UnsafePath
+from shared.paths import check_paths
+
+
+class File(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One file of a source.
+
+    `digest` is the publisher's, as `sha256:HEX`, `git-sha1:HEX` (a git blob id) or `md5:HEX`; empty where there is none
+    and only the size can be checked. `etag` is the entity tag that a fetch must meet again; empty where the URL itself
+    names fixed content.
+    """
+
+    path: str
+    size: int
+    digest: str = ""
+    etag: str = ""
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The files of one revision, sorted by path. `uri` is canonical and names the revision where its scheme can."""
+
+    uri: str
+    revision: str
+    files: tuple[File, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The sum of the files' sizes."""
+        return sum(f.size for f in self.files)
+
+    def encode(self) -> bytes:
+        """Return the canonical bytes: equal manifests encode equally."""
+        return msgspec.json.encode(self, order="deterministic")
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the canonical bytes, in hex."""
+        return hashlib.sha256(self.encode()).hexdigest()
+
+
+def build_manifest(uri: str, revision: str, files: Iterable[File]) -> Manifest:
+    """Return the manifest; an empty `revision` becomes the digest of the list. Raises UnsafePath."""
+    listed = tuple(sorted(files, key=lambda f: f.path))
+    check_paths([f.path for f in listed])
+    if not revision:
+        body = msgspec.json.encode([(f.path, f.size, f.digest, f.etag) for f in listed])
+        revision = hashlib.sha256(uri.encode() + b"\0" + body).hexdigest()[:40]
+    return Manifest(uri, revision, listed)
+
+
+def decode_manifest(body: bytes, digest: str) -> Manifest:
+    """Return a manifest that came from elsewhere, its digest and its paths checked; ValueError, UnsafePath."""
+    if hashlib.sha256(body).hexdigest() != digest:
+        raise ValueError(f"the manifest's bytes do not have the digest {digest}; it was damaged on its way")
+    manifest = msgspec.json.decode(body, type=Manifest)
+    if "/" in manifest.revision or manifest.revision.startswith("."):
+        raise UnsafePath(f"revision {manifest.revision!r} is not a directory name")
+    check_paths([f.path for f in manifest.files])
+    return manifest

@@ -1,0 +1,49 @@
+"""The names that nodes, directories and pods know models by."""
+
+import hashlib
+
+READY_PREFIX = "model-cache-ready-"
+SNAPSHOT_PREFIX = "snapshot.larder.dev/"
+USES_PREFIX = "model.larder.dev/"
+
+_LONGEST_ID = 45
+_CUT_ID = 28
+_HASH_HEX = 16
+_LABEL_HEX = 20
+
+
+def model_id(namespace: str, name: str) -> str:
+    """Return the id of a model: its name, with its namespace in front where it has one."""
+    return f"{namespace}_{name}" if namespace else name
+
+
+def short_id(identity: str) -> str:
+    """Return an id that fits a label key and a directory name, unique by hash where it had to be cut."""
+    if len(identity) <= _LONGEST_ID:
+        return identity
+    return f"{identity[:_CUT_ID]}-{hashlib.sha256(identity.encode()).hexdigest()[:_HASH_HEX]}"
+
+
+def ready_label(identity: str) -> str:
+    """Return the node label key that says: a complete snapshot of this model is here to stay."""
+    return READY_PREFIX + short_id(identity)
+
+
+def snapshot_label(identity: str, revision: str) -> str:
+    """Return the node label key that says: exactly these files are here."""
+    return SNAPSHOT_PREFIX + hashlib.sha256(f"{identity}\0{revision}".encode()).hexdigest()[:_LABEL_HEX]
+
+
+def uses_label(identity: str) -> str:
+    """Return the pod label key by which the users of a model are listed."""
+    return USES_PREFIX + hashlib.sha256(identity.encode()).hexdigest()[:_LABEL_HEX]
+
+
+def snapshot_path(identity: str, revision: str) -> str:
+    """Return where a snapshot stands below the store's root."""
+    return f"models/{short_id(identity)}/{revision}"
+
+
+def manifest_name(digest: str) -> str:
+    """Return the name of the ConfigMap that keeps a manifest."""
+    return f"manifest-{digest}"

@@ -1,0 +1,43 @@
+"""Which file names of a source may be written below a directory."""
+
+from collections.abc import Sequence
+
+from shared.errors import UnsafePath
+
+COMPLETED = ".completed"
+_LONGEST_NAME_BYTES = 255
+_LONGEST_PATH_BYTES = 1024
+
+
+def check_paths(paths: Sequence[str]) -> None:
+    """Raise UnsafePath, naming the file, unless all can stand together below one directory."""
+    for path in paths:
+        if why := _why_unsafe(path):
+            raise UnsafePath(f"file name {path!r} {why}; rename it at the source or leave it out")
+    known = set(paths)
+    if len(known) < len(paths):
+        twice = next(p for i, p in enumerate(sorted(paths)[1:]) if sorted(paths)[i] == p)
+        raise UnsafePath(f"file name {twice!r} is listed twice")
+    for path in paths:
+        parent = path
+        while "/" in parent:
+            parent = parent.rpartition("/")[0]
+            if parent in known:
+                raise UnsafePath(f"{parent!r} is a file and, in {path!r}, also a directory; rename one at the source")
+
+
+def _why_unsafe(path: str) -> str:
+    parts = path.split("/")
+    if path.startswith("/") or "\0" in path or "\\" in path:
+        return "is absolute or has a NUL or a backslash"
+    if any(part in ("", ".", "..") for part in parts):
+        return "would leave its directory"
+    if parts[0] == COMPLETED:
+        return "is the name of our own mark"
+    try:
+        encoded = [part.encode() for part in parts]
+    except UnicodeEncodeError:
+        return "is not valid Unicode"
+    if any(len(part) > _LONGEST_NAME_BYTES for part in encoded) or len(path.encode()) > _LONGEST_PATH_BYTES:
+        return "is too long"
+    return ""

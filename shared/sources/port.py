@@ -1,0 +1,55 @@
+"""The port of a source: list its files once, then open any part of one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from shared.manifest import File, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Secret values by their usual names (HF_TOKEN or token, AWS_ACCESS_KEY_ID, ...) and the hosts they may go to.
+
+    `hosts` are exact host names, without ports; a source sends the values to no other, redirects included.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    hosts: tuple[str, ...] = ()
+
+
+ANONYMOUS = Credentials()
+
+
+class Body(Protocol):
+    """An open part of a file: bytes in order, until `readinto` returns 0. Errors are LarderErrors."""
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the start of the buffer and return how many bytes came; 0 at the end. Raises Unreachable."""
+        ...
+
+    def close(self) -> None:
+        """Give the connection back where the body was read to its end, else drop it."""
+        ...
+
+
+class Source(Protocol):
+    """One model at one place. Methods block and are called from threads, several at a time."""
+
+    def resolve(self) -> Manifest:
+        """List the files of the present revision, pinned.
+
+        Raises SourceNotFound, RevisionNotFound, AuthDenied, RateLimited, Unreachable, AddressRefused, UnsafePath.
+        """
+        ...
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """Open `length` bytes (all that follow where None) of a file of the manifest, from `offset` on.
+
+        Raises as `resolve`, and SourceChanged where the file is no longer the resolved one.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        ...

@@ -1,0 +1,168 @@
+"""Model URIs: parsed once, printed in one canonical form, matched at path boundaries."""
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import parse_qsl, urlsplit
+
+from shared.errors import InvalidURI
+
+FETCHED_SCHEMES = ("hf", "s3", "https")
+KNOWN_SCHEMES = (*FETCHED_SCHEMES, "pvc")
+
+_REPO = re.compile(r"^[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*$", re.ASCII)
+_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+_REGION = re.compile(r"^[a-z0-9-]{1,40}$")
+_SECRET_PARAMETER = re.compile(r"sig|token|secret|credential|password|api_?key|accesskey", re.IGNORECASE)
+_DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")
+
+
+@dataclass(frozen=True, slots=True)
+class HfUri:
+    """A repository of a Hugging Face hub at a branch, tag or commit."""
+
+    repo: str
+    revision: str = "main"
+
+    def __str__(self) -> str:
+        return f"hf://{self.repo}@{self.revision}"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Uri:
+    """An object, or everything below a prefix, in a bucket; the prefix has no slash at either end."""
+
+    bucket: str
+    prefix: str
+    region: str = ""
+
+    def __str__(self) -> str:
+        region = f"@{self.region}" if self.region else ""
+        return f"s3://{self.bucket}{region}/{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpsUri:
+    """One file behind a URL."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+
+@dataclass(frozen=True, slots=True)
+class PvcUri:
+    """A directory on a claim; `namespace` is empty where the model's own is meant."""
+
+    namespace: str
+    claim: str
+    sub_path: str
+
+    def __str__(self) -> str:
+        namespace = f"{self.namespace}/" if self.namespace else ""
+        return f"pvc://{namespace}{self.claim}/{self.sub_path}"
+
+
+ModelUri: TypeAlias = HfUri | S3Uri | HttpsUri | PvcUri
+
+
+def parse_uri(text: str, *, cluster_scoped: bool = True) -> ModelUri:
+    """Return the URI in parts; InvalidURI says which form to write. Only `pvc://` depends on the scope."""
+    scheme, separator, rest = text.partition("://")
+    if not separator or any(ord(c) < ord(" ") or ord(c) == 127 for c in text):  # noqa: PLR2004 - DEL
+        raise InvalidURI(
+            f"{text!r} is not a URI; write for example hf://org/model, s3://bucket/prefix or https://host/file"
+        )
+    match scheme:
+        case "hf":
+            return _parse_hf(rest)
+        case "s3":
+            return _parse_s3(rest)
+        case "https":
+            return _parse_https(text)
+        case "pvc":
+            return _parse_pvc(rest, cluster_scoped=cluster_scoped)
+        case _:
+            known = ", ".join(f"{s}://" for s in KNOWN_SCHEMES)
+            raise InvalidURI(f"no installed source serves {scheme}:// ({text}); write one of {known}")
+
+
+def _parse_hf(rest: str) -> HfUri:
+    parts = rest.rstrip("/").split("/", 1)
+    tail = parts[1] if len(parts) > 1 else ""
+    cut = min((i for i in (tail.find("@"), tail.find(":")) if i >= 0), default=len(tail))
+    repo, revision = f"{parts[0]}/{tail[:cut]}", tail[cut + 1 :]
+    if not _REPO.match(repo) or ".." in repo or (cut < len(tail) and not _is_revision(revision)):
+        raise InvalidURI(
+            f"hf://{rest} is not a repository; write hf://ORG/REPO, hf://ORG/REPO@REVISION or hf://ORG/REPO:REVISION"
+        )
+    return HfUri(repo, revision or "main")
+
+
+def _is_revision(text: str) -> bool:
+    return bool(re.match(r"^[\w./+-]{1,200}$", text, re.ASCII)) and ".." not in text and not text.startswith(("/", "-"))
+
+
+def _parse_s3(rest: str) -> S3Uri:
+    host, _, path = rest.partition("/")
+    bucket, _, region = host.partition("@")
+    prefix = path.strip("/")
+    if not _BUCKET.match(bucket) or (region and not _REGION.match(region)) or not prefix:
+        raise InvalidURI(
+            f"s3://{rest} has no valid bucket and prefix; write s3://BUCKET/PREFIX or s3://BUCKET@REGION/PREFIX"
+        )
+    return S3Uri(bucket, _without_dots(prefix, f"s3://{rest}"), region)
+
+
+def _parse_https(text: str) -> HttpsUri:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise InvalidURI(f"{text}: {error}; write https://HOST[:PORT]/PATH/FILE") from error
+    if not parts.hostname or parts.username or parts.fragment or not parts.path.strip("/") or port == 0:
+        raise InvalidURI(f"{text} names no file, or carries a user or a fragment; write https://HOST[:PORT]/PATH/FILE")
+    if secret := next((k for k, _ in parse_qsl(parts.query) if _SECRET_PARAMETER.search(k)), None):
+        raise InvalidURI(
+            f"https://{parts.hostname}{parts.path} carries the secret parameter {secret!r}, which every reader of the "
+            "object would see; put credentials in a Secret"
+        )
+    return HttpsUri(text.rstrip("/"))
+
+
+def _parse_pvc(rest: str, *, cluster_scoped: bool) -> PvcUri:
+    form = "pvc://NAMESPACE/CLAIM/SUB-PATH" if cluster_scoped else "pvc://CLAIM/SUB-PATH"
+    head, _, tail = rest.partition("/")
+    namespace, claim, path = "", head, tail
+    if cluster_scoped and ":" in head:
+        namespace, _, claim = head.partition(":")
+    elif cluster_scoped:
+        namespace = head
+        claim, _, path = tail.partition("/")
+    named = ([namespace] if cluster_scoped else []) + [claim]
+    sub_path = path.rstrip("/")
+    bad_path = not sub_path or sub_path.startswith("/") or any(p in ("", ".", "..") for p in sub_path.split("/"))
+    if bad_path or not all(_DNS_LABEL.match(n) for n in named):
+        raise InvalidURI(
+            f"pvc://{rest} does not name a claim and a directory in it; write {form}, without . or .. in it"
+        )
+    return PvcUri(namespace, claim, sub_path)
+
+
+def _without_dots(path: str, text: str) -> str:
+    if any(part in (".", "..") for part in path.split("/")):
+        raise InvalidURI(f"{text} has a . or .. in its path; write the path that is meant")
+    return path
+
+
+def sub_path_of(wanted: str, cached: str) -> str | None:
+    """Return what follows the cached URI in the wanted one, "" for the same model, None where it is another.
+
+    Both are canonical; a prefix ends at a `/`; a hub's revisions are different models.
+    """
+    if wanted == cached:
+        return ""
+    if cached.startswith("hf://"):
+        return None
+    return wanted[len(cached) + 1 :] if wanted.startswith(cached + "/") else None
