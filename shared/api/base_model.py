@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from shared.api.meta import Api, Labels, Name, NodeNames, RawObject, StockStatus, StorageUri
 from shared.kube.objects import Object
@@ -63,7 +63,7 @@ class BaseModelSpec(Api, frozen=True, kw_only=True):
     version: str | None = None
     disabled: bool = False
     vendor: str | None = None
-    compartment_id: str | None = None
+    compartment_id: str | None = field(default=None, name="compartmentID")
     serving_mode: Annotated[list[Annotated[str, Meta(max_length=63)]], Meta(max_length=16)] = []
     max_tokens: int | None = None
     diffusion_pipeline: RawObject = {}

@@ -1,140 +1,15 @@
 """Writes `crds/*.yaml` from the Structs: `python -m shared.api.crds [--check] DIR`."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from shared.api import base_model, cluster_model_cache, model_cache_node_group, model_node
+from shared.api.kinds import DEFINITIONS, Definition
 from shared.api.meta import Json
 from shared.api.schema import structural
 
-Column = tuple[str, str, str, int]  # name, type, JSON path, priority
-
-_AGE: Column = ("Age", "date", ".metadata.creationTimestamp", 0)
-_REASON: Column = ("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0)
-_REVISION: Column = ("Revision", "string", ".status.servingRevision", 1)
 _KEEP_UNKNOWN = {"x-kubernetes-preserve-unknown-fields": True}
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """One kind, as the API server shall serve it; `open_spec` keeps fields that we do not know."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    short_names: tuple[str, ...]
-    namespaced: bool
-    spec: type
-    status: type
-    columns: tuple[Column, ...]
-    open_spec: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name of the CustomResourceDefinition."""
-        return f"{self.plural}.{self.group}"
-
-    @property
-    def path(self) -> str:
-        """The API path of the collection over all namespaces."""
-        return f"/apis/{self.group}/{self.version}/{self.plural}"
-
-
-_BASE_COLUMNS: tuple[Column, ...] = (
-    ("State", "string", ".status.state", 0),
-    ("Nodes", "string", ".status.ready", 0),
-    _REASON,
-    ("URI", "string", ".spec.storage.storageUri", 1),
-    ("Size", "integer", ".status.size", 1),
-    _REVISION,
-    _AGE,
-)
-BASE_MODEL = Definition(
-    group=base_model.GROUP,
-    version=base_model.VERSION,
-    kind="BaseModel",
-    plural="basemodels",
-    short_names=("bm",),
-    namespaced=True,
-    spec=base_model.BaseModelSpec,
-    status=base_model.BaseModelStatus,
-    columns=_BASE_COLUMNS,
-    open_spec=True,
-)
-CLUSTER_BASE_MODEL = Definition(
-    group=base_model.GROUP,
-    version=base_model.VERSION,
-    kind="ClusterBaseModel",
-    plural="clusterbasemodels",
-    short_names=("cbm",),
-    namespaced=False,
-    spec=base_model.BaseModelSpec,
-    status=base_model.BaseModelStatus,
-    columns=_BASE_COLUMNS,
-    open_spec=True,
-)
-CLUSTER_MODEL_CACHE = Definition(
-    group=cluster_model_cache.GROUP,
-    version=cluster_model_cache.VERSION,
-    kind="ClusterModelCache",
-    plural="clustermodelcaches",
-    short_names=("cmc",),
-    namespaced=False,
-    spec=cluster_model_cache.ClusterModelCacheSpec,
-    status=cluster_model_cache.ClusterModelCacheStatus,
-    columns=(
-        ("Status", "string", ".status.storageStatus", 0),
-        ("Nodes", "string", ".status.ready", 0),
-        _REASON,
-        ("Group", "string", ".spec.nodeGroup", 0),
-        ("URI", "string", ".spec.storageUri", 1),
-        ("Size", "integer", ".status.size", 1),
-        _REVISION,
-        _AGE,
-    ),
-)
-NODE_GROUP = Definition(
-    group=model_cache_node_group.GROUP,
-    version=model_cache_node_group.VERSION,
-    kind="ModelCacheNodeGroup",
-    plural="modelcachenodegroups",
-    short_names=("mcng",),
-    namespaced=False,
-    spec=model_cache_node_group.ModelCacheNodeGroupSpec,
-    status=model_cache_node_group.ModelCacheNodeGroupStatus,
-    columns=(
-        ("Nodes", "integer", ".status.nodeCount", 0),
-        ("Limit", "string", ".spec.storageLimit", 0),
-        ("Used", "integer", ".status.used", 0),
-        ("Available", "integer", ".status.available", 0),
-        ("Overlapping", "string", '.status.conditions[?(@.type=="Overlapping")].status', 1),
-        _AGE,
-    ),
-)
-MODEL_NODE = Definition(
-    group=model_node.GROUP,
-    version=model_node.VERSION,
-    kind="ModelNode",
-    plural="modelnodes",
-    short_names=("mdn",),
-    namespaced=False,
-    spec=model_node.ModelNodeSpec,
-    status=model_node.ModelNodeStatus,
-    columns=(
-        ("Ready", "integer", ".status.readyCount", 0),
-        ("Models", "integer", ".status.entryCount", 0),
-        ("Used", "integer", ".status.used", 0),
-        ("Limit", "integer", ".spec.storageLimit", 0),
-        ("Free", "integer", ".status.diskFree", 1),
-        ("Agent", "string", ".status.agentVersion", 1),
-        _AGE,
-    ),
-)
-DEFINITIONS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP, MODEL_NODE)
 
 
 def crd(definition: Definition) -> Json:

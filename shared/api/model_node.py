@@ -6,7 +6,7 @@ Decoding is open: states and phases are plain strings, and one that is unknown m
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from shared.api.meta import Api, Conditions, Name
 from shared.kube.objects import Object
@@ -81,7 +81,7 @@ class Entry(Api, frozen=True, kw_only=True):
 class ModelNodeSpec(Api, frozen=True, kw_only=True):
     """What the node shall hold, and within which limits (bytes, bytes a second; 0 is no limit)."""
 
-    node_uid: Annotated[str, Meta(max_length=63)] = ""
+    node_uid: Annotated[str, Meta(max_length=63)] = field(default="", name="nodeUID")
     storage_limit: int = 0
     bandwidth_limit: int = 0
     entries: Annotated[list[Entry], Meta(max_length=2000, extra_json_schema=_ATOMIC)] = []
@@ -110,8 +110,8 @@ class EntryStatus(Api, frozen=True, kw_only=True):
 class ModelNodeStatus(Api, frozen=True, kw_only=True):
     """What the agent found and did. Sizes in bytes; `used` counts allocated blocks once per inode."""
 
-    node_uid: Annotated[str, Meta(max_length=63)] = ""
-    store_id: Annotated[str, Meta(max_length=63)] = ""
+    node_uid: Annotated[str, Meta(max_length=63)] = field(default="", name="nodeUID")
+    store_id: Annotated[str, Meta(max_length=63)] = field(default="", name="storeID")
     protocol: int = 0
     agent_version: Annotated[str, Meta(max_length=63)] = ""
     store_root: Annotated[str, Meta(max_length=1024)] = ""

@@ -1,0 +1,216 @@
+"""The controller: settings, then objects, then one group of tasks, one exit path."""
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import sys
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import structlog
+from fastapi import FastAPI
+
+from controller.admission.server import admission_router
+from controller.admission.settings import AdmissionSettings
+from controller.api.authenticate import Authenticator
+from controller.api.desk import Desk
+from controller.api.leader import ADDRESS_ANNOTATION, Leader
+from controller.api.server import AgentApi
+from controller.catalog import WorldCatalog
+from controller.credentials import Secrets
+from controller.dispatch import Dispatcher
+from controller.events import Events
+from controller.follow import Follower, follow
+from controller.groups.reconcile import GrantsReconciler, GroupReconciler
+from controller.health import health_app
+from controller.keys import GrantsKey, NodeKey, QueueKey
+from controller.live import Live
+from controller.manifests import Manifests
+from controller.metrics import Metrics
+from controller.models.act import ModelActor
+from controller.models.observe import ModelObserver
+from controller.models.reconcile import ModelReconciler
+from controller.nodes.act import NodeActor
+from controller.nodes.decide import Pace
+from controller.nodes.observe import NodeObserver
+from controller.nodes.reconcile import NodeReconciler
+from controller.nodes.view import EntryKey
+from controller.placement.groups import Limits
+from controller.progress import ProgressBook
+from controller.resolver import Resolver
+from controller.settings import Settings
+from controller.watch import Watcher
+from controller.world import World
+from shared.kube.elector import Elector
+from shared.kube.lease import LeaseLock
+from shared.kube.transport import Kube, connect
+from shared.kube.work_queue import WorkQueue
+from shared.log import configure_logging
+from shared.serve import Tls, serve
+from shared.sources.settings import SourceSettings, settings_from_environ
+
+LEASE = "larder-controller"
+_PROGRESS_DELAY_S = 1.0
+_log = structlog.get_logger()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Controller:
+    """Every object of one replica, wired once."""
+
+    def __init__(self, settings: Settings, sources: SourceSettings, kube: Kube, identity: str) -> None:
+        loop = asyncio.get_running_loop()
+        self.settings, self.kube, self.metrics = settings, kube, Metrics()
+        defaults = Limits(settings.default_storage_limit, settings.default_bandwidth_limit)
+        self.world = World(defaults, loop.time)
+        self.queue: WorkQueue[QueueKey] = WorkQueue(self._failed)
+        self.watcher = Watcher(self.world, self.queue.add)
+        self.progress = ProgressBook(loop.time, self._progressed)
+        self.manifests = Manifests(kube, settings.namespace)
+        self.secrets = Secrets(kube, settings.namespace, sources)
+        self.resolver = Resolver(self.secrets, self.manifests, sources, loop.time)
+        self.follower: Follower = follow(kube, self.world, settings.namespace, self.metrics)
+        lock = LeaseLock(
+            kube,
+            settings.namespace,
+            LEASE,
+            identity,
+            settings.lease_seconds,
+            annotations={ADDRESS_ANNOTATION: settings.advertise},
+        )
+        self.elector = Elector(
+            lock,
+            self._lead,
+            deadline_s=settings.lease_seconds * 2 / 3,
+            retry_s=settings.lease_seconds / 7.5,
+            on_trouble=lambda error: _log.info("election_trouble", error=str(error)),
+        )
+        self.dispatcher = self._dispatcher()
+        self.catalog = WorldCatalog(self.world, kube, self.manifests)
+
+    def _dispatcher(self) -> Dispatcher:
+        settings, kube, world = self.settings, self.kube, self.world
+        nodes = NodeReconciler(
+            NodeObserver(world, kube, Live(kube), settings.store_root),
+            NodeActor(kube),
+            _now,
+            Pace(settings.drain_seconds, settings.drain_seconds),
+        )
+        models = ModelReconciler(
+            ModelObserver(world, self.resolver, self.progress),
+            ModelActor(kube, Events(kube, _now), _now),
+            self.resolver,
+            _now,
+            settings.finalizer_seconds,
+        )
+        grants = GrantsReconciler(
+            world,
+            self.progress,
+            nodes,
+            lambda name: self.queue.add(NodeKey(name)),
+            settings.agent_lost_seconds,
+            settings.stalled_seconds,
+        )
+        groups = GroupReconciler(world, kube, _now)
+        return Dispatcher(models, nodes, groups, grants, lambda: self.elector.leading, self.metrics)
+
+    def api_app(self, leader: Leader) -> FastAPI:
+        """Return what is served over TLS: admission, and the agents' API."""
+        settings = self.settings
+        app = FastAPI(openapi_url=None)
+        app.include_router(
+            admission_router(self.catalog, AdmissionSettings(settings.store_root, settings.model_cache_enabled))
+        )
+        username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
+        api = AgentApi(
+            Authenticator(self.kube, self.world, username, settings.token_audience),
+            Desk(self.kube, self.world, self.manifests, self.secrets),
+            self.progress,
+            leader,
+            lambda: self.elector.leading,
+        )
+        app.include_router(api.router())
+        return app
+
+    async def campaign(self) -> None:
+        """Stand for election, lead while it lasts, and stand again."""
+        self.watcher.listen()
+        await self.follower.synced()
+        while True:
+            await self.elector.run()
+            self.metrics.leading.set(0)
+            _log.info("leadership_lost")
+
+    async def _lead(self) -> None:
+        """Serve the queue; nothing is granted before the lists are fresh and the grants are read back."""
+        _log.info("leading", advertise=self.settings.advertise)
+        self.metrics.leading.set(1)
+        self.metrics.queue.set_function(lambda: float(len(self.queue)))
+        await self.dispatcher.grants.reconcile()
+        self.watcher.enqueue_all()
+        await self.queue.serve(self.settings.workers, self.dispatcher.serve)
+
+    def _failed(self, key: QueueKey, error: Exception, wait_s: float) -> None:
+        self.dispatcher.failed(key, error, wait_s)
+
+    def _progressed(self, _node: str, entry: EntryKey) -> None:
+        for key, demand in self.world.demands.items():
+            if demand.id == entry[0]:
+                self.queue.add_after(key, _PROGRESS_DELAY_S)
+        self.queue.add_after(GrantsKey(), _PROGRESS_DELAY_S)
+
+
+async def run(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Run one replica until SIGTERM or SIGINT."""
+    if settings.certificate is None or settings.private_key is None:
+        raise SystemExit("InvalidSettings: LARDER_CERTIFICATE and LARDER_PRIVATE_KEY must name PEM files")
+    sources = settings_from_environ(environ)
+    identity = f"{settings.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with connect(settings.kubeconfig, user_agent="larder-controller") as kube:
+        controller = Controller(settings, sources, kube, identity)
+        loop = asyncio.get_running_loop()
+        leader = Leader(
+            kube,
+            f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases/{LEASE}",
+            ssl.create_default_context(cafile=settings.ca),
+            settings.tls_name,
+            loop.time,
+        )
+        async with asyncio.TaskGroup() as tasks:
+            running = [
+                tasks.create_task(controller.follower.run()),
+                tasks.create_task(controller.campaign()),
+                tasks.create_task(
+                    serve(controller.api_app(leader), settings.listen, Tls(settings.certificate, settings.private_key))
+                ),
+                tasks.create_task(
+                    serve(health_app(controller.metrics, lambda: controller.follower.is_synced), settings.listen_health)
+                ),
+            ]
+            await stop.wait()
+            _log.info("stopping")
+            for task in running:
+                task.cancel()
+
+
+def main() -> None:
+    """Read the settings and run."""
+    configure_logging()
+    try:
+        settings = Settings()
+    except ValueError as error:
+        sys.exit(f"InvalidSettings: {error}")
+    asyncio.run(run(settings, os.environ))
+
+
+if __name__ == "__main__":
+    main()

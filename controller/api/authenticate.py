@@ -1,0 +1,88 @@
+"""Who asks: an agent, by its Pod-bound token, on the node that the token names."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from controller.world import World
+from shared.api.core import NODES, Node
+from shared.kube.errors import NotFound
+from shared.kube.transport import Kube
+
+_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+_NODE_NAME = "authentication.kubernetes.io/node-name"
+_NODE_UID = "authentication.kubernetes.io/node-uid"
+_POD_UID = "authentication.kubernetes.io/pod-uid"
+
+
+class DeniedError(Exception):
+    """The token is not one of an agent on a live node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent, known by its token."""
+
+    node: str
+    node_uid: str
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+    extra: dict[str, list[str]] = {}
+
+
+class _ReviewStatus(msgspec.Struct, frozen=True):
+    authenticated: bool = False
+    audiences: list[str] = []
+    error: str = ""
+    user: _User = _User()
+
+
+class _Review(msgspec.Struct, frozen=True):
+    status: _ReviewStatus = _ReviewStatus()
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticator:
+    """Asks the API server what a token is worth."""
+
+    kube: Kube
+    world: World
+    username: str  # system:serviceaccount:NAMESPACE:NAME of the agents
+    audience: str
+
+    async def agent_of(self, header: str) -> Agent:
+        """Return who sent an Authorization header; raises DeniedError, KubeError."""
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise DeniedError("no bearer token; agents send the token that is projected into their pod")
+        spec: dict[str, Any] = {"token": token.strip(), "audiences": [self.audience]}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+        review = msgspec.json.decode(await self.kube.request("POST", _REVIEWS, body=body), type=_Review)
+        return await self._checked(review.status)
+
+    async def _checked(self, status: _ReviewStatus) -> Agent:
+        if not status.authenticated or self.audience not in status.audiences:
+            raise DeniedError(f"the token is not accepted for audience {self.audience!r}: {status.error}")
+        if status.user.username != self.username:
+            raise DeniedError(f"{status.user.username} is not the agents' service account")
+        node, uid, pod = (next(iter(status.user.extra.get(key, [])), "") for key in (_NODE_NAME, _NODE_UID, _POD_UID))
+        if not node or not pod:
+            raise DeniedError("the token is not bound to a pod on a node")
+        live_uid = await self._live_uid(node, uid)
+        if uid and uid != live_uid:
+            raise DeniedError(f"the token is of an earlier node named {node}")
+        return Agent(node, live_uid)
+
+    async def _live_uid(self, name: str, expected: str) -> str:
+        """Return the uid of a Node; read live before the answer is a refusal."""
+        known = self.world.node(name)
+        if known is not None and known.metadata.uid == expected:
+            return expected
+        try:
+            node = msgspec.json.decode(await self.kube.request("GET", f"{NODES}/{name}"), type=Node)
+        except NotFound as error:
+            raise DeniedError(f"there is no node {name}") from error
+        return node.metadata.uid

@@ -1,0 +1,139 @@
+"""Admission's look-ups, answered from the world."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from controller.admission.catalog import CatalogModel, CatalogNode
+from controller.keys import ModelKey
+from controller.manifests import Manifests
+from controller.placement.demand import Demand
+from controller.placement.groups import is_member
+from controller.world import World
+from shared.api.base_model import BaseModel
+from shared.api.core import PODS, Pod
+from shared.api.kinds import NODE_GROUP
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.errors import LarderError, Unreachable
+from shared.kube.errors import KubeError
+from shared.kube.objects import Key, Object, Page
+from shared.kube.transport import Kube
+from shared.manifest import decode_manifest
+from shared.names import uses_label
+
+T = TypeVar("T", bound=Object)
+_log = structlog.get_logger()
+_CACHE = "ClusterModelCache"
+_TERMINAL = ("Succeeded", "Failed")
+
+
+@dataclass(slots=True)
+class WorldCatalog:
+    """The port of admission over what the reflectors of this replica hold."""
+
+    world: World
+    kube: Kube
+    manifests: Manifests
+    _paths: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
+    _reading: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
+
+    def base_model(self, namespace: str, name: str) -> CatalogModel | None:
+        """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None."""
+        return self._model(ModelKey("BaseModel", namespace, name)) or self._model(
+            ModelKey("ClusterBaseModel", "", name)
+        )
+
+    def caches(self) -> Iterable[CatalogModel]:
+        """Return every ClusterModelCache, those that are being deleted included."""
+        found = (self._model(key) for key in list(self.world.demands) if key.kind == _CACHE)
+        return [model for model in found if model is not None]
+
+    def group(self, name: str) -> ModelCacheNodeGroup | None:
+        """Return a node group."""
+        return self.world.groups.get(Key("", name))
+
+    def nodes_of_group(self, name: str) -> Iterable[CatalogNode]:
+        """Return the members of a node group."""
+        group = self.group(name)
+        nodes = (n.metadata for n in self.world.nodes) if group else ()
+        return [CatalogNode(m.name, m.labels) for m in nodes if group and is_member(group, m.name, m.labels)]
+
+    def has_path(self, model: CatalogModel, path: str) -> bool | None:
+        """Return whether the resolved revision has a file or directory there; None until its list has been read."""
+        demand = next((d for d in self.world.same_id(model.id) if d.uri == model.uri), None)
+        if demand is None or demand.resolution is None or demand.resolution.revision != model.serving_revision:
+            return None
+        digest = demand.resolution.manifest
+        known = self._paths.get(digest)
+        if known is None:
+            self._read_soon(digest)
+            return None
+        return any(p == path or p.startswith(path + "/") for p in known)
+
+    async def group_names(self) -> Sequence[str]:
+        """Return the names of the node groups that exist now, read live."""
+        return sorted(o.metadata.name for o in await self._list(NODE_GROUP.path, Object, {}))
+
+    async def users_of(self, identity: str) -> Sequence[str]:
+        """Return the non-terminal pods that use any revision of a model, listed live."""
+        pods = await self._list(PODS, Pod, {"labelSelector": uses_label(identity)})
+        live = (p.metadata for p in pods if p.status.phase not in _TERMINAL)
+        return sorted(f"{meta.namespace}/{meta.name}" for meta in live)
+
+    async def _list(self, path: str, kind: type[T], query: dict[str, str]) -> list[T]:
+        try:
+            body = await self.kube.request("GET", path, query)
+        except KubeError as error:
+            raise Unreachable(f"the Kubernetes API does not answer a list of {path}: {error}; try again") from error
+        return [msgspec.json.decode(item, type=kind) for item in msgspec.json.decode(body, type=Page).items]
+
+    def _model(self, key: ModelKey) -> CatalogModel | None:
+        demand, declared = self.world.demands.get(key), self.world.declared(key)
+        if demand is None or declared is None:
+            return None
+        reason, message = self._trouble(demand)
+        if isinstance(declared, BaseModel):
+            written, mount_path = declared.spec.storage.storage_uri, declared.spec.storage.path
+        else:
+            written, mount_path = declared.spec.storage_uri, ""
+        return CatalogModel(
+            kind=key.kind,
+            namespace=key.namespace,
+            name=key.name,
+            id=demand.id,
+            uri=demand.uri or written,
+            serving_revision=demand.serving,
+            mount_path=mount_path,
+            groups=demand.groups,
+            disabled=demand.disabled,
+            deleting=demand.deleting,
+            reason=reason,
+            message=message,
+        )
+
+    def _trouble(self, demand: Demand) -> tuple[str, str]:
+        """Return why pods cannot get the model at all; one that is merely on its way has no trouble."""
+        if demand.invalid:
+            return "InvalidURI", demand.invalid
+        other = self.world.conflict(demand)
+        if other is not None:
+            return "NameConflict", f"{other.kind} {other.name} is older and has the same model id for {other.uri}"
+        return "", ""
+
+    def _read_soon(self, digest: str) -> None:
+        if digest not in self._reading:
+            task = asyncio.create_task(self._read(digest))
+            self._reading[digest] = task
+            task.add_done_callback(lambda _: self._reading.pop(digest, None))
+
+    async def _read(self, digest: str) -> None:
+        try:
+            manifest = decode_manifest(await self.manifests.find(digest), digest)
+        except (KubeError, LarderError, ValueError) as error:
+            _log.warning("manifest_unreadable", digest=digest, error=str(error))
+            return
+        self._paths[digest] = frozenset(f.path for f in manifest.files)

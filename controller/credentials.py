@@ -1,0 +1,57 @@
+"""Secrets: read by the controller alone, only if labelled, values only for their own hosts."""
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+import msgspec
+
+from controller.placement.demand import Demand
+from shared.api.core import HOSTS_ANNOTATION, SECRET_LABEL, Secret
+from shared.errors import AuthDenied
+from shared.kube.errors import NotFound
+from shared.kube.transport import Kube
+from shared.sources.port import ANONYMOUS, Credentials
+from shared.sources.registry import default_hosts
+from shared.sources.settings import SourceSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Where credentials come from; a cluster-scoped model's Secret is in the release namespace."""
+
+    kube: Kube
+    namespace: str
+    settings: SourceSettings
+
+    async def credentials_of(self, demand: Demand) -> Credentials:
+        """Return what the demand's Secret holds; AuthDenied says what is wrong with the Secret."""
+        if not demand.secret:
+            return ANONYMOUS
+        namespace = demand.namespace or self.namespace
+        where = f"Secret {demand.secret} in namespace {namespace}"
+        try:
+            body = await self.kube.request("GET", f"/api/v1/namespaces/{namespace}/secrets/{demand.secret}")
+        except NotFound as error:
+            raise AuthDenied(f"{where} does not exist; create it with the source's credentials") from error
+        secret = msgspec.json.decode(body, type=Secret)
+        if secret.metadata.labels.get(SECRET_LABEL) != "true":
+            raise AuthDenied(f"{where} is not for Larder; label it {SECRET_LABEL}=true to allow its use")
+        return Credentials(values=_values(secret, demand, where), hosts=self._hosts(secret, demand))
+
+    def _hosts(self, secret: Secret, demand: Demand) -> tuple[str, ...]:
+        named = secret.metadata.annotations.get(HOSTS_ANNOTATION, "")
+        hosts = tuple(host.strip().lower() for host in named.split(",") if host.strip())
+        return hosts or default_hosts(demand.uri.partition("://")[0], self.settings)
+
+
+def _values(secret: Secret, demand: Demand, where: str) -> dict[str, str]:
+    try:
+        values = {key: base64.b64decode(value, validate=True).decode() for key, value in secret.data.items()}
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise AuthDenied(f"{where} has a value that is not text; write credentials as plain text") from error
+    if demand.secret_key:
+        if demand.secret_key not in values:
+            raise AuthDenied(f"{where} has no key {demand.secret_key!r}, which parameters.secretKey names")
+        return values | {"token": values[demand.secret_key]}
+    return values

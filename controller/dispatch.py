@@ -1,0 +1,56 @@
+"""From a name in the queue to the turn that serves it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+import structlog
+
+from controller.edit import StaleError
+from controller.groups.reconcile import GrantsReconciler, GroupReconciler
+from controller.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey
+from controller.metrics import Metrics
+from controller.models.reconcile import ModelReconciler
+from controller.nodes.reconcile import NodeReconciler
+
+_log = structlog.get_logger()
+
+
+class NotLeadingError(Exception):
+    """The lease may have gone to another replica; nothing is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatcher:
+    """Serves keys while this replica leads."""
+
+    models: ModelReconciler
+    nodes: NodeReconciler
+    groups: GroupReconciler
+    grants: GrantsReconciler
+    is_leading: Callable[[], bool]
+    metrics: Metrics
+
+    async def serve(self, key: QueueKey) -> float | None:
+        """Give a key its turn; return in how many seconds it wants another, or None."""
+        if not self.is_leading():
+            raise NotLeadingError
+        with self.metrics.turns.labels(type(key).__name__).time():
+            match key:
+                case ModelKey():
+                    return await self.models.reconcile(key)
+                case NodeKey(name):
+                    return await self.nodes.reconcile(name)
+                case GroupKey(name):
+                    return await self.groups.reconcile(name)
+                case GrantsKey():
+                    return await self.grants.reconcile()
+                case _:
+                    assert_never(key)
+
+    def failed(self, key: QueueKey, error: Exception, wait_s: float) -> None:
+        """Tell of a turn that failed; one on a stale memory is ordinary."""
+        if isinstance(error, StaleError | NotLeadingError):
+            return
+        self.metrics.failures.labels(type(key).__name__).inc()
+        _log.warning("turn_failed", key=str(key), error=f"{type(error).__name__}: {error}", wait_s=round(wait_s, 2))

@@ -1,0 +1,53 @@
+"""Events on the objects that users look at."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from shared.api.kinds import Definition
+from shared.kube.errors import KubeError
+from shared.kube.objects import Meta
+from shared.kube.transport import Kube
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Writes one Event a transition; a lost Event is logged, for the status says the same."""
+
+    kube: Kube
+    now: Callable[[], datetime]
+
+    async def tell(self, definition: Definition, about: Meta, reason: str, message: str, *, warn: bool) -> None:
+        """Write an Event on an object."""
+        namespace = about.namespace or "default"
+        moment = self.now()
+        stamp = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+        unique = hashlib.sha256(f"{about.uid}{reason}{message}{moment.isoformat()}".encode()).hexdigest()[:16]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{about.name[:200]}.{unique}", "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": f"{definition.group}/{definition.version}",
+                "kind": definition.kind,
+                "name": about.name,
+                "namespace": about.namespace,
+                "uid": about.uid,
+            },
+            "reason": reason,
+            "message": message[:1000],
+            "type": "Warning" if warn else "Normal",
+            "source": {"component": "larder-controller"},
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+        }
+        try:
+            await self.kube.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
+        except KubeError as error:
+            _log.warning("event_lost", object=about.name, reason=reason, error=str(error))

@@ -1,0 +1,1 @@
+"""Node groups: their status, and which of their nodes may download now."""

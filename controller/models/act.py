@@ -1,0 +1,84 @@
+"""Applies what was decided for a model to its object."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from controller.edit import change_finalizers, replace_part
+from controller.events import Events
+from controller.keys import ModelKey
+from controller.models.observe import FINALIZERS
+from controller.models.report import Report
+from controller.models.view import ModelView
+from controller.models.words import base_model_status, cache_status
+from controller.placement.demand import Declared, Resolution
+from shared.api.base_model import BaseModel
+from shared.api.kinds import DEFINITIONS
+from shared.api.meta import Condition, Json, StockStatus
+from shared.kube.transport import Kube
+
+_DEFINITIONS = {d.kind: d for d in DEFINITIONS}
+
+
+def object_path(key: ModelKey) -> str:
+    """Return the API path of a declared model."""
+    definition = _DEFINITIONS[key.kind]
+    prefix = f"/apis/{definition.group}/{definition.version}"
+    return f"{prefix}{f'/namespaces/{key.namespace}' if key.namespace else ''}/{definition.plural}/{key.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelActor:
+    """The writes, each resting on the version that was decided from."""
+
+    kube: Kube
+    events: Events
+    now: Callable[[], datetime]
+
+    async def add_finalizer(self, key: ModelKey, seen: Declared) -> None:
+        """Hold the object's deletion until the nodes are clean."""
+        wanted = [*seen.metadata.finalizers, FINALIZERS[key.kind]]
+        await change_finalizers(self.kube, object_path(key), seen.metadata, wanted)
+
+    async def remove_finalizer(self, key: ModelKey, seen: Declared) -> None:
+        """Let the object go."""
+        wanted = [f for f in seen.metadata.finalizers if f != FINALIZERS[key.kind]]
+        await change_finalizers(self.kube, object_path(key), seen.metadata, wanted)
+
+    async def record(self, key: ModelKey, seen: Declared, resolution: Resolution) -> None:
+        """Write what the source was resolved to: all nodes fetch that from now on."""
+        status = msgspec.structs.replace(
+            seen.status,
+            source=resolution.uri,
+            resolved_revision=resolution.revision,
+            manifest_digest=resolution.manifest,
+            size=resolution.size_bytes,
+            files=resolution.files,
+        )
+        await self._write(key, seen, status)
+
+    async def tell(self, key: ModelKey, seen: Declared, view: ModelView, report: Report) -> None:
+        """Write the status, unless it says so already, and an Event where readiness or its reason changed."""
+        stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        status: StockStatus
+        if isinstance(seen, BaseModel):
+            status = base_model_status(view, report, seen.status, stamp)
+        else:
+            status = cache_status(view, report, seen.status, stamp)
+        if status == seen.status:
+            return
+        await self._write(key, seen, status)
+        before, after = _ready(seen.status), _ready(status)
+        if after and (before is None or (before.status, before.reason) != (after.status, after.reason)):
+            warn = report.overall == "Failed" or bool(report.failed)
+            await self.events.tell(_DEFINITIONS[key.kind], seen.metadata, after.reason, after.message, warn=warn)
+
+    async def _write(self, key: ModelKey, seen: Declared, status: StockStatus) -> None:
+        value: Json = msgspec.to_builtins(status)
+        await replace_part(self.kube, f"{object_path(key)}/status", seen.metadata, "status", value)
+
+
+def _ready(status: StockStatus) -> Condition | None:
+    return next((c for c in status.conditions if c.type == "Ready"), None)

@@ -1,0 +1,74 @@
+"""From a view of a model to what is to be done for it. No input or output, no clock."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from controller.models.report import Report, report
+from controller.models.view import ModelView
+from controller.placement.demand import Resolution
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """The files must go before the object does."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Nothing is left to clean, or nobody answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Ask the source for the commit and the list of files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """Take the revision that nodes have kept."""
+
+    resolution: Resolution
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStatus:
+    """Tell the user."""
+
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Nothing to do before some time has passed."""
+
+    after_s: float
+
+
+Action: TypeAlias = AddFinalizer | RemoveFinalizer | Resolve | Reuse | WriteStatus | Again
+
+
+def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
+    """Return what to do, in order."""
+    if view.deleted_at is not None:
+        return _decide_deleted(view, now, finalizer_s)
+    actions: list[Action] = []
+    demand = view.demand
+    if demand.stocked and not view.has_finalizer:
+        actions.append(AddFinalizer())
+    if demand.stocked and demand.resolution is None and view.conflict is None:
+        if demand.reuse and view.kept is not None:
+            return [*actions, Reuse(view.kept)]
+        if view.may_resolve:
+            return [*actions, Resolve()]
+    actions.append(WriteStatus(report(view)))
+    return actions
+
+
+def _decide_deleted(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
+    if not view.has_finalizer:
+        return []
+    end = datetime.fromisoformat(view.deleted_at or "") + timedelta(seconds=finalizer_s)
+    if not view.remaining or now >= end:
+        return [RemoveFinalizer()]
+    return [WriteStatus(report(view)), Again(max((end - now).total_seconds(), 1))]

@@ -1,0 +1,80 @@
+"""Gathers what a decision on a model needs, from memory."""
+
+from dataclasses import dataclass
+
+from controller.keys import ModelKey
+from controller.models.view import ModelView, TargetNode
+from controller.placement.demand import Demand, Resolution
+from controller.progress import ProgressBook
+from controller.resolver import Resolver
+from controller.world import World
+from shared.api.core import Node
+from shared.api.model_node import EntryState
+
+FINALIZERS = {
+    "BaseModel": "basemodels.ome.io/finalizer",
+    "ClusterBaseModel": "clusterbasemodels.ome.io/finalizer",
+    "ClusterModelCache": "larder.dev/finalizer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelObserver:
+    """Reads memory only: what is stale there makes a write fail, not a deletion happen."""
+
+    world: World
+    resolver: Resolver
+    progress: ProgressBook
+
+    def view(self, key: ModelKey) -> ModelView | None:
+        """Return the model as the reflectors know it, or None."""
+        declared, demand = self.world.declared(key), self.world.demands.get(key)
+        if declared is None or demand is None:
+            return None
+        meta = declared.metadata
+        conflict = self.world.conflict(demand)
+        return ModelView(
+            demand=demand,
+            generation=meta.generation,
+            deleted_at=meta.deletion_timestamp,
+            has_finalizer=FINALIZERS[key.kind] in meta.finalizers,
+            status=declared.status,
+            conflict=conflict,
+            nodes=tuple(self._target(n, demand) for n in self.world.targets_of(demand)) if not conflict else (),
+            remaining=self._remaining(demand),
+            kept=self._kept(demand),
+            trouble=self.resolver.trouble_of(meta.uid, meta.generation),
+            may_resolve=self.resolver.wait_s(meta.uid, meta.generation) == 0,
+        )
+
+    def _target(self, node: Node, demand: Demand) -> TargetNode:
+        name = node.metadata.name
+        key = (demand.id, demand.resolution.revision) if demand.resolution else (demand.id, "")
+        done, total = self.progress.of(name, key)
+        return TargetNode(
+            name=name,
+            ready=node.ready,
+            agent_ready=self.world.agent_ready(name),
+            status=self.world.status_of(node, key),
+            done_bytes=done,
+            total_bytes=total,
+        )
+
+    def _remaining(self, demand: Demand) -> tuple[str, ...]:
+        """Return the nodes that still list this object and could answer: Ready, with a ready agent."""
+        names = set()
+        for model_node, _ in self.world.listed_by(demand.uid):
+            name = model_node.metadata.name
+            node = self.world.node(name)
+            if node is not None and node.ready and self.world.agent_ready(name):
+                names.add(name)
+        return tuple(sorted(names))
+
+    def _kept(self, demand: Demand) -> Resolution | None:
+        """Return a revision of the same source that nodes keep though no object claims it."""
+        for model_node in self.world.model_nodes:
+            for entry in model_node.spec.entries:
+                kept = entry.state == EntryState.PRESENT and not entry.claims and entry.manifest
+                if kept and entry.id == demand.id and entry.uri == demand.uri:
+                    return Resolution(entry.uri, entry.revision, entry.manifest, entry.size)
+        return None

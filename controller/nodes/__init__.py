@@ -1,0 +1,1 @@
+"""What each node shall hold: observe, decide, act on its ModelNode."""

@@ -1,0 +1,45 @@
+"""Applies what was decided for a node to its ModelNode."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from controller.edit import replace_part
+from controller.nodes.view import NodeView
+from shared.api.model_node import GROUP, PATH, VERSION, ModelNodeSpec
+from shared.kube.errors import Conflict, NotFound
+from shared.kube.transport import Kube
+
+
+@dataclass(frozen=True, slots=True)
+class NodeActor:
+    """The writes, each resting on the version that was decided from."""
+
+    kube: Kube
+
+    async def create(self, view: NodeView, spec: ModelNodeSpec) -> None:
+        """Make the ModelNode, owned by its Node so that it goes with it."""
+        owner = {"apiVersion": "v1", "kind": "Node", "name": view.name, "uid": view.uid}
+        body: dict[str, Any] = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": "ModelNode",
+            "metadata": {"name": view.name, "ownerReferences": [owner]},
+            "spec": msgspec.to_builtins(spec),
+        }
+        with suppress(Conflict):  # made by the leader before us; the reflector will bring it
+            await self.kube.request("POST", PATH, body=body)
+
+    async def write(self, view: NodeView, spec: ModelNodeSpec) -> None:
+        """Set the whole spec."""
+        if view.model_node is not None:
+            seen = view.model_node.metadata
+            await replace_part(self.kube, f"{PATH}/{view.name}", seen, "spec", msgspec.to_builtins(spec))
+
+    async def replace(self, view: NodeView) -> None:
+        """Delete the ModelNode of a Node that is gone; the next look creates one for the new Node."""
+        if view.model_node is not None:
+            body = {"preconditions": {"uid": view.model_node.metadata.uid}}
+            with suppress(NotFound, Conflict):
+                await self.kube.request("DELETE", f"{PATH}/{view.name}", body=body)

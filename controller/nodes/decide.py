@@ -1,0 +1,249 @@
+"""From a view of a node to the ModelNode it shall have. No input or output, no clock."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+import msgspec
+
+from controller.nodes.view import EntryKey, NodeView
+from controller.placement.demand import Demand
+from shared.api.model_node import Claim, Entry, EntryState, EntryStatus, ModelNodeSpec, Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """The ModelNode belongs to a Node that is gone; another of the same name took its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """There is none yet."""
+
+    spec: ModelNodeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Its spec shall change."""
+
+    spec: ModelNodeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ListUsers:
+    """A removal depends on the pods of the node: list them live, and decide again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmUnknown:
+    """Files are on the node that nobody names: read the CRs live, and decide again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Nothing to do before some time has passed."""
+
+    after_s: float
+
+
+Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnknown | Again
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The waits of a removal, in seconds."""
+
+    drain_s: float = 30
+    users_s: float = 30
+
+
+def decide(view: NodeView, now: datetime, pace: Pace) -> list[Action]:
+    """Return what to do, in order; nothing when the ModelNode is as it shall be."""
+    found = view.model_node
+    if found is not None and found.spec.node_uid not in ("", view.uid):
+        return [Replace()]
+    if _needs_users(view, now, pace):
+        return [ListUsers()]
+    if _unknown(view) - _wanted(view).keys() and view.unwanted_unknown is None:
+        return [ConfirmUnknown()]
+    entries = _entries(view, now, pace)
+    spec = ModelNodeSpec(
+        node_uid=view.uid,
+        storage_limit=view.limits.storage_bytes,
+        bandwidth_limit=view.limits.bandwidth_bytes_s,
+        entries=entries,
+    )
+    again: list[Action] = [Again(wait)] if (wait := _next_look(view, entries, now, pace)) is not None else []
+    if found is None:
+        return [Create(spec)] if view.demands or view.limits.storage_bytes else []
+    return ([Write(spec)] if spec != found.spec else []) + again
+
+
+def _old(view: NodeView) -> dict[EntryKey, Entry]:
+    return {e.key: e for e in view.model_node.spec.entries} if view.model_node else {}
+
+
+def _status(view: NodeView) -> dict[EntryKey, EntryStatus]:
+    """Return the agent's words, unless they are of another node that had this name."""
+    if not view.model_node or view.model_node.status.node_uid != view.uid:
+        return {}
+    return {e.key: e for e in view.model_node.status.entries}
+
+
+def _unknown(view: NodeView) -> set[EntryKey]:
+    return {k for k, s in _status(view).items() if s.phase == Phase.UNKNOWN and k not in _old(view)}
+
+
+def _wanted(view: NodeView) -> dict[EntryKey, list[Demand]]:
+    """Return the demands of each entry: the resolved revision, and the serving one where it is still here."""
+    here = _old(view).keys() | _status(view).keys()
+    wanted: dict[EntryKey, list[Demand]] = {}
+    for demand in view.demands:
+        if demand.resolution is None:
+            continue
+        wanted.setdefault((demand.id, demand.resolution.revision), []).append(demand)
+        serving = (demand.id, demand.serving)
+        if demand.serving not in ("", demand.resolution.revision) and serving in here:
+            wanted.setdefault(serving, []).append(demand)
+    return wanted
+
+
+def _needs_users(view: NodeView, now: datetime, pace: Pace) -> bool:
+    """Return whether some entry stands at a step that the pods of the node decide."""
+    if view.users is not None:
+        return False
+    wanted = _wanted(view)
+    leaving = [e for k, e in _old(view).items() if k not in wanted and not _is_reserved(view, e)]
+    statuses = _status(view)
+    return any(
+        e.state == EntryState.PRESENT
+        or (e.state == EntryState.DRAINING and _drained(e, statuses.get(e.key), now, pace))
+        for e in leaving
+    ) or bool(view.unwanted_unknown)
+
+
+def _is_reserved(view: NodeView, entry: Entry) -> bool:
+    """Return whether the files outlive their CR: it carried the reserve label and exists no more."""
+    return entry.pinned and not any(c.uid in view.keepers for c in entry.claims)
+
+
+def _entries(view: NodeView, now: datetime, pace: Pace) -> list[Entry]:
+    old, statuses, wanted = _old(view), _status(view), _wanted(view)
+    entries = [
+        entry
+        for key, demands in wanted.items()
+        if (entry := _kept(view, old.get(key), statuses.get(key), demands, key, now)) is not None
+    ]
+    entries += [
+        entry
+        for key, before in old.items()
+        if key not in wanted and (entry := _leaving(view, before, statuses.get(key), now, pace)) is not None
+    ]
+    entries += [
+        Entry(id=key[0], revision=key[1], state=EntryState.DRAINING, since=_stamp(now))
+        for key in (view.unwanted_unknown or frozenset()) - wanted.keys() - old.keys()
+        if not (view.users or {}).get(key)
+    ]
+    return sorted(entries, key=lambda e: e.key)
+
+
+def _kept(
+    view: NodeView,
+    before: Entry | None,
+    status: EntryStatus | None,
+    demands: list[Demand],
+    key: EntryKey,
+    now: datetime,
+) -> Entry | None:
+    if before and before.state == EntryState.ABSENT and not _is_gone(before, status):
+        return before  # the agent is removing it; afterwards it is wanted anew
+    present = before is not None and before.state == EntryState.PRESENT
+    resolution = next((d.resolution for d in demands if d.resolution and d.resolution.revision == key[1]), None)
+    fresh = Entry(id=key[0], revision=key[1]) if before is None else before
+    return msgspec.structs.replace(
+        fresh,
+        uri=resolution.uri if resolution else fresh.uri,
+        manifest=resolution.manifest if resolution else fresh.manifest,
+        size=resolution.size_bytes if resolution else fresh.size,
+        priority=max(d.priority for d in demands),
+        pinned=any(d.pinned or d.reserved for d in demands),
+        state=EntryState.PRESENT,
+        since=fresh.since if present and fresh.since else _stamp(now),
+        granted=view.granted or _is_done(status),
+        in_use=key in view.in_use,
+        claims=[_claim(view, d) for d in sorted(demands, key=lambda d: d.age)],
+    )
+
+
+def _claim(view: NodeView, demand: Demand) -> Claim:
+    return Claim(
+        kind=demand.kind,
+        namespace=demand.namespace,
+        name=demand.name,
+        uid=demand.uid,
+        secret=demand.secret,
+        group=view.group_of.get(demand.uid, ""),
+        priority=demand.priority,
+    )
+
+
+def _leaving(view: NodeView, before: Entry, status: EntryStatus | None, now: datetime, pace: Pace) -> Entry | None:
+    """Return the next step of an entry that nobody wants: Present, Draining, Absent, gone."""
+    if _is_reserved(view, before):
+        return msgspec.structs.replace(before, claims=[], in_use=before.key in view.in_use)
+    used = bool((view.users or {}).get(before.key))
+    match before.state:
+        case EntryState.PRESENT if used:
+            return msgspec.structs.replace(before, in_use=True)
+        case EntryState.PRESENT:
+            return _turned(before, EntryState.DRAINING, now)
+        case EntryState.DRAINING if not _drained(before, status, now, pace):
+            return before
+        case EntryState.DRAINING if used:
+            return _turned(before, EntryState.PRESENT, now)
+        case EntryState.DRAINING:
+            return _turned(before, EntryState.ABSENT, now)
+        case EntryState.ABSENT:
+            return None if _is_gone(before, status) else before
+        case _:  # a newer controller's word: leave it
+            return before
+
+
+def _turned(entry: Entry, state: EntryState, now: datetime) -> Entry:
+    return msgspec.structs.replace(
+        entry, state=state, since=_stamp(now), in_use=state == EntryState.PRESENT, granted=False
+    )
+
+
+def _drained(entry: Entry, status: EntryStatus | None, now: datetime, pace: Pace) -> bool:
+    """Return whether the agent has dropped the ready label, and new users have had time to be seen."""
+    if status is None or status.observed != EntryState.DRAINING:
+        return False
+    return now >= datetime.fromisoformat(entry.since) + timedelta(seconds=pace.drain_s)
+
+
+def _is_gone(entry: Entry, status: EntryStatus | None) -> bool:
+    return status is not None and status.observed == entry.state and status.phase == Phase.ABSENT
+
+
+def _is_done(status: EntryStatus | None) -> bool:
+    return status is not None and status.phase in (Phase.READY, Phase.REPAIRING)
+
+
+def _next_look(view: NodeView, entries: list[Entry], now: datetime, pace: Pace) -> float | None:
+    """Return in how many seconds a removal goes on without any event, or None."""
+    wanted, waits = _wanted(view), []
+    for entry in entries:
+        if entry.key in wanted or _is_reserved(view, entry):
+            continue
+        if entry.state == EntryState.PRESENT:
+            waits.append(pace.users_s)
+        elif entry.state == EntryState.DRAINING:
+            left = datetime.fromisoformat(entry.since) + timedelta(seconds=pace.drain_s) - now
+            waits.append(max(left.total_seconds(), 0.2))
+    return min(waits, default=None)
+
+
+def _stamp(now: datetime) -> str:
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,32 @@
+"""All that is known of one node when its ModelNode is decided."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controller.placement.demand import Demand
+from controller.placement.groups import Limits
+from shared.api.model_node import ModelNode
+
+EntryKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node, the demands that target it, and who uses its snapshots.
+
+    `demands` are those without a conflict whose source is resolved. `keepers` are the uids of CRs that exist and are
+    not being deleted, whether they target the node or not. `users` is None until pods have been listed live; `absent`
+    holds the unknown snapshots of which a live read proved that no CR wants them.
+    """
+
+    name: str
+    uid: str
+    demands: tuple[Demand, ...]
+    keepers: frozenset[str]
+    limits: Limits
+    granted: bool
+    model_node: ModelNode | None
+    in_use: frozenset[EntryKey] = frozenset()
+    users: Mapping[EntryKey, tuple[str, ...]] | None = None
+    unwanted_unknown: frozenset[EntryKey] | None = None
+    group_of: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Which node shall hold which model: plain functions of data."""

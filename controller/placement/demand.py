@@ -1,0 +1,153 @@
+"""One shape for every kind that asks for a model on nodes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from shared.api.base_model import RESERVE_LABEL, BaseModel
+from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.meta import StockStatus
+from shared.errors import InvalidURI
+from shared.names import model_id
+from shared.uri import PvcUri, parse_uri
+
+PIN_ANNOTATION = "larder.dev/pin"
+PRIORITY_ANNOTATION = "larder.dev/priority"
+Declared: TypeAlias = BaseModel | ClusterModelCache
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a source was resolved to."""
+
+    uri: str
+    revision: str
+    manifest: str
+    size_bytes: int
+    files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A model that somebody declared. `uri` is canonical, or empty with the reason in `invalid`."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    created: str
+    id: str
+    uri: str
+    invalid: str = ""
+    on_claim: bool = False
+    groups: tuple[str, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    node_affinity: Mapping[str, Any] = field(default_factory=dict)
+    secret: str = ""
+    secret_key: str = ""
+    reuse: bool = False
+    disabled: bool = False
+    reserved: bool = False
+    deleting: bool = False
+    pinned: bool = False
+    priority: int = 0
+    resolution: Resolution | None = None
+    serving: str = ""
+
+    @property
+    def age(self) -> tuple[str, str]:
+        """What decides who was first: the time of creation, then the uid."""
+        return self.created, self.uid
+
+    @property
+    def stocked(self) -> bool:
+        """Whether nodes shall hold it, as far as its own object says."""
+        return not (self.on_claim or self.invalid or self.disabled or self.deleting)
+
+
+def base_model_demand(kind: str, model: BaseModel) -> Demand:
+    """Return what a BaseModel or ClusterBaseModel asks for."""
+    storage = model.spec.storage
+    return _demand(
+        kind,
+        model,
+        storage.storage_uri,
+        cluster_scoped=not model.metadata.namespace,
+        node_selector=storage.node_selector,
+        node_affinity=storage.node_affinity,
+        secret=storage.key,
+        secret_key=storage.parameters.get("secretKey", ""),
+        reuse=storage.download_policy == "ReuseIfExists",
+        disabled=model.spec.disabled,
+    )
+
+
+def cache_demand(kind: str, cache: ClusterModelCache) -> Demand:
+    """Return what a ClusterModelCache asks for."""
+    spec = cache.spec
+    return _demand(
+        kind, cache, spec.storage_uri, cluster_scoped=True, groups=spec.groups, secret=spec.credentials_secret
+    )
+
+
+def _demand(kind: str, declared: Declared, uri: str, *, cluster_scoped: bool, **fields: Any) -> Demand:  # noqa: ANN401 - fields of Demand
+    meta = declared.metadata
+    canonical, invalid, on_claim = _canonical(uri, cluster_scoped=cluster_scoped)
+    return Demand(
+        kind=kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        created=meta.creation_timestamp,
+        id=model_id(meta.namespace, meta.name),
+        uri=canonical,
+        invalid=invalid,
+        on_claim=on_claim,
+        reserved=meta.labels.get(RESERVE_LABEL) == "true",
+        deleting=meta.deletion_timestamp is not None,
+        pinned=meta.annotations.get(PIN_ANNOTATION) == "true",
+        priority=_priority(meta.annotations.get(PRIORITY_ANNOTATION, "0")),
+        resolution=_resolution(declared.status, canonical),
+        serving=declared.status.serving_revision,
+        **fields,
+    )
+
+
+def _canonical(text: str, *, cluster_scoped: bool) -> tuple[str, str, bool]:
+    try:
+        uri = parse_uri(text, cluster_scoped=cluster_scoped)
+    except InvalidURI as error:
+        return "", str(error), False
+    return str(uri), "", isinstance(uri, PvcUri)
+
+
+def _priority(text: str) -> int:
+    """Return the annotation's number; what is none counts as 0, for a typo must not stop a model."""
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _resolution(status: StockStatus, uri: str) -> Resolution | None:
+    """Return what was resolved, unless the URI has changed since."""
+    if not status.manifest_digest or status.source != uri:
+        return None
+    return Resolution(uri, status.resolved_revision, status.manifest_digest, status.size, status.files)
+
+
+def winners(demands: Iterable[Demand]) -> dict[str, Demand]:
+    """Return, of each model id, the oldest demand that is not going away: its source is the one that counts."""
+    first: dict[str, Demand] = {}
+    for demand in sorted(demands, key=lambda d: d.age):
+        if not demand.deleting and not demand.invalid:
+            first.setdefault(demand.id, demand)
+    return first
+
+
+def conflict_of(demand: Demand, same_id: Sequence[Demand]) -> Demand | None:
+    """Return the older demand that has the same id for another source, or None."""
+    winner = winners(same_id).get(demand.id)
+    if winner is None or winner.uid == demand.uid or winner.uri == demand.uri:
+        return None
+    return winner

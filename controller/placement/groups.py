@@ -1,0 +1,38 @@
+"""Groups of nodes: who belongs, and what the node may use."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from controller.placement.selectors import Labels, matches_affinity, matches_labels
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.quantity import parse_quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one node may use: bytes, and bytes a second; 0 is no limit."""
+
+    storage_bytes: int
+    bandwidth_bytes_s: int
+
+
+def is_member(group: ModelCacheNodeGroup, name: str, labels: Labels) -> bool:
+    """Return whether a node belongs to the group; one without selector and affinity takes every node."""
+    spec = group.spec
+    return matches_labels(spec.node_selector, labels) and matches_affinity(spec.node_affinity, name, labels)
+
+
+def groups_of(groups: Iterable[ModelCacheNodeGroup], name: str, labels: Labels) -> list[ModelCacheNodeGroup]:
+    """Return the groups of a node, by name; one that is being deleted still counts until it is gone."""
+    return sorted((g for g in groups if is_member(g, name, labels)), key=lambda g: g.metadata.name)
+
+
+def limits_of(groups: Sequence[ModelCacheNodeGroup], default: Limits) -> Limits:
+    """Return the smallest limits over the groups of a node, or the default for a node in none."""
+    if not groups:
+        return default
+    rates = [parse_quantity(g.spec.bandwidth_limit) for g in groups if g.spec.bandwidth_limit is not None]
+    return Limits(
+        storage_bytes=min(parse_quantity(g.spec.storage_limit) for g in groups),
+        bandwidth_bytes_s=min((rate for rate in rates if rate > 0), default=0),
+    )

@@ -1,0 +1,42 @@
+"""Settings of the controller, from LARDER_* in the environment or from arguments."""
+
+from pathlib import Path
+
+from pydantic import field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.quantity import parse_quantity
+
+
+class Settings(BaseSettings):
+    """Every setting, with the chart's defaults."""
+
+    model_config = SettingsConfigDict(env_prefix="LARDER_", frozen=True, cli_parse_args=False, cli_kebab_case=True)
+
+    namespace: str = "larder-system"
+    identity: str = ""  # of this replica; the host name and a random part where empty
+    kubeconfig: Path | None = None
+    store_root: str = "/var/lib/larder"
+    default_storage_limit: int = 100 * 2**30  # bytes, on nodes that belong to no group
+    default_bandwidth_limit: int = 0  # bytes a second; 0 is no limit
+    agent_service_account: str = "larder-agent"
+    token_audience: str = "larder"  # noqa: S105 - the name of an audience
+    listen: str = "0.0.0.0:8443"  # admission and the agents' API, over TLS
+    listen_health: str = "0.0.0.0:8080"  # health and metrics
+    advertise: str = ""  # HOST:PORT at which other replicas reach this one's API
+    certificate: Path | None = None
+    private_key: Path | None = None
+    ca: Path | None = None
+    tls_name: str = ""  # a DNS name in every replica's certificate, checked when one calls another
+    model_cache_enabled: bool = True
+    lease_seconds: float = 15
+    drain_seconds: float = 30
+    finalizer_seconds: float = 600
+    agent_lost_seconds: float = 120
+    stalled_seconds: float = 600
+    workers: int = 8
+
+    @field_validator("default_storage_limit", "default_bandwidth_limit", mode="before")
+    @classmethod
+    def _as_bytes(cls, value: int | str) -> int:
+        return parse_quantity(value)

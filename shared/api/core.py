@@ -1,0 +1,63 @@
+"""The little that we read of Kubernetes' own kinds."""
+
+from shared.api.meta import Api
+from shared.kube.objects import Object
+
+NODES = "/api/v1/nodes"
+PODS = "/api/v1/pods"
+SECRET_LABEL = "larder.dev/credentials"  # noqa: S105 - the name of a label
+HOSTS_ANNOTATION = "larder.dev/hosts"
+
+
+class PlainCondition(Api, frozen=True, kw_only=True):
+    """Type and status of a condition."""
+
+    type: str = ""
+    status: str = ""
+
+
+class StatusWithConditions(Api, frozen=True, kw_only=True):
+    """The conditions of a Node or a Pod, and a Pod's phase."""
+
+    phase: str = ""
+    conditions: list[PlainCondition] = []
+
+    @property
+    def ready(self) -> bool:
+        """Whether the condition Ready is True."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.conditions)
+
+
+class Node(Object, frozen=True, kw_only=True):
+    """A node, as placement sees it."""
+
+    status: StatusWithConditions = StatusWithConditions()
+
+    @property
+    def ready(self) -> bool:
+        """Whether kubelet says that it is Ready."""
+        return self.status.ready
+
+
+class PodSpec(Api, frozen=True, kw_only=True):
+    """Where a pod runs, and by which labels it was put there."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+
+
+class Pod(Object, frozen=True, kw_only=True):
+    """A pod, as far as an index of them needs it."""
+
+    spec: PodSpec = PodSpec()
+    status: StatusWithConditions = StatusWithConditions()
+
+
+class Secret(Object, frozen=True, kw_only=True):
+    """A Secret; `data` is base64, and never printed."""
+
+    data: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        """Name it, never its values."""
+        return f"Secret({self.metadata.namespace}/{self.metadata.name})"

@@ -1,0 +1,238 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.nodes.decide import Again, ConfirmUnknown, Create, ListUsers, Pace, Replace, Write, decide
+from controller.nodes.view import NodeView
+from controller.placement.demand import Demand, Resolution
+from controller.placement.groups import Limits
+from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
+from shared.kube.objects import Meta
+
+NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
+PACE = Pace(drain_s=30, users_s=30)
+KEY = ("m", "r1")
+
+
+def demand(name: str = "m", revision: str = "r1", **fields: object) -> Demand:
+    defaults = {
+        "kind": "ClusterModelCache",
+        "namespace": "",
+        "uid": f"uid-{name}",
+        "created": "2026-01-01T00:00:00Z",
+        "id": name,
+        "uri": "hf://o/m@main",
+        "resolution": Resolution("hf://o/m@main", revision, "d" * 64, 100, 3),
+    }
+    return Demand(name=name, **(defaults | fields))  # type: ignore[arg-type] - fields by name
+
+
+def view(*demands: Demand, spec: ModelNodeSpec | None = None, statuses: list[EntryStatus] | None = None) -> NodeView:
+    found = None
+    if spec is not None:
+        status = ModelNodeStatus(node_uid="node-1", entries=statuses or [])
+        found = ModelNode(metadata=Meta(name="n", uid="mn"), spec=spec, status=status)
+    return NodeView(
+        name="n",
+        uid="node-1",
+        demands=demands,
+        keepers=frozenset(d.uid for d in demands),
+        limits=Limits(1000, 0),
+        granted=True,
+        model_node=found,
+    )
+
+
+def spec_of(*entries: Entry) -> ModelNodeSpec:
+    return ModelNodeSpec(node_uid="node-1", storage_limit=1000, entries=list(entries))
+
+
+def entry(state: str = "Present", since: datetime = NOW, **fields: object) -> Entry:
+    defaults = {"id": "m", "revision": "r1", "uri": "hf://o/m@main", "manifest": "d" * 64, "size": 100}
+    return Entry(state=state, since=since.strftime("%Y-%m-%dT%H:%M:%SZ"), **(defaults | fields))  # type: ignore[arg-type] - as above
+
+
+def said(phase: str, observed: str = "Present", key: tuple[str, str] = KEY) -> EntryStatus:
+    return EntryStatus(id=key[0], revision=key[1], phase=phase, observed=observed)
+
+
+def written(actions: list[object]) -> dict[tuple[str, str], Entry]:
+    specs = [a.spec for a in actions if isinstance(a, Write | Create)]
+    assert len(specs) == 1, actions
+    return {e.key: e for e in specs[0].entries}
+
+
+def test_a_new_node_gets_what_is_wanted_of_it() -> None:
+    entries = written(decide(view(demand()), NOW, PACE))
+    assert entries[KEY].state == "Present"
+    assert entries[KEY].granted
+    assert [c.uid for c in entries[KEY].claims] == ["uid-m"]
+    assert (entries[KEY].size, entries[KEY].manifest) == (100, "d" * 64)
+
+
+def test_nothing_is_written_when_all_is_as_it_shall_be() -> None:
+    first = written(decide(view(demand()), NOW, PACE))
+    assert decide(view(demand(), spec=spec_of(*first.values())), NOW + timedelta(hours=1), PACE) == []
+
+
+def test_two_objects_share_one_entry_and_it_stays_for_the_last() -> None:
+    cache = demand()
+    model = demand(uid="uid-model", kind="ClusterBaseModel", created="2026-01-02T00:00:00Z")
+    both = written(decide(view(cache, model), NOW, PACE))[KEY]
+    assert [c.uid for c in both.claims] == ["uid-m", "uid-model"]
+    left = written(decide(view(model, spec=spec_of(both)), NOW, PACE))[KEY]
+    assert left.state == "Present"
+    assert [c.uid for c in left.claims] == ["uid-model"]
+
+
+def test_a_model_that_is_not_resolved_makes_no_entry() -> None:
+    assert decide(view(demand(resolution=None), spec=spec_of()), NOW, PACE) == []
+
+
+def test_a_claim_never_makes_an_entry() -> None:
+    # placement keeps claims away; a demand on one has no resolution either
+    assert decide(view(demand(on_claim=True, resolution=None), spec=spec_of()), NOW, PACE) == []
+
+
+def test_removal_asks_for_users_first() -> None:
+    assert decide(view(spec=spec_of(entry()), statuses=[said("Ready")]), NOW, PACE) == [ListUsers()]
+
+
+def test_a_used_entry_stays_and_is_looked_at_again() -> None:
+    seen = replace(view(spec=spec_of(entry()), statuses=[said("Ready")]), users={KEY: ("ns/pod",)})
+    actions = decide(seen, NOW, PACE)
+    assert written(actions)[KEY].in_use
+    assert Again(30) in actions
+
+
+def test_an_unused_entry_drains_then_goes() -> None:
+    unused = {"users": {}}
+    present = replace(view(spec=spec_of(entry()), statuses=[said("Ready")]), **unused)
+    draining = written(decide(present, NOW, PACE))[KEY]
+    assert draining.state == "Draining"
+
+    early = view(spec=spec_of(draining), statuses=[said("Draining", "Draining")])
+    assert decide(early, NOW + timedelta(seconds=10), PACE) == [Again(20)]
+
+    silent = view(spec=spec_of(draining), statuses=[said("Ready")])
+    assert decide(silent, NOW + timedelta(seconds=60), PACE) == [Again(0.2)]
+
+    late = NOW + timedelta(seconds=31)
+    assert decide(early, late, PACE) == [ListUsers()]
+    absent = written(decide(replace(early, **unused), late, PACE))[KEY]
+    assert absent.state == "Absent"
+
+    gone = view(spec=spec_of(absent), statuses=[said("Absent", "Absent")])
+    assert written(decide(gone, late, PACE)) == {}
+
+
+def test_users_that_came_in_the_meantime_bring_it_back() -> None:
+    draining = view(spec=spec_of(entry("Draining")), statuses=[said("Draining", "Draining")])
+    back = written(decide(replace(draining, users={KEY: ("ns/late",)}), NOW + timedelta(seconds=31), PACE))[KEY]
+    assert (back.state, back.in_use) == ("Present", True)
+
+
+def test_wanted_again_while_draining_is_present_again() -> None:
+    back = written(decide(view(demand(), spec=spec_of(entry("Draining"))), NOW, PACE))[KEY]
+    assert back.state == "Present"
+
+
+def test_wanted_again_while_it_goes_waits_until_it_is_gone() -> None:
+    going = view(demand(), spec=spec_of(entry("Absent")), statuses=[said("Draining", "Draining")])
+    assert written(decide(replace(going, limits=Limits(5, 0)), NOW, PACE))[KEY].state == "Absent"
+    gone = view(demand(), spec=spec_of(entry("Absent")), statuses=[said("Absent", "Absent")])
+    assert written(decide(gone, NOW, PACE))[KEY].state == "Present"
+
+
+def test_a_reserved_entry_outlives_its_object() -> None:
+    kept = written(decide(view(demand(reserved=True)), NOW, PACE))[KEY]
+    assert kept.pinned
+    after = written(decide(view(spec=spec_of(kept), statuses=[said("Ready")]), NOW, PACE))[KEY]
+    assert (after.state, after.claims) == ("Present", [])
+    assert decide(view(spec=spec_of(after), statuses=[said("Ready")]), NOW, PACE) == []
+
+
+def test_a_reserved_entry_goes_when_the_node_leaves_and_the_object_lives() -> None:
+    kept = written(decide(view(demand(reserved=True)), NOW, PACE))[KEY]
+    left = replace(view(spec=spec_of(kept), statuses=[said("Ready")]), keepers=frozenset({"uid-m"}))
+    assert decide(left, NOW, PACE) == [ListUsers()]
+
+
+def test_a_moved_branch_keeps_the_serving_revision_beside_the_new() -> None:
+    old = entry(claims=[])
+    moved = demand(revision="r2", serving="r1")
+    both = written(decide(view(moved, spec=spec_of(old), statuses=[said("Ready")]), NOW, PACE))
+    assert {k: e.state for k, e in both.items()} == {KEY: "Present", ("m", "r2"): "Present"}
+    assert both[KEY].manifest == old.manifest
+
+
+def test_a_node_that_never_had_the_old_revision_does_not_fetch_it() -> None:
+    assert written(decide(view(demand(revision="r2", serving="r1"), spec=spec_of()), NOW, PACE)).keys() == {("m", "r2")}
+
+
+def test_another_nodes_model_node_is_replaced_and_its_status_ignored() -> None:
+    foreign = view(demand(), spec=ModelNodeSpec(node_uid="node-0"))
+    assert decide(foreign, NOW, PACE) == [Replace()]
+
+
+def test_unknown_snapshots_are_confirmed_live_and_their_users_looked_for() -> None:
+    unknown = view(spec=spec_of(), statuses=[said("Unknown", "")])
+    assert decide(unknown, NOW, PACE) == [ConfirmUnknown()]
+    confirmed = replace(unknown, unwanted_unknown=frozenset({KEY}))
+    assert decide(confirmed, NOW, PACE) == [ListUsers()]
+    assert written(decide(replace(confirmed, users={}), NOW, PACE))[KEY].state == "Draining"
+    assert decide(replace(confirmed, users={KEY: ("ns/p",)}), NOW, PACE) == []
+    assert decide(replace(unknown, unwanted_unknown=frozenset()), NOW, PACE) == []
+
+
+def test_an_unknown_snapshot_that_is_wanted_is_taken_back() -> None:
+    taken = view(demand(), spec=spec_of(), statuses=[said("Unknown", "")])
+    assert written(decide(taken, NOW, PACE))[KEY].state == "Present"
+
+
+def test_a_state_from_the_future_is_left_alone() -> None:
+    odd = replace(view(spec=spec_of(entry("Hibernating"))), users={})
+    assert decide(odd, NOW, PACE) == []
+
+
+@pytest.mark.parametrize("phase", ["Ready", "Repairing"])
+def test_what_is_done_stays_granted_when_the_slot_goes_to_another(phase: str) -> None:
+    done = replace(view(demand(), spec=spec_of(), statuses=[said(phase)]), granted=False)
+    assert written(decide(done, NOW, PACE))[KEY].granted
+    waiting = replace(view(demand(), spec=spec_of(), statuses=[said("Waiting")]), granted=False)
+    assert not written(decide(waiting, NOW, PACE))[KEY].granted
+
+
+states = st.sampled_from(["Present", "Draining", "Absent", "Odd"])
+phases = st.sampled_from(["Pending", "Ready", "Failed", "Draining", "Absent", "Repairing", "Other"])
+
+
+@given(states, phases, states, st.integers(0, 100), st.booleans(), st.booleans())
+def test_nothing_becomes_absent_without_a_live_look_at_the_pods(
+    state: str, phase: str, observed: str, age_s: int, wanted: bool, used: bool  # noqa: FBT001 - drawn values
+) -> None:
+    before = entry(state, since=NOW - timedelta(seconds=age_s))
+    demands = (demand(),) if wanted else ()
+    seen = view(*demands, spec=spec_of(before), statuses=[said(phase, observed)])
+    for users in (None, {KEY: ("ns/p",)} if used else {}):
+        actions = decide(replace(seen, users=users), NOW, PACE)
+        after = [e for a in actions if isinstance(a, Write) for e in a.spec.entries]
+        became_absent = state != "Absent" and any(e.state == "Absent" for e in after)
+        if became_absent:
+            assert users is not None
+            assert KEY not in users
+            assert not wanted
+            assert (state, observed) == ("Draining", "Draining")
+            assert age_s >= PACE.drain_s
+        vanished = bool(actions) and isinstance(actions[0], Write) and not after
+        if vanished:
+            assert (state, phase, observed) == ("Absent", "Absent", "Absent")
+
+
+def test_a_spec_survives_its_own_encoding() -> None:
+    spec = spec_of(entry(claims=[]))
+    assert msgspec.convert(msgspec.to_builtins(spec), ModelNodeSpec) == spec

@@ -1,0 +1,65 @@
+from controller.placement.demand import base_model_demand, cache_demand, conflict_of
+from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
+from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec
+from shared.kube.objects import Meta
+
+
+def base(name: str, uri: str, **meta: object) -> BaseModel:
+    fields = {"uid": f"uid-{name}", "creation_timestamp": "2026-01-01T00:00:00Z"} | meta
+    return BaseModel(
+        metadata=Meta(name=name, **fields),  # type: ignore[arg-type] - fields by name
+        spec=BaseModelSpec(storage=Storage(storage_uri=uri)),
+        status=BaseModelStatus(
+            source="hf://o/m@main", resolved_revision="c0ffee", manifest_digest="d" * 64, serving_revision="c0ffee"
+        ),
+    )
+
+
+def test_a_resolution_counts_only_for_the_uri_that_was_resolved() -> None:
+    assert base_model_demand("ClusterBaseModel", base("m", "hf://o/m")).resolution is not None
+    moved = base_model_demand("ClusterBaseModel", base("m", "hf://o/m@v2"))
+    assert moved.resolution is None
+    assert moved.serving == "c0ffee"
+
+
+def test_an_id_carries_its_namespace() -> None:
+    assert base_model_demand("BaseModel", base("m", "hf://o/m", namespace="team")).id == "team_m"
+    assert base_model_demand("ClusterBaseModel", base("m", "hf://o/m")).id == "m"
+
+
+def test_claims_and_invalid_uris_are_not_stocked() -> None:
+    on_claim = base_model_demand("ClusterBaseModel", base("m", "pvc://ns/claim/dir"))
+    assert on_claim.on_claim
+    assert not on_claim.stocked
+    broken = base_model_demand("ClusterBaseModel", base("m", "ftp://x/y"))
+    assert "ftp://" in broken.invalid
+    assert not broken.stocked
+
+
+def test_the_older_object_keeps_the_id() -> None:
+    model = base_model_demand("ClusterBaseModel", base("m", "hf://o/m"))
+    spec = ClusterModelCacheSpec(storage_uri="s3://bucket/other", node_group="g", node_groups=["g", "h"])
+    meta = Meta(name="m", uid="cache", creation_timestamp="2026-01-02T00:00:00Z")
+    cache = cache_demand("ClusterModelCache", ClusterModelCache(metadata=meta, spec=spec))
+    assert cache.groups == ("g", "h")
+    assert conflict_of(cache, [model, cache]) == model
+    assert conflict_of(model, [model, cache]) is None
+
+
+def test_the_loser_takes_over_when_the_first_goes() -> None:
+    going = base_model_demand("ClusterBaseModel", base("m", "hf://o/m", deletion_timestamp="2026-02-01T00:00:00Z"))
+    later = base_model_demand("ClusterBaseModel", base("m", "hf://o/n", uid="later"))
+    assert conflict_of(later, [going, later]) is None
+
+
+def test_the_same_source_is_no_conflict() -> None:
+    model = base_model_demand("ClusterBaseModel", base("m", "hf://o/m"))
+    spec = ClusterModelCacheSpec(storage_uri="hf://o/m:main")
+    cache = cache_demand("ClusterModelCache", ClusterModelCache(metadata=Meta(name="m", uid="z"), spec=spec))
+    assert conflict_of(cache, [model, cache]) is None
+    assert conflict_of(model, [model, cache]) is None
+
+
+def test_a_typo_in_the_priority_counts_as_none() -> None:
+    assert base_model_demand("C", base("m", "hf://o/m", annotations={"larder.dev/priority": "high"})).priority == 0
+    assert base_model_demand("C", base("m", "hf://o/m", annotations={"larder.dev/priority": "-3"})).priority == -3

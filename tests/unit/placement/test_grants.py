@@ -1,0 +1,80 @@
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.placement.grants import Contender, decide_grants
+
+
+def contender(node: str, **fields: object) -> Contender:
+    defaults = {"groups": ("g",), "wants": True, "holds": False, "granted": False, "lost": False}
+    return Contender(node=node, **(defaults | fields))  # type: ignore[arg-type] - fields by name
+
+
+def test_at_most_the_limit_oldest_and_most_important_first() -> None:
+    nodes = [
+        contender("a", since="2026-01-03"),
+        contender("b", since="2026-01-01"),
+        contender("c", since="2026-01-02", priority=5),
+    ]
+    assert decide_grants(nodes, {"g": 2}) == {"b", "c"}
+
+
+def test_a_grant_is_kept_while_it_is_used() -> None:
+    nodes = [contender("a", granted=True, holds=True), contender("b", priority=9)]
+    assert decide_grants(nodes, {"g": 1}) == {"a"}
+
+
+def test_a_restarted_controller_keeps_what_the_specs_say() -> None:
+    nodes = [contender("b", holds=True), contender("a")]
+    assert decide_grants(nodes, {"g": 1}) == {"b"}
+
+
+def test_a_lost_holder_frees_its_slot_only_when_its_spec_says_so() -> None:
+    lost = contender("a", granted=True, holds=True, lost=True)
+    assert decide_grants([lost, contender("b")], {"g": 1}) == frozenset()
+    written = contender("a", lost=True)
+    assert decide_grants([written, contender("b")], {"g": 1}) == {"b"}
+
+
+def test_a_node_of_two_groups_needs_a_slot_in_both() -> None:
+    both = contender("both", groups=("g", "h"))
+    holder = contender("h1", groups=("h",), granted=True, holds=True)
+    assert decide_grants([both, holder], {"g": 5, "h": 1}) == {"h1"}
+
+
+names = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+contenders = st.lists(
+    st.builds(
+        Contender,
+        node=names,
+        groups=st.sampled_from([("g",), ("h",), ("g", "h")]),
+        wants=st.booleans(),
+        holds=st.booleans(),
+        granted=st.booleans(),
+        lost=st.booleans(),
+        priority=st.integers(-2, 2),
+    ),
+    unique_by=lambda c: c.node,
+)
+
+
+@given(contenders, st.integers(1, 4), st.integers(1, 4))
+def test_new_grants_never_exceed_the_limit(nodes: list[Contender], g: int, h: int) -> None:
+    limits = {"g": g, "h": h}
+    granted = decide_grants(nodes, limits)
+    inherited = {c.node for c in nodes if c.granted or c.holds}
+    for group, most in limits.items():
+        taken = Counter(group for c in nodes if group in c.groups and (c.node in granted or c.holds))[group]
+        before = Counter(group for c in nodes if group in c.groups and c.node in inherited)[group]
+        assert taken <= max(most, before)
+    assert all(c.wants and not c.lost for c in nodes if c.node in granted)
+
+
+@given(contenders)
+def test_asking_again_changes_nothing(nodes: list[Contender]) -> None:
+    first = decide_grants(nodes, {"g": 2, "h": 1})
+    told = [
+        Contender(c.node, c.groups, c.wants, c.node in first, c.node in first, c.lost, c.priority) for c in nodes
+    ]
+    assert decide_grants(told, {"g": 2, "h": 1}) >= first
