@@ -1,0 +1,64 @@
+"""The cluster's objects that an installation consists of: CRDs, roles, policies, webhooks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from controller.admission.webhooks import WebhookSettings, mutating_configuration, validating_configuration
+from rig.api import Api
+from rig.processes import wait_until
+
+_ROOT = Path(__file__).parents[2]
+_NAMESPACE = "{{ .Release.Namespace }}"
+_ESTABLISHED_S = 20.0
+_PLURALS = {
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+}
+
+
+def install_kinds(api: Api) -> None:
+    """Create the CRDs and return when the API server serves them."""
+    definitions = [yaml.safe_load(path.read_text()) for path in sorted((_ROOT / "crds").glob("*.yaml"))]
+    for definition in definitions:
+        ensure(api, definition)
+    for definition in definitions:
+        spec = definition["spec"]
+        path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+        wait_until(lambda path=path: api.answers(path), _ESTABLISHED_S, f"{path} to be served")  # type: ignore[misc]
+
+
+def install_roles(api: Api, namespace: str) -> None:
+    """Create the service accounts, roles and policies, as the chart has them."""
+    for manifest in _templates(namespace):
+        ensure(api, manifest)
+
+
+def install_webhooks(api: Api, settings: WebhookSettings) -> None:
+    """Create the admission configurations, or bring them up to date."""
+    for manifest in (mutating_configuration(settings), validating_configuration(settings)):
+        ensure(api, manifest)
+
+
+def ensure(api: Api, manifest: dict[str, Any]) -> None:
+    """Create an object, or merge into the one that is there."""
+    collection = _PLURALS[manifest["kind"]].format(namespace=manifest["metadata"].get("namespace", ""))
+    if api.ensure(collection, manifest) is None:
+        api.patch(f"{collection}/{manifest['metadata']['name']}", manifest)
+
+
+def _templates(namespace: str) -> Iterator[dict[str, Any]]:
+    """Read the chart's templates that depend on nothing but the namespace."""
+    folder = _ROOT / "charts" / "larder" / "templates"
+    for name in ("controller-rbac.yaml", "agent-rbac.yaml", "agent-policies.yaml"):
+        yield from yaml.safe_load_all((folder / name).read_text().replace(_NAMESPACE, namespace))

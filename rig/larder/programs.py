@@ -1,0 +1,187 @@
+"""Larder's two programs, started as their users' clusters would start them: by token, from the environment."""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from rig import agents
+from rig.agents import AgentPod
+from rig.control_plane import ControlPlane
+from rig.ports import LOOPBACK, free_port
+from rig.processes import Process, Program
+
+NAMESPACE = "larder-system"
+CONTROLLER = "larder-controller"
+AGENT = "larder-agent"
+AUDIENCE = "larder"
+STORE_ROOT = "/var/lib/larder"  # where pods would find the store on a node; the rig's nodes have theirs elsewhere
+_READY_S = 30.0
+
+
+def python(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs one of our programs."""
+    return [sys.executable, "-m", module, *arguments]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the administrator of this installation sets for sources."""
+
+    hf_endpoint: str = ""
+    s3_endpoint: str = ""
+    allow_addresses: str = ""
+    ca_bundle: str = ""
+
+    def environ(self) -> dict[str, str]:
+        """Return it as the environment that both programs read."""
+        named = {
+            "HF_ENDPOINT": self.hf_endpoint,
+            "AWS_ENDPOINT_URL": self.s3_endpoint,
+            "LARDER_ALLOW_ADDRESSES": self.allow_addresses,
+            "SSL_CERT_FILE": self.ca_bundle,
+        }
+        return {key: value for key, value in named.items() if value}
+
+
+class ControllerProgram:
+    """One replica of the controller."""
+
+    def __init__(self, plane: ControlPlane, state: Path, name: str, environ: dict[str, str], port: int = 0) -> None:
+        self.name, self._plane, self._state = name, plane, state / name
+        self.port, self.health_port = port or free_port(), free_port()
+        self._environ = environ
+        self._process: Process | None = None
+
+    @property
+    def url(self) -> str:
+        """Where admission and the agents' API are."""
+        return f"https://{LOOPBACK}:{self.port}"
+
+    @property
+    def ca(self) -> Path:
+        """The certificate that vouches for it."""
+        return self._state / "ca.crt"
+
+    @property
+    def log(self) -> Path:
+        """Its log file."""
+        return self._state / "controller.log"
+
+    @property
+    def process(self) -> Process:
+        """The running process."""
+        assert self._process is not None  # noqa: S101 - a property of the running program
+        return self._process
+
+    def start(self) -> None:
+        """Start it with a token of its service account, and return when it is ready."""
+        self._state.mkdir(parents=True, exist_ok=True)
+        pair = self._plane.server_certificate(dns=[f"larder.{NAMESPACE}.svc"])
+        certificate, key = self._state / "tls.crt", self._state / "tls.key"
+        certificate.write_bytes(pair.public_pem)
+        key.write_bytes(pair.private_pem)
+        key.chmod(0o600)
+        self.ca.write_bytes(self._plane.ca_pem)
+        kubeconfig = self._plane.token_kubeconfig(self._token(), self._state / "kubeconfig")
+        environ = {
+            "LARDER_NAMESPACE": NAMESPACE,
+            "LARDER_IDENTITY": self.name,
+            "LARDER_KUBECONFIG": str(kubeconfig),
+            "LARDER_STORE_ROOT": STORE_ROOT,
+            "LARDER_LISTEN": f"{LOOPBACK}:{self.port}",
+            "LARDER_ADVERTISE": f"{LOOPBACK}:{self.port}",
+            "LARDER_TLS_NAME": f"larder.{NAMESPACE}.svc",
+            "LARDER_LISTEN_HEALTH": f"{LOOPBACK}:{self.health_port}",
+            "LARDER_CERTIFICATE": str(certificate),
+            "LARDER_PRIVATE_KEY": str(key),
+            "LARDER_CA": str(self.ca),
+        } | self._environ
+        program = Program(self.name, python("controller"), environ)
+        self._process = Process(program, self.log)
+        self._process.wait_ready(lambda: answers(self.health_port), _READY_S)
+
+    def _token(self) -> str:
+        request = {"spec": {"expirationSeconds": 24 * 3600}}
+        path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{CONTROLLER}/token"
+        return str(self._plane.api.create(path, request)["status"]["token"])
+
+
+class AgentProgram:
+    """The agent of one node, with the pod that it stands for and a store of its own."""
+
+    def __init__(self, plane: ControlPlane, state: Path, node: str, environ: dict[str, str]) -> None:
+        self.node, self._plane, self._state = node, plane, state / f"agent-{node}"
+        self.port = free_port()
+        self.root = self._state / "store"
+        self._environ = environ
+        self._process: Process | None = None
+        self._pod: AgentPod | None = None
+
+    @property
+    def log(self) -> Path:
+        """Its log file."""
+        return self._state / "agent.log"
+
+    @property
+    def process(self) -> Process:
+        """The running process."""
+        assert self._process is not None  # noqa: S101 - a property of the running program
+        return self._process
+
+    @property
+    def token_file(self) -> Path:
+        """Its token for the controller's API."""
+        return self._state / "token"
+
+    def start(self, api_url: str, api_ca: Path, *, wait: bool = True) -> None:
+        """Start it, with a new pod unless its own is still there, and return when it is ready."""
+        self._state.mkdir(parents=True, exist_ok=True)
+        self.root.mkdir(exist_ok=True)
+        api = self._plane.api
+        if self._pod is None:
+            self._pod = agents.create_agent_pod(
+                api, self.node, probe_port=self.port, service_account=AGENT, namespace=NAMESPACE
+            )
+        kubeconfig = self._plane.token_kubeconfig(agents.token(api, self._pod), self._state / "kubeconfig")
+        self.token_file.touch(mode=0o600)
+        self.token_file.write_text(agents.token(api, self._pod, [AUDIENCE]))
+        arguments = [
+            f"--node-name={self.node}",
+            f"--root={self.root}",
+            f"--kubeconfig={kubeconfig}",
+            f"--api-url={api_url}",
+            f"--api-ca={api_ca}",
+            f"--token-file={self.token_file}",
+            f"--listen={LOOPBACK}:{self.port}",
+        ]
+        environ = {"LARDER_FLOOR": "0", "LARDER_SCAN_SECONDS": "1"} | self._environ
+        self._process = Process(Program(f"agent-{self.node}", python("agent", *arguments), environ), self.log)
+        if wait:
+            self._process.wait_ready(lambda: answers(self.port), _READY_S)
+
+    def remove(self) -> None:
+        """End it and its pod, as when the DaemonSet leaves the node."""
+        self.process.stop()
+        if self._pod is not None:
+            agents.delete_agent_pod(self._plane.api, self._pod)
+            self._pod = None
+
+    def wipe(self) -> None:
+        """Empty the node's disk, as when it is replaced."""
+        for folder in sorted(self.root.rglob("*"), reverse=True):
+            if folder.is_dir() and not folder.is_symlink():
+                os.chmod(folder, 0o755)  # noqa: PTH101, S103 - directories of snapshots refuse removal otherwise
+        shutil.rmtree(self.root)
+        self.root.mkdir()
+
+
+def answers(port: int) -> bool:
+    """Return whether a program of ours says that it is ready."""
+    try:
+        return httpx.get(f"http://{LOOPBACK}:{port}/readyz", timeout=1, trust_env=False).is_success
+    except httpx.HTTPError:
+        return False
