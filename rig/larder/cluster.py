@@ -12,7 +12,7 @@ from rig import agents
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.larder import objects
-from rig.larder.programs import NAMESPACE, STORE_ROOT, AgentProgram, ControllerProgram, Sources
+from rig.larder.programs import NAMESPACE, STORE_ROOT, AgentProgram, ControllerProgram, Sources, answers
 from rig.nodes import Nodes
 from rig.processes import wait_until
 
@@ -97,6 +97,11 @@ class LarderCluster:
         program.start(controller.url, controller.ca, wait=wait)
         self._closing.callback(program.process.stop)
         return program
+
+    def wait_agents(self, within_s: float = 30.0) -> None:
+        """Return when every agent that was started is ready."""
+        for program in self.agents.values():
+            program.process.wait_ready(lambda port=program.port: answers(port), within_s)  # type: ignore[misc]
 
     def create(self, kind: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of the metadata
         """Create one of our objects, as a user would."""

@@ -1,0 +1,81 @@
+"""`larder-agent`: settings, objects, one loop, one exit path."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import structlog
+from pydantic import ValidationError
+
+from agent.log import configure_logging
+from agent.runtime import Agent
+from agent.settings import Settings, read_settings
+from agent.store.store import Store
+from shared.errors import LarderError, StoreFailure
+from shared.kube.transport import connect
+from shared.sources.settings import SourceSettings, settings_from_environ
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_FAILED = 1
+_USAGE = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT; return the exit status: 1 where it could not go on, 2 where it was told wrong."""
+    configure_logging()
+    try:
+        settings = read_settings(sys.argv[1:] if arguments is None else arguments)
+        sources = settings_from_environ(os.environ)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
+        sys.stderr.write(f"larder-agent: {wrong}; see larder-agent --help\n")
+        return _USAGE
+    except ValueError as error:
+        sys.stderr.write(f"larder-agent: {error}\n")
+        return _USAGE
+    status = 0
+    try:
+        asyncio.run(_run(settings, sources))
+    except* LarderError as group:
+        for failure in _leaves(group):
+            _LOG.error("agent failed", node=settings.node_name, reason=failure.reason, message=str(failure))
+        status = _FAILED
+    return status
+
+
+async def _run(settings: Settings, sources: SourceSettings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    with closing(Store.open(settings.root)) as store, _listen(settings) as listener:
+        host, port = listener.getsockname()[:2]
+        _LOG.info("agent started", node=settings.node_name, store=store.id, listen=f"{host}:{port}")
+        async with connect(settings.kubeconfig, user_agent="larder-agent") as kube:
+            await Agent(settings, sources, store, kube, listener).run(stop)
+    _LOG.info("agent stopped", node=settings.node_name)
+
+
+def _listen(settings: Settings) -> socket.socket:
+    host, port = settings.listen_address
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise StoreFailure(f"cannot listen on {settings.listen}: {error.strerror}; choose another --listen") from error
+
+
+def _leaves(group: BaseExceptionGroup[LarderError]) -> Iterator[LarderError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What of the command line needs the engine."""

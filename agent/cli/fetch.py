@@ -1,0 +1,135 @@
+"""`larder fetch URI --to DIR`: the agent's engine without a cluster."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from agent.cli.job import FetchJob, Outcome
+from agent.cli.report import Reporter
+from agent.store.disk import translated
+from agent.store.lock import lock_directory
+from agent.transfer.engine import Stopped
+from agent.transfer.progress import Progress
+from shared.errors import InvalidURI, LarderError, Unreachable
+from shared.quantity import format_bytes
+from shared.sources.port import Credentials, Source
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings, credentials_from_environ, settings_from_environ
+from shared.uri import ModelUri, parse_uri
+
+OpenSource = Callable[[ModelUri, Credentials, SourceSettings], Source]
+_HOPELESS_S = 50.0
+_LOOK_S = 0.2
+_INTERRUPTED = 130
+
+
+def run_fetch(
+    uri: str,
+    to: Path,
+    environ: Mapping[str, str],
+    stdout: TextIO,
+    stderr: TextIO,
+    *,
+    concurrency: int = 4,
+    quiet: bool = False,
+    stop: threading.Event | None = None,
+    opener: OpenSource = open_source,
+) -> int:
+    """Put the model's files directly under `to`; return 0, or 1 after one line `Reason: message` on stderr.
+
+    130 where `stop` ended it: the same command goes on from the verified bytes. What is complete and right there is
+    not fetched again. What cannot succeed ends within a minute.
+    """
+    stop = stop or threading.Event()
+    try:
+        source = _open(uri, environ, opener)
+        try:
+            outcome = _fetch_locked(source, to, concurrency, Reporter(stdout, quiet=quiet), stop)
+        finally:
+            source.close()
+    except LarderError as error:
+        print(f"{error.reason}: {' '.join(str(error).split())}", file=stderr)
+        return 1
+    except Stopped:
+        print("Stopped: what is verified is kept; the same command goes on from there", file=stderr)
+        return _INTERRUPTED
+    if not quiet:
+        print(_summary(outcome, to), file=stdout)
+    return 0
+
+
+def _open(uri: str, environ: Mapping[str, str], opener: OpenSource) -> Source:
+    try:
+        settings = settings_from_environ(environ)
+    except ValueError as error:
+        raise InvalidURI(str(error)) from error
+    return opener(parse_uri(uri), credentials_from_environ(environ, settings), settings)
+
+
+def _fetch_locked(source: Source, to: Path, concurrency: int, report: Reporter, stop: threading.Event) -> Outcome:
+    with translated(f"opening {to}"):
+        to.mkdir(parents=True, exist_ok=True)
+        target = to.resolve()
+        lock = lock_directory(target, target / ".larder-holder")
+    try:
+        return _watch(FetchJob(source, target, concurrency, Progress(), stop), report)
+    finally:
+        (target / ".larder-holder").unlink(missing_ok=True)
+        os.close(lock)
+
+
+def _watch(job: FetchJob, report: Reporter) -> Outcome:
+    """Run the job on a thread of its own, so that a server that hangs cannot keep us; tell how it goes."""
+    outcomes: list[Outcome | BaseException] = []
+    ended = threading.Event()
+    threading.Thread(target=lambda: _run(job, outcomes, ended), name="larder-fetch-job", daemon=True).start()
+    watch = _Watch(job.progress, time.monotonic())
+    while not ended.wait(_LOOK_S):
+        report.show(job.progress, time.monotonic())
+        if hopeless := watch.look(time.monotonic()):
+            job.stop.set()
+            ended.wait(1.0)
+            raise hopeless
+        if job.stop.is_set() and not ended.wait(1.0):
+            raise Stopped
+    report.end()
+    [outcome] = outcomes
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+def _run(job: FetchJob, outcomes: list[Outcome | BaseException], ended: threading.Event) -> None:
+    try:
+        outcomes.append(job.run())
+    except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+        outcomes.append(error)
+    finally:
+        ended.set()
+
+
+class _Watch:
+    """Notices that nothing has come for so long that nothing will."""
+
+    def __init__(self, progress: Progress, now: float) -> None:
+        self._progress, self._since, self._seen = progress, now, 0
+
+    def look(self, now: float) -> LarderError | None:
+        """Return why to give up, None to go on. A disk that syncs is waited for, a source is not."""
+        if self._progress.done != self._seen:
+            self._since, self._seen = now, self._progress.done
+        waits_for_source = self._progress.trouble is not None or not self._progress.total
+        if not waits_for_source or now - self._since < _HOPELESS_S:
+            return None
+        return self._progress.trouble or Unreachable(f"the source did not answer for {_HOPELESS_S:.0f} seconds")
+
+
+def _summary(outcome: Outcome, to: Path) -> str:
+    manifest = outcome.manifest
+    return (
+        f"{to}: {len(manifest.files)} files, {format_bytes(manifest.size_bytes)} of {manifest.uri}, "
+        f"{format_bytes(outcome.moved)} fetched, verified by {outcome.verified}"
+    )

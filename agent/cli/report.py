@@ -1,0 +1,43 @@
+"""What a person sees while files come."""
+
+from typing import TextIO
+
+from agent.transfer.progress import Progress
+from shared.quantity import format_bytes
+
+_TERMINAL_S, _LOG_S = 0.5, 5.0
+
+
+class Reporter:
+    """Writes one changing line to a terminal, and a line every few seconds to anything else."""
+
+    def __init__(self, out: TextIO, *, quiet: bool) -> None:
+        self._out, self._quiet, self._terminal = out, quiet, out.isatty()
+        self._last: float | None = None
+        self._shown = False
+
+    def show(self, progress: Progress, now: float) -> None:
+        """Tell how far it is, if it is time to."""
+        every_s = _TERMINAL_S if self._terminal else _LOG_S
+        self._last = now if self._last is None else self._last
+        if self._quiet or now - self._last < every_s:
+            return
+        self._last, self._shown = now, True
+        start, end = ("\r", "\x1b[K") if self._terminal else ("", "\n")
+        self._out.write(f"{start}{_line(progress)}{end}")
+        self._out.flush()
+
+    def end(self) -> None:
+        """Leave the changing line."""
+        if self._terminal and self._shown:
+            self._out.write("\n")
+
+
+def _line(progress: Progress) -> str:
+    if not progress.total:
+        return "listing the files"
+    share = 100 * progress.done // progress.total
+    line = f"{share:3d} %  {format_bytes(progress.done)} of {format_bytes(progress.total)}"
+    if progress.trouble:
+        return f"{line}, trying again: {progress.trouble.reason}: {progress.trouble}"
+    return f"{line}, {format_bytes(round(progress.rate()))}/s"

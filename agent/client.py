@@ -1,0 +1,114 @@
+"""The controller's HTTPS API as an agent uses it: manifests, credentials, progress."""
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from shared import errors
+from shared.api.wire import Credentials, CredentialsRequest, Problem, ProgressReport
+from shared.manifest import Manifest, decode_manifest
+
+_TIMEOUT = httpx.Timeout(30, connect=5)
+_KNOWN = {
+    kind.__name__: kind
+    for kind in (
+        errors.NotGranted, errors.SourceNotFound, errors.RevisionNotFound, errors.AuthDenied, errors.UnsafePath,
+        errors.TooManyFiles, errors.AddressRefused, errors.InvalidURI, errors.NameConflict, errors.SourceChanged,
+    )
+}  # fmt: skip
+_TOO_MANY_REQUESTS = 429
+_NOT_FOUND = 404
+
+
+@dataclass(slots=True)
+class ControllerApi:
+    """One connection pool. The token is read for each call and the CA when its file changes, for both are renewed."""
+
+    url: str
+    token_file: Path
+    ca_file: Path | None = None
+    connect: Callable[[ssl.SSLContext], httpx.AsyncClient] = lambda context: httpx.AsyncClient(
+        verify=context, timeout=_TIMEOUT, trust_env=False
+    )
+    _client: httpx.AsyncClient | None = field(default=None, init=False)
+    _ca_stamp: int = field(default=0, init=False)
+
+    async def manifest(self, digest: str) -> Manifest:
+        """Return the manifest of this digest; NotGranted, Unreachable, UnsafePath."""
+        body = await self._call("GET", f"/v1/manifests/{digest}")
+        try:
+            return decode_manifest(body, digest)
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise errors.Unreachable(f"manifest {digest} from {self.url}: {error}") from error
+
+    async def credentials(self, identity: str, revision: str) -> Credentials:
+        """Return the secret values for one entry of this node; NotGranted, Unreachable."""
+        body = await self._call("POST", "/v1/credentials", CredentialsRequest(id=identity, revision=revision))
+        try:
+            return msgspec.json.decode(body, type=Credentials)
+        except msgspec.MsgspecError as error:
+            raise errors.Unreachable(
+                f"credentials from {self.url} could not be read; is that the controller?"
+            ) from error
+
+    async def report(self, progress: ProgressReport) -> None:
+        """Tell how far the downloads are; Unreachable, NotGranted."""
+        await self._call("POST", "/v1/progress", progress)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client:
+            await self._client.aclose()
+            self._client = None
+
+    async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> bytes:
+        client = await self._connected()
+        try:
+            answer = await client.request(
+                method,
+                f"{self.url}{path}",
+                content=msgspec.json.encode(body) if body is not None else None,
+                headers={"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"},
+            )
+        except httpx.HTTPError as error:
+            raise errors.Unreachable(f"the controller at {self.url}: {type(error).__name__}: {error}") from error
+        if answer.is_success:
+            return answer.content
+        raise refusal(answer.status_code, answer.content, answer.headers.get("Retry-After", ""))
+
+    async def _connected(self) -> httpx.AsyncClient:
+        try:
+            stamp = self.ca_file.stat().st_mtime_ns if self.ca_file else 0
+            if self._client and stamp == self._ca_stamp:
+                return self._client
+            context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
+        except (OSError, ssl.SSLError) as error:
+            raise errors.Unreachable(f"the CA of the controller, {self.ca_file}: {error}") from error
+        await self.close()
+        self._client, self._ca_stamp = self.connect(context), stamp
+        return self._client
+
+    def _token(self) -> str:
+        try:
+            return self.token_file.read_text().strip()
+        except OSError as error:
+            raise errors.Unreachable(f"the token for the controller, {self.token_file}: {error}") from error
+
+
+def refusal(code: int, body: bytes, retry_after: str = "") -> errors.LarderError:
+    """Return the error for an answer's status and body, which a proxy may have replaced by anything."""
+    try:
+        problem = msgspec.json.decode(body, type=Problem)
+    except msgspec.MsgspecError:
+        problem = Problem("", f"the controller answered {code}")
+    if code == _TOO_MANY_REQUESTS:
+        return errors.RateLimited(problem.message, float(retry_after) if retry_after.isdecimal() else 1.0)
+    if kind := _KNOWN.get(problem.reason):
+        return kind(problem.message)
+    if code in (401, 403, _NOT_FOUND):
+        return errors.NotGranted(problem.message or f"the controller answered {code}")
+    return errors.Unreachable(problem.message or f"the controller answered {code}")

@@ -1,0 +1,132 @@
+"""What the agent tells about itself over HTTP: health, readiness, metrics, and the models it holds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import FastAPI, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import BaseModel
+
+from agent.figures import Figures, read_figures
+from agent.meters import Meters
+from agent.stock.book import Space
+from agent.stock.phases import statuses
+from agent.stock.world import World
+from shared.api.model_node import EntryStatus
+
+_UNAVAILABLE = 503
+
+
+class ModelView(BaseModel):
+    """One entry: where it stands, and how far a running download is."""
+
+    id: str
+    revision: str
+    phase: str
+    reason: str = ""
+    message: str = ""
+    verified: str = ""
+    done_bytes: int = 0
+    total_bytes: int = 0
+    rate: float = 0.0
+
+
+class StoreView(BaseModel):
+    """The store's bytes; a limit of 0 is none."""
+
+    used_bytes: int
+    reserved_bytes: int
+    limit_bytes: int
+    disk_free_bytes: int
+
+
+class ProcessView(BaseModel):
+    """What the agent itself uses."""
+
+    memory_bytes: int
+    open_files: int
+
+
+class NodeView(BaseModel):
+    """The models of one node, and what they cost."""
+
+    node: str
+    models: list[ModelView]
+    store: StoreView
+    process: ProcessView
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Where the agent stands, read anew for each request."""
+
+    node: str
+    world: Callable[[], World]
+    space: Callable[[], Space]
+    meters: Meters
+    why_not_alive: Callable[[], str]
+    why_not_ready: Callable[[], str]
+    figures: Callable[[], Figures] = read_figures
+
+
+def build_app(report: Report, registry: CollectorRegistry) -> FastAPI:
+    """Return the app of one agent."""
+    app = FastAPI(title="larder-agent", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/healthz")
+    async def healthz() -> Response:
+        """Tell whether the loop is alive."""
+        return _answer(report.why_not_alive())
+
+    @app.get("/readyz")
+    async def readyz() -> Response:
+        """Tell whether the store is open, the ModelNode is watched, and what was on disk is adopted."""
+        return _answer(report.why_not_ready())
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Return the metrics."""
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/v1/models")
+    async def models() -> NodeView:
+        """Return every entry of this node."""
+        return view_of(report)
+
+    return app
+
+
+def view_of(report: Report) -> NodeView:
+    """Return what `/v1/models` shows."""
+    space, figures = report.space(), report.figures()
+    return NodeView(
+        node=report.node,
+        models=[_model(s, report.meters) for s in statuses(report.world())],
+        store=StoreView(
+            used_bytes=space.used,
+            reserved_bytes=space.reserved,
+            limit_bytes=space.limit,
+            disk_free_bytes=space.disk_free,
+        ),
+        process=ProcessView(memory_bytes=figures.memory_bytes, open_files=figures.open_files),
+    )
+
+
+def _model(status: EntryStatus, meters: Meters) -> ModelView:
+    shown = ModelView(
+        id=status.id,
+        revision=status.revision,
+        phase=status.phase,
+        reason=status.reason,
+        message=status.message,
+        verified=status.verified,
+    )
+    if progress := meters.running.get(status.key):
+        shown.done_bytes, shown.total_bytes, shown.rate = progress.done, progress.total, round(progress.rate())
+    return shown
+
+
+def _answer(why_not: str) -> Response:
+    if why_not:
+        return Response(f"{why_not}\n", _UNAVAILABLE, media_type="text/plain")
+    return Response("ok\n", media_type="text/plain")

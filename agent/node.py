@@ -1,0 +1,49 @@
+"""The agent's own Node: its uid and our labels on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from agent.stock.labels import ours
+from shared.kube.errors import Malformed
+from shared.kube.objects import Object
+from shared.kube.transport import MERGE_PATCH, Kube
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """The uid of the Node, and its labels of our two families."""
+
+    uid: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNode:
+    """The one Node that the agent may read and label."""
+
+    kube: Kube
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where the Node is."""
+        return f"/api/v1/nodes/{self.name}"
+
+    async def read(self) -> NodeView:
+        """Return the Node as it is now. Raises KubeError."""
+        return _view(await self.kube.request("GET", self.path))
+
+    async def label(self, uid: str, changes: Mapping[str, str | None]) -> NodeView:
+        """Set and drop labels in one patch, if the Node still has this uid: Conflict where another took the name."""
+        body = {"metadata": {"uid": uid, "labels": dict(changes)}}
+        return _view(await self.kube.request("PATCH", self.path, body=body, content_type=MERGE_PATCH))
+
+
+def _view(body: bytes) -> NodeView:
+    try:
+        found = msgspec.json.decode(body, type=Object).metadata
+    except msgspec.MsgspecError as error:
+        raise Malformed(f"the own Node could not be read: {error}") from error
+    return NodeView(found.uid, ours(found.labels))

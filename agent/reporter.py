@@ -1,0 +1,115 @@
+"""The agent's half of its ModelNode: written on a transition, at most once a second, never on a stale read."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from shared.api.model_node import PATH, EntryStatus, ModelNodeSpec, ModelNodeStatus
+from shared.kube.backoff import Backoff
+from shared.kube.edit import update
+from shared.kube.errors import KubeError, NotFound
+from shared.kube.transport import Kube
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+
+def wall_clock() -> str:
+    """Return the time as it stands in objects."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def transitions(status: ModelNodeStatus) -> tuple[object, ...]:
+    """Return what must be told at once; texts and figures may wait."""
+    entries = tuple((s.key, s.phase, s.observed, s.reason, s.verified) for s in status.entries)
+    return status.node_uid, status.store_id, status.store_root, status.observed_generation, status.limit, entries
+
+
+def with_since(status: ModelNodeStatus, before: ModelNodeStatus, now: str) -> ModelNodeStatus:
+    """Return the status with the time at which each entry took its phase."""
+    known = {s.key: s for s in before.entries}
+    return msgspec.structs.replace(status, entries=[_dated(s, known.get(s.key), now) for s in status.entries])
+
+
+def _dated(status: EntryStatus, before: EntryStatus | None, now: str) -> EntryStatus:
+    since = before.since if before and before.phase == status.phase and before.since else now
+    return msgspec.structs.replace(status, since=since)
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Writes the newest status that was offered; `run` ends only by cancellation."""
+
+    kube: Kube
+    name: str
+    least_s: float = 1.0
+    figures_s: float = 30.0
+    now: Callable[[], str] = wall_clock
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    backoff: Backoff = Backoff(first_s=0.5, cap_s=10)
+    _offered: ModelNodeStatus | None = field(default=None, init=False)
+    _written: ModelNodeStatus | None = field(default=None, init=False)
+    _news: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def offer(self, status: ModelNodeStatus) -> None:
+        """Take the newest status; a transition is written soon, figures by and by."""
+        self._offered = status
+        if self._written is None or transitions(status) != transitions(self._written):
+            self._news.set()
+
+    def forget(self) -> None:
+        """Offer nothing until the next status: the ModelNode is gone, or is not ours."""
+        self._offered = self._written = None
+
+    async def run(self) -> None:
+        """Write whenever there is news."""
+        failures = 0
+        while True:
+            await self._wait_for_news()
+            try:
+                await self._write()
+            except KubeError as error:
+                failures += 1
+                delay_s = self.backoff.delay_s(failures)
+                _LOG.warning("status not written", reason=error.reason, message=str(error))
+                self._news.set()
+                await self.sleep(delay_s)
+            else:
+                failures = 0
+                await self.sleep(self.least_s)
+
+    async def flush(self) -> None:
+        """Write what is left, once, at the end."""
+        if self._news.is_set():
+            await self._write()
+
+    async def _wait_for_news(self) -> None:
+        try:
+            async with asyncio.timeout(self.figures_s):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        self._news.clear()
+
+    async def _write(self) -> None:
+        status = self._offered
+        if status is None or status == self._written:
+            return
+        try:
+            await update(self.kube, f"{PATH}/{self.name}/status", lambda found: self._changed(found, status))
+        except NotFound:
+            _LOG.info("status not written", reason="NotFound", message="there is no ModelNode", node=self.name)
+        self._written = status
+
+    def _changed(self, found: dict[str, Any], status: ModelNodeStatus) -> dict[str, Any] | None:
+        """Return the object with our half in place; None where it is another node's, or says the same already."""
+        spec = msgspec.convert(found.get("spec") or {}, ModelNodeSpec)
+        if spec.node_uid != status.node_uid:
+            return None
+        before = msgspec.convert(found.get("status") or {}, ModelNodeStatus)
+        wanted = with_since(status, before, self.now())
+        return None if wanted == before else found | {"status": msgspec.to_builtins(wanted)}

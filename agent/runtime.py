@@ -1,0 +1,164 @@
+"""The agent's objects, and how they run and end together."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import structlog
+
+from agent import __version__
+from agent.client import ControllerApi
+from agent.health import Report, build_app
+from agent.http import build_server
+from agent.meters import Meters, ProgressTeller
+from agent.metrics import build_registry
+from agent.node import OwnNode
+from agent.reporter import Reporter
+from agent.settings import Settings
+from agent.stock.act import Hands
+from agent.stock.book import Book
+from agent.stock.download import Downloader
+from agent.stock.keeper import Keeper
+from agent.store.store import Store
+from agent.transfer.rate import TokenBucket
+from shared.api.model_node import PATH, ModelNode
+from shared.errors import LarderError
+from shared.kube.backoff import Backoff
+from shared.kube.cache import Cache
+from shared.kube.reflector import Pace, Reflector
+from shared.kube.transport import Kube
+from shared.sources.settings import SourceSettings
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_SHORT_WORKS = 4  # threads beside those of the downloads
+_LAST_WORDS_S = 2.0
+_MANY_RECONNECT = Pace(backoff=Backoff(first_s=0.1, cap_s=5))
+
+
+@dataclass(slots=True)
+class Agent:
+    """One agent; `run` ends when `stop` is set, or with the error of the part that broke."""
+
+    settings: Settings
+    sources: SourceSettings
+    store: Store
+    kube: Kube
+    listener: socket.socket
+    clock: Callable[[], float] = time.monotonic
+    _threads: ThreadPoolExecutor = field(init=False)
+    _api: ControllerApi = field(init=False)
+    _meters: Meters = field(default_factory=Meters, init=False)
+    _bucket: TokenBucket = field(default_factory=TokenBucket, init=False)
+    _book: Book = field(default_factory=Book, init=False)
+
+    def __post_init__(self) -> None:
+        self._threads = ThreadPoolExecutor(self.settings.downloads + _SHORT_WORKS, "larder")
+        self._api = ControllerApi(self.settings.api_url, self.settings.token_file, self.settings.api_ca)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Keep the node stocked until told to stop; running downloads keep their verified bytes."""
+        node = OwnNode(self.kube, self.settings.node_name)
+        keeper = self._keeper(node)
+        reflector = self._reflector(keeper)
+        report = Report(
+            self.settings.node_name,
+            keeper.world,
+            keeper.space,
+            self._meters,
+            keeper.why_not_alive,
+            keeper.why_not_ready,
+        )
+        server = build_server(build_app(report, build_registry(report)))
+        try:
+            async with asyncio.TaskGroup() as group:
+                hands = self._hands(keeper, node, group)
+                serving = group.create_task(server.serve([self.listener]))
+                deciding = group.create_task(_keep(keeper, hands))
+                parts = [group.create_task(part) for part in (
+                    reflector.run(), _sync(reflector, keeper), keeper.reporter.run(),
+                    ProgressTeller(self._meters, self._api, keeper.wake).run(),
+                )]  # fmt: skip
+                await stop.wait()
+                _LOG.info("stopping", node=self.settings.node_name, downloads=len(self._meters.running))
+                deciding.cancel()
+                await hands.settle(self.settings.stop_seconds)
+                await _last_words(keeper.reporter)
+                server.should_exit = True
+                await asyncio.wait([serving], timeout=_LAST_WORDS_S)
+                _cancel([serving, *parts])
+        finally:
+            await self._api.close()
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _keeper(self, node: OwnNode) -> Keeper:
+        return Keeper(
+            book=self._book,
+            store=self.store,
+            node=node,
+            meters=self._meters,
+            reporter=Reporter(self.kube, self.settings.node_name),
+            threads=self._threads,
+            version=__version__,
+            slots=self.settings.downloads,
+            scan_s=self.settings.scan_seconds,
+            node_s=self.settings.node_seconds,
+            clock=self.clock,
+            set_rate=self._bucket.set_rate,
+        )
+
+    def _hands(self, keeper: Keeper, node: OwnNode, jobs: asyncio.TaskGroup) -> Hands:
+        return Hands(
+            book=self._book,
+            store=self.store,
+            api=self._api,
+            node=node,
+            downloader=Downloader(self.store, self.sources, self._bucket, self.settings.connections),
+            meters=self._meters,
+            threads=self._threads,
+            jobs=jobs,
+            wake=keeper.wake,
+            look_at_node=keeper.look_at_node,
+            look_at_disk=keeper.look_at_disk,
+            clock=self.clock,
+            floor_bytes=self.settings.floor,
+        )
+
+    def _reflector(self, keeper: Keeper) -> Reflector[ModelNode]:
+        name = self.settings.node_name
+        return Reflector(
+            self.kube,
+            PATH,
+            ModelNode,
+            Cache(lambda _, node: keeper.take_model_node(node)),
+            lambda error, delay_s: _LOG.warning("watch", node=name, message=str(error), again_s=round(delay_s, 1)),
+            field_selector=f"metadata.name={name}",
+            pace=_MANY_RECONNECT,
+        )
+
+
+async def _keep(keeper: Keeper, hands: Hands) -> None:
+    await keeper.prepare()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(keeper.scan())
+        group.create_task(keeper.watch_node())
+        await keeper.run(hands)
+
+
+async def _sync(reflector: Reflector[ModelNode], keeper: Keeper) -> None:
+    await reflector.synced.wait()
+    keeper.take_sync()
+
+
+async def _last_words(reporter: Reporter) -> None:
+    with suppress(LarderError, TimeoutError):
+        async with asyncio.timeout(_LAST_WORDS_S):
+            await reporter.flush()
+
+
+def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()

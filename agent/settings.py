@@ -1,0 +1,58 @@
+"""What an agent is told at start, by arguments or by the environment (`LARDER_NODE_NAME` for `--node-name`)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+def _host_and_port(text: str) -> str:
+    host, separator, port = text.rpartition(":")
+    if not separator or not host or not port.isdecimal():
+        raise ValueError(f"{text!r} is not HOST:PORT; write for example 127.0.0.1:8081")
+    return text
+
+
+def _https(text: str) -> str:
+    if not text.startswith("https://"):
+        raise ValueError(f"{text!r} is not an https:// URL; credentials never travel in the clear")
+    return text.rstrip("/")
+
+
+class Settings(BaseSettings):
+    """The agent of one node: keeps the models that its ModelNode names below one directory."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="LARDER_", cli_kebab_case=True, cli_prog_name="larder-agent", cli_hide_none_type=True
+    )
+
+    node_name: str = Field(min_length=1, description="The Node that this agent serves.")
+    root: Path = Field(description="The directory that holds the models; one agent a directory.")
+    kubeconfig: Path | None = Field(None, description="Absent: the service account of the pod.")
+    api_url: Annotated[str, AfterValidator(_https)] = Field(description="The controller's API, https://HOST[:PORT].")
+    api_ca: Path | None = Field(None, description="The CA of that API; absent: those of the system.")
+    token_file: Path = Field(
+        Path("/var/run/secrets/larder/token"), description="A token for the audience larder; read anew for each call."
+    )
+    listen: Annotated[str, AfterValidator(_host_and_port)] = Field(
+        "127.0.0.1:8081", description="Where health, metrics and /v1/models are served."
+    )
+    downloads: int = Field(2, ge=1, le=64, description="How many models are fetched at one time.")
+    connections: int = Field(4, ge=1, le=64, description="How many connections one model is fetched over.")
+    floor: int = Field(2**30, ge=0, description="Bytes of the disk that are never filled.")
+    scan_seconds: float = Field(10, gt=0, description="How often the files of the snapshots are looked at.")
+    node_seconds: float = Field(60, gt=0, description="How often the labels of the own Node are read.")
+    stop_seconds: float = Field(8, gt=0, description="How long running downloads may take to stop.")
+
+    @property
+    def listen_address(self) -> tuple[str, int]:
+        """The host and the port to listen on."""
+        host, _, port = self.listen.rpartition(":")
+        return host.strip("[]"), int(port)
+
+
+def read_settings(arguments: Sequence[str]) -> Settings:
+    """Return the settings; arguments win over the environment. Ends the program with status 2 where they are wrong."""
+    return Settings(_cli_parse_args=list(arguments))  # type: ignore[call-arg]  # the required ones come from there

@@ -1,0 +1,1 @@
+"""What the node shall hold, step by step: observe, decide, act."""

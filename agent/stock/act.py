@@ -1,0 +1,265 @@
+"""Carry out what was decided: short things at once, long ones as tasks that wake the loop when they end."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, assert_never
+
+import structlog
+
+from agent.client import ControllerApi
+from agent.meters import Meters
+from agent.node import OwnNode
+from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.stock.book import Book
+from agent.stock.download import Downloader, reservation_of
+from agent.stock.recall import is_still_wished
+from agent.stock.retries import WHEN_SPACE_CHANGES_S, Retries
+from agent.stock.world import Fetching, Key, Prepared, Preparing, Removed, Removing, Reserved
+from agent.store.store import Store
+from agent.transfer.engine import Stopped
+from shared.api.model_node import Entry
+from shared.errors import InsufficientStorage, LarderError, NotGranted, StoreFailure, Unreachable
+from shared.kube.backoff import Backoff
+from shared.kube.errors import Conflict, KubeError, NotFound
+from shared.names import snapshot_label
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Hands:
+    """Acts for one node; `jobs` owns what takes long, `wake` asks for another decision."""
+
+    book: Book
+    store: Store
+    api: ControllerApi
+    node: OwnNode
+    downloader: Downloader
+    meters: Meters
+    threads: Executor
+    jobs: asyncio.TaskGroup
+    wake: Callable[[], None]
+    look_at_node: Callable[[], None]
+    look_at_disk: Callable[[], None]
+    clock: Callable[[], float]
+    floor_bytes: int
+    retries: Retries = Retries()
+    patch_backoff: Backoff = Backoff(first_s=0.5, cap_s=10)
+    _patch_failures: int = field(default=0, init=False)
+    _stops: dict[Key, threading.Event] = field(default_factory=dict, init=False)
+    _tasks: dict[Key, asyncio.Task[None]] = field(default_factory=dict, init=False)
+
+    async def act(self, action: Action) -> None:
+        """Take one action, or begin it."""
+        match action:
+            case ChangeLabels():
+                await self._change_labels(dict(action.changes))
+            case Prepare(entry):
+                self.book.works[entry.key] = Preparing(entry.manifest)
+                self._begin(entry, self._prepare(entry))
+            case Reserve(entry):
+                await self._reserve(entry)
+            case Start(entry, repair):
+                self._start(entry, repair=repair)
+            case Stop(key):
+                self._stop(key)
+            case Forget(key):
+                await self._forget(key)
+            case Remove(entry):
+                self.book.works[entry.key] = Removing()
+                self._begin(entry, self._remove(action))
+            case Skip(entry):
+                self._skip(entry)
+            case _:
+                assert_never(action)
+
+    def stop_all(self) -> None:
+        """Ask every download to end; what it verified stays."""
+        for stop in self._stops.values():
+            stop.set()
+
+    async def settle(self, longest_s: float) -> None:
+        """End everything that runs, the downloads in their own time, up to `longest_s` seconds."""
+        self.stop_all()
+        tasks = set(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=longest_s)
+        for task in tasks:
+            task.cancel()
+
+    async def _change_labels(self, changes: dict[str, str | None]) -> None:
+        try:
+            view = await self.node.label(self.book.node.uid, changes)
+        except KubeError as error:
+            if isinstance(error, Conflict | NotFound):
+                self.look_at_node()
+            self._not_labelled(error.reason, str(error))
+            return
+        self.book.node, self.book.label_changes = view, self.book.label_changes + 1
+        if refused := sorted(k for k, v in changes.items() if view.labels.get(k) != v):
+            self._not_labelled("LabelsRefused", f"the API server left {', '.join(refused)} as they were")
+            return
+        self._patch_failures, self.book.patch_due_s = 0, 0.0
+        dropped = sorted(k for k, v in changes.items() if v is None)
+        _LOG.info("labels changed", node=self.node.name, set=sorted(changes.keys() - dropped), dropped=dropped)
+
+    def _not_labelled(self, reason: str, message: str) -> None:
+        self._patch_failures += 1
+        delay_s = self.patch_backoff.delay_s(self._patch_failures)
+        self.book.patch_due_s = self.clock() + delay_s
+        again_s = round(delay_s, 1)
+        _LOG.warning("labels not changed", node=self.node.name, reason=reason, message=message, again_s=again_s)
+
+    async def _prepare(self, entry: Entry) -> None:
+        try:
+            manifest = self.book.manifests.get(entry.key)
+            if manifest is None or manifest.digest != entry.manifest:
+                manifest = await self.api.manifest(entry.manifest)
+            if manifest.revision != entry.revision:
+                raise NotGranted(
+                    f"manifest {entry.manifest} is of revision {manifest.revision}, the entry of {entry.revision}"
+                )
+        except LarderError as error:
+            self.book.works.pop(entry.key)
+            self._set_back(entry, error, passing=isinstance(error, NotGranted | Unreachable))
+        else:
+            self.book.manifests[entry.key] = manifest
+            self.book.works[entry.key] = Prepared(entry.manifest)
+
+    async def _reserve(self, entry: Entry) -> None:
+        manifest = self.book.manifests[entry.key]
+        limit = self.book.storage_limit
+        try:
+            need = await self._in_thread(self.store.missing_bytes, manifest)
+            await self._in_thread(self.store.reserve, reservation_of(entry), need, limit, self.floor_bytes)
+        except InsufficientStorage as error:
+            self._set_back(entry, error)
+            waiting = replace(self.book.setbacks[entry.key], due_s=WHEN_SPACE_CHANGES_S)
+            self.book.setbacks[entry.key] = waiting
+            return
+        except LarderError as error:
+            self._set_back(entry, error)
+            return
+        self.book.works[entry.key] = Reserved(entry.manifest)
+        _LOG.info("space reserved", model=entry.id, revision=entry.revision, need_bytes=need)
+
+    def _start(self, entry: Entry, *, repair: bool) -> None:
+        self.book.works[entry.key] = Fetching(entry.manifest)
+        stop = self._stops[entry.key] = threading.Event()
+        self._begin(entry, self._download(entry, stop, repair=repair))
+
+    async def _download(self, entry: Entry, stop: threading.Event, *, repair: bool) -> None:
+        log = _LOG.bind(model=entry.id, revision=entry.revision)
+        manifest, progress, moved = self.book.manifests[entry.key], self.meters.start(entry.key), 0
+        mends = self.book.held.get(entry.key) if repair else None
+        log.info("repair started" if repair else "download started", size_bytes=manifest.size_bytes)
+        at_controller = True
+        try:
+            granted = await self.api.credentials(entry.id, entry.revision)
+            at_controller = False
+            snapshot, moved = await self._in_thread(
+                self.downloader.download, entry, manifest, granted, mends, progress, stop
+            )
+        except Stopped:
+            log.info("download stopped", done_bytes=progress.done)
+        except LarderError as error:
+            self._set_back(entry, error, passing=at_controller)
+        except Exception as error:  # a fault of ours in one model must not end the others
+            log.exception("download broke")
+            self._set_back(entry, StoreFailure(f"{type(error).__name__}: {error}"))
+        else:
+            self.book.held[entry.key] = snapshot
+            self.book.disk_changes += 1
+            self.book.setbacks.pop(entry.key, None)
+            self.book.manifests.pop(entry.key, None)
+            log.info("snapshot complete", moved_bytes=moved, verified=snapshot.verified)
+        finally:
+            stop.set()  # a cancelled task leaves its thread behind
+            self.meters.end(entry.key, moved)
+            self._stops.pop(entry.key, None)
+            self.book.works.pop(entry.key, None)
+            await self._release(entry)
+
+    def _stop(self, key: Key) -> None:
+        work = self.book.works[key]
+        if isinstance(work, Fetching):
+            self.book.works[key] = replace(work, stopping=True)
+            self._stops[key].set()
+        elif task := self._tasks.get(key):
+            self.book.works.pop(key)
+            task.cancel()
+
+    async def _forget(self, key: Key) -> None:
+        self.book.works.pop(key)
+        await self._in_thread(self.store.release, f"{key[0]}@{key[1]}")
+        self.book.retry_shortages(self.clock())
+
+    async def _release(self, entry: Entry) -> None:
+        await self._in_thread(self.store.release, reservation_of(entry))
+        self.book.retry_shortages(self.clock())
+
+    async def _remove(self, action: Remove) -> None:
+        entry, log = action.entry, _LOG.bind(model=action.entry.id, revision=action.entry.revision)
+        try:
+            await self._recall(action)
+            self.book.disk_changes += 1
+            await self._in_thread(self.store.set_aside_and_remove, entry.id, entry.revision)
+            await self._discard(entry)
+        except LarderError as error:
+            self.book.works.pop(entry.key)
+            self._set_back(entry, error, passing=True)
+        else:
+            self.book.held.pop(entry.key, None)
+            self.book.works[entry.key] = Removed()
+            self.book.retry_shortages(self.clock())
+            log.info("snapshot removed")
+        finally:
+            self.book.disk_changes += 1
+
+    async def _recall(self, action: Remove) -> None:
+        """Read live what the removal stands on; NotGranted where it no longer stands."""
+        if not await is_still_wished(self.node.kube, self.node.name, self.book.node.uid, action):
+            raise NotGranted("the ModelNode has changed since it was read; nothing is removed")
+        view = await self.node.read()
+        if view.uid != self.book.node.uid or snapshot_label(*action.entry.key) in view.labels:
+            self.look_at_node()
+            raise NotGranted("the Node still carries the label of the snapshot; nothing is removed")
+
+    async def _discard(self, entry: Entry) -> None:
+        """Drop what an unfinished download left, unless another one may be writing to the same contents."""
+        manifest = self.book.manifests.pop(entry.key, None)
+        if manifest and not self._stops:
+            await self._in_thread(self.store.discard, manifest)
+
+    def _skip(self, entry: Entry) -> None:
+        self.book.skipped.add(entry.key)
+        _LOG.info(f"Skipping PVC storage type for model {entry.id}", model=entry.id, node=self.node.name)
+
+    def _begin(self, entry: Entry, job: Coroutine[Any, Any, None]) -> None:
+        task = self.jobs.create_task(job)
+        self._tasks[entry.key] = task
+        task.add_done_callback(lambda ended: self._ended(entry.key, ended))
+
+    def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(key) is task:
+            del self._tasks[key]
+        self.look_at_disk()
+        self.wake()
+
+    def _set_back(self, entry: Entry, error: LarderError, *, passing: bool = False) -> None:
+        before = self.book.setbacks.get(entry.key)
+        setback = self.retries.setback(entry, error, before, self.clock(), passing=passing)
+        self.book.setbacks[entry.key] = setback
+        if before is None or before.trouble != setback.trouble:
+            again_s = round(setback.due_s - self.clock(), 1)
+            _LOG.warning(
+                "entry set back", model=entry.id, revision=entry.revision, again_s=again_s,
+                reason=error.reason, message=str(error), node=self.node.name,
+            )  # fmt: skip
+
+    def _in_thread(self, work: Callable[..., T], *arguments: object) -> Awaitable[T]:
+        return asyncio.get_running_loop().run_in_executor(self.threads, work, *arguments)

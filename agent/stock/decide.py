@@ -1,0 +1,128 @@
+"""What to do next: a plain function of what is wanted, what is there and what is under way."""
+
+from collections.abc import Iterable, Iterator
+
+from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.stock.labels import label_changes
+from agent.stock.world import (
+    Fetching,
+    Key,
+    Prepared,
+    Preparing,
+    Removed,
+    Removing,
+    Reserved,
+    Work,
+    World,
+    is_claim,
+    is_present,
+)
+from shared.api.model_node import Entry, EntryState, ModelNode
+from shared.names import ready_label, snapshot_label
+
+
+def decide(world: World) -> list[Action]:
+    """Return the next actions in the order to take them; an empty list means: wait for a change."""
+    actions: list[Action] = []
+    changes = label_changes(world)
+    if changes and world.patch_due_s <= world.now_s:
+        actions.append(ChangeLabels(tuple(changes.items())))
+    if world.authority:
+        actions += _stops(world)
+        actions += _removals(world, world.authority)
+        actions += _beginnings(world)
+        actions += _reservations(world)
+        actions += _starts(world)
+        actions += [Skip(e) for e in world.entries.values() if is_claim(e) and e.key not in world.skipped]
+    return actions
+
+
+def next_due_s(world: World) -> float | None:
+    """Return when the clock alone will make `decide` answer otherwise, in the loop's seconds."""
+    dues = [s.due_s for key, s in world.setbacks.items() if key in world.entries]
+    if label_changes(world):
+        dues.append(world.patch_due_s)
+    return min((d for d in dues if d > world.now_s), default=None)
+
+
+def _stops(world: World) -> Iterator[Action]:
+    entries = world.entries
+    for key, work in world.works.items():
+        yield from _end(key, work, entries.get(key), world)
+
+
+def _end(key: Key, work: Work, entry: Entry | None, world: World) -> Iterator[Action]:
+    wanted = entry is not None and is_present(entry)
+    match work:
+        case Fetching(stopping=True) | Removing():
+            return
+        case Removed():
+            if entry is None or entry.state != EntryState.ABSENT:
+                yield Forget(key)
+        case Fetching() | Preparing() if entry is None or not wanted or not _may_go_on(entry, work, world):
+            yield Stop(key)
+        case Prepared() | Reserved() if entry is None or not wanted or not _still_needed(entry, work, world):
+            yield Forget(key)
+        case _:
+            return
+
+
+def _may_go_on(entry: Entry, work: Fetching | Preparing, world: World) -> bool:
+    if work.manifest != entry.manifest:
+        return False
+    return isinstance(work, Preparing) or entry.granted or entry.key in world.held
+
+
+def _still_needed(entry: Entry, work: Prepared | Reserved, world: World) -> bool:
+    return work.manifest == entry.manifest and not world.is_sound(entry.key, entry.manifest)
+
+
+def _removals(world: World, node: ModelNode) -> Iterator[Action]:
+    """Nothing else removes: the state is written out, and neither label of the snapshot is on the Node any more."""
+    for entry in node.spec.entries:
+        if entry.state != EntryState.ABSENT or entry.key in world.works or world.blocked(entry):
+            continue
+        if snapshot_label(*entry.key) not in world.labels and _is_free_of_ready(world, entry):
+            yield Remove(entry, node.metadata.uid, node.metadata.generation)
+
+
+def _is_free_of_ready(world: World, entry: Entry) -> bool:
+    """The ready label may stay for another revision of the same model."""
+    if ready_label(entry.id) not in world.labels:
+        return True
+    others = (e for e in world.entries.values() if e.id == entry.id and e.revision != entry.revision)
+    return any(is_present(e) and world.is_sound(e.key, e.manifest) for e in others)
+
+
+def _beginnings(world: World) -> Iterator[Action]:
+    for entry in _by_turn(world, _missing(world)):
+        if entry.key not in world.works and entry.manifest and not world.blocked(entry):
+            yield Prepare(entry)
+
+
+def _reservations(world: World) -> Iterator[Action]:
+    for entry in _by_turn(world, _missing(world)):
+        work = world.works.get(entry.key)
+        if isinstance(work, Prepared) and work.manifest == entry.manifest and not world.blocked(entry):
+            yield Reserve(entry)
+
+
+def _starts(world: World) -> Iterator[Action]:
+    free = world.slots - sum(isinstance(w, Fetching) for w in world.works.values())
+    for entry in _by_turn(world, _missing(world)):
+        work, repair = world.works.get(entry.key), entry.key in world.held
+        ready = isinstance(work, Reserved) and work.manifest == entry.manifest and (entry.granted or repair)
+        if ready and free > 0:
+            free -= 1
+            yield Start(entry, repair)
+
+
+def _missing(world: World) -> Iterator[Entry]:
+    for entry in world.entries.values():
+        if is_present(entry) and not world.is_sound(entry.key, entry.manifest):
+            yield entry
+
+
+def _by_turn(world: World, entries: Iterable[Entry]) -> list[Entry]:
+    """What is damaged comes first, then the higher priority, then the older wish."""
+    return sorted(entries, key=lambda e: (e.key not in world.held, -e.priority, e.since, e.key))

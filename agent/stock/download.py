@@ -1,0 +1,84 @@
+"""One download from start to commit: the part that blocks, for a thread."""
+
+import threading
+from dataclasses import dataclass
+
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult, fetch
+from agent.transfer.progress import Progress
+from agent.transfer.rate import TokenBucket
+from shared.api.model_node import Entry
+from shared.api.wire import Credentials as Granted
+from shared.errors import AuthDenied
+from shared.manifest import Manifest
+from shared.sources.port import ANONYMOUS, Credentials
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+
+@dataclass(frozen=True, slots=True)
+class Downloader:
+    """Fetches entries into the store, all of them through one bucket of bytes."""
+
+    store: Store
+    sources: SourceSettings
+    bucket: TokenBucket
+    connections: int
+
+    def download(
+        self,
+        entry: Entry,
+        manifest: Manifest,
+        granted: Granted,
+        mends: Snapshot | None,
+        progress: Progress,
+        stop: threading.Event,
+    ) -> tuple[Snapshot, int]:
+        """Fetch what is missing, verify it and commit; return the snapshot and the bytes moved.
+
+        With `mends`, put right that snapshot instead. Raises LarderError, or Stopped when `stop` was set.
+        """
+        result = self._fetch(entry, manifest, granted, progress, stop, prove_access=mends is None)
+        if mends is None:
+            return self.store.commit(manifest, entry.id, result.sha256), result.moved
+        return self.store.mend(mends, manifest, result.sha256), result.moved
+
+    def _fetch(
+        self,
+        entry: Entry,
+        manifest: Manifest,
+        granted: Granted,
+        progress: Progress,
+        stop: threading.Event,
+        *,
+        prove_access: bool,
+    ) -> FetchResult:
+        """Try the claims' credentials in their order: one that the source accepts is enough."""
+        offered = [Credentials(g.values, g.hosts) for g in granted.grants] or [ANONYMOUS]
+        refusals: list[AuthDenied] = []
+        for credentials in offered:
+            source = open_source(parse_uri(manifest.uri), credentials, self.sources)
+            try:
+                return fetch(
+                    source,
+                    manifest,
+                    self.store,
+                    progress=progress,
+                    stop=stop,
+                    concurrency=self.connections,
+                    bucket=self.bucket,
+                    reservation=reservation_of(entry),
+                    prove_access=prove_access,
+                )
+            except AuthDenied as error:
+                refusals.append(error)
+            finally:
+                source.close()
+        raise refusals[0]
+
+
+def reservation_of(entry: Entry) -> str:
+    """Return the name under which the entry's bytes are reserved."""
+    return f"{entry.id}@{entry.revision}"

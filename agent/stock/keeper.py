@@ -1,0 +1,230 @@
+"""The agent's loop: observe, decide, act, report; woken by every change and by the clock."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from agent.meters import Meters
+from agent.node import OwnNode
+from agent.reporter import Reporter
+from agent.stock.act import Hands
+from agent.stock.book import Book, Space, observe
+from agent.stock.decide import decide, next_due_s
+from agent.stock.labels import label_changes
+from agent.stock.phases import statuses
+from agent.stock.world import Fetching, Key, Work, World
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from shared.api.model_node import PROTOCOL, ModelNode, ModelNodeStatus, Phase
+from shared.errors import LarderError
+from shared.kube.backoff import Backoff
+from shared.kube.errors import KubeError
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_LONGEST_PAUSE_S = 10.0
+_STILL_ALIVE_S = 60.0
+_READ_BACKOFF = Backoff(first_s=0.2, cap_s=5)
+
+
+@dataclass(slots=True)
+class Keeper:
+    """Keeps the disk and the labels of one node as its ModelNode says."""
+
+    book: Book
+    store: Store
+    node: OwnNode
+    meters: Meters
+    reporter: Reporter
+    threads: Executor
+    version: str
+    slots: int
+    scan_s: float
+    node_s: float
+    clock: Callable[[], float]
+    set_rate: Callable[[float], None]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _adopted: bool = field(default=False, init=False)
+    _beat_s: float = field(default=math.nan, init=False)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _node_is_stale: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _disk_is_stale: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def wake(self) -> None:
+        """Ask for another decision."""
+        self._woken.set()
+
+    def look_at_node(self) -> None:
+        """Ask for a fresh read of the own Node: another may have taken its name."""
+        self._node_is_stale.set()
+
+    def look_at_disk(self) -> None:
+        """Ask for a fresh look at the store: something was written or removed."""
+        self._disk_is_stale.set()
+
+    def take_model_node(self, node: ModelNode | None) -> None:
+        """Take the newest ModelNode, None where there is none."""
+        self.book.take_model_node(node, self.clock())
+        if node and node.spec.node_uid == self.book.node.uid:
+            self.set_rate(node.spec.bandwidth_limit)
+        elif node:
+            self.look_at_node()
+        self.wake()
+
+    def take_sync(self) -> None:
+        """Know that what was taken is all there is."""
+        self.book.synced = True
+        self.wake()
+
+    def space(self) -> Space:
+        """Return the store's bytes as they were last read, under today's limit."""
+        return replace(self.book.space, limit=self.book.storage_limit)
+
+    def why_not_alive(self) -> str:
+        """Return how long the loop has been silent, if that is too long."""
+        silent_s = self.clock() - self._beat_s  # not a number before the first turn
+        return f"the loop has been silent for {silent_s:.0f} s" if silent_s > _STILL_ALIVE_S else ""
+
+    def why_not_ready(self) -> str:
+        """Return what the agent still waits for; empty once it has adopted what was on disk."""
+        if self._adopted:
+            return ""
+        if math.isnan(self._beat_s):
+            return "the own Node was not read yet"
+        return "labels are not checked yet" if self.book.synced else "the ModelNode is not watched yet"
+
+    def world(self) -> World:
+        """Return what is known now."""
+        return observe(self.book, self._works(), self.slots, self.clock())
+
+    async def prepare(self) -> None:
+        """Learn the node and the disk; only then can anything be decided."""
+        await asyncio.get_running_loop().run_in_executor(self.threads, self.store.sweep)
+        await self._scan()
+        failures = 0
+        while not self.book.node.uid:
+            try:
+                self.book.node = await self.node.read()
+            except KubeError as error:
+                failures += 1
+                _LOG.warning("own Node not read", node=self.node.name, reason=error.reason, message=str(error))
+                await self.sleep(_READ_BACKOFF.delay_s(failures))
+        _LOG.info("store opened", node=self.node.name, snapshots=len(self.book.held), root=str(self.store.root))
+
+    async def run(self, hands: Hands) -> None:
+        """Decide and act until cancelled."""
+        while True:
+            self._woken.clear()
+            world = self.world()
+            actions = decide(world)
+            for action in actions:
+                await hands.act(action)
+            self._report()
+            self._beat_s = self.clock()
+            if actions:
+                continue
+            self._adopted = self._adopted or (world.synced and not label_changes(world))
+            await self._pause(next_due_s(world))
+
+    async def scan(self) -> None:
+        """Look at the files of every snapshot, and at the space that is left, again and again."""
+        while True:
+            await self._wait(self._disk_is_stale, self.scan_s)
+            self._disk_is_stale.clear()
+            try:
+                await self._scan()
+            except LarderError as error:
+                _LOG.warning("store not read", reason=error.reason, message=str(error))
+            self.book.retry_shortages(self.clock())
+            self.wake()
+
+    async def watch_node(self) -> None:
+        """Read the own Node now and then, and whenever it may be another one."""
+        failures = 0
+        while True:
+            await self._wait(self._node_is_stale, self.node_s)
+            self._node_is_stale.clear()
+            before = self.book.label_changes
+            try:
+                view = await self.node.read()
+            except KubeError as error:
+                failures += 1
+                _LOG.warning("own Node not read", node=self.node.name, reason=error.reason, message=str(error))
+                await self.sleep(_READ_BACKOFF.delay_s(failures))
+                self._node_is_stale.set()
+                continue
+            failures = 0
+            if before != self.book.label_changes:
+                self._node_is_stale.set()  # our own patch overtook the read
+                continue
+            if view.uid != self.book.node.uid:
+                _LOG.info("own Node is another", node=self.node.name, uid=view.uid)
+            self.book.node = view
+            if self.book.model_node:
+                self.set_rate(self.book.model_node.spec.bandwidth_limit)
+            self.wake()
+
+    def _works(self) -> Mapping[Key, Work]:
+        troubles = self.meters.troubles()
+        return {
+            key: replace(work, trouble=troubles.get(key)) if isinstance(work, Fetching) else work
+            for key, work in self.book.works.items()
+        }
+
+    def _report(self) -> None:
+        world = self.world()
+        node = world.authority
+        if node is None:
+            self.reporter.forget()
+            return
+        entries, space = statuses(world), self.space()
+        self.reporter.offer(
+            ModelNodeStatus(
+                node_uid=world.node_uid,
+                store_id=self.store.id,
+                protocol=PROTOCOL,
+                agent_version=self.version,
+                store_root=str(self.store.root),
+                observed_generation=node.metadata.generation,
+                used=space.used,
+                reserved=space.reserved,
+                limit=space.limit,
+                disk_free=space.disk_free,
+                ready_count=sum(s.phase == Phase.READY for s in entries),
+                entry_count=len(entries),
+                entries=entries,
+            )
+        )
+
+    async def _scan(self) -> None:
+        while True:
+            before = self.book.disk_changes
+            found = await asyncio.get_running_loop().run_in_executor(self.threads, self._read_store)
+            if before == self.book.disk_changes:
+                break
+        held, self.book.space = found
+        for key, snapshot in held.items():
+            known = self.book.held.get(key)
+            if snapshot.damaged and not (known and known.damaged):
+                _LOG.warning("snapshot damaged", model=key[0], revision=key[1], files=list(snapshot.damaged)[:10])
+        self.book.held = held
+
+    def _read_store(self) -> tuple[dict[Key, Snapshot], Space]:
+        held = {(s.id, s.revision): s for s in self.store.snapshots()}
+        space = Space(self.store.used_bytes(), self.store.reserved_bytes(), 0, self.store.disk_free())
+        return held, space
+
+    async def _pause(self, due_s: float | None) -> None:
+        pause_s = _LONGEST_PAUSE_S if due_s is None else min(due_s - self.clock(), _LONGEST_PAUSE_S)
+        await self._wait(self._woken, max(pause_s, 0))
+
+    @staticmethod
+    async def _wait(event: asyncio.Event, longest_s: float) -> None:
+        try:
+            async with asyncio.timeout(longest_s):
+                await event.wait()
+        except TimeoutError:
+            return

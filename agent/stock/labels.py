@@ -1,0 +1,68 @@
+"""Which of the node's labels the disk and the ModelNode bear out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from agent.stock.world import Held, Key, Removing, World, is_claim
+from shared.api.model_node import Entry, EntryState
+from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, ready_label, snapshot_label
+
+ON = "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Borne:
+    """Labels that one snapshot bears out: to be set, or to be left where they are set already."""
+
+    wanted: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+
+
+def ours(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that the agent owns."""
+    return {k: v for k, v in labels.items() if k.startswith((READY_PREFIX, SNAPSHOT_PREFIX))}
+
+
+def label_changes(world: World) -> dict[str, str | None]:
+    """Return the patch that makes the node's labels true, drops first; empty where they are."""
+    borne = list(_borne(world))
+    wanted = frozenset[str]().union(*(b.wanted for b in borne))
+    kept = wanted.union(*(b.kept for b in borne))
+    drops = {k: None for k in sorted(world.labels) if k not in kept}
+    sets = {k: ON for k in sorted(wanted) if world.labels.get(k) != ON}
+    return {**drops, **sets}
+
+
+def _borne(world: World) -> Iterator[Borne]:
+    entries = world.entries
+    for key, held in world.held.items():
+        if not isinstance(world.works.get(key), Removing):  # its files may be gone at any moment
+            yield _borne_by(world, key, held, entries.get(key))
+
+
+def _borne_by(world: World, key: Key, held: Held, entry: Entry | None) -> Borne:
+    ready, snapshot = ready_label(key[0]), snapshot_label(*key)
+    both = frozenset({ready, snapshot})
+    if entry is None:
+        undecided = not world.synced
+        return Borne(kept=both) if undecided or not held.damaged else Borne()
+    if is_claim(entry):
+        return Borne()
+    sound = world.is_sound(key, entry.manifest)
+    match entry.state:
+        case EntryState.PRESENT:
+            if not held.damaged:  # a snapshot of another manifest is intact too: its labels stay while it is replaced
+                return Borne(wanted=both) if sound else Borne(kept=both)
+            return _mended_first(entry, both)
+        case EntryState.DRAINING:
+            only = frozenset({snapshot})
+            return Borne(wanted=only) if not held.damaged else _mended_first(entry, only)
+        case EntryState.ABSENT:
+            return Borne()
+        case _:
+            return Borne(kept=both) if not held.damaged else _mended_first(entry, both)
+
+
+def _mended_first(entry: Entry, labels: frozenset[str]) -> Borne:
+    """A node's restart would kill the pods whose selectors name these labels, so users keep them."""
+    return Borne(kept=labels) if entry.in_use else Borne()

@@ -1,0 +1,44 @@
+"""When a failed entry is tried again."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.stock.world import Setback, Trouble, fingerprint
+from shared.api.model_node import Entry
+from shared.errors import LarderError, NotGranted, RateLimited
+
+_SOON_CAP_S = 300.0
+_GRANT_CAP_S = 30.0
+_SOMEBODY_S = (15 * 60.0, 60 * 60.0)
+_LARGEST_EXPONENT = 30
+WHEN_SPACE_CHANGES_S = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """Turns a failure into a setback; `uniform` draws the jitter."""
+
+    uniform: Callable[[float, float], float] = random.uniform
+
+    def setback(
+        self, entry: Entry, error: LarderError, before: Setback | None, now_s: float, *, passing: bool
+    ) -> Setback:
+        """Return the setback of an entry; failures of the same wish in a row wait longer and longer."""
+        wish = fingerprint(entry)
+        failures = before.failures + 1 if before and before.fingerprint == wish else 1
+        due_s = now_s + self.delay_s(error, failures)
+        return Setback(Trouble(error.reason, str(error)), due_s, wish, failures, passing)
+
+    def delay_s(self, error: LarderError, failures: int) -> float:
+        """Return the wait in seconds after `failures` >= 1 failures in a row."""
+        doubled = 2.0 ** min(failures - 1, _LARGEST_EXPONENT)
+        match error:
+            case RateLimited(after_s=after_s):
+                return max(after_s, 1.0) * self.uniform(1.0, 1.25)
+            case NotGranted():
+                return self.uniform(0.5, 1.0) * min(_GRANT_CAP_S, 2 * doubled)
+            case LarderError(retryable=False):
+                return self.uniform(*_SOMEBODY_S)
+            case _:
+                return self.uniform(0.5, 1.0) * min(_SOON_CAP_S, 2 * doubled)

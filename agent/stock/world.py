@@ -1,0 +1,150 @@
+"""All that a decision is made from: one frozen value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from shared.api.model_node import Entry, EntryState, ModelNode
+from shared.names import ready_label, snapshot_label
+
+Key: TypeAlias = tuple[str, str]
+Fingerprint: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A committed snapshot on disk; `damaged` names the files that are no longer what was committed."""
+
+    manifest: str = ""
+    damaged: tuple[str, ...] = ()
+    verified: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What stands in the way, as it is reported."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """The manifest is on its way."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The manifest is here; nothing is reserved."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """There is room for every missing byte, and it is this entry's."""
+
+    manifest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """A download runs; `trouble` is what it is trying again just now."""
+
+    manifest: str
+    trouble: Trouble | None = None
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Removing:
+    """The snapshot is being set aside and removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """Nothing of the entry is left."""
+
+
+Work: TypeAlias = Preparing | Prepared | Reserved | Fetching | Removing | Removed
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """The last failure of an entry, and from when on it is tried again (in the loop's seconds).
+
+    A `passing` one (a server that does not answer, a grant that is not there yet) leaves the entry Pending.
+    """
+
+    trouble: Trouble
+    due_s: float
+    fingerprint: Fingerprint
+    failures: int = 1
+    passing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The node, its ModelNode, its disk and what is under way, at one moment."""
+
+    now_s: float
+    node_uid: str
+    labels: Mapping[str, str] = field(default_factory=dict)  # of our two families alone
+    synced: bool = False
+    model_node: ModelNode | None = None
+    held: Mapping[Key, Held] = field(default_factory=dict)
+    works: Mapping[Key, Work] = field(default_factory=dict)
+    setbacks: Mapping[Key, Setback] = field(default_factory=dict)
+    skipped: frozenset[Key] = frozenset()  # entries that were already said not to be ours
+    slots: int = 2
+    patch_due_s: float = 0.0
+
+    @property
+    def authority(self) -> ModelNode | None:
+        """The ModelNode, if it is this very node's: another's is not obeyed."""
+        node = self.model_node
+        if self.synced and node and self.node_uid and node.spec.node_uid == self.node_uid:
+            return node
+        return None
+
+    @property
+    def entries(self) -> Mapping[Key, Entry]:
+        """What is wanted of this node; nothing where nobody with authority says so."""
+        return {e.key: e for e in self.authority.spec.entries} if self.authority else {}
+
+    def is_sound(self, key: Key, manifest: str = "") -> bool:
+        """Tell whether a complete, intact snapshot is here, of this manifest where one is named."""
+        held = self.held.get(key)
+        return bool(held and not held.damaged and manifest in ("", held.manifest))
+
+    def has_labels(self, key: Key) -> bool:
+        """Tell whether the Node carries both labels of the entry."""
+        return ready_label(key[0]) in self.labels and snapshot_label(*key) in self.labels
+
+    def blocked(self, entry: Entry) -> Setback | None:
+        """Return the failure of this same wish that has not been waited out yet."""
+        setback = self.setback(entry)
+        return setback if setback and self.now_s < setback.due_s else None
+
+    def setback(self, entry: Entry) -> Setback | None:
+        """Return the failure of this same wish; one of another wording does not count."""
+        found = self.setbacks.get(entry.key)
+        return found if found and found.fingerprint == fingerprint(entry) else None
+
+
+def fingerprint(entry: Entry) -> Fingerprint:
+    """Return what makes a failed entry worth another try at once when it changes; grants and dates do not."""
+    claims = tuple((c.kind, c.uid, c.secret_namespace, c.secret) for c in entry.claims)
+    return entry.uri, entry.manifest, entry.state, claims
+
+
+def is_claim(entry: Entry) -> bool:
+    """Tell whether the model lies on a PersistentVolumeClaim, which is never the agent's affair."""
+    return entry.uri.startswith("pvc://")
+
+
+def is_present(entry: Entry) -> bool:
+    """Tell whether the entry is wanted and can be had by the agent."""
+    return entry.state == EntryState.PRESENT and not is_claim(entry)

@@ -1,0 +1,67 @@
+"""The port to the file system where it may fail, and what its failures mean."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from shared.errors import InsufficientStorage, LarderError, StoreFailure
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_WAY_OUT = {
+    errno.EROFS: "mount it writable",
+    errno.EACCES: "give the directory to the uid of this process",
+    errno.EPERM: "give the directory and all in it to the uid of this process",
+    errno.EIO: "look at the node's kernel log and replace the disk",
+    errno.EMLINK: "the file system allows no more hard links to one file",
+    errno.EOPNOTSUPP: "take a file system with hard links, such as ext4 or xfs",
+    errno.EXDEV: "the root must be one file system",
+    errno.EFBIG: "raise the process's limit on the size of a file",
+    errno.ENOTDIR: "remove what stands in the directory's place",
+}
+
+
+class Disk(Protocol):
+    """What the store asks of the kernel that faults are tried with."""
+
+    def fsync(self, descriptor: int) -> None:
+        """Return when the file or directory is on the disk. Raises OSError."""
+        ...
+
+    def free_bytes(self, path: Path) -> int:
+        """Return what this process may still write to the file system of `path`. Raises OSError."""
+        ...
+
+
+class RealDisk:
+    """The kernel's file system."""
+
+    def fsync(self, descriptor: int) -> None:
+        """Return when the file or directory is on the disk."""
+        os.fsync(descriptor)
+
+    def free_bytes(self, path: Path) -> int:
+        """Return the blocks that are free to this uid, in bytes."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
+
+def store_error(error: OSError, doing: str) -> LarderError:
+    """Return what a failed system call means to the one who asked for it."""
+    if error.errno in _FULL:
+        return InsufficientStorage(
+            f"{doing}: {error.strerror}; free space on the file system, or raise the quota, and it goes on by itself"
+        )
+    way_out = _WAY_OUT.get(error.errno or 0, "look at the node's file system")
+    return StoreFailure(f"{doing}: {error.strerror or error}; {way_out}")
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Turn an OSError of the block into InsufficientStorage or StoreFailure that says what was being done."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(error, doing) from error

@@ -1,0 +1,96 @@
+"""What is on the disk: snapshots by their marks, and which contents of which sources are here."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from agent.store.identity import keys_by_path
+from agent.store.layout import Layout
+from agent.store.snapshot import Snapshot, damaged_paths, is_untouched, read_snapshot, source_file
+from shared.paths import COMPLETED
+
+_PIN = re.compile(r"^([0-9a-f]{64})\.([0-9a-f]{64})$")
+_Stamp = tuple[int, int, int]
+
+
+class Inventory:
+    """Reads the directories below one root; the marks that it read are kept. Not thread-safe."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._read: dict[Path, tuple[_Stamp, Snapshot]] = {}
+        self._known: dict[str, str] | None = None
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return every snapshot with a valid mark, `damaged` as stat tells it now."""
+        marked = self.marked()
+        return [replace(s, damaged=tuple(damaged_paths(self._layout, s))) for s in marked]
+
+    def marked(self) -> list[Snapshot]:
+        """Return every snapshot with a valid mark, without a look at its files."""
+        found = {path: read for path in self._revisions() if (read := self._cached(path))}
+        self._read = found
+        return [snapshot for _, snapshot in found.values()]
+
+    def find_blob(self, key: str, size: int) -> str | None:
+        """Return the SHA-256 of a content that its source served before and whose blob is still untouched."""
+        if self._known is None:
+            self._known = dict(self._index())
+        sha256 = self._known.get(key)
+        return sha256 if sha256 and self.has_blob(sha256, size) else None
+
+    def has_blob(self, sha256: str, size: int) -> bool:
+        """Tell whether the blob stands in its place, of this size and untouched."""
+        with suppress(OSError):
+            return is_untouched(self._layout.blob(sha256).lstat(), size)
+        return False
+
+    def learn(self, key: str, sha256: str) -> None:
+        """Know one more content."""
+        if self._known is not None:
+            self._known[key] = sha256
+
+    def forget(self) -> None:
+        """Read again what is known at the next question: something was removed."""
+        self._known = None
+
+    def pins(self) -> Iterator[tuple[str, str, Path]]:
+        """Yield the contents that are verified and wait for a commit: name, SHA-256, and the link that keeps them."""
+        for name in _names(self._layout.partial):
+            if match := _PIN.match(name):
+                yield match[1], match[2], self._layout.partial / name
+
+    def _index(self) -> Iterator[tuple[str, str]]:
+        for snapshot in self.marked():
+            keys = keys_by_path(snapshot.uri, snapshot.revision, map(source_file, snapshot.files))
+            yield from ((keys[f.path], f.sha256) for f in snapshot.files)
+        yield from ((key, sha256) for key, sha256, _ in self.pins())
+
+    def _revisions(self) -> Iterator[Path]:
+        for model in _names(self._layout.models):
+            if not model.startswith("."):
+                directory = self._layout.models / model
+                yield from (directory / name for name in _names(directory) if not name.startswith("."))
+
+    def _cached(self, path: Path) -> tuple[_Stamp, Snapshot] | None:
+        try:
+            found = (path / COMPLETED).lstat()
+        except OSError:
+            return None
+        stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if (cached := self._read.get(path)) and cached[0] == stamp:
+            return cached
+        snapshot = read_snapshot(self._layout, path)
+        return (stamp, snapshot) if snapshot else None
+
+
+def _names(directory: Path) -> list[str]:
+    """Return the names in a directory; none where a symbolic link or nothing stands there."""
+    if directory.is_symlink():
+        return []
+    try:
+        return [path.name for path in directory.iterdir()]
+    except OSError:
+        return []

@@ -1,0 +1,76 @@
+"""Where things stand below the root."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.errors import UnsafePath
+from shared.names import short_id
+
+TMP_PREFIX = ".tmp-"
+GONE_PREFIX = ".gone-"
+_LONGEST_NAME_BYTES = 200  # with a prefix and a random end it stays below the 255 of file systems
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths of one store."""
+
+    root: Path
+
+    @property
+    def blobs(self) -> Path:
+        """Each distinct file once, named by the SHA-256 of its bytes."""
+        return self.root / "blobs" / "sha256"
+
+    @property
+    def models(self) -> Path:
+        """One directory a model, one directory in it a revision."""
+        return self.root / "models"
+
+    @property
+    def partial(self) -> Path:
+        """Unfinished files, and links that keep verified ones until the commit."""
+        return self.root / "partial"
+
+    @property
+    def contents(self) -> tuple[Path, ...]:
+        """Where the bytes of models are."""
+        return self.blobs, self.models, self.partial
+
+    @property
+    def identity(self) -> Path:
+        """The store's id."""
+        return self.root / "store.json"
+
+    @property
+    def holder(self) -> Path:
+        """Who holds the lock, for the message to the next one."""
+        return self.root / "holder"
+
+    def blob(self, sha256: str) -> Path:
+        """Return where the bytes of this digest stand."""
+        return self.blobs / sha256
+
+    def model(self, identity: str) -> Path:
+        """Return the directory of a model's revisions."""
+        name = short_id(identity)
+        if not _is_name(name):
+            raise UnsafePath(f"model id {identity!r} is not a directory name")
+        return self.models / name
+
+    def snapshot(self, identity: str, revision: str) -> Path:
+        """Return the directory of one revision."""
+        if not _is_name(revision):
+            raise UnsafePath(f"revision {revision!r} is not a directory name")
+        return self.model(identity) / revision
+
+
+def _is_name(text: str) -> bool:
+    return (
+        bool(text)
+        and not text.startswith(".")
+        and "/" not in text
+        and "\0" not in text
+        and len(os.fsencode(text)) <= _LONGEST_NAME_BYTES
+    )

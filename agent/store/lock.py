@@ -1,0 +1,37 @@
+"""One process a store: the lock on its root, and who holds it."""
+
+import fcntl
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from shared.errors import StoreFailure
+
+
+def lock_directory(directory: Path, holder: Path) -> int:
+    """Lock a directory and write down who did; returns the descriptor that keeps the lock. StoreFailure, OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StoreFailure(
+            f"{directory} is in use by {_read_holder(holder)}; end that process or choose another directory"
+        ) from None
+    try:
+        with suppress(FileNotFoundError):
+            holder.unlink()
+        holder.write_text(f"{os.getpid()} {socket.gethostname()}\n")
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _read_holder(holder: Path) -> str:
+    try:
+        pid, _, host = holder.read_text().partition(" ")
+    except OSError:
+        return "another process"
+    return f"process {pid.strip()} on {host.strip()}"

@@ -1,0 +1,51 @@
+"""How verified blobs become a snapshot: the rename is the commit."""
+
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agent.store.disk import Disk
+from agent.store.layout import TMP_PREFIX, Layout
+from agent.store.removal import clear_model_directory, clear_place, remove_litter
+from agent.store.snapshot import Completed
+from agent.store.tree import build_snapshot, sync_directory
+from shared.errors import StoreFailure
+
+
+def prepare(layout: Layout, mark: Completed, disk: Disk) -> Path:
+    """Build the snapshot beside its place; returns where. Raises OSError, StoreFailure."""
+    model = layout.model(mark.id)
+    try:
+        clear_model_directory(model)
+        tmp = model / f"{TMP_PREFIX}{mark.revision}-{secrets.token_hex(4)}"
+        build_snapshot(tmp, blobs_by_path(layout, mark), mark.encode(), disk)
+    except PermissionError as error:
+        raise StoreFailure(f"{error}; give {model} to the uid of this process, or remove it") from error
+    sync_directory(layout.blobs, disk)
+    sync_directory(layout.models, disk)
+    return tmp
+
+
+def install(layout: Layout, tmp: Path, mark: Completed, disk: Disk) -> Path | None:
+    """Rename a prepared snapshot into its place; returns what was set aside for it. Raises OSError, StoreFailure."""
+    target = layout.snapshot(mark.id, mark.revision)
+    try:
+        aside = clear_place(layout, target)
+    except FileExistsError as error:
+        remove_litter(tmp)
+        raise StoreFailure(f"{error}; move it away, and the model goes there by itself") from error
+    tmp.rename(target)
+    sync_directory(target.parent, disk)
+    return aside
+
+
+def blobs_by_path(layout: Layout, mark: Completed) -> Mapping[str, Path]:
+    """Return the blob of each file of a mark."""
+    return {f.path: layout.blob(f.sha256) for f in mark.files}
+
+
+def remove_empty(model: Path) -> None:
+    """Remove a model's directory where nothing is in it."""
+    with suppress(OSError):  # not empty, or not ours: it stays
+        model.rmdir()

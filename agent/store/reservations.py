@@ -1,0 +1,67 @@
+"""Who was promised how many bytes, and whether more can be promised: plain arithmetic."""
+
+from dataclasses import dataclass
+
+from shared.quantity import format_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What there is to promise from, in bytes: in use, limit (0: none), free on the disk, and of that to stay free."""
+
+    used: int
+    limit: int
+    disk_free: int
+    floor: int
+
+
+def refuse(need: int, promised: int, room: Room) -> str:
+    """Return why `need` bytes beside those promised to others do not fit, with all numbers; empty where they do."""
+    under_limit = room.limit - room.used - promised if room.limit else need
+    on_disk = room.disk_free - promised - room.floor
+    have = min(under_limit, on_disk) if room.limit else on_disk
+    if need <= 0 or need <= have:
+        return ""
+    limit = f"limit {_exact(room.limit)}, used {_exact(room.used)}" if room.limit else "no limit"
+    numbers = (
+        f"need {_exact(need)}, have {_exact(max(0, have))} "
+        f"({limit}, promised to others {_exact(promised)}, disk free {_exact(room.disk_free)}, "
+        f"of which {_exact(room.floor)} stay free)"
+    )
+    return f"{numbers}; {_way_out(need, room, fits_limit=need <= under_limit)}"
+
+
+def _way_out(need: int, room: Room, *, fits_limit: bool) -> str:
+    if room.limit and need > room.limit:
+        return "it can never fit under this limit: raise storageLimit"
+    if not fits_limit:
+        return "remove a model or raise storageLimit, and it goes on by itself"
+    return "free space on the node's disk or remove a model, and it goes on by itself"
+
+
+def _exact(size_bytes: int) -> str:
+    return f"{size_bytes} bytes" if size_bytes < 1024 else f"{size_bytes} bytes = {format_bytes(size_bytes)}"  # noqa: PLR2004 - from here on the rounded form helps
+
+
+class Ledger:
+    """The open promises by key; each shrinks as its bytes arrive on the disk. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, int] = {}
+
+    def promise(self, key: str, size_bytes: int) -> None:
+        """Promise bytes to a key in place of what it was promised before."""
+        self._open[key] = max(0, size_bytes)
+
+    def arrived(self, key: str, size_bytes: int) -> None:
+        """Take bytes that are on the disk now off the promise; a negative number gives them back."""
+        if key in self._open:
+            self._open[key] = max(0, self._open[key] - size_bytes)
+
+    def withdraw(self, key: str) -> None:
+        """Forget the key."""
+        self._open.pop(key, None)
+
+    def promised(self, but: str = "") -> int:
+        """Return the sum of all promises but one."""
+        return sum(size for key, size in self._open.items() if key != but)

@@ -1,0 +1,143 @@
+"""A complete revision of a model on this disk, as its `.completed` tells it."""
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from agent.store.layout import Layout
+from shared.errors import UnsafePath
+from shared.manifest import File, Manifest
+from shared.paths import COMPLETED, check_paths
+
+# The digests that this version can compute; an entry may carry newer ones.
+_CHECKABLE = ("sha256:", "git-sha1:", "md5:")
+
+# Content never changes, so its time stamp is the same for ever (the first that every archive format can hold), and a
+# file with another one was written to.
+MTIME_NS = 315_532_800 * 10**9
+
+
+class CompletedFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One file of a snapshot: what its bytes are, and what the publisher said of them."""
+
+    path: str
+    size: int
+    sha256: str
+    digest: str = ""
+    etag: str = ""
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """The content of `.completed`."""
+
+    id: str
+    revision: str
+    uri: str
+    manifest: str
+    files: tuple[CompletedFile, ...]
+
+    def encode(self) -> bytes:
+        """Return the bytes of the mark."""
+        return msgspec.json.encode(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What stands at `path`; usable only while `damaged` is empty. `size` is the sum of the files' sizes."""
+
+    id: str
+    revision: str
+    uri: str
+    path: Path
+    manifest_digest: str
+    files: tuple[CompletedFile, ...]
+    size: int
+    damaged: tuple[str, ...] = ()
+
+    @property
+    def verified(self) -> str:
+        """What the files were checked against: `digest`, or `size` where one had no publisher's digest."""
+        return verification(f.digest for f in self.files)
+
+    @property
+    def completed(self) -> Completed:
+        """The content of the snapshot's mark."""
+        return Completed(self.id, self.revision, self.uri, self.manifest_digest, self.files)
+
+
+def completed_of(manifest: Manifest, identity: str, digests: Mapping[str, str]) -> Completed:
+    """Return the mark of a manifest whose files have these SHA-256 digests by path. Raises KeyError."""
+    files = tuple(CompletedFile(f.path, f.size, digests[f.path], f.digest, f.etag) for f in manifest.files)
+    return Completed(identity, manifest.revision, manifest.uri, manifest.digest, files)
+
+
+def source_file(file: CompletedFile) -> File:
+    """Return the file as its manifest listed it."""
+    return File(file.path, file.size, file.digest, file.etag)
+
+
+def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
+    """Return what `.completed` in the directory covers; None where it has no valid one or stands in another's place."""
+    if not is_directory(path) or not is_file(path / COMPLETED):
+        return None
+    try:
+        mark = msgspec.json.decode((path / COMPLETED).read_bytes(), type=Completed)
+        check_paths([f.path for f in mark.files])
+        if layout.snapshot(mark.id, mark.revision) != path:
+            return None
+    except (OSError, msgspec.DecodeError, UnsafePath):
+        return None
+    size = sum(f.size for f in mark.files)
+    return Snapshot(mark.id, mark.revision, mark.uri, path, mark.manifest, mark.files, size)
+
+
+def damaged_paths(layout: Layout, snapshot: Snapshot) -> list[str]:
+    """Return the files that are missing or were written to or replaced since the commit, by stat alone."""
+    damaged = [f.path for f in snapshot.files if not is_intact(snapshot.path / f.path, layout.blob(f.sha256), f.size)]
+    if not is_file(snapshot.path / COMPLETED):
+        damaged.append(COMPLETED)
+    return damaged
+
+
+def is_intact(path: Path, blob: Path, size: int) -> bool:
+    """Tell whether a link is the untouched file: regular, size, time stamp, the blob's inode if there is one."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    if not is_untouched(found, size):
+        return False
+    try:
+        return os.path.samestat(found, blob.lstat())
+    except OSError:
+        return True
+
+
+def is_untouched(found: os.stat_result, size: int) -> bool:
+    """Tell whether this is a file that we finished and nobody wrote to since."""
+    return stat.S_ISREG(found.st_mode) and found.st_size == size and found.st_mtime_ns == MTIME_NS
+
+
+def verification(digests: Iterable[str]) -> str:
+    """Return what files with these publisher's digests were checked against: `digest` only if each has one."""
+    return "digest" if all(d.startswith(_CHECKABLE) for d in digests) else "size"
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether a regular file, not a link to one, stands here."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def is_directory(path: Path) -> bool:
+    """Tell whether a directory, not a link to one, stands here."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,102 @@
+"""How a verified file becomes a blob, and what keeps it until the commit.
+
+The order makes every kill harmless: bytes and modes on the disk, then `partial/KEY.part` becomes the pin
+`partial/KEY.SHA256` (from here on the file counts as verified), then the pin is linked as the blob. A pin without its
+blob is linked at the next start; a blob that is pinned has more than one link and is not removed with another model.
+"""
+
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from agent.store.disk import Disk, store_error
+from agent.store.inventory import Inventory
+from agent.store.layout import Layout
+from agent.store.partials import SUFFIX, Partial
+from agent.store.snapshot import MTIME_NS, is_untouched
+
+
+def pin_path(layout: Layout, key: str, sha256: str) -> Path:
+    """Return the link that keeps a content until its commit."""
+    return layout.partial / f"{key}.{sha256}"
+
+
+def make_durable(partial: Partial, disk: Disk) -> None:
+    """Return when the file is read-only and on the disk, whole. A failure discards it: what it holds is unknown then.
+
+    Raises InsufficientStorage, StoreFailure.
+    """
+    try:
+        os.fchmod(partial.descriptor, 0o444)
+        os.utime(partial.descriptor, ns=(MTIME_NS, MTIME_NS))
+        disk.fsync(partial.descriptor)
+    except OSError as error:
+        with suppress(OSError):
+            os.ftruncate(partial.descriptor, 0)
+            partial.path.unlink()
+        partial.held = 0
+        raise store_error(error, f"bringing {partial.path} to the disk") from error
+
+
+def enter(layout: Layout, partial: Partial, sha256: str) -> None:
+    """Make a durable partial a pinned blob; an untouched blob of these bytes is linked in its place. Raises OSError."""
+    pin = pin_path(layout, partial.key, sha256)
+    partial.path.rename(pin)
+    settle(layout, pin, sha256)
+
+
+def settle(layout: Layout, pin: Path, sha256: str) -> None:
+    """See that the pin and the blob are one untouched file. Raises OSError."""
+    blob, pinned = layout.blob(sha256), pin.lstat()
+    try:
+        found = blob.lstat()
+    except FileNotFoundError:
+        blob.hardlink_to(pin)
+        return
+    if os.path.samestat(found, pinned):
+        return
+    kept, changed = (blob, pin) if is_untouched(found, pinned.st_size) else (pin, blob)
+    fresh = layout.partial / f"link-{secrets.token_hex(8)}"
+    os.link(kept, fresh, follow_symlinks=False)
+    fresh.rename(changed)  # two inodes here: it never is a rename of one over itself
+
+
+def settle_all(layout: Layout, inventory: Inventory) -> None:
+    """Finish what a kill cut off between a pin and its blob. Raises OSError."""
+    for _, sha256, pin in inventory.pins():
+        settle(layout, pin, sha256)
+
+
+def pin_blob(layout: Layout, key: str, sha256: str) -> None:
+    """Keep a blob until the commit of a model that needs it. Raises OSError."""
+    with suppress(FileExistsError):
+        os.link(layout.blob(sha256), pin_path(layout, key, sha256), follow_symlinks=False)
+
+
+def unpin(inventory: Inventory, keys: Iterable[str]) -> list[str]:
+    """Drop the pins of these contents; returns their digests. Raises OSError."""
+    named = set(keys)
+    dropped = [(sha256, pin) for key, sha256, pin in inventory.pins() if key in named]
+    for _, pin in dropped:
+        pin.unlink(missing_ok=True)
+    return [sha256 for sha256, _ in dropped]
+
+
+def drop(layout: Layout, inventory: Inventory, keys: Iterable[str]) -> list[str]:
+    """Drop pins and unfinished files of these contents; returns the digests that were pinned. Raises OSError."""
+    named = set(keys)
+    for key in named:
+        (layout.partial / f"{key}{SUFFIX}").unlink(missing_ok=True)
+    return unpin(inventory, named)
+
+
+def idle_keys(layout: Layout, before: float) -> set[str]:
+    """Return the contents in the directory of partials that nobody touched since `before` (POSIX time)."""
+    found: dict[str, float] = {}
+    with os.scandir(layout.partial) as entries:
+        for entry in entries:
+            key = entry.name.partition(".")[0]
+            found[key] = max(found.get(key, 0.0), entry.stat(follow_symlinks=False).st_ctime)
+    return {key for key, touched in found.items() if touched < before}

@@ -1,0 +1,283 @@
+"""The store: what one node holds, and the only way to change it."""
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from agent.store import staging
+from agent.store.disk import Disk, RealDisk, translated
+from agent.store.identity import content_key, distinct_files, keys_by_path, source_key
+from agent.store.inventory import Inventory
+from agent.store.layout import Layout
+from agent.store.lock import lock_directory
+from agent.store.opening import ensure_identity, ensure_layout
+from agent.store.partials import Holds, Partial, held_bytes, opened_partial
+from agent.store.publish import install, prepare, remove_empty
+from agent.store.removal import blob_digests, is_ours, leftovers, remove_blobs, remove_litter, set_aside
+from agent.store.reservations import Ledger, Room, refuse
+from agent.store.snapshot import Completed, Snapshot, completed_of, damaged_paths, is_directory, read_snapshot
+from agent.store.tree import allocated_bytes, content_bytes, put_file, put_mark, remove_tree, sync_directory
+from shared.errors import InsufficientStorage, StoreFailure
+from shared.manifest import File, Manifest
+from shared.paths import COMPLETED
+
+
+class Store:
+    """One root, held by this process alone. Every method blocks and may be called from any thread.
+
+    Methods that touch the disk raise InsufficientStorage or StoreFailure where it refuses.
+    """
+
+    def __init__(self, layout: Layout, identity: str, disk: Disk, lock: int) -> None:
+        self.id = identity
+        self.root = layout.root
+        self._layout, self._disk, self._descriptor = layout, disk, lock
+        self._inventory, self._ledger, self._holds = Inventory(layout), Ledger(), Holds()
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, root: Path, *, disk: Disk | None = None) -> "Store":
+        """Make what is missing of the layout, lock the root, and return the store."""
+        real = disk or RealDisk()
+        with translated(f"opening the store {root} as uid {os.geteuid()}"):
+            root.mkdir(parents=True, exist_ok=True)
+            layout = Layout(root.resolve())
+            lock = lock_directory(layout.root, layout.holder)
+            try:
+                ensure_layout(layout)
+                return cls(layout, ensure_identity(layout, real), real, lock)
+            except BaseException:
+                os.close(lock)
+                raise
+
+    def close(self) -> None:
+        """Give the lock back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def sweep(self) -> None:
+        """Finish what a kill left: once, at start, before anything else. Unfinished files are kept."""
+        with self._lock, translated(f"sweeping {self.root}"):
+            for path in list(leftovers(self._layout)):
+                remove_litter(path)
+            staging.settle_all(self._layout, self._inventory)
+            marked = {f.sha256 for snapshot in self._inventory.marked() for f in snapshot.files}
+            remove_blobs(self._layout, (sha256 for sha256 in blob_digests(self._layout) if sha256 not in marked))
+            self._inventory.forget()
+
+    # What is here.
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return every snapshot with a valid mark; one is usable only while its `damaged` is empty."""
+        with self._lock:
+            return self._inventory.snapshots()
+
+    def find(self, identity: str, revision: str) -> Snapshot | None:
+        """Return one snapshot as `snapshots` would."""
+        found = (s for s in self.snapshots() if (s.id, s.revision) == (identity, revision))
+        return next(found, None)
+
+    def check(self, snapshot: Snapshot) -> list[str]:
+        """Return the damaged paths by stat: missing, or size, time stamp or inode changed; `.completed` may be one."""
+        return damaged_paths(self._layout, snapshot)
+
+    def find_blob(self, manifest: Manifest, file: File) -> str | None:
+        """Return the SHA-256 of a file whose bytes this manifest's source served before, if they are still here."""
+        return self._find(content_key(source_key(manifest.uri), manifest.revision, file), file.size)
+
+    def blob_path(self, sha256: str) -> Path:
+        """Return where the bytes of this digest stand, or would."""
+        return self._layout.blob(sha256)
+
+    def missing(self, manifest: Manifest) -> list[File]:
+        """Return the files that have to be fetched, one for each distinct content."""
+        return list(self._missing(manifest).values())
+
+    def missing_bytes(self, manifest: Manifest) -> int:
+        """Return how many bytes have to come; what unfinished files hold is here already."""
+        missing = self._missing(manifest)
+        return sum(max(0, f.size - held_bytes(self._layout.partial, key)) for key, f in missing.items())
+
+    # Room.
+
+    def used_bytes(self) -> int:
+        """Return the allocated blocks below the root, each inode counted once."""
+        with translated(f"counting {self.root}"):
+            return allocated_bytes(self._layout.root)
+
+    def reserved_bytes(self) -> int:
+        """Return what is promised and has not arrived."""
+        with self._lock:
+            return self._ledger.promised()
+
+    def disk_free(self) -> int:
+        """Return the bytes that the file system would still take."""
+        with translated(f"asking for the free space of {self.root}"):
+            return self._disk.free_bytes(self.root)
+
+    def reserve(self, key: str, need: int, limit: int, floor: int) -> None:
+        """Promise `need` bytes to a key, in place of an earlier promise to it; InsufficientStorage has the numbers.
+
+        `limit` bounds all that the store holds (0: no limit); `floor` bytes of the file system stay free. An exact
+        fit is accepted; the rest of a file's last block does not count against the limit.
+        """
+        with self._lock, translated(f"counting {self.root}"):
+            room = Room(content_bytes(*self._layout.contents), limit, self.disk_free(), floor)
+            if refusal := refuse(need, self._ledger.promised(but=key), room):
+                raise InsufficientStorage(refusal)
+            self._ledger.promise(key, need)
+
+    def arrived(self, key: str, size_bytes: int) -> None:
+        """Take bytes that are on the disk now off a promise; negative where they were discarded."""
+        with self._lock:
+            self._ledger.arrived(key, size_bytes)
+
+    def release(self, key: str) -> None:
+        """Withdraw the promise to a key."""
+        with self._lock:
+            self._ledger.withdraw(key)
+
+    # Bytes on their way in.
+
+    @contextmanager
+    def partial(self, manifest: Manifest, file: File, stop: threading.Event) -> Iterator[Partial | None]:
+        """Hold the unfinished file of a content, alone; None where `stop` was set while another held it."""
+        key = content_key(source_key(manifest.uri), manifest.revision, file)
+        if not self._holds.take(key, stop):
+            yield None
+            return
+        try:
+            with opened_partial(self._layout.partial, key, file.size) as partial:
+                yield partial
+        finally:
+            self._holds.give_back(key)
+
+    def put_blob(self, partial: Partial, sha256: str) -> None:
+        """Make a verified partial file a blob, on the disk, and keep it until the commit."""
+        staging.make_durable(partial, self._disk)
+        with self._lock, translated(f"entering {partial.path}"):
+            staging.enter(self._layout, partial, sha256)
+            self._inventory.learn(partial.key, sha256)
+
+    def pin(self, manifest: Manifest) -> dict[str, str]:
+        """Keep what is here of a manifest until its commit; returns the SHA-256 by path."""
+        with self._lock, translated(f"linking in {self.root}"):
+            found: dict[str, str] = {}
+            keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
+            for file in manifest.files:
+                if sha256 := self._find(keys[file.path], file.size):
+                    staging.pin_blob(self._layout, keys[file.path], sha256)
+                    found[file.path] = sha256
+            return found
+
+    # Snapshots.
+
+    def commit(self, manifest: Manifest, identity: str, digests: Mapping[str, str]) -> Snapshot:
+        """Make the snapshot from blobs by path -> SHA-256; whoever sees it sees it whole."""
+        mark = completed_of(manifest, identity, digests)
+        if standing := self._standing(identity, manifest):
+            return standing
+        with translated(f"committing {identity} {manifest.revision}"):
+            self._check_blobs(mark)
+            tmp = prepare(self._layout, mark, self._disk)
+            with self._lock:
+                aside = install(self._layout, tmp, mark, self._disk)
+                self._inventory.forget()
+                staging.unpin(self._inventory, distinct_files(manifest))
+            if aside:
+                remove_litter(aside)
+        return self._written(identity, manifest.revision)
+
+    def mend(self, snapshot: Snapshot, manifest: Manifest, digests: Mapping[str, str]) -> Snapshot:
+        """Put right, in place, what is damaged of a snapshot whose blobs are here again."""
+        mark = completed_of(manifest, snapshot.id, digests)
+        if snapshot.manifest_digest != manifest.digest or not is_directory(snapshot.path):
+            return self.commit(manifest, snapshot.id, digests)
+        damaged = [path for path in self.check(snapshot) if path != COMPLETED]
+        for path in damaged:
+            self.repair(snapshot, path, digests[path])
+        with self._lock, translated(f"mending {snapshot.path}"):
+            put_mark(snapshot.path, mark.encode(), self._disk)
+            self._inventory.forget()
+            staging.unpin(self._inventory, distinct_files(manifest))
+        return self._written(snapshot.id, snapshot.revision)
+
+    def repair(self, snapshot: Snapshot, path: str, blob: str) -> None:
+        """Put the blob of this SHA-256 in the place of a damaged file: a new inode, renamed over the old link."""
+        with self._lock, translated(f"mending {snapshot.path / path}"):
+            put_file(snapshot.path, path, self._layout.blob(blob), self._disk)
+
+    def set_aside_and_remove(self, identity: str, revision: str) -> None:
+        """Remove a snapshot and the blobs that only it linked; what is not ours is left alone, what is gone is gone."""
+        target = self._layout.snapshot(identity, revision)
+        with translated(f"removing {target}"):
+            with self._lock:
+                snapshot = None if target.parent.is_symlink() else read_snapshot(self._layout, target)
+                aside = self._set_aside(target)
+            if aside:
+                remove_tree(aside)
+            with self._lock:
+                remove_blobs(self._layout, {f.sha256 for f in snapshot.files} if snapshot else set())
+                self._inventory.forget()
+                remove_empty(target.parent)
+
+    def discard(self, manifest: Manifest) -> None:
+        """Drop the unfinished and uncommitted files of a model that is no longer wanted."""
+        self._drop(set(distinct_files(manifest)))
+
+    def drop_partials(self, keep: Iterable[Manifest], before: float) -> int:
+        """Drop uncommitted files that no kept manifest names and nobody touched since `before`; returns how many."""
+        kept = {key for manifest in keep for key in distinct_files(manifest)}
+        with translated(f"reading {self._layout.partial}"):
+            idle = staging.idle_keys(self._layout, before) - kept
+        self._drop(idle)
+        return len(idle)
+
+    def _drop(self, keys: set[str]) -> None:
+        with self._lock, translated(f"discarding in {self._layout.partial}"):
+            remove_blobs(self._layout, staging.drop(self._layout, self._inventory, self._holds.free(keys)))
+            self._inventory.forget()
+
+    def _find(self, key: str, size: int) -> str | None:
+        with self._lock:
+            return self._inventory.find_blob(key, size)
+
+    def _missing(self, manifest: Manifest) -> dict[str, File]:
+        return {key: file for key, file in distinct_files(manifest).items() if not self._find(key, file.size)}
+
+    def _standing(self, identity: str, manifest: Manifest) -> Snapshot | None:
+        """Return the snapshot that a commit would make, if it stands untouched already: pods may have it mounted."""
+        found = read_snapshot(self._layout, self._layout.snapshot(identity, manifest.revision))
+        if not found or found.manifest_digest != manifest.digest or self.check(found):
+            return None
+        with self._lock, translated(f"unlinking in {self._layout.partial}"):
+            staging.unpin(self._inventory, distinct_files(manifest))
+        return found
+
+    def _check_blobs(self, mark: Completed) -> None:
+        for file in mark.files:
+            if not self._inventory.has_blob(file.sha256, file.size):
+                raise StoreFailure(
+                    f"the bytes of {file.path!r} ({file.size} bytes, sha256 {file.sha256}) are not in {self.root} any "
+                    "more; they are fetched again"
+                )
+
+    def _written(self, identity: str, revision: str) -> Snapshot:
+        target = self._layout.snapshot(identity, revision)
+        if found := read_snapshot(self._layout, target):
+            return found
+        raise StoreFailure(f"{target} was removed as soon as it was written; it is made again")
+
+    def _set_aside(self, target: Path) -> Path | None:
+        for path in (target.parent, target):
+            if path.is_symlink() or path.is_file():
+                path.unlink()
+                return None
+        if not is_directory(target) or not is_ours(self._layout, target):
+            return None
+        aside = set_aside(target)
+        sync_directory(target.parent, self._disk)
+        return aside

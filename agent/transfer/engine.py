@@ -1,0 +1,90 @@
+"""A download: every file of a manifest, several at a time, verified, in the store."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.store.identity import keys_by_path
+from agent.store.snapshot import verification
+from agent.store.store import Store
+from agent.transfer.crew import Crew
+from agent.transfer.file import FileFetcher
+from agent.transfer.plan import plan_lanes
+from agent.transfer.progress import Progress
+from agent.transfer.rate import TokenBucket
+from agent.transfer.receive import BytePath, Stopped
+from agent.transfer.retry import RetryPolicy, Timing
+from shared.manifest import Manifest
+from shared.sources.port import Source
+
+__all__ = ["FetchResult", "Stopped", "fetch"]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResult:
+    """What a commit needs, SHA-256 by path, and how it came.
+
+    `verified` is `digest`, or `size` where a file had none; `moved` counts the bytes that the network brought.
+    """
+
+    sha256: Mapping[str, str]
+    verified: str
+    moved: int
+
+
+def fetch(
+    source: Source,
+    manifest: Manifest,
+    store: Store,
+    *,
+    progress: Progress,
+    stop: threading.Event,
+    concurrency: int = 4,
+    bucket: TokenBucket | None = None,
+    reservation: str = "",
+    prove_access: bool = True,
+    policy: RetryPolicy | None = None,
+    timing: Timing | None = None,
+) -> FetchResult:
+    """Bring every missing file of the manifest into the store; what is verified stays, however this ends.
+
+    `reservation` is the key of the store's promise, which shrinks as bytes arrive. Where nothing has to be moved, one
+    byte is asked for, so that bytes which another's credentials brought are not linked without the source's consent;
+    `prove_access=False` is for repairs of what is linked already. Raises LarderError; Stopped within a second after
+    `stop` was set.
+    """
+    found = store.pin(manifest)
+    progress.total = progress.total or manifest.size_bytes
+    progress.find(sum(f.size for f in manifest.files if f.path in found))
+    halt = threading.Event()
+    path = BytePath(source, bucket or TokenBucket(), progress, lambda size: store.arrived(reservation, size), halt)
+    fetcher = FileFetcher(path, manifest, store, policy or RetryPolicy(), timing or Timing())
+    missing = store.missing(manifest)
+    progress.find(sum(f.size for f in manifest.files if f.path not in found) - sum(f.size for f in missing))
+    crew = Crew(fetcher.fetch, halt)
+    for lane in plan_lanes(missing, concurrency):
+        crew.man(lane)
+    if not missing and prove_access:
+        crew.start(lambda: _prove_access(fetcher))
+    crew.wait(stop)
+    return FetchResult(
+        _by_path(manifest, {**found, **crew.digests}), verification(f.digest for f in manifest.files), progress.received
+    )
+
+
+def _by_path(manifest: Manifest, digests: Mapping[str, str]) -> dict[str, str]:
+    """Return the SHA-256 of every path from those of one path for each content."""
+    keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
+    by_key = {keys[path]: sha256 for path, sha256 in digests.items()}
+    return {path: by_key[key] for path, key in keys.items()}
+
+
+def _prove_access(fetcher: FileFetcher) -> None:
+    file = next((f for f in fetcher.manifest.files if f.size), None)
+    if file is None:
+        return
+    body = fetcher.path.source.open(file, 0, 1)
+    try:
+        body.readinto(memoryview(bytearray(1)))
+    finally:
+        body.close()

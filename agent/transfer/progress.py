@@ -1,0 +1,66 @@
+"""How far a download is, for whoever asks."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from shared.errors import LarderError
+
+_WINDOW_S = 5.0
+_SAMPLE_S = 0.25
+
+
+class Progress:
+    """Counters of one download, in bytes. Thread-safe.
+
+    `trouble` is what is being retried right now, None while bytes flow.
+    """
+
+    def __init__(self, total: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total = total
+        self.trouble: LarderError | None = None
+        self._clock, self._done, self._received = clock, 0, 0
+        self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
+        self._lock = threading.Lock()
+
+    @property
+    def done(self) -> int:
+        """What is here, whether it was received or found."""
+        return self._done
+
+    @property
+    def received(self) -> int:
+        """What came over the network, also what had to be thrown away."""
+        return self._received
+
+    def receive(self, size_bytes: int) -> None:
+        """Count bytes that came over the network."""
+        now = self._clock()
+        with self._lock:
+            self._done += size_bytes
+            self._received += size_bytes
+            self.trouble = None
+            if now - self._samples[-1][0] >= _SAMPLE_S:
+                self._samples.append((now, self._received))
+                self._drop_old(now)
+
+    def find(self, size_bytes: int) -> None:
+        """Count bytes that were here already; negative where they had to be discarded."""
+        with self._lock:
+            self._done += size_bytes
+
+    def rate(self) -> float:
+        """Return the bytes received a second, over the last five seconds."""
+        now = self._clock()
+        with self._lock:
+            self._drop_old(now)
+            since, then = self._samples[0]
+            return (self._received - then) / max(now - since, _SAMPLE_S)
+
+    def _drop_old(self, now: float) -> None:
+        """Keep one sample that is older than the window: the rate is measured from it."""
+        while len(self._samples) > 1 and now - self._samples[1][0] >= _WINDOW_S:
+            self._samples.popleft()
+        if now - self._samples[0][0] >= 2 * _WINDOW_S:  # nothing came for long: do not average over it for ever
+            self._samples[0] = (now - _WINDOW_S, self._received)

@@ -1,0 +1,47 @@
+"""When to try again, and when to give up."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shared.errors import InsufficientStorage, LarderError, RateLimited, SourceChanged, StoreFailure
+
+_LEAST_JITTER = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how long a file is tried without a byte of progress; with progress there is no end."""
+
+    attempts: int = 6
+    patience_s: float = 120.0
+    first_s: float = 0.5
+    longest_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Time and chance."""
+
+    clock: Callable[[], float] = time.monotonic
+    random: Callable[[], float] = random.random
+
+
+def pause_before_retry(
+    policy: RetryPolicy, error: LarderError, failures: int, idle_s: float, chance: float
+) -> float | None:
+    """Return how long to wait before the next try, None to give up.
+
+    `failures` counts those since the last progress, this one included; `idle_s` is the time since; `chance` is in
+    [0, 1). A server that asks for more time than there is patience for is left to the caller's longer back-off.
+    """
+    if not error.retryable or isinstance(error, InsufficientStorage | StoreFailure | SourceChanged):
+        return None
+    back_off = min(policy.longest_s, policy.first_s * 2 ** min(failures - 1, 30))
+    pause_s = back_off * (_LEAST_JITTER + (1 - _LEAST_JITTER) * chance)
+    if isinstance(error, RateLimited):
+        pause_s += max(0.0, error.after_s)
+    elif failures >= policy.attempts:
+        return None
+    return pause_s if idle_s + pause_s <= policy.patience_s else None

@@ -1,0 +1,66 @@
+"""Whether the bytes of a file are those that the publisher named."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Protocol
+
+from shared.errors import DigestMismatch
+from shared.manifest import File
+
+
+class _Hash(Protocol):
+    def update(self, data: memoryview | bytes, /) -> None: ...
+
+    def hexdigest(self) -> str: ...
+
+
+def _git_blob(file: File) -> _Hash:
+    hasher = hashlib.sha1(usedforsecurity=False)  # git's own name of a file; our blobs are named by SHA-256
+    hasher.update(b"blob %d\0" % file.size)
+    return hasher
+
+
+_HASHERS: dict[str, Callable[[File], _Hash]] = {
+    "git-sha1": _git_blob,
+    "md5": lambda _: hashlib.md5(usedforsecurity=False),  # what S3 publishes
+}
+
+
+class Check:
+    """Hashes one file in order, from its first byte on."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was fed."""
+        self._sha256 = hashlib.sha256()
+        algorithm = self.file.digest.partition(":")[0]
+        self._publishers = _HASHERS[algorithm](self.file) if algorithm in _HASHERS else None
+
+    def feed(self, data: memoryview) -> None:
+        """Take the next bytes."""
+        self._sha256.update(data)
+        if self._publishers is not None:
+            self._publishers.update(data)
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of what was fed, in hex."""
+        return self._sha256.hexdigest()
+
+    def verify(self) -> None:
+        """Raise DigestMismatch unless what was fed is what the publisher named; without a digest, do nothing."""
+        algorithm, _, expected = self.file.digest.partition(":")
+        if algorithm == "sha256":
+            found = self.sha256
+        elif self._publishers is not None:
+            found = self._publishers.hexdigest()
+        else:
+            return
+        if found != expected.lower():
+            raise DigestMismatch(
+                f"{self.file.path!r}: expected {algorithm} {expected}, got {found} ({self.file.size} bytes); "
+                "it is fetched again from its start later; if that goes on, the source serves damaged bytes"
+            )

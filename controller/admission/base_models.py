@@ -1,0 +1,87 @@
+"""A pod that names a base model: given it, or refused with what to do."""
+
+from controller.admission.catalog import Catalog, CatalogModel
+from controller.admission.choose import problem_of
+from controller.admission.containers import (
+    MODEL_PATH,
+    SIDECARS,
+    Place,
+    confine_mounts,
+    containers_of,
+    ensure_mount,
+    ensure_variable,
+)
+from controller.admission.errors import ModelNotFound, ModelNotReady, NamespaceNotAllowed
+from controller.admission.given import Given, left_alone
+from controller.admission.keys import BASE_MODEL, Json
+from controller.admission.marks import ensure_selector, selectors_of
+from controller.admission.paths import DEFAULT_MODEL_PATH, checked_mount_path
+from controller.admission.settings import AdmissionSettings
+from controller.admission.volumes import BASE_MODEL_VOLUME, Snapshot, claim_volume, ensure_volume, model_volume
+from shared.uri import PvcUri, parse_uri
+
+UNMANAGED = "vendor://"
+
+
+def give_base_model(draft: Json, namespace: str, name: str, catalog: Catalog, settings: AdmissionSettings) -> Given:
+    """Change the draft so that its containers find the model; raise Refused where they cannot get it."""
+    model = catalog.base_model(namespace, name)
+    if model is None:
+        raise ModelNotFound(_not_found(namespace, name))
+    if model.uri.startswith(UNMANAGED):
+        return left_alone(draft, f"{model.title} is at {model.uri}, which its vendor provides")
+    uri = parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None
+    if isinstance(uri, PvcUri):
+        return _on_claim(draft, namespace, model, uri, settings)
+    return _on_nodes(draft, model, settings)
+
+
+def _not_found(namespace: str, name: str) -> str:
+    if not name or "/" in name:
+        return f"annotation {BASE_MODEL} is {name!r}; write the name of a BaseModel of namespace {namespace} alone"
+    return (
+        f"there is no BaseModel {name!r} in namespace {namespace} and no ClusterBaseModel of that name (BaseModels of "
+        f"other namespaces cannot be used); create it, or correct annotation {BASE_MODEL}"
+    )
+
+
+def _on_nodes(draft: Json, model: CatalogModel, settings: AdmissionSettings) -> Given:
+    _check_usable(model, problem_of(model))
+    snapshot = Snapshot(model.id, model.serving_revision)
+    volume = model_volume(BASE_MODEL_VOLUME, snapshot, settings.store_root)
+    _mount(draft, model, volume, "", settings)
+    ensure_selector(draft["spec"], selectors_of(snapshot))
+    return Given((model.id, model.serving_revision), volume, selects=True)
+
+
+def _on_claim(draft: Json, namespace: str, model: CatalogModel, uri: PvcUri, settings: AdmissionSettings) -> Given:
+    home = uri.namespace or model.namespace
+    if home != namespace:
+        raise NamespaceNotAllowed(
+            f"{model.title} is on claim {uri.claim!r} of namespace {home!r}, and a claim can be mounted only there; "
+            f"create the pod in namespace {home!r}, or declare a BaseModel on a claim of namespace {namespace!r}"
+        )
+    _check_usable(model, problem_of(model, needs_revision=False))
+    volume = claim_volume(BASE_MODEL_VOLUME, uri)
+    _mount(draft, model, volume, uri.sub_path, settings)
+    return Given((model.id, ""), volume)
+
+
+def _check_usable(model: CatalogModel, problem: str) -> None:
+    if problem:
+        where = f" -n {model.namespace}" if model.namespace else ""
+        raise ModelNotReady(
+            f"{model.title} {problem}; `kubectl get {model.kind.lower()} {model.name}{where}` shows how it stands, and "
+            "a Deployment or Job tries again by itself"
+        )
+
+
+def _mount(draft: Json, model: CatalogModel, volume: Json, sub_path: str, settings: AdmissionSettings) -> None:
+    path = checked_mount_path(model.mount_path or DEFAULT_MODEL_PATH)
+    spec = draft["spec"]
+    ensure_volume(spec, volume, settings.store_root)
+    for container in containers_of(spec):
+        if container.get("name") not in SIDECARS:
+            ensure_mount(container, Place(BASE_MODEL_VOLUME, path, sub_path))
+            ensure_variable(container, MODEL_PATH, path)
+        confine_mounts(container, BASE_MODEL_VOLUME, sub_path)

@@ -1,0 +1,122 @@
+"""What admission looks up: a small port over what the controller's reflectors hold, and its twin in memory."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogModel:
+    """A declared model as a pod meets it.
+
+    `uri` is canonical (as written where no source of ours serves it), `serving_revision` empty until the source is
+    resolved, `mount_path` what the object asks for; `reason` and `message` say why pods cannot get it, if they cannot.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    id: str
+    uri: str
+    serving_revision: str = ""
+    mount_path: str = ""
+    groups: tuple[str, ...] = ()
+    disabled: bool = False
+    deleting: bool = False
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def title(self) -> str:
+        """Kind and name, as people read them."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogNode:
+    """A node, as selectors see it."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+class Catalog(Protocol):
+    """Look-ups from memory, and two live reads (the async ones), which raise LarderError where they fail."""
+
+    def base_model(self, namespace: str, name: str) -> CatalogModel | None:
+        """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None."""
+        ...
+
+    def caches(self) -> Iterable[CatalogModel]:
+        """Return every ClusterModelCache, those that are being deleted included."""
+        ...
+
+    def group(self, name: str) -> ModelCacheNodeGroup | None:
+        """Return a node group."""
+        ...
+
+    def nodes_of_group(self, name: str) -> Iterable[CatalogNode]:
+        """Return the members of a node group, none where there is no such group."""
+        ...
+
+    def has_path(self, model: CatalogModel, path: str) -> bool | None:
+        """Return whether the serving revision has a file or a directory there; None where its files are not known."""
+        ...
+
+    async def group_names(self) -> Sequence[str]:
+        """Return the names of the node groups that exist now, read live."""
+        ...
+
+    async def users_of(self, identity: str) -> Sequence[str]:
+        """Return the non-terminal pods that use any revision of a model, as `namespace/name`, listed live."""
+        ...
+
+
+@dataclass(slots=True)
+class MemoryCatalog:
+    """The twin: holds what a test puts into it."""
+
+    base_models: list[CatalogModel] = field(default_factory=list)
+    model_caches: list[CatalogModel] = field(default_factory=list)
+    groups: dict[str, ModelCacheNodeGroup] = field(default_factory=dict)
+    members: dict[str, list[CatalogNode]] = field(default_factory=dict)
+    paths: dict[str, set[str]] = field(default_factory=dict)
+    users: dict[str, list[str]] = field(default_factory=dict)
+    lookups: int = 0
+
+    def base_model(self, namespace: str, name: str) -> CatalogModel | None:
+        """As in the port."""
+        self.lookups += 1
+        found = {m.namespace: m for m in self.base_models if m.name == name and m.namespace in (namespace, "")}
+        return found.get(namespace) or found.get("")
+
+    def caches(self) -> Iterable[CatalogModel]:
+        """As in the port."""
+        self.lookups += 1
+        return list(self.model_caches)
+
+    def group(self, name: str) -> ModelCacheNodeGroup | None:
+        """As in the port."""
+        self.lookups += 1
+        return self.groups.get(name)
+
+    def nodes_of_group(self, name: str) -> Iterable[CatalogNode]:
+        """As in the port."""
+        self.lookups += 1
+        return self.members.get(name, [])
+
+    def has_path(self, model: CatalogModel, path: str) -> bool | None:
+        """As in the port."""
+        self.lookups += 1
+        known = self.paths.get(model.id)
+        return None if known is None else any(p == path or p.startswith(path + "/") for p in known)
+
+    async def group_names(self) -> Sequence[str]:
+        """As in the port."""
+        return sorted(self.groups)
+
+    async def users_of(self, identity: str) -> Sequence[str]:
+        """As in the port."""
+        return self.users.get(identity, [])

@@ -1,0 +1,89 @@
+"""Mounts and variables in the containers of a pod."""
+
+import posixpath
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.admission.errors import MountConflict
+from controller.admission.keys import Json
+from controller.admission.paths import is_within
+
+MODEL_PATH = "MODEL_PATH"
+# Added by meshes and platforms: they serve no model, and their owners expect them as they are.
+SIDECARS = frozenset(
+    ("istio-proxy", "istio-init", "istio-validation", "linkerd-proxy", "linkerd-init", "queue-proxy", "vault-agent")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a container a volume of ours is; always read-only."""
+
+    volume: str
+    path: str
+    sub_path: str = ""
+
+    def mount(self) -> Json:
+        """Return the volumeMount."""
+        mount: Json = {"name": self.volume, "mountPath": self.path, "readOnly": True}
+        return mount | ({"subPath": self.sub_path} if self.sub_path else {})
+
+
+def containers_of(spec: Mapping[str, Any]) -> Iterator[Json]:
+    """Yield the init containers and the containers, in the order that they start."""
+    yield from spec.get("initContainers") or []
+    yield from spec.get("containers") or []
+
+
+def mounts_of(container: Mapping[str, Any]) -> list[Json]:
+    """Return the container's mounts."""
+    return container.get("volumeMounts") or []
+
+
+def path_of(mount: Mapping[str, Any]) -> str:
+    """Return where a mount is, in one spelling."""
+    return posixpath.normpath(str(mount.get("mountPath", "")))
+
+
+def ensure_mount(container: Json, place: Place) -> None:
+    """Mount the volume there; MountConflict where something else is mounted there or below."""
+    for mount in mounts_of(container):
+        if mount.get("name") != place.volume and is_within(path_of(mount), place.path):
+            raise MountConflict(
+                f"container {container.get('name')!r} mounts volume {mount.get('name')!r} at {mount.get('mountPath')}, "
+                f"where the model is mounted read-only ({place.path}); move that mount, or set another path in the "
+                "model's spec.storage.path"
+            )
+    if not any(m.get("name") == place.volume and path_of(m) == place.path for m in mounts_of(container)):
+        container["volumeMounts"] = [*mounts_of(container), place.mount()]
+
+
+def confine_mounts(container: Json, volume: str, sub_path: str) -> None:
+    """Make every mount of a volume of ours what we would have written: read-only, with our sub-path alone.
+
+    A sub-path of somebody else's would let kubelet make a missing directory inside the snapshot.
+    """
+    if not any(m.get("name") == volume for m in mounts_of(container)):
+        return
+    kept: list[Json] = []
+    for mount in mounts_of(container):
+        wanted = Place(volume, path_of(mount), sub_path).mount() if mount.get("name") == volume else mount
+        if wanted not in kept:
+            kept.append(wanted)
+    container["volumeMounts"] = kept
+
+
+def ensure_variable(container: Json, name: str, value: str) -> None:
+    """Set an environment variable, first so that others can refer to it, unless the container has its own."""
+    variables: list[Json] = container.get("env") or []
+    if not any(v.get("name") == name for v in variables):
+        container["env"] = [{"name": name, "value": value}, *variables]
+
+
+def force_read_only(container: Json, volumes: Collection[str]) -> None:
+    """Make every mount of these volumes read-only and leave the rest of it as it is."""
+    if any(m.get("name") in volumes and not m.get("readOnly") for m in mounts_of(container)):
+        container["volumeMounts"] = [
+            m | {"readOnly": True} if m.get("name") in volumes else m for m in mounts_of(container)
+        ]

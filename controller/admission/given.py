@@ -1,0 +1,21 @@
+"""What came of one thing that a pod asked for."""
+
+from dataclasses import dataclass
+
+from controller.admission.keys import Json
+from controller.admission.marks import mark_not_cached
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A model's id and revision and the volume that carries it, or neither, and words for the pod's creator."""
+
+    model: tuple[str, str] | None = None
+    volume: Json | None = None
+    selects: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def left_alone(draft: Json, why: str) -> Given:
+    """Return that nothing was given, and say so on the pod."""
+    return Given(warnings=(mark_not_cached(draft, why),))

@@ -1,0 +1,55 @@
+"""A pod in, a JSON patch out: the selectors and the read-only mount of the models that it asks for."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.admission.base_models import give_base_model
+from controller.admission.catalog import Catalog
+from controller.admission.given import Given
+from controller.admission.keys import BASE_MODEL, ENABLE_CACHE, Json, annotations_of, has_keys
+from controller.admission.kserve import give_cache
+from controller.admission.marks import clear_marks, mark_given
+from controller.admission.patch import json_patch
+from controller.admission.settings import AdmissionSettings
+from controller.admission.volumes import check_host_paths
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """What to change, and what to tell whoever created the pod."""
+
+    patch: tuple[Json, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: AdmissionSettings) -> Injection:
+    """Return the changes that give a pod its models; none on a second pass. Raises Refused.
+
+    A pod that names a base model gets it or is refused; one of KServe's keeps its own way where there is no cache.
+    """
+    if not has_keys(pod):
+        return Injection()
+    draft: Json = copy.deepcopy(dict(pod))
+    original_annotations = annotations_of(pod)
+    clear_marks(draft)
+    given: list[Given] = []
+    if BASE_MODEL in original_annotations:
+        given.append(give_base_model(draft, namespace, original_annotations[BASE_MODEL], catalog, settings))
+    if ENABLE_CACHE in original_annotations:
+        given.append(give_cache(draft, pod, catalog, settings))
+    check_host_paths(draft["spec"], [g.volume for g in given if g.volume], settings.store_root)
+    models = [g.model for g in given if g.model]
+    if models:
+        mark_given(draft, models)
+    warnings = [w for g in given for w in g.warnings]
+    if any(g.selects for g in given) and draft["spec"].get("nodeName"):
+        warnings.append(_BOUND)
+    return Injection(tuple(json_patch(dict(pod), draft)), tuple(warnings))
+
+
+_BOUND = (
+    "spec.nodeName bypasses the scheduler: kubelet fails the pod for good unless that node already has the model; "
+    "remove nodeName to have it placed"
+)

@@ -1,0 +1,52 @@
+"""The names in a pod that admission reads and writes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.names import USES_PREFIX
+
+Json = dict[str, Any]
+
+BASE_MODEL = "ome.io/base-model-name"
+ENABLE_CACHE = "serving.kserve.io/enable-model-cache"
+NODE_GROUP = "serving.kserve.io/nodegroup"
+KSERVE_URI = "internal.serving.kserve.io/storage-initializer-sourceuri"
+INITIALIZER = "storage-initializer"
+KSERVE_CONTAINER = "kserve-container"
+PROVISION_VOLUME = "kserve-provision-location"
+
+MODELS = "larder.dev/models"  # what the pod was given: <id>@<revision>, comma-separated
+NOT_CACHED = "larder.dev/not-cached"  # why it was left alone
+SOURCE_URI = "larder.dev/source-uri"  # what KServe asked for, once its init container is gone
+
+TRIGGERS = (BASE_MODEL, ENABLE_CACHE)
+OURS = (MODELS, NOT_CACHED, SOURCE_URI)
+
+
+def annotations_of(pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return the pod's annotations."""
+    return pod.get("metadata", {}).get("annotations") or {}
+
+
+def labels_of(pod: Mapping[str, Any]) -> dict[str, str]:
+    """Return the pod's labels."""
+    return pod.get("metadata", {}).get("labels") or {}
+
+
+def has_keys(pod: Mapping[str, Any]) -> bool:
+    """Return whether the pod asks for a model or carries marks of ours; any other pod is none of our business."""
+    annotations = annotations_of(pod)
+    return any(key in annotations for key in (*TRIGGERS, *OURS)) or any(
+        key.startswith(USES_PREFIX) for key in labels_of(pod)
+    )
+
+
+def write_models(models: list[tuple[str, str]]) -> str:
+    """Return the annotation's text for ids and revisions; a model on a claim has no revision."""
+    return ",".join(f"{identity}@{revision}" if revision else identity for identity, revision in models)
+
+
+def read_models(pod: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the ids and revisions that the pod was given, as its annotation says."""
+    listed = [part.strip() for part in annotations_of(pod).get(MODELS, "").split(",")]
+    return [(identity, revision) for identity, _, revision in (part.partition("@") for part in listed) if identity]

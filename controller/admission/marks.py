@@ -1,0 +1,69 @@
+"""Our marks on a pod: selectors, the label that lists a model's users, annotations that say what was done."""
+
+from collections.abc import Mapping
+
+from controller.admission.errors import MountConflict
+from controller.admission.keys import (
+    MODELS,
+    NOT_CACHED,
+    OURS,
+    Json,
+    annotations_of,
+    labels_of,
+    read_models,
+    write_models,
+)
+from controller.admission.volumes import Snapshot
+from shared.names import USES_PREFIX, ready_label, snapshot_label, uses_label
+
+_LONGEST_WHY = 220  # with our words in front, warnings are cut at 256 characters by some clients
+
+
+def clear_marks(pod: Json) -> None:
+    """Take off what an earlier pass, or somebody else in our name, wrote."""
+    selector: dict[str, str] = pod.get("spec", {}).get("nodeSelector") or {}
+    given = {key for identity, revision in read_models(pod) for key in selectors_of(Snapshot(identity, revision))}
+    _set(pod["spec"], "nodeSelector", {k: v for k, v in selector.items() if not (k in given and v == "true")})
+    metadata = pod.setdefault("metadata", {})
+    _set(metadata, "labels", {k: v for k, v in labels_of(pod).items() if not k.startswith(USES_PREFIX)})
+    kept = {k: v for k, v in annotations_of(pod).items() if k not in OURS}
+    _set(metadata, "annotations", kept)
+
+
+def selectors_of(snapshot: Snapshot) -> dict[str, str]:
+    """Return the node labels that say: this snapshot is complete, here, and here to stay."""
+    return {ready_label(snapshot.id): "true", snapshot_label(snapshot.id, snapshot.revision): "true"}
+
+
+def ensure_selector(spec: Json, wanted: Mapping[str, str]) -> None:
+    """Confine the pod to nodes with these labels; MountConflict where it asks for another value."""
+    selector: dict[str, str] = spec.get("nodeSelector") or {}
+    for key, value in wanted.items():
+        if selector.get(key, value) != value:
+            raise MountConflict(
+                f"the pod's nodeSelector asks for {key}: {selector[key]!r}, but the model is on nodes with {value!r}; "
+                "remove that line"
+            )
+    spec["nodeSelector"] = selector | dict(wanted)
+
+
+def mark_given(pod: Json, models: list[tuple[str, str]]) -> None:
+    """Say which models the pod was given."""
+    metadata = pod["metadata"]
+    metadata["labels"] = labels_of(pod) | {uses_label(identity): "true" for identity, _ in models}
+    metadata["annotations"] = annotations_of(pod) | {MODELS: write_models(models)}
+
+
+def mark_not_cached(pod: Json, why: str) -> str:
+    """Say on the pod why it was left alone, and return the same for a warning."""
+    short = why if len(why) <= _LONGEST_WHY else f"{why[: _LONGEST_WHY - 3]}..."
+    pod["metadata"]["annotations"] = annotations_of(pod) | {NOT_CACHED: short}
+    return f"model not cached: {short}"
+
+
+def _set(part: Json, key: str, value: dict[str, str]) -> None:
+    """Replace a map; one that was not there is not made, one that becomes empty goes."""
+    if value:
+        part[key] = value
+    elif part.get(key):
+        del part[key]

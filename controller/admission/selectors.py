@@ -1,0 +1,66 @@
+"""Whether a selector of nodes makes sense at all; what it selects is placement's business."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_NAME = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+_PREFIX = re.compile(r"^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_FIELD_OPERATORS = ("In", "NotIn")
+
+
+def selector_problems(field: str, selector: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a map of labels."""
+    for key, value in selector.items():
+        if not _is_key(key):
+            yield f"{field}: {key!r} is not a label key; write NAME or PREFIX/NAME, for example nvidia.com/gpu.product"
+        if value and not _NAME.match(value):
+            yield f"{field}[{key}]: {value!r} is not a label value; write up to 63 letters, digits, -, _ and ."
+
+
+def affinity_problems(field: str, affinity: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a v1.NodeAffinity."""
+    if unknown := sorted(affinity.keys() - {_REQUIRED, _PREFERRED}):
+        yield f"{field}: {', '.join(unknown)} is no part of a node affinity; write {_REQUIRED}.nodeSelectorTerms"
+    required = affinity.get(_REQUIRED)
+    if required is None:
+        return
+    terms = required.get("nodeSelectorTerms") if isinstance(required, dict) else None
+    if not isinstance(terms, list) or not terms:
+        yield f"{field}.{_REQUIRED}: has no nodeSelectorTerms, so no node could match; write at least one term"
+        return
+    for index, term in enumerate(terms):
+        yield from _term_problems(f"{field}.{_REQUIRED}.nodeSelectorTerms[{index}]", term)
+
+
+def _term_problems(field: str, term: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON that a user wrote
+    expressions = term.get("matchExpressions") or [] if isinstance(term, dict) else []
+    fields = term.get("matchFields") or [] if isinstance(term, dict) else []
+    if not expressions and not fields:
+        yield f"{field}: is empty, which matches no node; write matchExpressions"
+    for index, expression in enumerate(expressions):
+        yield from _expression_problems(f"{field}.matchExpressions[{index}]", expression, _OPERATORS)
+    for index, expression in enumerate(fields):
+        yield from _expression_problems(f"{field}.matchFields[{index}]", expression, _FIELD_OPERATORS)
+
+
+def _expression_problems(field: str, expression: Mapping[str, Any], operators: tuple[str, ...]) -> Iterator[str]:
+    key, operator, values = expression.get("key", ""), expression.get("operator", ""), expression.get("values") or []
+    if not _is_key(key):
+        yield f"{field}.key: {key!r} is not a label key"
+    if operator not in operators:
+        yield f"{field}.operator: {operator!r} is not known; write one of {', '.join(operators)}"
+    elif operator in ("In", "NotIn") and not values:
+        yield f"{field}.values: {operator} needs at least one value"
+    elif operator in ("Exists", "DoesNotExist") and values:
+        yield f"{field}.values: {operator} takes no values"
+    elif operator in ("Gt", "Lt") and not (len(values) == 1 and re.match(r"^-?\d+$", str(values[0]))):
+        yield f"{field}.values: {operator} needs exactly one whole number"
+
+
+def _is_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    return bool(_NAME.match(name)) and (not slash or bool(_PREFIX.match(prefix)))

@@ -1,0 +1,116 @@
+"""The two admission endpoints; TLS and the port are the composition root's."""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+from fastapi import APIRouter, FastAPI, Request, Response
+
+from controller.admission import validate
+from controller.admission.catalog import Catalog
+from controller.admission.ephemeral import protect
+from controller.admission.errors import AdmissionFailure, Refused
+from controller.admission.inject import Injection, inject
+from controller.admission.review import MalformedReviewError, allow, read_review, refuse
+from controller.admission.review import Request as Review
+from controller.admission.settings import AdmissionSettings
+from shared.errors import InvalidURI, LarderError
+from shared.names import model_id
+
+MUTATE_PATH = "/mutate-pods"
+VALIDATE_PATH = "/validate"
+
+_log = structlog.get_logger("admission")
+Decide = Callable[[Review], Awaitable[bytes]]
+
+
+def admission_app(catalog: Catalog, settings: AdmissionSettings) -> FastAPI:
+    """Return an application with the admission endpoints alone."""
+    app = FastAPI(openapi_url=None)
+    app.include_router(admission_router(catalog, settings))
+    return app
+
+
+def admission_router(catalog: Catalog, settings: AdmissionSettings) -> APIRouter:
+    """Return the endpoints that the webhook configurations name."""
+
+    async def mutate(review: Review) -> bytes:
+        change = mutate_pod(review, catalog, settings)
+        return allow(review, change.patch, change.warnings)
+
+    async def check(review: Review) -> bytes:
+        return allow(review, warnings=await validate_object(review, catalog))
+
+    async def mutate_endpoint(request: Request) -> Response:
+        return await _respond(request, mutate)
+
+    async def validate_endpoint(request: Request) -> Response:
+        return await _respond(request, check)
+
+    router = APIRouter()
+    router.add_api_route(MUTATE_PATH, mutate_endpoint, methods=["POST"])
+    router.add_api_route(VALIDATE_PATH, validate_endpoint, methods=["POST"])
+    return router
+
+
+def mutate_pod(review: Review, catalog: Catalog, settings: AdmissionSettings) -> Injection:
+    """Return the changes to a pod, or to a pod's new ephemeral containers; raises LarderError."""
+    pod = review.object
+    if review.kind.kind != "Pod" or pod is None:
+        return Injection()
+    if review.sub_resource == "ephemeralcontainers":
+        return protect(pod, review.old_object or {}, settings.store_root)
+    if review.sub_resource or review.operation != "CREATE":
+        return Injection()
+    return inject(pod, review.namespace, catalog, settings)
+
+
+async def validate_object(review: Review, catalog: Catalog) -> list[str]:
+    """Return warnings about a model, cache or group; raises LarderError where it is refused."""
+    kind = review.kind.kind
+    if kind not in validate.KINDS or review.sub_resource:
+        return []
+    if review.operation == "DELETE":
+        await _check_delete(review, catalog)
+        return []
+    if review.object is None or not validate.needs_check(review.object, review.old_object):
+        return []
+    groups = await catalog.group_names() if kind == validate.CACHE_KIND else ()
+    return validate.check_write(kind, review.object, groups)
+
+
+async def _check_delete(review: Review, catalog: Catalog) -> None:
+    if (review.old_object or {}).get("metadata", {}).get("deletionTimestamp"):
+        return
+    if review.kind.kind == validate.GROUP_KIND:
+        validate.check_delete_group(review.name, catalog.caches())
+        return
+    identity = model_id(review.namespace, review.name)
+    where = f"{review.namespace}/{review.name}" if review.namespace else review.name
+    validate.check_delete_model(f"{review.kind.kind} {where}", await catalog.users_of(identity))
+
+
+async def _respond(request: Request, decide: Decide) -> Response:
+    try:
+        review = read_review(await request.body())
+    except MalformedReviewError as error:
+        return Response(str(error), status_code=400, media_type="text/plain")
+    return Response(await _decided(review, decide), media_type="application/json")
+
+
+async def _decided(review: Review, decide: Decide) -> bytes:
+    """Return the answer; a failure of ours is one, too, never a stack trace."""
+    about = {"kind": review.kind.kind, "namespace": review.namespace, "name": review.name, "uid": review.uid}
+    try:
+        return await decide(review)
+    except (Refused, InvalidURI) as error:
+        _log.info("admission refused", reason=error.reason, message=str(error), **about)
+        return refuse(review, error)
+    except LarderError as error:
+        _log.warning("admission failed", reason=error.reason, message=str(error), **about)
+        return refuse(review, AdmissionFailure(f"{error}; nothing was decided about this {about['kind']}, try again"))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the API server needs an answer that people can read
+        _log.exception("admission failed", **about)
+        failure = (
+            f"Larder could not decide about this {review.kind.kind} ({type(error).__name__}); try again, and look "
+        )
+        return refuse(review, AdmissionFailure(f"{failure}for review {review.uid} in the controller's log"))

@@ -1,0 +1,151 @@
+"""Whether an object that declares models may be written or deleted: plain functions of data."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from controller.admission.base_models import UNMANAGED
+from controller.admission.catalog import CatalogModel
+from controller.admission.errors import InUse, InvalidPath, InvalidQuantity, InvalidSelector, Refused, UnknownGroup
+from controller.admission.paths import checked_mount_path
+from controller.admission.selectors import affinity_problems, selector_problems
+from shared.errors import InvalidURI, LarderError
+from shared.quantity import parse_quantity
+from shared.uri import parse_uri
+
+BASE_KINDS = ("BaseModel", "ClusterBaseModel")
+CACHE_KIND = "ClusterModelCache"
+GROUP_KIND = "ModelCacheNodeGroup"
+KINDS = (*BASE_KINDS, CACHE_KIND, GROUP_KIND)
+
+_SHOWN = 5
+Spec = Mapping[str, Any]
+
+
+def needs_check(obj: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
+    """Return whether a write is looked at: not on its way out, and not one that leaves the spec as it was."""
+    if obj.get("metadata", {}).get("deletionTimestamp"):
+        return False
+    return before is None or obj.get("spec") != before.get("spec")
+
+
+def named_groups(spec: Spec) -> list[str]:
+    """Return the groups that a cache names, each once."""
+    return list(dict.fromkeys(g for g in (spec.get("nodeGroup"), *(spec.get("nodeGroups") or [])) if g))
+
+
+def check_write(kind: str, obj: Mapping[str, Any], groups: Collection[str]) -> list[str]:
+    """Return warnings about an object to be written, or raise what is wrong with it, all findings in one message."""
+    spec: Spec = obj.get("spec") or {}
+    problems: list[LarderError]
+    if kind in BASE_KINDS:
+        problems = list(_base_model_problems(kind, spec))
+        warnings = _base_model_warnings(spec)
+    elif kind == CACHE_KIND:
+        problems, warnings = list(_cache_problems(spec, groups)), []
+    else:
+        problems, warnings = list(_group_problems(spec)), _group_warnings(spec)
+    if problems:
+        raise type(problems[0])("; ".join(str(problem) for problem in problems))
+    return warnings
+
+
+def _base_model_problems(kind: str, spec: Spec) -> Iterator[LarderError]:
+    storage: Spec = spec.get("storage") or {}
+    uri = storage.get("storageUri") or ""
+    if not uri.startswith(UNMANAGED):
+        yield from _uri_problems("spec.storage.storageUri", uri, cluster_scoped=kind != "BaseModel")
+    if path := storage.get("path"):
+        try:
+            checked_mount_path(path)
+        except InvalidPath as error:
+            yield InvalidPath(f"spec.storage.path: {error}")
+    yield from _selector_errors("spec.storage", storage)
+
+
+def _base_model_warnings(spec: Spec) -> list[str]:
+    uri = (spec.get("storage") or {}).get("storageUri") or ""
+    return [f"{uri} is left alone: Larder does not manage {UNMANAGED} models"] if uri.startswith(UNMANAGED) else []
+
+
+def _cache_problems(spec: Spec, groups: Collection[str]) -> Iterator[LarderError]:
+    uri = spec.get("storageUri") or ""
+    yield from _uri_problems("spec.storageUri", uri, cluster_scoped=True)
+    if uri.startswith("pvc://"):
+        yield InvalidURI(
+            "spec.storageUri: a claim needs no cache, pods mount it as it is; declare a BaseModel or ClusterBaseModel "
+            f"with storageUri {uri}"
+        )
+    yield from _quantity_problems(spec, "modelSize")
+    known = f"write one of {', '.join(sorted(groups)[:10])}" if groups else "there is none yet, create one first"
+    for name in named_groups(spec):
+        if name not in groups:
+            yield UnknownGroup(f"spec.nodeGroup: there is no {GROUP_KIND} {name!r}; {known}")
+    if not named_groups(spec):
+        yield UnknownGroup(f"spec.nodeGroup: names no {GROUP_KIND}; {known}")
+
+
+def _group_problems(spec: Spec) -> Iterator[LarderError]:
+    yield from _quantity_problems(spec, "storageLimit")
+    yield from _quantity_problems(spec, "bandwidthLimit", least=0)
+    yield from _selector_errors("spec", spec)
+
+
+def _group_warnings(spec: Spec) -> list[str]:
+    if spec.get("nodeSelector") or (spec.get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ):
+        return []
+    return ["spec has neither nodeSelector nor a required nodeAffinity: every node of the cluster is in this group"]
+
+
+def _uri_problems(field: str, uri: str, *, cluster_scoped: bool) -> Iterator[LarderError]:
+    try:
+        parse_uri(uri, cluster_scoped=cluster_scoped)
+    except InvalidURI as error:
+        yield InvalidURI(f"{field}: {error}")
+
+
+def _quantity_problems(spec: Spec, field: str, least: int = 1) -> Iterator[Refused]:
+    value = spec.get(field)
+    if value is None:
+        return
+    try:
+        size = parse_quantity(value)
+    except ValueError as error:
+        yield InvalidQuantity(f"spec.{field}: {error}")
+        return
+    if size < least:
+        yield InvalidQuantity(f"spec.{field}: {value} is too small; write a number with a unit, for example 500Gi")
+
+
+def _selector_errors(field: str, spec: Spec) -> Iterator[Refused]:
+    checks: tuple[tuple[str, Callable[[str, Spec], Iterator[str]]], ...] = (
+        ("nodeSelector", selector_problems),
+        ("nodeAffinity", affinity_problems),
+    )
+    for name, problems_of in checks:
+        for problem in problems_of(f"{field}.{name}", spec.get(name) or {}):
+            yield InvalidSelector(problem)
+
+
+def check_delete_model(title: str, users: Sequence[str]) -> None:
+    """Raise InUse where pods use the model."""
+    if users:
+        raise InUse(f"{title} is used by {_named(users, 'pod')}; delete those first, or let them end")
+
+
+def check_delete_group(name: str, caches: Iterable[CatalogModel]) -> None:
+    """Raise InUse where caches still name the group."""
+    naming = sorted(cache.name for cache in caches if name in cache.groups)
+    if naming:
+        kind = f"{CACHE_KIND}{'' if len(naming) == 1 else 's'}"
+        raise InUse(f"{GROUP_KIND} {name} is named by {kind} {_shown(naming)}; delete those first")
+
+
+def _named(users: Sequence[str], noun: str) -> str:
+    return f"{len(users)} {noun}{'' if len(users) == 1 else 's'}: {_shown(sorted(users))}"
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,68 @@
+"""The volumes that give a pod its model, and who may not look like one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.admission.errors import MountConflict, StorePathReserved
+from controller.admission.keys import Json
+from controller.admission.paths import is_within, reaches
+from shared.names import snapshot_path
+from shared.uri import PvcUri
+
+BASE_MODEL_VOLUME = "larder-model"
+CACHE_VOLUME = "kserve-pvc-source"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One revision of one model in a node's store."""
+
+    id: str
+    revision: str
+
+
+def model_volume(name: str, snapshot: Snapshot, store_root: str) -> Json:
+    """Return the volume with one snapshot alone: the only place that knows how pods reach the store.
+
+    `Directory` makes the first start wait for the files; a restarted container would get an empty directory from the
+    runtime, which is why snapshots in use are never moved.
+    """
+    path = f"{store_root}/{snapshot_path(snapshot.id, snapshot.revision)}"
+    return {"name": name, "hostPath": {"path": path, "type": "Directory"}}
+
+
+def claim_volume(name: str, uri: PvcUri) -> Json:
+    """Return the volume of a model on a claim in the pod's own namespace."""
+    return {"name": name, "persistentVolumeClaim": {"claimName": uri.claim, "readOnly": True}}
+
+
+def is_snapshot(volume: Mapping[str, Any], store_root: str) -> bool:
+    """Return whether a volume is what `model_volume` makes, of whatever model."""
+    path = (volume.get("hostPath") or {}).get("path", "")
+    return path != f"{store_root}/models" and is_within(path, f"{store_root}/models")
+
+
+def ensure_volume(spec: Json, wanted: Json, store_root: str) -> None:
+    """Put the volume into the pod, over an earlier one of ours; MountConflict where the name is another's."""
+    volumes: list[Json] = spec.get("volumes") or []
+    found = next((v for v in volumes if v.get("name") == wanted["name"]), None)
+    if found is None:
+        spec["volumes"] = [*volumes, wanted]
+        return
+    if found != wanted and not is_snapshot(found, store_root):
+        raise MountConflict(
+            f"the pod has a volume {wanted['name']!r} of its own, the name that the model's volume needs; rename it"
+        )
+    spec["volumes"] = [wanted if v is found else v for v in volumes]
+
+
+def check_host_paths(spec: Mapping[str, Any], ours: list[Json], store_root: str) -> None:
+    """Raise StorePathReserved where a volume that is not ours reaches into the store."""
+    for volume in spec.get("volumes") or []:
+        path = (volume.get("hostPath") or {}).get("path", "")
+        if path and volume not in ours and reaches(path, store_root):
+            raise StorePathReserved(
+                f"volume {volume.get('name')!r} mounts {path} of the host, which is or holds the store of models "
+                f"({store_root}); remove the volume and ask for the model by annotation alone"
+            )

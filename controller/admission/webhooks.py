@@ -1,0 +1,142 @@
+"""What the API server shall send to admission, and what it shall not."""
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from controller.admission.keys import OURS, TRIGGERS, Json
+from controller.admission.server import MUTATE_PATH, VALIDATE_PATH
+from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP
+from shared.names import USES_PREFIX
+
+_GROUP_VERSION = "admissionregistration.k8s.io/v1"
+_CHECKED = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP)
+
+
+@dataclass(frozen=True, slots=True)
+class AtUrl:
+    """The server is outside the cluster, at `https://HOST:PORT`."""
+
+    base: str
+
+    def client(self, path: str) -> Json:
+        """Return the clientConfig of a path."""
+        return {"url": self.base.rstrip("/") + path}
+
+
+@dataclass(frozen=True, slots=True)
+class AtService:
+    """The server is behind a Service."""
+
+    namespace: str
+    name: str
+    port: int = 443
+
+    def client(self, path: str) -> Json:
+        """Return the clientConfig of a path."""
+        return {"service": {"namespace": self.namespace, "name": self.name, "port": self.port, "path": path}}
+
+
+Address: TypeAlias = AtUrl | AtService
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """How the configurations differ between installations; `ca_bundle` is PEM."""
+
+    address: Address
+    ca_bundle: bytes
+    release_namespace: str
+    store_root: str
+    name: str = "larder"
+    timeout_s: int = 5
+    failure_policy: str = "Fail"
+
+
+def mutating_configuration(settings: WebhookSettings) -> Json:
+    """Return the MutatingWebhookConfiguration: pods with keys of ours, and debuggers of pods with a model."""
+    pods = _webhook(settings, "pods.larder.dev", MUTATE_PATH) | {
+        "rules": [_rule("", "v1", "pods", ["CREATE"], "Namespaced")],
+        "namespaceSelector": _elsewhere(settings.release_namespace),
+        "matchConditions": [{"name": "asks-for-a-model", "expression": _asks()}],
+        "reinvocationPolicy": "IfNeeded",
+    }
+    debuggers = _webhook(settings, "ephemeralcontainers.larder.dev", MUTATE_PATH) | {
+        "rules": [_rule("", "v1", "pods/ephemeralcontainers", ["UPDATE"], "Namespaced")],
+        "namespaceSelector": _elsewhere(settings.release_namespace),
+        "matchConditions": [{"name": "has-a-model", "expression": _mounts_store(settings.store_root)}],
+        "reinvocationPolicy": "IfNeeded",
+    }
+    return _configuration("MutatingWebhookConfiguration", settings.name, [pods, debuggers])
+
+
+def validating_configuration(settings: WebhookSettings) -> Json:
+    """Return the ValidatingWebhookConfiguration: models, caches and groups; never one that is on its way out."""
+    models = _webhook(settings, "models.larder.dev", VALIDATE_PATH) | {
+        "rules": [
+            _rule(
+                d.group,
+                d.version,
+                d.plural,
+                ["CREATE", "UPDATE", "DELETE"],
+                "Namespaced" if d.namespaced else "Cluster",
+            )
+            for d in _CHECKED
+        ],
+        "matchConditions": [{"name": "changes-what-is-wanted", "expression": _CHANGES}],
+    }
+    return _configuration("ValidatingWebhookConfiguration", settings.name, [models])
+
+
+# Finalizers, labels and status must be writable while this server is down.
+_CHANGES = (
+    "request.operation != 'UPDATE' || (!has(object.metadata.deletionTimestamp) "
+    "&& (!has(oldObject.spec) || !has(object.spec) || object.spec != oldObject.spec))"
+)
+
+
+def _asks() -> str:
+    keys = " || ".join(f"{json.dumps(key)} in object.metadata.annotations" for key in (*TRIGGERS, *OURS))
+    labelled = f"object.metadata.labels.exists(k, k.startsWith({json.dumps(USES_PREFIX)}))"
+    return f"(has(object.metadata.annotations) && ({keys})) || (has(object.metadata.labels) && {labelled})"
+
+
+def _mounts_store(store_root: str) -> str:
+    """A pod's volumes never change, as its annotations do: nobody gets out of this by removing one."""
+    inside = f"has(v.hostPath) && (v.hostPath.path + '/').startsWith({json.dumps(store_root + '/')})"
+    return f"has(object.spec.volumes) && object.spec.volumes.exists(v, {inside})"
+
+
+def _webhook(settings: WebhookSettings, name: str, path: str) -> Json:
+    bundle = base64.b64encode(settings.ca_bundle).decode()
+    return {
+        "name": name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": settings.address.client(path) | {"caBundle": bundle},
+        "failurePolicy": settings.failure_policy,
+        "sideEffects": "None",
+        "timeoutSeconds": settings.timeout_s,
+    }
+
+
+def _rule(group: str, version: str, resource: str, operations: list[str], scope: str) -> Json:
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "resources": [resource],
+        "operations": operations,
+        "scope": scope,
+    }
+
+
+def _elsewhere(release_namespace: str) -> Json:
+    """Everywhere but where the cluster's own parts and ours run, which must start while this server is down."""
+    names = list(dict.fromkeys(["kube-system", release_namespace]))
+    return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": names}]}
+
+
+def _configuration(kind: str, name: str, webhooks: list[Json]) -> Json:
+    labels = {"app.kubernetes.io/part-of": "larder"}
+    metadata = {"name": name, "labels": labels}
+    return {"apiVersion": _GROUP_VERSION, "kind": kind, "metadata": metadata, "webhooks": webhooks}

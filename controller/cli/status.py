@@ -1,0 +1,92 @@
+"""`larder status`: what is where, how far, and why not."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table as RichTable
+
+from controller.cli.report import Row, Table, build_table
+from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE, Definition
+from shared.errors import LarderError
+from shared.kube.errors import KubeError, NotFound
+from shared.kube.transport import Kube, connect
+
+_MODELS = (CLUSTER_MODEL_CACHE, CLUSTER_BASE_MODEL, BASE_MODEL)
+_AGAIN_S = 1.0
+_COLOURS = {"Ready": "green", "Failed": "red", "Downloading": "cyan", "NotReady": "yellow"}
+Json = dict[str, Any]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Show the table once, or until interrupted; 1 where the cluster does not answer."""
+    parser = argparse.ArgumentParser(prog="larder status", description="Models and nodes: what is where, and why not.")
+    parser.add_argument("--kubeconfig", type=Path, help="default: as kubectl's")
+    parser.add_argument("-w", "--watch", action="store_true", help="show it again every second")
+    given = parser.parse_args(arguments)
+    try:
+        asyncio.run(_show(given.kubeconfig, watch=given.watch))
+    except (KubeError, LarderError) as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+async def _show(kubeconfig: Path | None, *, watch: bool) -> None:
+    console = Console()
+    async with connect(kubeconfig, user_agent="larder-cli") as kube:
+        if not watch:
+            table = await read_table(kube)
+            console.print(render(table))
+            for line in table.troubles:
+                console.print(line, style="yellow", highlight=False)
+            return
+        with Live(console=console, auto_refresh=False) as live:
+            while True:
+                live.update(render(await read_table(kube)), refresh=True)
+                await asyncio.sleep(_AGAIN_S)
+
+
+async def read_table(kube: Kube) -> Table:
+    """Read every model and every ModelNode. Raises KubeError."""
+    found = await asyncio.gather(*(_list(kube, d) for d in (*_MODELS, MODEL_NODE)))
+    models = [item | {"kind": d.kind} for d, items in zip(_MODELS, found[:-1], strict=True) for item in items]
+    return build_table(models, [node["metadata"]["name"] for node in found[-1]])
+
+
+def render(table: Table) -> RichTable:
+    """Return the table in colours; for a terminal or a log."""
+    shown = RichTable(box=None, pad_edge=False, header_style="bold")
+    for head in ("MODEL", "STATE", "READY", "SIZE", *table.nodes, "REASON"):
+        shown.add_column(head, overflow="fold")
+    for row in table.rows:
+        shown.add_row(*_cells(row))
+    if not table.rows:
+        shown.add_row("no models are declared", *[""] * (len(table.nodes) + 4))
+    return shown
+
+
+def _cells(row: Row) -> list[str]:
+    return [row.model, _coloured(row.state), row.ready, row.size, *(_coloured(c) for c in row.cells), row.reason]
+
+
+def _coloured(text: str) -> str:
+    colour = _COLOURS.get(text.partition(" ")[0])
+    return f"[{colour}]{text}[/{colour}]" if colour else text
+
+
+async def _list(kube: Kube, definition: Definition) -> list[Json]:
+    try:
+        body = await kube.request("GET", definition.path)
+    except NotFound as error:
+        raise NotFound(f"the cluster does not serve {definition.name}; is Larder installed there? ({error})") from error
+    items: list[Json] = msgspec.json.decode(body)["items"]
+    return items

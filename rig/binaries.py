@@ -1,0 +1,90 @@
+"""The programs that the rig runs, and where they are found: KUBEBUILDER_ASSETS first, then the cache."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rig.errors import MissingBinaries
+
+KUBERNETES_VERSION = "1.36.3"
+ETCD_VERSION = "3.7.3"
+VERSITYGW_VERSION = "1.8.0"
+
+
+@dataclass(frozen=True)
+class Binary:
+    """One program: its file's name, its version without `v`, and the Go package that it compiles from."""
+
+    name: str
+    version: str
+    package: str
+
+    @property
+    def folder(self) -> str:
+        """The directory below `bin/` of the cache that this version is kept in."""
+        return f"{self.name}-{self.version}"
+
+
+def _kubernetes(name: str) -> Binary:
+    return Binary(name, KUBERNETES_VERSION, f"k8s.io/kubernetes/cmd/{name}")
+
+
+ETCD = Binary("etcd", ETCD_VERSION, "go.etcd.io/etcd/server/v3")
+APISERVER = _kubernetes("kube-apiserver")
+CONTROLLER_MANAGER = _kubernetes("kube-controller-manager")
+SCHEDULER = _kubernetes("kube-scheduler")
+KUBECTL = _kubernetes("kubectl")
+VERSITYGW = Binary("versitygw", VERSITYGW_VERSION, "github.com/versity/versitygw/cmd/versitygw")
+
+KUBERNETES = (APISERVER, CONTROLLER_MANAGER, SCHEDULER, KUBECTL)
+ALL = (ETCD, *KUBERNETES, VERSITYGW)
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """Where each program stands."""
+
+    etcd: Path
+    kube_apiserver: Path
+    kube_controller_manager: Path
+    kube_scheduler: Path
+    kubectl: Path
+    versitygw: Path
+
+
+def cache_dir(env: Mapping[str, str]) -> Path:
+    """Return the directory outside the repository that keeps what was built, by version."""
+    if own := env.get("LARDER_CACHE"):
+        return Path(own)
+    return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "larder"
+
+
+def cached(binary: Binary, cache: Path) -> Path:
+    """Return where the cache keeps this version of a program."""
+    return cache / "bin" / binary.folder / binary.name
+
+
+def locate(binary: Binary, env: Mapping[str, str]) -> Path | None:
+    """Return the program from KUBEBUILDER_ASSETS or the cache, None when neither has it."""
+    places = [cached(binary, cache_dir(env))]
+    if assets := env.get("KUBEBUILDER_ASSETS"):
+        places.insert(0, Path(assets) / binary.name)
+    return next((place for place in places if os.access(place, os.X_OK) and place.is_file()), None)
+
+
+def missing(env: Mapping[str, str], wanted: Iterable[Binary] = ALL) -> list[Binary]:
+    """Return the programs that are neither in KUBEBUILDER_ASSETS nor in the cache."""
+    return [binary for binary in wanted if locate(binary, env) is None]
+
+
+def find(env: Mapping[str, str]) -> Binaries:
+    """Return all programs; raise MissingBinaries, which says how to get them."""
+    found = {binary.name.replace("-", "_"): locate(binary, env) for binary in ALL}
+    absent = [name.replace("_", "-") for name, path in found.items() if path is None]
+    if absent:
+        raise MissingBinaries(
+            f"{', '.join(absent)} not found in KUBEBUILDER_ASSETS ({env.get('KUBEBUILDER_ASSETS', 'not set')}) "
+            f"or {cache_dir(env) / 'bin'}; run: make setup && .venv/bin/python -m rig setup"
+        )
+    return Binaries(**{name: path for name, path in found.items() if path is not None})

@@ -1,0 +1,48 @@
+"""Make sure that every program is there: found, fetched from a mirror, or compiled."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from rig import mirror
+from rig.binaries import KUBERNETES, Binaries, Binary, cache_dir, find, missing
+from rig.cache import install, locked, workspace
+from rig.compile import Toolchain, compile_programs, module_of
+from rig.errors import SetupFailed
+from rig.golang import build_env, ensure_go
+from rig.progress import Say, way_out
+
+MIRROR = "LARDER_KUBE_MIRROR"
+
+
+def setup(env: Mapping[str, str], say: Say) -> Binaries:
+    """Return all programs, getting first what is missing; raise SetupFailed with what, where, why and the way out."""
+    if missing(env):
+        cache = cache_dir(env)
+        with locked(cache, say):  # another set-up may have brought them while we waited
+            try:
+                ensure(missing(env), env, cache, say)
+            except OSError as error:
+                raise SetupFailed(f"{cache}: {error}\nWhat to do: {way_out(str(error))}") from error
+    return find(env)
+
+
+def ensure(absent: Iterable[Binary], env: Mapping[str, str], cache: Path, say: Say) -> None:
+    """Put programs into the cache: those of Kubernetes from the mirror where one is set, the rest compiled."""
+    base = env.get(MIRROR, "")
+    prebuilt = [binary for binary in absent if base and binary in KUBERNETES]
+    for binary in prebuilt:
+        with workspace(cache) as work:
+            install(binary, mirror.fetch(base, binary, work, say), cache)
+    if compiled := [binary for binary in absent if binary not in prebuilt]:
+        _compile(compiled, env, cache, say)
+
+
+def _compile(absent: Sequence[Binary], env: Mapping[str, str], cache: Path, say: Say) -> None:
+    go = ensure_go(env, cache, say)
+    for module, binaries in itertools.groupby(sorted(absent, key=module_of), key=module_of):
+        wanted = list(binaries)
+        with workspace(cache) as work:
+            tools = Toolchain(go, build_env(env, work))
+            for binary, built in zip(wanted, compile_programs(wanted, work / "module", tools, say), strict=True):
+                say(f"  {module}: {install(binary, built, cache)}")

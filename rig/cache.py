@@ -1,0 +1,53 @@
+"""The cache of binaries: one builder at a time, whole files only."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rig.binaries import Binary, cached
+from rig.errors import SetupFailed
+from rig.progress import Say
+
+_WORKSPACE = "work-"
+
+
+@contextmanager
+def locked(cache: Path, say: Say) -> Iterator[None]:
+    """Hold the cache's lock; wait for whoever holds it."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = (cache / "lock").open("a")
+    except OSError as error:
+        raise SetupFailed(f"the cache {cache} cannot be written: {error}; set LARDER_CACHE to another place") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another set-up that holds {cache / 'lock'} ...")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in cache.glob(f"{_WORKSPACE}*"):  # by one that was killed, for the lock is ours
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+@contextmanager
+def workspace(cache: Path) -> Iterator[Path]:
+    """Give a directory on the cache's own disk that is gone afterwards."""
+    path = Path(tempfile.mkdtemp(prefix=_WORKSPACE, dir=cache))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def install(binary: Binary, built: Path, cache: Path) -> Path:
+    """Move a finished program from a workspace to its place, at once."""
+    place = cached(binary, cache)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    built.chmod(0o755)
+    os.replace(built, place)  # noqa: PTH105 - says what it is about: an atomic replacement
+    return place

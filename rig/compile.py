@@ -1,0 +1,105 @@
+"""Programs compiled from their Go modules: one module of ours a project, one `go build` for all its programs."""
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rig import progress
+from rig.binaries import KUBERNETES, Binary
+from rig.errors import SetupFailed
+
+_VERSION_PACKAGE = "k8s.io/component-base/version"
+_GO_LINE = "1.26.0"
+
+# Other projects: where the module ends within the path of the package.
+_MODULES = ("go.etcd.io/etcd/server/v3", "github.com/versity/versitygw", "k8s.io/kubernetes")
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """The Go program and the environment that builds run in."""
+
+    go: Path
+    env: Mapping[str, str]
+
+
+def module_of(binary: Binary) -> str:
+    """Return the Go module that a program's package belongs to."""
+    return next(module for module in _MODULES if binary.package.startswith(module))
+
+
+def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say: progress.Say) -> list[Path]:
+    """Compile programs of one module below `work` and return their files, in the order asked for."""
+    module, version = module_of(wanted[0]), f"v{wanted[0].version}"
+    names = ", ".join(binary.name for binary in wanted)
+    work.mkdir()
+    requirements = _download(f"{module}@{version}", names, work, tools, say) if wanted[0] in KUBERNETES else ""
+    (work / "go.mod").write_text(go_mod(module, version, requirements))
+    total = _count_packages(wanted, names, work, tools, say)
+    out = work / "out"
+    out.mkdir()
+    # alone, a program gets its name here: Go would call etcd `server`, after its directory
+    target = str(out / wanted[0].name) if len(wanted) == 1 else f"{out}/"
+    argv = [str(tools.go), "build", "-v", "-mod=mod", "-buildvcs=false", "-ldflags", link_flags(wanted[0])]
+    argv += ["-o", target, *(binary.package for binary in wanted)]
+    step = progress.Step(f"compiling {names} {version}", argv, work, tools.env, _compiled(total))
+    progress.run(step, say)
+    built = [out / binary.name for binary in wanted]
+    if absent := [path.name for path in built if not path.exists()]:
+        raise SetupFailed(f"the build of {names} left no {', '.join(absent)} in {out}")
+    return built
+
+
+def go_mod(module: str, version: str, requirements: str) -> str:
+    """Return a go.mod that needs one module; `requirements`: that module's own go.mod, for its v0.0.0 siblings.
+
+    Kubernetes requires its staging modules as v0.0.0, which exist in its repository only; each is published as v0.x.y.
+    """
+    replaced = [
+        words[0]
+        for words in (line.split() for line in requirements.splitlines())
+        if len(words) > 1 and words[0].startswith("k8s.io/") and words[1] == "v0.0.0"
+    ]
+    published = "v0." + version.split(".", 1)[1]
+    lines = ["module larder.dev/rig", "", f"go {_GO_LINE}", "", f"require {module} {version}"]
+    lines += [f"replace {name} => {name} {published}" for name in replaced]
+    return "\n".join(lines) + "\n"
+
+
+def link_flags(binary: Binary) -> str:
+    """Return the linker's flags: no symbols, and for Kubernetes its version, without which clients refuse it."""
+    if binary not in KUBERNETES:
+        return "-s -w"
+    major, minor, _ = binary.version.split(".")
+    stamps = {"gitVersion": f"v{binary.version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    return " ".join(["-s -w", *(f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in stamps.items())])
+
+
+def _download(module: str, names: str, work: Path, tools: Toolchain, say: progress.Say) -> str:
+    """Return the go.mod of a module, downloading it."""
+    answer = work / "module.json"
+    with answer.open("w") as out:
+        say(f"asking for {module} ({names}) ...")
+        asked = subprocess.run(
+            [tools.go, "mod", "download", "-json", module], cwd=work, env=tools.env, text=True,
+            stdout=out, stderr=subprocess.PIPE, check=False,
+        )  # fmt: skip
+    text = answer.read_text()
+    if asked.returncode:
+        said = f"{asked.stderr}{text}"
+        raise SetupFailed(f"{module} could not be downloaded:\n{said}\nWhat to do: {progress.way_out(said)}")
+    return Path(json.loads(text)["GoMod"]).read_text()
+
+
+def _count_packages(wanted: Sequence[Binary], names: str, work: Path, tools: Toolchain, say: progress.Say) -> int:
+    """Download what the programs need and return of how many packages they consist."""
+    argv = [str(tools.go), "list", "-mod=mod", "-deps", "-f", "package {{.ImportPath}}"]
+    argv += [binary.package for binary in wanted]
+    step = progress.Step(f"fetching the modules of {names}", argv, work, tools.env, counted_prefix="package ")
+    return progress.run(step, say)
+
+
+def _compiled(total: int) -> Callable[[int, str], str]:
+    return lambda count, last: f"{count} of at most {total} packages compiled, now {last}"

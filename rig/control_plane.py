@@ -1,0 +1,187 @@
+"""A real control plane on loopback: etcd, kube-apiserver, kube-controller-manager, kube-scheduler."""
+
+import ssl
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rig import control_plane_flags as flags
+from rig import kubeconfig
+from rig.api import Api
+from rig.binaries import Binaries
+from rig.pki import Authority, Pair, signing_pair
+from rig.ports import LOOPBACK, free_port
+from rig.processes import Process, Program, wait_until
+
+_READY_S = 60.0
+_ETCD_GRACE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What differs between uses.
+
+    `node_lost_after_s`: a node whose heartbeat is older becomes NotReady. `scheduler_config`: a
+    KubeSchedulerConfiguration file. `outlive`: the programs go on when the rig's own process ends.
+    """
+
+    node_lost_after_s: float = 6.0
+    apiserver_flags: Sequence[str] = ()
+    scheduler_config: Path | None = None
+    outlive: bool = False
+
+
+class ControlPlane:
+    """The four programs, their certificates and logs below one directory; use as a context manager."""
+
+    def __init__(self, binaries: Binaries, state: Path, options: Options | None = None) -> None:
+        self.state = state.absolute()
+        self.server = (LOOPBACK, free_port())
+        self.kubeconfig = self.state / "admin.kubeconfig"
+        self._binaries, self._options = binaries, options or Options()
+        self._authority = Authority("rig-ca")
+        self._files = flags.Files(self.state)
+        self._processes: dict[str, Process] = {}
+        self._etcd_url = f"http://{LOOPBACK}:{free_port()}"
+        self._closing = ExitStack()
+
+    @property
+    def url(self) -> str:
+        """The API server's address."""
+        return f"https://{self.server[0]}:{self.server[1]}"
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The certificate that vouches for the API server."""
+        return self._authority.ca_pem
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start all programs and return when they are ready and a pod could be created."""
+        self._write_credentials()
+        self.api = self.api_for("admin", ["system:masters"])
+        self._closing.callback(self.api.close)
+        self._start_etcd()
+        self.start_apiserver()
+        self._start_followers()
+        wait_until(
+            lambda: self.api.answers("/api/v1/namespaces/default/serviceaccounts/default"),
+            _READY_S,
+            "the default service account",
+        )
+
+    def stop(self) -> None:
+        """End all programs, the last started first."""
+        while self._processes:
+            _, process = self._processes.popitem()
+            process.stop(_ETCD_GRACE_S)
+        self._closing.close()
+
+    def pids(self) -> dict[str, int]:
+        """Return the process id of each program by name."""
+        return {name: process.pid for name, process in self._processes.items()}
+
+    def start_apiserver(self) -> None:
+        """Start the API server on its port and return when /readyz is ok."""
+        apiserver = self._run(
+            "kube-apiserver",
+            self._binaries.kube_apiserver,
+            [*flags.apiserver(self._files, self.server[1], self._etcd_url), *self._options.apiserver_flags],
+        )
+        apiserver.wait_ready(lambda: self.api.answers("/readyz"), _READY_S)
+
+    def stop_apiserver(self) -> None:
+        """End the API server at once, as a crash would (KILL)."""
+        self._processes.pop("kube-apiserver").kill()
+
+    def restart_apiserver(self) -> None:
+        """Crash the API server and return when it is ready again on the same port."""
+        self.stop_apiserver()
+        self.start_apiserver()
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = (), path: Path | None = None) -> Path:
+        """Return a kubeconfig with a client certificate for this user and these groups."""
+        target = path or Path(tempfile.mkdtemp(dir=self.state)) / "kubeconfig"
+        return kubeconfig.write(
+            kubeconfig.with_certificate(self.url, self.ca_pem, self._authority.issue(user, groups)), target
+        )
+
+    def token_kubeconfig(self, token: str, path: Path) -> Path:
+        """Write a kubeconfig with a bearer token."""
+        return kubeconfig.write(kubeconfig.with_token(self.url, self.ca_pem, token), path)
+
+    def api_for(self, user: str, groups: Sequence[str] = ()) -> Api:
+        """Return a blocking client for this user and these groups; the caller closes it."""
+        context = self._context()
+        with tempfile.NamedTemporaryFile(dir=self.state) as file:
+            pair = self._authority.issue(user, groups)
+            file.write(pair.private_pem + pair.public_pem)
+            file.flush()
+            context.load_cert_chain(file.name)
+        return Api(self.url, context)
+
+    def api_with_token(self, token: str) -> Api:
+        """Return a blocking client that shows a bearer token; the caller closes it."""
+        return Api(self.url, self._context(), token)
+
+    def server_certificate(self, dns: Sequence[str] = (), ips: Sequence[str] = (LOOPBACK,)) -> Pair:
+        """Return a server's certificate by the same authority, for webhooks and APIs of our own."""
+        return self._authority.issue(dns[0] if dns else ips[0], dns=dns, ips=ips)
+
+    def _context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cadata=self.ca_pem.decode())
+
+    def _write_credentials(self) -> None:
+        files, issue = self._files, self._authority.issue
+        files.write(
+            ca=Pair(self._authority.ca_pem, self._authority.ca_key_pem),
+            serving=issue("rig", dns=flags.SERVER_NAMES, ips=(LOOPBACK, flags.SERVICE_IP)),
+            service_accounts=signing_pair(),
+        )
+        self.kubeconfig_for("admin", ["system:masters"], self.kubeconfig)
+        for name in ("kube-controller-manager", "kube-scheduler"):
+            self.kubeconfig_for(f"system:{name}", (), files.kubeconfig(name))
+
+    def _start_etcd(self) -> None:
+        etcd = self._run("etcd", self._binaries.etcd, flags.etcd(self._files, self._etcd_url, free_port()))
+        etcd.wait_ready(lambda: flags.healthy(f"{self._etcd_url}/health", self._context()), _READY_S)
+
+    def _start_followers(self) -> None:
+        binaries, files, options = self._binaries, self._files, self._options
+        ports = free_port(), free_port()
+        followers = (
+            self._run(
+                "kube-controller-manager",
+                binaries.kube_controller_manager,
+                flags.controller_manager(files, ports[0], options.node_lost_after_s),
+            ),
+            self._run(
+                "kube-scheduler",
+                binaries.kube_scheduler,
+                flags.scheduler(files, ports[1], options.scheduler_config),
+            ),
+        )
+        for process, port in zip(followers, ports, strict=True):
+            process.wait_ready(partial(flags.healthy, f"https://{LOOPBACK}:{port}/healthz", self._context()), _READY_S)
+
+    def _run(self, name: str, path: Path, arguments: Sequence[str]) -> Process:
+        program = Program(name, [str(path), *arguments], outlive=self._options.outlive)
+        self._processes[name] = Process(program, self.state / "log" / f"{name}.log")
+        return self._processes[name]

@@ -1,0 +1,106 @@
+"""The command: set up, hold the parts in a process of their own, tell the story, end or leave it running."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from rig import build
+from rig.binaries import find
+from rig.demo import story
+from rig.demo.holder import READY
+from rig.processes import Process, Program
+from shared.errors import LarderError
+
+_READY_S = 90.0
+_GRACE_S = 20.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the demo; 0 when every step of it was seen to work."""
+    parser = argparse.ArgumentParser(prog="larder demo", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="leave it running and print the KUBECONFIG to use")
+    parser.add_argument("--stop", metavar="PID", type=int, help="end a demo that was left running")
+    given = parser.parse_args(arguments)
+    if given.stop:
+        return _stop(given.stop)
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        build.setup(os.environ, console.print)
+        return _run(console, keep=given.keep)
+    except LarderError as error:
+        sys.stderr.write(f"{error.reason}: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 130
+
+
+def _run(console: Console, *, keep: bool) -> int:
+    began = time.monotonic()
+    state = Path(tempfile.mkdtemp(prefix="larder-demo-"))
+    holder = Process(
+        Program("demo", [sys.executable, "-m", "rig.demo.holder", str(state)], outlive=keep), state / "demo.log"
+    )
+    kept = False
+    try:
+        console.print("[bold]1. A cluster[/bold]: etcd, API server, controller manager, scheduler; an S3 server; a hub")
+        holder.wait_ready((state / READY).exists, _READY_S)
+        facts = json.loads((state / READY).read_text())
+        story.tell(console, Path(facts["kubeconfig"]))
+        kept = keep
+        console.print(f"\nDone in {time.monotonic() - began:.0f} s.")
+        _say_next(console, facts, state, keep=keep)
+    finally:
+        if not kept:
+            holder.stop(_GRACE_S)
+            shutil.rmtree(state, onerror=_make_removable)
+    return 0
+
+
+def _say_next(console: Console, facts: dict[str, str], state: Path, *, keep: bool) -> None:
+    if not keep:
+        console.print("Next: [bold]make demo KEEP=1[/bold] leaves it running, for kubectl and `larder status --watch`.")
+        return
+    console.print(f"It is running; files and logs are in {state}. Next:")
+    console.print(f"  export KUBECONFIG={facts['kubeconfig']}")
+    console.print(f"  export PATH={Path(sys.executable).parent}:{find(os.environ).kubectl.parent}:$PATH")
+    console.print("  larder status --watch")
+    console.print("  kubectl get larder,modelnodes -o wide")
+    console.print("  kubectl label node gpu-b nvidia.com/gpu.product-      [dim]# leaves the group: its files go[/dim]")
+    console.print("  kubectl delete clustermodelcache llama-3-tiny         [dim]# refused while the pod uses it[/dim]")
+    console.print(f"  larder demo --stop {facts['pid']}")
+
+
+def _stop(pid: int) -> int:
+    command = Path(f"/proc/{pid}/cmdline")
+    if not command.exists() or b"rig.demo.holder" not in command.read_bytes():
+        sys.stderr.write(f"process {pid} is no demo\n")
+        return 1
+    state = Path(command.read_bytes().split(b"\0")[-2].decode())
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE_S
+    while command.exists():
+        if time.monotonic() > deadline:
+            sys.stderr.write(f"process {pid} does not end; its log is {state / 'demo.log'}\n")
+            return 1
+        time.sleep(0.1)
+    shutil.rmtree(state, onerror=_make_removable)
+    return 0
+
+
+def _make_removable(remove: object, path: str, _: object) -> None:
+    """Directories of snapshots refuse removal; the demo owns them."""
+    parent = Path(path).parent
+    parent.chmod(0o700)
+    Path(path).chmod(0o700)
+    if callable(remove):
+        remove(path)

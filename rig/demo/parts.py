@@ -1,0 +1,56 @@
+"""What the demo declares: the objects of the specs, with names and URIs of its own."""
+
+import base64
+from typing import Any
+
+from rig.pods import kserve_pod, plain_pod
+
+Json = dict[str, Any]
+
+GPU = {"nvidia.com/gpu.product": "NVIDIA-H100"}
+NODES: dict[str, dict[str, str]] = {"gpu-a": GPU, "gpu-b": GPU, "cpu-c": {}}
+BUCKET = "llm"
+CACHE_URI = f"s3://{BUCKET}/llama-3-tiny"
+REPOSITORY = "larder-demo/llama-2-tiny"
+GROUP, CACHE, BASE_MODEL, SECRET = "gpu-1", "llama-3-tiny", "llama2-tiny-shared", "s3-reader"
+
+
+def secret(access_key: str, secret_key: str, namespace: str) -> Json:
+    """Return the Secret with the bucket's keys; the label allows Larder to use it."""
+    values = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": SECRET, "namespace": namespace, "labels": {"larder.dev/credentials": "true"}},
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
+    }
+
+
+def objects() -> list[Json]:
+    """Return the group, the cache and the base model."""
+    return [
+        {
+            "apiVersion": "serving.kserve.io/v1alpha1",
+            "kind": "ModelCacheNodeGroup",
+            "metadata": {"name": GROUP},
+            "spec": {"storageLimit": "500Mi", "nodeSelector": GPU, "bandwidthLimit": "12Mi"},
+        },
+        {
+            "apiVersion": "serving.kserve.io/v1alpha1",
+            "kind": "ClusterModelCache",
+            "metadata": {"name": CACHE},
+            "spec": {"storageUri": CACHE_URI, "nodeGroup": GROUP, "credentialsSecret": SECRET},
+        },
+        {
+            "apiVersion": "ome.io/v1beta1",
+            "kind": "ClusterBaseModel",
+            "metadata": {"name": BASE_MODEL},
+            "spec": {"modelFormat": {"name": "safetensors"}, "storage": {"storageUri": f"hf://{REPOSITORY}"}},
+        },
+    ]
+
+
+def pods() -> list[Json]:
+    """Return a pod as KServe makes it, and one that names the base model."""
+    served = kserve_pod("llama-3-predictor", f"{CACHE_URI}/")
+    return [served, plain_pod("llama2-server", {"ome.io/base-model-name": BASE_MODEL})]

@@ -1,0 +1,162 @@
+"""What the demo shows, step by step; every step fails loudly when it is not seen to work."""
+
+import asyncio
+import difflib
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from rich.console import Console
+from rich.live import Live
+
+from controller.cli.report import Table
+from controller.cli.status import read_table, render
+from rig.demo import parts
+from rig.demo.parts import Json
+from rig.errors import StartFailed
+from shared.kube.errors import KubeError
+from shared.kube.transport import Kube, connect
+from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
+
+_PATHS = {
+    "ModelCacheNodeGroup": "/apis/serving.kserve.io/v1alpha1/modelcachenodegroups",
+    "ClusterModelCache": "/apis/serving.kserve.io/v1alpha1/clustermodelcaches",
+    "ClusterBaseModel": "/apis/ome.io/v1beta1/clusterbasemodels",
+}
+_PODS = "/api/v1/namespaces/default/pods"
+_READY_S, _PLACED_S, _STEP_S = 60.0, 30.0, 0.25
+_SHOWN = ("nodeName", "nodeSelector", "initContainers", "containers", "volumes")
+
+
+def tell(console: Console, kubeconfig: Path) -> None:
+    """Tell the whole story. Raises StartFailed where a step does not happen."""
+    asyncio.run(_tell(console, kubeconfig))
+
+
+async def _tell(console: Console, kubeconfig: Path) -> None:
+    async with connect(kubeconfig, user_agent="larder-demo") as kube:
+        nodes = ", ".join(
+            f"{name} ({'in' if labels else 'not in'} the GPU group)" for name, labels in parts.NODES.items()
+        )
+        console.print(f"   nodes: {nodes}; an agent on each\n")
+        console.print("[bold]2. Models are declared[/bold]")
+        for declared in parts.objects():
+            await _declare(console, kube, declared)
+        console.print("\n[bold]3. The right nodes fetch and verify them[/bold]")
+        await _watch(console, kube)
+        console.print("\n[bold]4. Their nodes are labelled[/bold]")
+        await _show_labels(console, kube)
+        console.print("\n[bold]5. Pods that name a model are rewritten, and placed by the scheduler[/bold]")
+        for pod in parts.pods():
+            await _place(console, kube, pod)
+
+
+async def _declare(console: Console, kube: Kube, declared: Json) -> None:
+    console.print(_yaml(declared), style="dim")
+    await kube.request("POST", _PATHS[declared["kind"]], body=declared)
+
+
+async def _watch(console: Console, kube: Kube) -> None:
+    deadline, before = time.monotonic() + _READY_S, ""
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            table = await read_table(kube)
+            live.update(render(table), refresh=True)
+            if not console.is_terminal and (line := _line(table)) != before:
+                console.print(line)
+                before = line
+            if _all_ready(table):
+                return
+            if time.monotonic() > deadline:
+                raise StartFailed(f"not all nodes were ready within {_READY_S:.0f} s: {'; '.join(table.troubles)}")
+            await asyncio.sleep(_STEP_S)
+
+
+def _all_ready(table: Table) -> bool:
+    counts = [row.ready.split("/") for row in table.rows]
+    return bool(counts) and all(
+        ready == total != "0" and row.state == "Ready" for (ready, total), row in zip(counts, table.rows, strict=True)
+    )
+
+
+def _line(table: Table) -> str:
+    """Return the table in one line, for a log."""
+    return "; ".join(
+        f"{row.model}: "
+        + ", ".join(f"{n} {cell}" for n, cell in zip(table.nodes, row.cells, strict=True) if cell != "-")
+        for row in table.rows
+    )
+
+
+async def _show_labels(console: Console, kube: Kube) -> None:
+    for name in parts.NODES:
+        node = await _get(kube, f"/api/v1/nodes/{name}")
+        ours = sorted(k for k in node["metadata"]["labels"] if k.startswith((READY_PREFIX, SNAPSHOT_PREFIX)))
+        console.print(f"   {name}: {', '.join(ours)}")
+    for name, labels in parts.NODES.items():
+        node = await _get(kube, f"/api/v1/nodes/{name}")
+        has = f"{READY_PREFIX}{parts.CACHE}" in node["metadata"]["labels"]
+        if has != bool(labels):
+            raise StartFailed(f"node {name} {'has' if has else 'lacks'} the label of {parts.CACHE}")
+
+
+async def _place(console: Console, kube: Kube, pod: Json) -> None:
+    name = pod["metadata"]["name"]
+    await kube.request("POST", _PODS, body=pod)
+    placed = await _until(lambda: _bound(kube, name), _PLACED_S, f"pod {name} to be placed")
+    console.print(f"\n   pod {name}, as written (-) and as admitted (+):")
+    for line in difflib.unified_diff(_lines(pod), _lines(placed), n=1, lineterm=""):
+        if not line.startswith(("---", "+++", "@@")):
+            console.print(f"     {line}", style={"-": "red", "+": "green"}.get(line[:1], "dim"), markup=False)
+    chosen = placed["spec"]["nodeName"]
+    node = await _get(kube, f"/api/v1/nodes/{chosen}")
+    wanted = placed["spec"].get("nodeSelector", {})
+    if not wanted or any(node["metadata"]["labels"].get(k) != v for k, v in wanted.items()):
+        raise StartFailed(f"pod {name} is on {chosen}, which does not have the labels {wanted}")
+    console.print(f"   the scheduler chose [bold]{chosen}[/bold], which has both labels")
+
+
+async def _bound(kube: Kube, name: str) -> Json | None:
+    pod = await _get(kube, f"{_PODS}/{name}")
+    return pod if pod["spec"].get("nodeName") else None
+
+
+async def _until(look: Callable[[], Awaitable[Json | None]], within_s: float, what: str) -> Json:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        found = await look()
+        if found is not None:
+            return found
+        await asyncio.sleep(_STEP_S)
+    raise StartFailed(f"gave up waiting for {what} after {within_s:.0f} s")
+
+
+async def _get(kube: Kube, path: str) -> Json:
+    try:
+        found: Json = msgspec.json.decode(await kube.request("GET", path))
+    except KubeError as error:
+        raise StartFailed(f"{path} cannot be read: {error}") from error
+    return found
+
+
+def _lines(pod: Json) -> list[str]:
+    """Return what of a pod is worth comparing, as YAML."""
+    meta = {k: pod["metadata"][k] for k in ("labels", "annotations") if k in pod["metadata"]}
+    spec = {k: pod["spec"][k] for k in _SHOWN if k in pod["spec"]}
+    spec["containers"] = [_short(c) for c in spec["containers"]]
+    if "initContainers" in spec:
+        spec["initContainers"] = [_short(c) for c in spec["initContainers"]]
+    return yaml.safe_dump({"metadata": meta, "spec": spec}, width=120).splitlines()
+
+
+def _short(container: dict[str, Any]) -> Json:
+    kept = ("name", "args", "env", "volumeMounts")
+    return {k: container[k] for k in kept if k in container}
+
+
+def _yaml(value: object) -> str:
+    text: str = yaml.safe_dump(value, sort_keys=False, width=120)
+    return text.rstrip()

@@ -1,0 +1,31 @@
+"""What can go wrong with the parts that the rig builds and runs.
+
+LarderError (shared.errors)
+└── NeedsAction
+    ├── SetupFailed      a binary could be neither found, built nor fetched
+    ├── MissingBinaries  nothing was set up yet, and the caller must not build now
+    ├── StartFailed      a program ended, or was not ready in time
+    └── CallRefused      the API server answered a request of the rig with an error
+"""
+
+from shared.errors import NeedsAction
+
+
+class SetupFailed(NeedsAction):
+    """A binary could be neither found, built nor fetched; the message has the way out."""
+
+
+class MissingBinaries(NeedsAction):
+    """Binaries are neither in KUBEBUILDER_ASSETS nor in the cache."""
+
+
+class StartFailed(NeedsAction):
+    """A program ended, or was not ready in time; the message has the end of its log."""
+
+
+class CallRefused(NeedsAction):
+    """The API server refused a request of the rig."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status

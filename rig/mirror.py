@@ -1,0 +1,67 @@
+"""Prebuilt programs from a mirror of the Kubernetes releases, each checked against the SHA-256 beside it."""
+
+import hashlib
+import platform
+from pathlib import Path
+
+import httpx
+
+from rig import progress
+from rig.binaries import Binary
+from rig.errors import SetupFailed
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_TIMEOUT_S = 60.0
+_MIB = 1024 * 1024
+
+
+def address(base: str, binary: Binary, machine: str) -> str:
+    """Return where a release mirror keeps a program for this kind of machine."""
+    architecture = _ARCHITECTURES.get(machine, machine)
+    return f"{base.rstrip('/')}/release/v{binary.version}/bin/linux/{architecture}/{binary.name}"
+
+
+def fetch(base: str, binary: Binary, work: Path, say: progress.Say) -> Path:
+    """Download a program below `work`; raise SetupFailed when it is not there or not what its SHA-256 says."""
+    url, target = address(base, binary, platform.machine()), work / binary.name
+    say(f"fetching {url} ...")
+    try:
+        with httpx.Client(follow_redirects=True, timeout=_TIMEOUT_S) as http:
+            expected = _get(http, f"{url}.sha256").split()
+            found = _download(http, url, target)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise SetupFailed(f"{url} could not be fetched: {error!r}; {_way_out()}") from error
+    if expected[:1] != [found]:
+        target.unlink()
+        raise SetupFailed(
+            f"{url} has SHA-256 {found}, but {url}.sha256 says {' '.join(expected[:1]) or 'nothing'}; "
+            f"it was not installed; {_way_out()}"
+        )
+    say(f"  {target.stat().st_size / _MIB:.0f} MiB, SHA-256 {found[:12]}... as published")
+    return target
+
+
+def _get(http: httpx.Client, url: str) -> str:
+    response = http.get(url)
+    _refuse_missing(response, url)
+    return response.text
+
+
+def _download(http: httpx.Client, url: str, target: Path) -> str:
+    digest = hashlib.sha256()
+    with http.stream("GET", url) as response, target.open("wb") as out:
+        _refuse_missing(response, url)
+        for piece in response.iter_bytes(_MIB):
+            digest.update(piece)
+            out.write(piece)
+    return digest.hexdigest()
+
+
+def _refuse_missing(response: httpx.Response, url: str) -> None:
+    if response.status_code == httpx.codes.NOT_FOUND:
+        raise SetupFailed(f"{url} is not there (404); {_way_out()}")
+    response.raise_for_status()
+
+
+def _way_out() -> str:
+    return "LARDER_KUBE_MIRROR must be the URL above /release/v<version>/; unset it to compile from Go modules"

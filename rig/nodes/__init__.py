@@ -1,0 +1,7 @@
+"""Node objects without a kubelet: heartbeats, and what happens to the pods bound to them."""
+
+from rig.nodes.heart import NodeHeart
+from rig.nodes.manifests import NodeSpec
+from rig.nodes.thread import Nodes
+
+__all__ = ["NodeHeart", "NodeSpec", "Nodes"]

@@ -1,0 +1,106 @@
+"""What a node does next about a pod that is bound to it."""
+
+import datetime as dt
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from rig.nodes.manifests import is_ready, seconds
+from shared.kube.objects import Object
+
+AGENT_LABEL = ("app.kubernetes.io/component", "agent")
+PROBE_ANNOTATION = "rig/probe-port"
+
+_FINISHED = ("Succeeded", "Failed")
+
+
+class BoundPod(Object, frozen=True, kw_only=True):
+    """A pod; the rig reads little of it and keeps the rest."""
+
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+
+    @property
+    def node(self) -> str:
+        """The node that it is bound to, empty before."""
+        return str(self.spec.get("nodeName", ""))
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is Ready now."""
+        return is_ready(self.status.get("conditions", []))
+
+
+@dataclass(frozen=True)
+class Leave:
+    """Nothing is to be done."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """Its containers are gone: take the object away."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Merge this into the pod's status."""
+
+    patch: dict[str, Any]
+
+
+Action = Leave | Release | Report
+
+
+def probe_port(pod: BoundPod) -> int | None:
+    """Return the port on which an agent says whether it is ready, None for pods that need no probe."""
+    key, value = AGENT_LABEL
+    port = pod.metadata.annotations.get(PROBE_ANNOTATION, "")
+    return int(port) if pod.metadata.labels.get(key) == value and port.isdecimal() else None
+
+
+def decide(pod: BoundPod, alive: AbstractSet[str], now: dt.datetime, *, answers: bool) -> Action:
+    """Return what a node that lives does about a pod; `answers`: it is ready, as far as its node can tell."""
+    if pod.node not in alive:
+        return Leave()
+    if pod.metadata.deletion_timestamp:
+        return Release()
+    if pod.status.get("phase") in _FINISHED:
+        return Leave()
+    if pod.status.get("phase") == "Running" and pod.ready == answers:
+        return Leave()
+    return Report(running(pod, now, ready=answers))
+
+
+def running(pod: BoundPod, now: dt.datetime, *, ready: bool) -> dict[str, Any]:
+    """Return a merge patch that says: all containers run, and are ready or not."""
+    flag, started = str(ready), pod.status.get("startTime") or seconds(now)
+    ours = ("Initialized", "ContainersReady", "Ready")
+    kept = [one for one in pod.status.get("conditions", []) if one.get("type") not in ours]
+    told = [_condition("Initialized", "True", now), *(_condition(one, flag, now) for one in ours[1:])]
+    containers = [
+        {
+            "name": container["name"],
+            "image": container.get("image", ""),
+            "imageID": "",
+            "ready": ready,
+            "started": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": started}},
+        }
+        for container in pod.spec.get("containers", [])
+    ]
+    return {
+        "metadata": {"uid": pod.metadata.uid},
+        "status": {
+            "phase": "Running",
+            "startTime": started,
+            "hostIP": "127.0.0.1",
+            "podIP": "127.0.0.1",
+            "conditions": [*kept, *told],
+            "containerStatuses": containers,
+        },
+    }
+
+
+def _condition(kind: str, value: str, now: dt.datetime) -> dict[str, str]:
+    return {"type": kind, "status": value, "lastTransitionTime": seconds(now)}

@@ -1,0 +1,79 @@
+"""Node and Lease objects as a kubelet writes them."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+
+_LEASE_S = 40
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """A node to be: its labels (beside the usual ones) and what it offers to pods."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    cpu: str = "8"
+    memory: str = "32Gi"
+    pods: int = 110
+
+
+def node(spec: NodeSpec) -> dict[str, Any]:
+    """Return the Node, as it registers itself."""
+    usual = {"kubernetes.io/hostname": spec.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": spec.name, "labels": {**usual, **spec.labels}},
+    }
+
+
+def status(spec: NodeSpec, conditions: list[dict[str, Any]], now: dt.datetime) -> dict[str, Any]:
+    """Return a merge patch of the Node's status: resources, and Ready beside whatever others say of it."""
+    resources = {"cpu": spec.cpu, "memory": spec.memory, "pods": str(spec.pods), "ephemeral-storage": "100Gi"}
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "the rig keeps this node's heart beating",
+        "lastHeartbeatTime": seconds(now),
+        "lastTransitionTime": seconds(now),
+    }
+    others = [condition for condition in conditions if condition.get("type") != "Ready"]
+    addresses = [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": spec.name}]
+    return {
+        "status": {
+            "capacity": resources,
+            "allocatable": resources,
+            "addresses": addresses,
+            "conditions": [*others, ready],
+        }
+    }
+
+
+def is_ready(conditions: list[dict[str, Any]]) -> bool:
+    """Tell whether the conditions say that the node or pod is Ready."""
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def lease(name: str, now: dt.datetime) -> dict[str, Any]:
+    """Return the Lease whose renewal is a node's heartbeat."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": _LEASE_S, **renewal(now)["spec"]},
+    }
+
+
+def renewal(now: dt.datetime) -> dict[str, Any]:
+    """Return a merge patch that renews a Lease."""
+    return {"spec": {"renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}}
+
+
+def seconds(now: dt.datetime) -> str:
+    """Return a time as Kubernetes' Time has it."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

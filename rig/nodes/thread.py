@@ -1,0 +1,89 @@
+"""Nodes for blocking code: their hearts beat in a thread of their own."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rig.nodes.heart import NodeHeart
+from rig.nodes.manifests import NodeSpec
+from shared.kube.errors import KubeError
+from shared.kube.transport import connect
+
+_CALL_S = 30.0
+_USER_AGENT = "rig-nodes"
+
+
+class Nodes:
+    """A NodeHeart in a thread; use as a context manager. Nodes that were added are removed at the end."""
+
+    def __init__(self, kubeconfig: Path, *, beat_s: float = 1.0) -> None:
+        self._kubeconfig, self._beat_s = kubeconfig, beat_s
+        self._started: Future[tuple[NodeHeart, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._thread = threading.Thread(target=self._work, name="rig-nodes", daemon=True)
+        self._added: set[str] = set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._heart, self._loop, self._end = self._started.result(_CALL_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            with contextlib.suppress(KubeError):  # the control plane may be gone before us
+                for name in sorted(self._added):
+                    self.remove(name)
+        finally:
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join()
+
+    def add(self, name: str, labels: Mapping[str, str] | None = None) -> None:
+        """Create a Node and let its heart beat."""
+        self._added.add(name)
+        self._call(self._heart.add(NodeSpec(name, labels or {})))
+
+    def lose(self, name: str) -> None:
+        """Stop a node's heart."""
+        self._call(_soon(self._heart, name))
+
+    def revive(self, name: str) -> None:
+        """Let the heart of a lost node beat again."""
+        self._call(self._heart.revive(name))
+
+    def remove(self, name: str) -> None:
+        """Delete a Node."""
+        self._added.discard(name)
+        self._call(self._heart.remove(name))
+
+    def _call(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_S)
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except BaseException as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)
+
+    async def _live(self) -> None:
+        end = asyncio.Event()
+        async with connect(self._kubeconfig, user_agent=_USER_AGENT) as kube:
+            heart = NodeHeart(kube, self._beat_s)
+            beating = asyncio.create_task(heart.run())
+            self._started.set_result((heart, asyncio.get_running_loop(), end))
+            ended = asyncio.create_task(end.wait())
+            await asyncio.wait((beating, ended), return_when=asyncio.FIRST_COMPLETED)
+            for task in (beating, ended):
+                task.cancel()
+            await asyncio.gather(beating, ended, return_exceptions=True)
+
+
+async def _soon(heart: NodeHeart, name: str) -> None:
+    heart.lose(name)

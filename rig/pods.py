@@ -1,0 +1,55 @@
+"""Pods as their authors write them: plain, naming a base model, or made by KServe."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Json = dict[str, Any]
+Rewrite = Callable[[Json], tuple[Json, tuple[str, ...]]]  # from a pod to what admission makes of it, and its warnings
+
+BASE_MODEL = "ome.io/base-model-name"
+ENABLE_CACHE = "serving.kserve.io/enable-model-cache"
+KSERVE_URI = "internal.serving.kserve.io/storage-initializer-sourceuri"
+_IMAGE = "registry.k8s.io/pause:3.10"
+
+
+def plain_pod(name: str, annotations: Mapping[str, str] | None = None, *containers: str) -> Json:
+    """Return a small pod with these containers, `main` if none is named."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name} | ({"annotations": dict(annotations)} if annotations else {}),
+        "spec": {
+            "automountServiceAccountToken": False,
+            "containers": [{"name": c, "image": _IMAGE} for c in containers or ("main",)],
+        },
+    }
+
+
+def base_model_pod(name: str, model: str, *containers: str) -> Json:
+    """Return a pod that asks for a base model by name."""
+    return plain_pod(name, {BASE_MODEL: model}, *containers)
+
+
+def kserve_pod(name: str, uri: str, enable: str = "true", annotations: Mapping[str, str] | None = None) -> Json:
+    """Return a pod as KServe leaves it: the initializer fills an emptyDir that the server reads."""
+    pod = plain_pod(name, {ENABLE_CACHE: enable, KSERVE_URI: uri} | dict(annotations or {}), "kserve-container")
+    pod["metadata"]["labels"] = {"serving.kserve.io/inferenceservice": name}
+    pod["spec"]["volumes"] = [{"name": "kserve-provision-location", "emptyDir": {}}]
+    pod["spec"]["initContainers"] = [initializer([uri, "/mnt/models"])]
+    pod["spec"]["containers"][0]["volumeMounts"] = [_mount(read_only=True)]
+    return pod
+
+
+def initializer(arguments: Sequence[str]) -> Json:
+    """Return KServe's container that downloads."""
+    return {
+        "name": "storage-initializer",
+        "image": "kserve/storage-initializer:latest",
+        "args": list(arguments),
+        "volumeMounts": [_mount(read_only=False)],
+    }
+
+
+def _mount(*, read_only: bool) -> Json:
+    mount: Json = {"name": "kserve-provision-location", "mountPath": "/mnt/models"}
+    return mount | ({"readOnly": True} if read_only else {})

@@ -1,0 +1,24 @@
+"""Free ports on loopback."""
+
+import random
+import socket
+from collections.abc import Iterable
+
+LOOPBACK = "127.0.0.1"
+
+# Below the kernel's range for outgoing connections, so that a server can be stopped and find its port free again.
+_RANGE = range(15_000, 30_000)
+_TRIES = 200
+
+
+def free_port(candidates: Iterable[int] | None = None) -> int:
+    """Return a port on which nothing listens; another program may still take it before its user does."""
+    for port in candidates or random.sample(_RANGE, _TRIES):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port on {LOOPBACK} between {_RANGE.start} and {_RANGE.stop}")

@@ -1,0 +1,94 @@
+"""A real S3 server: versitygw over a directory, where a bucket is a directory and an object is a file."""
+
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import boto3
+import httpx
+from botocore.config import Config
+
+from rig.binaries import Binaries
+from rig.ports import LOOPBACK, free_port
+from rig.processes import Process, Program
+
+_READY_S = 20.0
+_HEALTH = "/healthz"
+_TIMEOUT_S = 1.0
+
+
+class S3:
+    """A running S3 server; use as a context manager. Objects are below `state`/buckets."""
+
+    region = "us-east-1"
+
+    def __init__(self, binaries: Binaries, state: Path, *, outlive: bool = False) -> None:
+        self.access_key, self.secret_key = "rig", secrets.token_urlsafe(24)
+        self._address = f"{LOOPBACK}:{free_port()}"
+        self._versitygw, self._state, self._outlive = binaries.versitygw, state.absolute(), outlive
+        self._process: Process | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The address to use as endpoint URL, with path-style buckets."""
+        return f"http://{self._address}"
+
+    def __enter__(self) -> Self:
+        buckets, roles, facts = (self._state / name for name in ("buckets", "iam", "metadata"))
+        for folder in (buckets, roles, facts):
+            folder.mkdir(parents=True, exist_ok=True)
+        argv = [str(self._versitygw), "--port", self._address, "--region", self.region, "--health", _HEALTH]
+        argv += ["--iam-dir", str(roles), "--keep-alive", "--quiet", "posix", "--sidecar", str(facts), str(buckets)]
+        secret = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
+        program = Program("versitygw", argv, secret, outlive=self._outlive)
+        self._process = Process(program, self._state / "log" / "versitygw.log")
+        self._process.wait_ready(self._answers, _READY_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the server."""
+        if self._process:
+            self._process.stop()
+
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        assert self._process is not None  # noqa: S101 - a property of the running server
+        return self._process.pid
+
+    def path(self, bucket: str, key: str = "") -> Path:
+        """Return the file that is an object, or the directory that is a bucket."""
+        return self._state / "buckets" / bucket / key
+
+    def put(self, bucket: str, key: str, data: bytes) -> str:
+        """Write an object, making its bucket, and return its ETag (the MD5, as a plain upload has it)."""
+        client = self.client()
+        self.path(bucket).mkdir(exist_ok=True)
+        return str(client.put_object(Bucket=bucket, Key=key, Body=data)["ETag"]).strip('"')
+
+    def put_folder(self, bucket: str, prefix: str, folder: Path) -> None:
+        """Write every file of a directory below a prefix."""
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            self.put(
+                bucket, f"{prefix.strip('/')}/{path.relative_to(folder).as_posix()}".lstrip("/"), path.read_bytes()
+            )
+
+    def client(self) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
+        """Return a boto3 client with the server's own keys."""
+        return boto3.client(
+            "s3", endpoint_url=self.endpoint, region_name=self.region,
+            aws_access_key_id=self.access_key, aws_secret_access_key=self.secret_key,
+            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}, retries={"max_attempts": 1}),
+        )  # fmt: skip
+
+    def _answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.endpoint}{_HEALTH}", timeout=_TIMEOUT_S, trust_env=False).is_success
+        except httpx.HTTPError:
+            return False

@@ -1,0 +1,113 @@
+"""An HTTP/1.1 server that sends exactly the bytes it is told to, so that it can lie, break off and stall."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+_PART_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request; header names are in lower case."""
+
+    method: str
+    target: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Answer = Callable[[Asked], bytes]
+
+
+def reply(status: int, body: bytes = b"", **headers: str) -> bytes:
+    """Return an answer's bytes; `_` in a header's name stands for `-`; Content-Length is right unless it is given."""
+    fields = {"Content-Length": str(len(body)), **{name.replace("_", "-"): value for name, value in headers.items()}}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value)
+    return f"HTTP/1.1 {status} Scripted\r\n{lines}\r\n".encode() + body
+
+
+class ScriptedServer:
+    """A listening socket on loopback; every request is kept in `asked` and answered with what `answer` returns.
+
+    An answer of no bytes closes the connection; `open_connections` counts how many were accepted.
+    """
+
+    def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
+        self.answer = answer
+        self.asked: list[Asked] = []
+        self.connections = 0
+        self._tls = tls
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self._open: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept)]
+        self._threads[0].start()
+
+    def drop_connections(self) -> None:
+        """Close every connection, as a server does with those that were idle for long."""
+        for connection in self._open:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Stop listening and end every thread."""
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._threads[0].join()
+        self.drop_connections()
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._open.append(connection)
+            thread = threading.Thread(target=self._serve, args=(connection,))
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            wrapped = self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
+            with wrapped, wrapped.makefile("rb") as lines:
+                while asked := _read(lines):
+                    self.asked.append(asked)
+                    body = self.answer(asked)
+                    if not body:
+                        return
+                    for start in range(0, len(body), _PART_BYTES):
+                        wrapped.sendall(body[start : start + _PART_BYTES])
+                    if b"connection: close" in body.partition(b"\r\n\r\n")[0].lower():
+                        return
+
+
+def _read(lines: "Iterator[bytes]") -> Asked | None:
+    first = next(lines, b"").decode("latin-1").split()
+    if not first:
+        return None
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.decode("latin-1").partition(":")
+        if not name.strip():
+            break
+        headers[name.lower()] = value.strip()
+    return Asked(first[0], first[1], headers)
+
+
+@contextmanager
+def scripted(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[ScriptedServer]:
+    """Run a server for a block."""
+    server = ScriptedServer(answer, tls)
+    try:
+        yield server
+    finally:
+        server.close()

@@ -1,0 +1,56 @@
+"""`larder`, also found as `kubectl larder`: finds the command and the part of the project that has it."""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """Where a command is, what it does, and what must be installed for it."""
+
+    module: str
+    summary: str
+    needs: str
+
+
+# By name, not by import: the controller and the agent never import each other, and images have only one of them.
+COMMANDS = {
+    "status": Command(
+        "controller.cli.status", "models and nodes: what is where, how far, and why not", "larder[controller]"
+    ),
+    "fetch": Command("agent.cli.fetch", "fetch a model into a directory, verified, without a cluster", "larder[agent]"),
+    "demo": Command(
+        "rig.demo", "the main job on a real control plane on this machine", "a checkout: run `make demo` there"
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; each module has `main(arguments) -> int`."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    name = given[0] if given else "--help"
+    if name in ("-h", "--help", "help"):
+        sys.stdout.write(_usage())
+        return 0 if given else 2
+    if name == "--version":
+        sys.stdout.write(f"larder {version('larder')}\n")
+        return 0
+    command = COMMANDS.get(name)
+    if command is None:
+        sys.stderr.write(f"larder: there is no command {name!r}\n{_usage()}")
+        return 2
+    try:
+        module = import_module(command.module)
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"larder {name}: {error.name} is not installed; it needs {command.needs}\n")
+        return 2
+    run: Callable[[Sequence[str]], int] = module.main
+    return run(given[1:])
+
+
+def _usage() -> str:
+    width = max(len(name) for name in COMMANDS)
+    lines = [f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join(["usage: larder COMMAND [ARGUMENTS]", "", *lines, "", "`larder COMMAND --help` tells more.", ""])

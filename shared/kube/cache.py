@@ -1,0 +1,51 @@
+"""The last known state of a collection, and who is told when it changes."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from shared.kube.objects import Key, Object
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(slots=True)
+class Cache(Generic[T]):
+    """A sink that reports every difference once, as (before, after); None is absence."""
+
+    on_change: Callable[[T | None, T | None], None]
+    _objects: dict[Key, T] = field(default_factory=dict, init=False)
+
+    def get(self, key: Key) -> T | None:
+        """Return the object, or None when there is none."""
+        return self._objects.get(key)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self._objects.values()))
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def replace(self, objects: Sequence[T], unreadable: Collection[Key] = ()) -> None:
+        """Become `objects`; what exists but could not be read keeps its last known state."""
+        present = {obj.key for obj in objects} | set(unreadable)
+        for key in self._objects.keys() - present:
+            self.remove(key)
+        for obj in objects:
+            self.upsert(obj)
+
+    def upsert(self, obj: T) -> None:
+        """Take the object's new state; another uid means the old one was deleted unseen."""
+        before = self._objects.get(obj.key)
+        if before and before.metadata.resource_version == obj.metadata.resource_version:
+            return
+        if before and before.metadata.uid != obj.metadata.uid:
+            self.remove(obj.key)
+            before = None
+        self._objects[obj.key] = obj
+        self.on_change(before, obj)
+
+    def remove(self, key: Key) -> None:
+        """Forget the object, if it was known."""
+        if before := self._objects.pop(key, None):
+            self.on_change(before, None)

@@ -1,0 +1,56 @@
+"""Read objects live: one, or all of a collection, a page at a time."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from shared.kube.errors import Malformed, NotFound
+from shared.kube.objects import Object, Page
+from shared.kube.transport import Kube
+
+T = TypeVar("T", bound=Object)
+S = TypeVar("S")
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+_NO_QUERY: Mapping[str, str] = {}
+
+
+def selectors(label_selector: str = "", field_selector: str = "") -> dict[str, str]:
+    """Return the query that narrows a list or watch; an empty selector selects all."""
+    query = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {key: value for key, value in query.items() if value}
+
+
+async def get_object(kube: Kube, path: str, kind: type[T]) -> T | None:
+    """Read one object, None when there is none; raises KubeError."""
+    try:
+        return decode(await kube.request("GET", path), kind)
+    except NotFound:
+        return None
+
+
+async def list_objects(kube: Kube, path: str, kind: type[T], query: Mapping[str, str] = _NO_QUERY) -> list[T]:
+    """Read a whole collection as it is now; raises KubeError, also when a single object cannot be decoded."""
+    return [decode(raw, kind) async for page in pages(kube, path, query) for raw in page.items]
+
+
+async def pages(
+    kube: Kube, path: str, query: Mapping[str, str] = _NO_QUERY, size: int = 500, timeout_s: float = 60
+) -> AsyncIterator[Page]:
+    """Yield the pages of one consistent list; Expired means that it took too long and must start again."""
+    step = {**query, "limit": str(size)}
+    while True:
+        page = decode(await kube.request("GET", path, step, timeout_s=timeout_s), Page)
+        yield page
+        if not page.metadata.continue_:
+            return
+        step["continue"] = page.metadata.continue_
+
+
+def decode(data: bytes | msgspec.Raw, kind: type[S]) -> S:
+    """Decode JSON; raise Malformed."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except UNREADABLE as error:
+        raise Malformed(f"not a {kind.__name__}: {error}") from error

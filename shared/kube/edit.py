@@ -1,0 +1,84 @@
+"""Change one object on the API server without losing anybody else's change."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from shared.kube.backoff import Backoff
+from shared.kube.collection import decode
+from shared.kube.errors import Busy, Conflict, NotFound
+from shared.kube.transport import MERGE_PATCH, Kube
+
+Json = dict[str, Any]
+_PAUSE = Backoff(first_s=0.02, cap_s=0.5)
+
+
+async def update(
+    kube: Kube,
+    path: str,
+    change: Callable[[Json], Json | None],
+    within_s: float = 10,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Json:
+    """Read, change and PUT with the version read, again after a conflict; None from `change` is no change.
+
+    The whole object passes through `change`, so fields we do not know survive. It may be called several times, on what
+    an earlier call wrote too, so it must state a goal and not a step. Raises NotFound; Conflict or Busy after
+    `within_s`; Unreachable at once, for then the write may have happened.
+    """
+    give_up, failures = clock() + within_s, 0
+    while True:
+        try:
+            return await _update_once(kube, path, change)
+        except (Conflict, Busy) as error:
+            failures += 1
+            pause_s = _PAUSE.delay_s(failures)
+            if isinstance(error, Busy):
+                pause_s += error.after_s or 1
+            if clock() + pause_s > give_up:
+                raise
+        await sleep(pause_s)
+
+
+async def merge_patch(kube: Kube, path: str, body: object) -> Json:
+    """Merge the body into the object and return it; lists are replaced whole, None removes, a repeat writes nothing."""
+    return decode(await kube.request("PATCH", path, body=body, content_type=MERGE_PATCH), Json)
+
+
+async def patch_labels(kube: Kube, path: str, labels: Mapping[str, str | None]) -> None:
+    """Set these labels and remove those that are None; all others stay."""
+    await merge_patch(kube, path, {"metadata": {"labels": dict(labels)}})
+
+
+async def create_if_missing(kube: Kube, collection: str, body: object) -> bool:
+    """Create the object in the collection; False when one of its name is there, which stays as it is."""
+    try:
+        await kube.request("POST", collection, body=body)
+    except Conflict:
+        return False
+    return True
+
+
+async def delete_if_present(kube: Kube, path: str, uid: str | None = None) -> bool:
+    """Ask for the object's deletion; False when it is gone, or another than `uid` has its name.
+
+    With finalizers it stays, with a deletionTimestamp, until they are gone.
+    """
+    body = {"preconditions": {"uid": uid}} if uid else None
+    try:
+        await kube.request("DELETE", path, body=body)
+    except (NotFound, Conflict):
+        return False
+    return True
+
+
+async def _update_once(kube: Kube, path: str, change: Callable[[Json], Json | None]) -> Json:
+    found = decode(await kube.request("GET", path), Json)
+    version = found["metadata"]["resourceVersion"]
+    wanted = change(found)
+    if wanted is None:
+        return found
+    wanted["metadata"]["resourceVersion"] = version
+    return decode(await kube.request("PUT", path, body=wanted), Json)

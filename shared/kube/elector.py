@@ -1,0 +1,102 @@
+"""Leader election that fails safe: work never outlives the lease."""
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from shared.kube.backoff import Uniform
+
+
+class Lock(Protocol):
+    """A lease that at most one candidate holds."""
+
+    async def acquire(self) -> bool:
+        """Take or renew it; False while another holds it; any exception means unknown."""
+
+    async def release(self) -> None:
+        """Give it up; may raise."""
+
+
+def _ignore(_: Exception) -> None:
+    """Say nothing."""
+
+
+@dataclass(slots=True)
+class Elector:
+    """Campaign, then work while the lease lasts; `deadline_s` must stay below the lease."""
+
+    lock: Lock
+    work: Callable[[], Coroutine[Any, Any, None]]
+    deadline_s: float = 10
+    retry_s: float = 2
+    on_trouble: Callable[[Exception], None] = _ignore  # the lock failed; it is tried again in `retry_s`
+    uniform: Uniform = random.uniform
+    _until: float = field(default=-math.inf, init=False)
+
+    @property
+    def leading(self) -> bool:
+        """Whether a write is still ours to make; ask before each, a blocked loop may have slept too long."""
+        return asyncio.get_running_loop().time() < self._until
+
+    async def run(self) -> None:
+        """Return when leadership was lost or the work ended; cancellation gives the lease back.
+
+        An error of the work comes out in an ExceptionGroup.
+        """
+        await self._campaign()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                work = tasks.create_task(self.work())
+                renewal = tasks.create_task(self._renew())
+                await asyncio.wait({work, renewal}, return_when=asyncio.FIRST_COMPLETED)
+                work.cancel()
+                renewal.cancel()
+        finally:
+            self._until = -math.inf
+            await asyncio.shield(self._release())
+
+    async def _campaign(self) -> None:
+        """Return once the lease is ours."""
+        while True:
+            if await self._try():
+                return
+            await asyncio.sleep(self._pause_s())
+
+    async def _renew(self) -> None:
+        """Return once another holds the lease, or it could not be renewed in time."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(min(self._pause_s(), self._until - loop.time()))
+            if not self.leading or await self._try() is False:
+                return
+
+    async def _try(self) -> bool | None:
+        """Return True for ours, False for another's, None when no one can tell."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()  # the lease counts from no later than the request
+        try:
+            async with asyncio.timeout_at(self._attempt_end(began)):
+                ours = await self.lock.acquire()
+        except Exception as error:  # noqa: BLE001 - an unreachable API server is a lost race, never a crash
+            self.on_trouble(error)
+            return None
+        self._until = began + self.deadline_s if ours else -math.inf
+        return ours
+
+    def _attempt_end(self, began: float) -> float:
+        """Half the deadline, so that one hung connection leaves time for a second attempt."""
+        end = began + self.deadline_s / 2
+        return min(end, self._until) if self.leading else end
+
+    def _pause_s(self) -> float:
+        return self.retry_s * self.uniform(1.0, 1.2)
+
+    async def _release(self) -> None:
+        try:
+            async with asyncio.timeout(self.retry_s):
+                await self.lock.release()
+        except Exception as error:  # noqa: BLE001 - then it lapses by itself
+            self.on_trouble(error)

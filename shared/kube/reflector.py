@@ -1,0 +1,164 @@
+"""Keep a sink equal to a collection on the API server: list, then watch, for ever."""
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from shared.kube.backoff import Backoff, Uniform
+from shared.kube.collection import UNREADABLE, decode, pages, selectors
+from shared.kube.errors import Busy, Expired, Malformed, Refused, Unreachable
+from shared.kube.objects import Event, Key, Object
+from shared.kube.refusal import refusal
+from shared.kube.transport import Kube
+
+T = TypeVar("T", bound=Object)
+T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
+
+
+class Sink(Protocol[T_contra]):
+    """Where a reflector delivers the state of the world."""
+
+    def replace(self, objects: Sequence[T_contra], unreadable: Collection[Key]) -> None:
+        """Become exactly `objects`, and keep what is known of `unreadable`."""
+
+    def upsert(self, obj: T_contra) -> None:
+        """Take an object's new state."""
+
+    def remove(self, key: Key) -> None:
+        """Forget an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Every wait of a reflector, in seconds."""
+
+    watch_s: float = 300  # the server ends a watch after one to two times this
+    idle_s: float = 90  # bookmarks come every 60 s
+    steady_s: float = 5  # a watch that lived this long clears the failures before it
+    relist_jitter_s: float = 0.5
+    unavailable_s: float = 1  # a 503 says 5, yet a restarted server is ready sooner
+    busy_s: float = 1  # a 429 that names no time
+    busy_cap_s: float = 30
+    list_s: float = 60
+    backoff: Backoff = Backoff(first_s=0.1, cap_s=2)  # where a thousand agents reconnect, take cap_s=5
+
+
+@dataclass(slots=True)
+class Reflector(Generic[T]):
+    """One collection, one sink; `run` ends only by cancellation, `synced` is set once the sink was level."""
+
+    kube: Kube
+    path: str
+    kind: type[T]
+    sink: Sink[T]
+    on_trouble: Callable[[Exception, float], None]  # the error, and the wait that follows in seconds
+    label_selector: str = ""
+    field_selector: str = ""
+    page: int = 500
+    pace: Pace = Pace()
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    uniform: Uniform = random.uniform
+    synced: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _version: str = field(default="", init=False)  # empty: list before the next watch
+    _failures: int = field(default=0, init=False)
+    _expirations: int = field(default=0, init=False)
+
+    async def run(self) -> None:
+        """Follow the collection through every fault."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+            except Exception as error:  # noqa: BLE001 - whatever it was, a blind cache is worse
+                delay_s = self._delay_s(error)
+                self.on_trouble(error, delay_s)
+                await self.sleep(delay_s)
+
+    async def _list(self) -> None:
+        objects: list[T] = []
+        unreadable: list[Key] = []
+        version = ""
+        async for page in pages(self.kube, self.path, self._selectors, self.page, self.pace.list_s):
+            for raw in page.items:
+                item = self._read(raw)
+                unreadable.append(item) if isinstance(item, Key) else objects.append(item)
+            version = page.metadata.resource_version
+        self.sink.replace(objects, unreadable)
+        self._version = version
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        opened = math.inf  # a connection attempt may be long, and is not a steady watch
+        try:
+            async with self.kube.watch(self.path, self._watch_query(), self.pace.idle_s) as lines:
+                opened = self.clock()
+                async for line in lines:
+                    self._handle(decode(line, Event))
+        finally:
+            steady = self.clock() - opened >= self.pace.steady_s
+            if steady:
+                self._failures = self._expirations = 0
+        if not steady:
+            raise Unreachable("the watch was closed early")
+
+    def _handle(self, event: Event) -> None:
+        if event.type == "ERROR":
+            raise refusal(0, event.object)
+        obj = decode(event.object, Object)
+        match event.type:
+            case "DELETED":
+                self.sink.remove(obj.key)
+            case "ADDED" | "MODIFIED":
+                item = self._read(event.object)
+                if not isinstance(item, Key):
+                    self.sink.upsert(item)
+        self._version = obj.metadata.resource_version
+
+    def _read(self, raw: msgspec.Raw) -> T | Key:
+        """Decode an object, or tell which one does not fit its type: it must not look deleted."""
+        try:
+            return msgspec.json.decode(raw, type=self.kind)
+        except UNREADABLE as error:
+            key = decode(raw, Object).key
+            self.on_trouble(Malformed(f"{self.path} {key.namespace}/{key.name}: {error}"), 0)
+            return key
+
+    def _delay_s(self, error: Exception) -> float:
+        """Note the failure, and return the wait that follows it."""
+        match error:
+            case Expired():
+                self._version = ""
+                self._expirations += 1
+                if self._expirations == 1:
+                    return self.uniform(0, self.pace.relist_jitter_s)
+                return self.pace.backoff.delay_s(self._expirations)
+            case Busy(code=503):
+                return self.uniform(1.0, 1.25) * self.pace.unavailable_s
+            case Busy(after_s=after_s):
+                return self.uniform(1.0, 1.25) * min(after_s or self.pace.busy_s, self.pace.busy_cap_s)
+            case Unreachable() | Refused():
+                pass
+            case _:  # what the sink holds is unknown: start over
+                self._version = ""
+        self._failures += 1
+        return self.pace.backoff.delay_s(self._failures)
+
+    @property
+    def _selectors(self) -> dict[str, str]:
+        return selectors(self.label_selector, self.field_selector)
+
+    def _watch_query(self) -> dict[str, str]:
+        return self._selectors | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(int(self.pace.watch_s * self.uniform(1, 2))),
+        }

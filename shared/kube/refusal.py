@@ -1,0 +1,47 @@
+"""Which error a status code and a body stand for."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from shared.kube.errors import Busy, Conflict, Expired, KubeError, Malformed, NotFound, Refused, Unreachable
+from shared.kube.objects import Status
+
+_NO_HEADERS: Mapping[str, str] = {}
+_SERVER_FAILED = 500
+
+
+def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] = _NO_HEADERS) -> KubeError:
+    """Return the error; the body is a Status, unless a proxy replaced it by anything; code 0 means the Status' own."""
+    status = _status(body)
+    code = code or status.code
+    text = f"{code} {status.reason}: {status.message}"
+    match code:
+        case 404:
+            return NotFound(text)
+        case 409:
+            return Conflict(text)
+        case 410:
+            return Expired(text)
+        case 429 | 503:
+            return Busy(text, _after_s(status, headers), code)
+        case 0:
+            return Malformed(f"an error without a code: {bytes(body)[:200]!r}")
+        case _ if code >= _SERVER_FAILED:
+            return Unreachable(text)
+        case _:
+            return Refused(text, code)
+
+
+def _status(body: bytes | msgspec.Raw) -> Status:
+    try:
+        return msgspec.json.decode(body, type=Status)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Status(message=bytes(body)[:200].decode(errors="replace"))
+
+
+def _after_s(status: Status, headers: Mapping[str, str]) -> float | None:
+    if status.details and status.details.retry_after_seconds:
+        return status.details.retry_after_seconds
+    header = headers.get("Retry-After", "")
+    return float(header) if header.isascii() and header.isdecimal() else None

@@ -1,0 +1,106 @@
+"""Keys that need work: each once in line, each in one pair of hands, failures later and later."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from shared.kube.backoff import Backoff
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(slots=True)
+class WorkQueue(Generic[K]):
+    """A queue of keys for one event loop; a key added while in hand is served once more afterwards.
+
+    An `add` is served at once, also while the key waits after a failure: a handler must not cause one by failing.
+    """
+
+    on_error: Callable[[K, Exception, float], None]  # the key, its error, the wait in seconds before its next turn
+    backoff: Backoff = Backoff(first_s=0.1, cap_s=60)
+    _line: deque[K] = field(default_factory=deque, init=False)
+    _wanted: set[K] = field(default_factory=set, init=False)
+    _in_hand: set[K] = field(default_factory=set, init=False)
+    _failures: dict[K, int] = field(default_factory=dict, init=False)
+    _later: dict[K, asyncio.TimerHandle] = field(default_factory=dict, init=False)
+    _arrival: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def add(self, key: K) -> None:
+        """Want the key served, now if it is free, after its present turn if not."""
+        if timer := self._later.pop(key, None):
+            timer.cancel()
+        if key in self._wanted:
+            return
+        self._wanted.add(key)
+        if key not in self._in_hand:
+            self._enqueue(key)
+
+    def add_after(self, key: K, delay_s: float) -> None:
+        """Want the key served in `delay_s` seconds; of several wishes the earliest counts."""
+        loop = asyncio.get_running_loop()
+        when = loop.time() + delay_s
+        if timer := self._later.get(key):
+            if timer.when() <= when:
+                return
+            timer.cancel()
+        if key not in self._wanted:
+            self._later[key] = loop.call_at(when, self.add, key)
+
+    async def serve(self, workers: int, handle: Callable[[K], Awaitable[float | None]]) -> None:
+        """Hand out keys until cancelled; `handle` returns in how many seconds it wants the key again, None for never.
+
+        Keys in hand and keys that wait are in line again afterwards, so that serving can be taken up without a loss.
+        """
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(workers):
+                    tasks.create_task(self._work(handle))
+        finally:
+            for key in list(self._later):
+                self.add(key)
+
+    async def _work(self, handle: Callable[[K], Awaitable[float | None]]) -> None:
+        while True:
+            key = await self._take()
+            try:
+                again_s = await handle(key)
+            except asyncio.CancelledError:
+                self.add(key)
+                raise
+            except Exception as error:  # noqa: BLE001 - one bad key must not stop the others
+                self._retry(key, error)
+            else:
+                self._failures.pop(key, None)
+                if again_s is not None:
+                    self.add_after(key, again_s)
+            finally:
+                self._put_down(key)
+
+    async def _take(self) -> K:
+        while not self._line:
+            self._arrival.clear()
+            await self._arrival.wait()
+        key = self._line.popleft()
+        self._wanted.discard(key)
+        self._in_hand.add(key)
+        return key
+
+    def _put_down(self, key: K) -> None:
+        self._in_hand.discard(key)
+        if key in self._wanted:
+            self._enqueue(key)
+
+    def _retry(self, key: K, error: Exception) -> None:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay_s = self.backoff.delay_s(failures)
+        self.on_error(key, error, delay_s)
+        self.add_after(key, delay_s)
+
+    def _enqueue(self, key: K) -> None:
+        self._line.append(key)
+        self._arrival.set()

@@ -1,0 +1,109 @@
+"""Connecting to a host only after every address that it resolves to was looked at."""
+
+import socket
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from shared.errors import AddressRefused, Unreachable
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+# Where clouds answer with the credentials of the node itself; some of these addresses look public.
+_METADATA = frozenset(
+    ip_address(text)
+    for text in (
+        "169.254.169.254",
+        "169.254.169.253",
+        "169.254.170.2",
+        "169.254.170.23",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "fd00:ec2::254",
+        "fd00:ec2::253",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+    )
+)
+_NAT64 = ip_network("64:ff9b::/96")
+_LOW_32_BITS = 0xFFFFFFFF
+
+
+def why_refused(address: Address, allowed: Sequence[Network]) -> str:
+    """Say what kind of address must not be contacted, "" where it may be."""
+    inner = _unwrapped(address)
+    if inner in _METADATA:
+        exact = any(n.prefixlen == n.max_prefixlen and n.network_address in (inner, address) for n in allowed)
+        return "" if exact else "metadata service"
+    if any(a in network for network in allowed for a in (inner, address) if a.version == network.version):
+        return ""
+    return _kind(inner)
+
+
+def _unwrapped(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 one only carries."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & _LOW_32_BITS)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def _kind(address: Address) -> str:
+    kinds = {
+        "unspecified": address.is_unspecified,
+        "loopback": address.is_loopback,
+        "link-local": address.is_link_local,
+        "multicast": address.is_multicast,
+        "private or reserved": not address.is_global,
+    }
+    return next((kind for kind, applies in kinds.items() if applies), "")
+
+
+def connect(host: str, port: int, *, allowed: Sequence[Network] | None, timeout_s: float) -> socket.socket:
+    """Return a connected socket; `allowed` None means that the host is trusted whatever it resolves to.
+
+    Raises AddressRefused where no address may be contacted, Unreachable where none answers.
+    """
+    failure: OSError | None = None
+    refused = ""
+    for family, address, target in _resolve(host, port):
+        why = "" if allowed is None else why_refused(address, allowed)
+        if why:
+            refused = f"{address} ({why})"
+            continue
+        try:
+            return _connect_one(family, target, timeout_s)
+        except OSError as error:
+            failure = error
+    if failure is not None:
+        raise Unreachable(f"{host} port {port} does not answer: {_words(failure, timeout_s)}") from failure
+    raise AddressRefused(
+        f"{host} resolves to {refused}, which must not be contacted from here; if it is meant, let the administrator "
+        "open the address in allowAddresses (LARDER_ALLOW_ADDRESSES)"
+    )
+
+
+def _resolve(host: str, port: int) -> list[tuple[int, Address, tuple[object, ...]]]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Unreachable(f"the name {host} cannot be resolved: {error}") from error
+    return [(family, ip_address(str(target[0]).partition("%")[0]), target) for family, _, _, _, target in found]
+
+
+def _connect_one(family: int, target: tuple[object, ...], timeout_s: float) -> socket.socket:
+    raw = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        raw.settimeout(timeout_s)
+        raw.connect(target)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+def _words(error: OSError, timeout_s: float) -> str:
+    return f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)

@@ -1,0 +1,133 @@
+"""Kept HTTP/1.1 connections, shared by threads, opened with our own checks."""
+
+import http.client
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from shared.errors import AddressRefused, InvalidURI, Unreachable
+from shared.sources.addresses import connect
+from shared.sources.settings import SourceSettings
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_KEEP_IDLE_S = 20.0  # servers commonly close after 30 to 60 s
+_KEEP_IDLE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Scheme, host and port: what a connection leads to and what a secret is bound to."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def netloc(self) -> str:
+        """The value of the Host header."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if self.port == _DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
+
+
+def origin_of(url: str) -> Origin:
+    """Return the origin of an http(s) URL; raises InvalidURI, AddressRefused for other schemes."""
+    try:
+        parts = urlsplit(url)
+        port, host = parts.port, (parts.hostname or "").encode("idna").decode()
+    except (ValueError, UnicodeError) as error:
+        raise InvalidURI(f"{public(url)} is not a URL that can be fetched: {error}") from error
+    if parts.scheme not in _DEFAULT_PORTS:
+        raise AddressRefused(f"{public(url)} is neither http nor https and is not followed")
+    if not host:
+        raise InvalidURI(f"{public(url)} names no host")
+    return Origin(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme])
+
+
+def public(url: str) -> str:
+    """Return a URL as it may stand in messages: without user, query and fragment, which can hold secrets."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+class ConnectionPool:
+    """Connections by origin; `lease` prefers a kept one, `give_back` keeps it for the next."""
+
+    def __init__(self, settings: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings, self._clock = settings, clock
+        self._allowed = settings.allowed_networks
+        self._trusted = {origin_of(e) for e in (settings.hf_endpoint, settings.s3_endpoint) if e}
+        self._idle: dict[Origin, list[tuple[float, http.client.HTTPConnection]]] = {}
+        self._lock = threading.Lock()
+        self._tls: ssl.SSLContext | None = None
+
+    def lease(self, origin: Origin) -> tuple[http.client.HTTPConnection, bool]:
+        """Return a connection and whether it was used before; raises Unreachable, AddressRefused."""
+        with self._lock:
+            kept = self._idle.get(origin, [])
+            while kept:
+                since, connection = kept.pop()
+                if self._clock() - since < _KEEP_IDLE_S:
+                    return connection, True
+                connection.close()
+        return self.open(origin), False
+
+    def give_back(self, origin: Origin, connection: http.client.HTTPConnection) -> None:
+        """Keep a connection whose last answer was read to its end."""
+        with self._lock:
+            kept = self._idle.setdefault(origin, [])
+            if len(kept) < _KEEP_IDLE and connection.sock is not None:
+                kept.append((self._clock(), connection))
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close what is kept; what is leased is closed by who has it."""
+        with self._lock:
+            kept = [connection for several in self._idle.values() for _, connection in several]
+            self._idle.clear()
+        for connection in kept:
+            connection.close()
+
+    def open(self, origin: Origin) -> http.client.HTTPConnection:
+        """Return a new connection, its addresses checked unless the administrator configured the endpoint."""
+        allowed = None if self._is_trusted(origin) else self._allowed
+        tls = self._tls_context() if origin.scheme == "https" else None
+        sock = connect(origin.host, origin.port, allowed=allowed, timeout_s=self._settings.connect_timeout_s)
+        connection = http.client.HTTPConnection(origin.host, origin.port)
+        connection.auto_open = 0  # http.client must never connect by itself, past our checks
+        try:
+            connection.sock = tls.wrap_socket(sock, server_hostname=origin.host) if tls else sock
+        except OSError as error:
+            sock.close()
+            raise Unreachable(f"no TLS connection to {origin.netloc}: {_tls_words(error)}") from error
+        connection.sock.settimeout(self._settings.read_timeout_s)
+        return connection
+
+    def _is_trusted(self, origin: Origin) -> bool:
+        return any((t.host, t.port) == (origin.host, origin.port) for t in self._trusted)
+
+    def _tls_context(self) -> ssl.SSLContext:
+        with self._lock:
+            if self._tls is None:
+                self._tls = make_tls_context(self._settings.ca_bundle)
+            return self._tls
+
+
+def make_tls_context(ca_bundle: str | None) -> ssl.SSLContext:
+    """Return a verifying context for the system's authorities, or for those of the bundle alone."""
+    try:
+        return ssl.create_default_context(cafile=ca_bundle)
+    except OSError as error:
+        raise Unreachable(f"the CA bundle {ca_bundle} cannot be read: {error}; correct SSL_CERT_FILE") from error
+
+
+def _tls_words(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not accepted ({error.verify_message}); if its authority is right, "
+            "add it to the CA bundle (SSL_CERT_FILE)"
+        )
+    return "time-out in the handshake" if isinstance(error, TimeoutError) else str(error)

@@ -1,0 +1,78 @@
+"""What a status that is not a success means, in words that say what to do."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+from shared.errors import AuthDenied, LarderError, RateLimited, SourceChanged, SourceNotFound, Unreachable
+from shared.sources.hosts import Grant
+
+_DEFAULT_WAIT_S = 30.0
+_LONGEST_WAIT_S = 3600.0
+_SECONDS = re.compile(r"\d+(\.\d+)?")
+_SECONDS_TO_RESET = re.compile(r";\s*t=(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a request was about: the thing, the Secret keys that would open it, and what was sent."""
+
+    what: str
+    keys: str
+    grant: Grant
+
+
+def failure_of(status: int, headers: Message | Mapping[str, str], subject: Subject, now: float) -> LarderError:
+    """Return the error for a status of 300 or more; `now` in seconds since 1970, for dates in Retry-After."""
+    where = f"{subject.what} at {subject.grant.host} (status {status})"
+    wait_s = _wait_s(headers, now)
+    match status:
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN | HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+            return denied(subject, f"status {status}")
+        case HTTPStatus.NOT_FOUND:
+            return SourceNotFound(f"there is no {where}; correct the URI")
+        case HTTPStatus.GONE | HTTPStatus.PRECONDITION_FAILED:
+            return SourceChanged(f"{where} changed since it was resolved; it is resolved again")
+        case HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            return SourceChanged(f"{where} is shorter than when it was resolved")
+        case HTTPStatus.TOO_MANY_REQUESTS:
+            wait_s = _DEFAULT_WAIT_S if wait_s is None else wait_s
+            return RateLimited(f"{subject.grant.host} asks to wait {wait_s:.0f} s before {subject.what}", wait_s)
+        case HTTPStatus.SERVICE_UNAVAILABLE if wait_s is not None:
+            return RateLimited(f"{subject.grant.host} is not available for {wait_s:.0f} s", wait_s)
+        case _:
+            return Unreachable(f"no usable answer for {where}")
+
+
+def denied(subject: Subject, detail: str) -> AuthDenied:
+    """Return the refusal, with the way out that fits what was sent."""
+    host = subject.grant.host
+    if subject.grant.withheld:
+        return AuthDenied(
+            f"{host} wants credentials for {subject.what} ({detail}), and the Secret's were not sent because it does "
+            f"not name this host; if it may have them, add {host} to the Secret's annotation larder.dev/hosts"
+        )
+    if subject.grant.values:
+        return AuthDenied(
+            f"{host} refuses these credentials for {subject.what} ({detail}); put valid ones that may read it into the "
+            f"Secret ({subject.keys})"
+        )
+    return AuthDenied(f"{host} wants credentials for {subject.what} ({detail}); name a Secret with {subject.keys}")
+
+
+def _wait_s(headers: Message | Mapping[str, str], now: float) -> float | None:
+    text = headers.get("Retry-After") or ""
+    if _SECONDS.fullmatch(text.strip()):
+        return min(float(text), _LONGEST_WAIT_S)
+    if found := _SECONDS_TO_RESET.search(headers.get("RateLimit") or ""):  # how the public hub says it
+        return min(float(found.group(1)), _LONGEST_WAIT_S)
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    at = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return min(max(at.timestamp() - now, 0.0), _LONGEST_WAIT_S)

@@ -1,0 +1,93 @@
+"""A repository of a Hugging Face hub: listed through its client library, fetched by our own byte path."""
+
+import time
+from collections.abc import Callable, Mapping
+from email.message import Message
+from http import HTTPStatus
+from urllib.parse import quote
+
+from shared.errors import InvalidURI, LarderError, RevisionNotFound, SourceNotFound
+from shared.manifest import File, Manifest, build_manifest
+from shared.sources.failures import Subject, denied, failure_of
+from shared.sources.hosts import grant_for
+from shared.sources.http import Call, HttpClient, Reply
+from shared.sources.port import Body, Credentials
+from shared.sources.ranges import open_range
+from shared.sources.settings import SourceSettings, default_hosts
+from shared.uri import HfUri, ModelUri
+
+_KEYS = ("HF_TOKEN", "token")
+
+
+class HfSource:
+    """A model repository at a revision; a commit id once it is resolved."""
+
+    def __init__(
+        self,
+        uri: ModelUri,
+        credentials: Credentials,
+        settings: SourceSettings,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if not isinstance(uri, HfUri):
+            raise InvalidURI(f"{uri} is not an hf:// URI")
+        self._uri, self._settings, self._now = uri, settings, now
+        self._revision = uri.revision
+        defaults = default_hosts("hf", settings)
+        self._grant = grant_for(
+            settings.hf_host, _KEYS, credentials, defaults=defaults, endpoint_host=settings.configured_hf_host
+        )
+        self._token = next(iter(self._grant.values.values()), "")
+        self._client = HttpClient(settings)
+
+    def resolve(self) -> Manifest:
+        """Pin the revision to a commit and list its files: LFS files by SHA-256, others by git blob id."""
+        from shared.sources.hub_listing import HubRefusal, list_repository  # noqa: PLC0415 - heavy; controller only
+
+        try:
+            commit, files = list_repository(self._uri.repo, self._uri.revision, self._token, self._settings)
+        except HubRefusal as refusal:
+            subject = self._subject(str(self._uri), self._settings.hf_host)
+            raise decide_hub_failure(refusal.status, refusal.headers, subject, self._now()) from None
+        self._revision = commit
+        return build_manifest(str(HfUri(self._uri.repo, commit)), commit, files)
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """Open a part of a file at the resolved commit (the URI's revision where `resolve` was not called)."""
+        revision, path = quote(self._revision, safe=""), quote(file.path)
+        url = f"{self._settings.hf_endpoint}/{self._uri.repo}/resolve/{revision}/{path}"
+        call = Call(url, secrets={"Authorization": f"Bearer {self._token}"} if self._token else {})
+
+        def failure(reply: Reply) -> LarderError:
+            subject = self._subject(f"{self._uri}, file {file.path!r},", reply.host)
+            return decide_hub_failure(reply.status, reply.headers, subject, self._now())
+
+        return open_range(self._client, call, file, offset, length, failure=failure)
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._client.close()
+
+    def _subject(self, what: str, host: str) -> Subject:
+        return Subject(what, "HF_TOKEN", self._grant.as_seen_by(host))
+
+
+def decide_hub_failure(status: int, headers: Message | Mapping[str, str], subject: Subject, now: float) -> LarderError:
+    """Return the error for a hub's refusal; a hub hides what is private as if it did not exist."""
+    code, host = headers.get("X-Error-Code") or "", subject.grant.host
+    match code:
+        case "GatedRepo":
+            return denied(subject, "it is gated: accept its terms on the hub with the account of the token")
+        case "RevisionNotFound":
+            return RevisionNotFound(
+                f"{host} has no such revision: {subject.what}; write a branch, tag or commit it has"
+            )
+        case "EntryNotFound":
+            return SourceNotFound(f"{host} has no {subject.what} any more; correct the URI or resolve it again")
+        case "RepoNotFound" if status == HTTPStatus.NOT_FOUND or not (subject.grant.values or subject.grant.withheld):
+            return SourceNotFound(
+                f"{host} has no {subject.what}, or hides it because it is private: correct the URI, or name a Secret "
+                "with an HF_TOKEN that may read it"
+            )
+        case _:
+            return failure_of(status, headers, subject, now)

@@ -1,0 +1,148 @@
+"""The in-memory twin of a source, with switches for what can go wrong on the way."""
+
+import copy
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from shared.errors import AuthDenied, LarderError, SourceChanged, SourceNotFound, Unreachable
+from shared.manifest import File, Manifest, build_manifest
+from shared.sources.port import ANONYMOUS, Body, Credentials, Source
+from shared.sources.settings import SourceSettings
+from shared.uri import ModelUri
+
+
+@dataclass(slots=True)
+class Faults:
+    """What shall go wrong; change it at any time, also while bodies are being read.
+
+    `truncate_at`: path -> the file position at which every body breaks off with Unreachable.
+    `corrupt`: paths whose first byte arrives flipped.
+    `on_open`: errors raised by the next opens, one each.
+    `changed`: every open raises SourceChanged.
+    `before_read`: called with (path, position) ahead of each read; may block or raise.
+    `most_bytes`: the most that one `readinto` returns; None = as much as fits.
+    """
+
+    truncate_at: dict[str, int] = field(default_factory=dict)
+    corrupt: set[str] = field(default_factory=set)
+    on_open: list[LarderError] = field(default_factory=list)
+    changed: bool = False
+    before_read: Callable[[str, int], None] | None = None
+    most_bytes: int | None = None
+
+
+class MemorySource:
+    """Files from a dict; `token` is the HF_TOKEN that it wants; `served_bytes` counts what its bodies gave out."""
+
+    def __init__(
+        self,
+        files: Mapping[str, bytes],
+        *,
+        repo: str = "test/model",
+        token: str = "",
+        credentials: Credentials = ANONYMOUS,
+        digests: bool = True,
+    ) -> None:
+        self.files = dict(files)
+        self.faults = Faults()
+        self._served = [0]
+        self._repo, self._token, self._credentials, self._digests = repo, token, credentials, digests
+        self._lock = threading.Lock()
+
+    def resolve(self) -> Manifest:
+        """List the files as they are now; the revision is made from their contents."""
+        self._check_token()
+        if not self.files:
+            raise SourceNotFound(f"hf://{self._repo} has no files")
+        files = [
+            File(path, len(body), f"sha256:{hashlib.sha256(body).hexdigest()}" if self._digests else "")
+            for path, body in self.files.items()
+        ]
+        seed = repr(sorted((f.path, hashlib.sha1(self.files[f.path]).hexdigest()) for f in files))  # noqa: S324 - an id
+        revision = hashlib.sha1(seed.encode()).hexdigest()  # noqa: S324 - it stands for a git commit id
+        return build_manifest(f"hf://{self._repo}@{revision}", revision, files)
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """Open a part of a file, or fail as `faults` says."""
+        self._check_token()
+        with self._lock:
+            if self.faults.on_open:
+                raise self.faults.on_open.pop(0)
+        body = self.files.get(file.path)
+        if body is None:
+            raise SourceNotFound(f"hf://{self._repo} has no file {file.path!r}")
+        if self.faults.changed or len(body) != file.size:
+            raise SourceChanged(f"{file.path!r} of hf://{self._repo} changed since it was resolved")
+        end = file.size if length is None else min(file.size, offset + length)
+        return MemoryBody(self, file.path, offset, end)
+
+    def close(self) -> None:
+        """Do nothing: there are no connections."""
+
+    def with_credentials(self, credentials: Credentials) -> "MemorySource":
+        """Return a view with other credentials on the same files and faults."""
+        twin = copy.copy(self)
+        twin._credentials = credentials  # noqa: SLF001 - another instance of this class
+        return twin
+
+    @property
+    def served_bytes(self) -> int:
+        """How many bytes all bodies gave out, those of views with other credentials included."""
+        return self._served[0]
+
+    def count(self, size_bytes: int) -> None:
+        """Add to `served_bytes`; called by bodies."""
+        with self._lock:
+            self._served[0] += size_bytes
+
+    def _check_token(self) -> None:
+        if self._token and self._credentials.values.get("HF_TOKEN") != self._token:
+            raise AuthDenied(f"hf://{self._repo} refuses these credentials; put a valid HF_TOKEN into the Secret")
+
+
+class MemoryBody:
+    """A part of a file in memory, from `position` up to `end`."""
+
+    def __init__(self, source: MemorySource, path: str, position: int, end: int) -> None:
+        self._source, self._path, self._position, self._end = source, path, position, end
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Copy what is left into the buffer, as far as the faults let it."""
+        faults = self._source.faults
+        if faults.before_read is not None:
+            faults.before_read(self._path, self._position)
+        stop = min(self._end, faults.truncate_at.get(self._path, self._end))
+        size = max(0, min(len(buffer), stop - self._position, faults.most_bytes or len(buffer)))
+        if size == 0:
+            return self._at_end()
+        part = bytearray(self._source.files[self._path][self._position : self._position + size])
+        if self._path in faults.corrupt and self._position == 0:
+            part[0] ^= 0xFF
+        buffer[:size] = part
+        self._position += size
+        self._source.count(size)
+        return size
+
+    def close(self) -> None:
+        """Do nothing: there is no connection to give back."""
+
+    def _at_end(self) -> int:
+        if self._position < self._end:
+            raise Unreachable(f"{self._path!r} broke off at byte {self._position} of {self._end}")
+        return 0
+
+
+def open_from(sources: Mapping[str, MemorySource]) -> Callable[[ModelUri, Credentials, SourceSettings], Source]:
+    """Return a stand-in for `registry.open_source`: sources by repository (`org/name`) or by canonical URI."""
+
+    def open_source(uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> Source:
+        del settings
+        key = getattr(uri, "repo", str(uri))
+        source = sources.get(str(uri)) or sources.get(key)
+        if source is None:
+            raise SourceNotFound(f"there is no {uri}")
+        return source.with_credentials(credentials)
+
+    return open_source

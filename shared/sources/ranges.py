@@ -1,0 +1,146 @@
+"""A part of a file over HTTP: asked for by Range, and what came held against what was promised."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from email.message import Message
+from http import HTTPStatus
+
+from shared.errors import LarderError, SourceChanged, Unreachable
+from shared.manifest import File
+from shared.sources.connections import origin_of, public
+from shared.sources.http import Call, HttpClient, Reply
+from shared.sources.port import Body
+
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.IGNORECASE)
+_SCRATCH_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The bytes of a file from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes these are."""
+        return self.end - self.start
+
+
+class EmptyBody:
+    """A part without bytes; nothing is asked for it."""
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Return 0."""
+        del buffer
+        return 0
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class RangeBody:
+    """The promised bytes of a reply: no fewer (Unreachable), and no more are read."""
+
+    def __init__(self, reply: Reply, name: str, skip_bytes: int, left_bytes: int) -> None:
+        self._reply, self._name, self._skip_bytes, self._left_bytes = reply, name, skip_bytes, left_bytes
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the start of the buffer; raises Unreachable where the answer breaks off."""
+        self._discard()
+        if self._left_bytes == 0 or len(buffer) == 0:
+            return 0
+        size = self._read(buffer[: self._left_bytes])
+        self._left_bytes -= size
+        return size
+
+    def close(self) -> None:
+        """Give the connection back where the answer was read to its end, else drop it."""
+        self._reply.close()
+
+    def _discard(self) -> None:
+        """Pass over what a server sent that ignores Range."""
+        if self._skip_bytes:
+            scratch = memoryview(bytearray(min(_SCRATCH_BYTES, self._skip_bytes)))
+            while self._skip_bytes:
+                self._skip_bytes -= self._read(scratch[: self._skip_bytes])
+
+    def _read(self, buffer: memoryview) -> int:
+        size = self._reply.readinto(buffer)
+        if size == 0:
+            missing = self._skip_bytes + self._left_bytes
+            raise Unreachable(f"{self._name!r} from {self._reply.host} broke off {missing} bytes before its end")
+        return size
+
+
+def open_range(
+    client: HttpClient,
+    call: Call,
+    file: File,
+    offset: int,
+    length: int | None,
+    *,
+    failure: Callable[[Reply], LarderError],
+) -> Body:
+    """Ask for a part of a file and return its body; `failure` says what a status that is no success means."""
+    span = Span(offset, file.size if length is None else min(file.size, offset + length))
+    if span.size_bytes <= 0:
+        return EmptyBody()
+    wanted = {} if span == Span(0, file.size) else {"Range": f"bytes={span.start}-{span.end - 1}"}
+    reply = client.send(replace(call, headers={**call.headers, **wanted}))
+    try:
+        if reply.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+            raise _stale_link(call.url, reply) or failure(reply)
+        skip_bytes = decide_skip(reply.status, reply.headers, file, span, reply.host)
+    except LarderError:
+        reply.close()
+        raise
+    return RangeBody(reply, file.path, skip_bytes, span.size_bytes)
+
+
+def _stale_link(url: str, reply: Reply) -> LarderError | None:
+    """Return the error for a refusal elsewhere than where we asked: signed links expire and are given out anew."""
+    refused = reply.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+    if not refused or origin_of(reply.url) == origin_of(url):
+        return None
+    return Unreachable(
+        f"{public(url)} leads to {public(reply.url)}, which refuses the link (status {reply.status}); it may have "
+        "expired and is asked for again"
+    )
+
+
+def decide_skip(status: int, headers: Message | Mapping[str, str], file: File, span: Span, host: str) -> int:
+    """Return how many bytes of a successful answer stand before the span, or raise for one that does not fit.
+
+    Raises SourceChanged where size or entity tag are others than resolved, Unreachable where the range is another.
+    """
+    if etag_changed(file.etag, headers.get("ETag") or ""):
+        raise SourceChanged(f"{file.path!r} at {host} changed since it was resolved; it is resolved again")
+    if status == HTTPStatus.OK:
+        _check_total(file, headers.get("Content-Length") or "", host)
+        return span.start
+    text = headers.get("Content-Range") or ""
+    match = _CONTENT_RANGE.fullmatch(text.strip())
+    if match is None:
+        raise Unreachable(f"{host} answered a part of {file.path!r} without saying which ({text!r})")
+    _check_total(file, match.group(3), host)
+    first, last = int(match.group(1)), int(match.group(2))
+    if first != span.start or last != span.end - 1:
+        raise Unreachable(
+            f"{host} sent bytes {first} to {last} of {file.path!r} where {span.start} to {span.end - 1} were asked for"
+        )
+    return 0
+
+
+def _check_total(file: File, total: str, host: str) -> None:
+    if total.isdigit() and int(total) != file.size:
+        raise SourceChanged(f"{file.path!r} at {host} has {total} bytes now, {file.size} when it was resolved")
+
+
+def etag_changed(resolved: str, present: str) -> bool:
+    """Say whether two entity tags are both strong and differ."""
+    if not resolved or not present or resolved.startswith("W/") or present.startswith("W/"):
+        return False
+    return resolved.strip('"') != present.strip('"')

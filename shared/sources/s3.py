@@ -1,0 +1,143 @@
+"""An object, or everything below a prefix, of an S3 bucket: listed by boto3, fetched by signed requests of our own."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from email.message import Message
+from http import HTTPStatus
+
+from shared.errors import AuthDenied, InvalidURI, LarderError, SourceNotFound
+from shared.manifest import File, Manifest, build_manifest
+from shared.sources.failures import Subject
+from shared.sources.http import HttpClient, Reply
+from shared.sources.port import Body, Credentials
+from shared.sources.ranges import open_range
+from shared.sources.s3_failures import decide_s3_failure, error_fields
+from shared.sources.s3_objects import file_of
+from shared.sources.s3_requests import Requests
+from shared.sources.settings import SourceSettings
+from shared.uri import ModelUri, S3Uri
+
+_HEADS_AT_ONCE = 16
+_REGION_HEADER = "x-amz-bucket-region"
+
+
+class S3Source:
+    """The objects of one URI."""
+
+    def __init__(
+        self,
+        uri: ModelUri,
+        credentials: Credentials,
+        settings: SourceSettings,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if not isinstance(uri, S3Uri):
+            raise InvalidURI(f"{uri} is not an s3:// URI")
+        region = uri.region or credentials.values.get("AWS_REGION") or settings.s3_region
+        self._uri, self._now = uri, now
+        self._requests = Requests(uri.bucket, region, credentials, settings)
+        self._client = HttpClient(settings)
+        self._keys: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def resolve(self) -> Manifest:
+        """List the objects: the one that the URI names exactly, else all below it, never those beside it.
+
+        Digests are those that S3 vouches for: a SHA-256 of the whole, or an ETag that is an MD5.
+        """
+        exact = self._head_exact()
+        files = [file_of(self._uri.prefix.rpartition("/")[2], exact)] if exact else self._files_below()
+        if not files:
+            raise SourceNotFound(
+                f"{self._uri}: the bucket has neither this object nor anything below {self._uri.prefix}/"
+            )
+        return build_manifest(str(self._pinned()), "", files)
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """Open a part of an object, if it still is the listed one."""
+        *likely, last = self._keys_of(file.path)
+        for key in likely:
+            try:
+                body = self._open_key(key, file, offset, length)
+            except (SourceNotFound, AuthDenied):  # S3 says 403 for what is missing to who may not list
+                continue
+            self._remember(file.path, key)
+            return body
+        body = self._open_key(last, file, offset, length)
+        self._remember(file.path, last)
+        return body
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._client.close()
+
+    def _head_exact(self) -> Message | None:
+        """Return the headers of the object that the URI names; None where it is not there or not ours to see."""
+        reply = self._head(self._uri.prefix)
+        region = reply.headers.get(_REGION_HEADER, "")
+        if reply.status != HTTPStatus.OK and region not in ("", self._requests.region):
+            self._requests = replace(self._requests, region=region)
+            reply = self._head(self._uri.prefix)
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise self._failure(reply, str(self._uri))
+        # A HEAD that is refused has no body to say why; the listing that follows is refused with one.
+        return reply.headers if reply.status == HTTPStatus.OK else None
+
+    def _files_below(self) -> list[File]:
+        from shared.sources.s3_listing import S3Refusal, list_paths  # noqa: PLC0415 - heavy; controller only
+
+        try:
+            paths = list_paths(self._uri, self._requests)
+        except S3Refusal as refusal:
+            subject = self._subject(str(self._uri))
+            raise decide_s3_failure(refusal.status, refusal.headers, refusal.fields, subject, self._now()) from None
+        with ThreadPoolExecutor(_HEADS_AT_ONCE, "s3-head") as threads:
+            return list(threads.map(self._describe, paths))
+
+    def _describe(self, path: str) -> File:
+        key = f"{self._uri.prefix}/{path}"
+        reply = self._head(key)
+        if reply.status != HTTPStatus.OK:
+            raise self._failure(reply, f"s3://{self._uri.bucket}/{key}")
+        return file_of(path, reply.headers)
+
+    def _head(self, key: str) -> Reply:
+        reply = self._client.send(self._requests.call("HEAD", key, {"x-amz-checksum-mode": "ENABLED"}))
+        reply.close()
+        return reply
+
+    def _pinned(self) -> S3Uri:
+        """Return the URI with the bucket's real region, so that an agent signs for it at once."""
+        if self._requests.settings.s3_endpoint:
+            return self._uri
+        return S3Uri(self._uri.bucket, self._uri.prefix, self._requests.region)
+
+    def _keys_of(self, path: str) -> list[str]:
+        """Return the keys that a path may stand for; only a file with the prefix's own last name has two."""
+        prefix = self._uri.prefix
+        with self._lock:
+            if path in self._keys:
+                return [self._keys[path]]
+        below = f"{prefix}/{path}"
+        return [prefix, below] if path == prefix.rpartition("/")[2] else [below]
+
+    def _remember(self, path: str, key: str) -> None:
+        with self._lock:
+            self._keys[path] = key
+
+    def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
+        call = self._requests.call("GET", key, {"If-Match": file.etag} if file.etag else {})
+        what = f"s3://{self._uri.bucket}/{key}"
+        return open_range(
+            self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what)
+        )
+
+    def _failure(self, reply: Reply, what: str) -> LarderError:
+        fields = error_fields(reply.read_small())
+        return decide_s3_failure(reply.status, reply.headers, fields, self._subject(what), self._now())
+
+    def _subject(self, what: str) -> Subject:
+        return Subject(what, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", self._requests.grant)

@@ -1,0 +1,64 @@
+"""Requests for the objects of one bucket: where they go and how they are signed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import quote, urlsplit
+
+from shared.sources.hosts import Grant, grant_for
+from shared.sources.http import Call
+from shared.sources.port import Credentials
+from shared.sources.settings import SourceSettings, default_hosts
+
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+
+@dataclass(frozen=True)
+class Requests:
+    """A bucket in a region; requests go unsigned where there is no key for the host."""
+
+    bucket: str
+    region: str
+    credentials: Credentials
+    settings: SourceSettings
+
+    @cached_property
+    def endpoint(self) -> str:
+        """The URL of the service that holds the bucket."""
+        suffix = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
+        return self.settings.s3_endpoint or f"https://s3.{self.region}.{suffix}"
+
+    @cached_property
+    def grant(self) -> Grant:
+        """What may be sent to the endpoint; a bucket's own host is looked at as the endpoint's."""
+        return grant_for(
+            urlsplit(self.endpoint).hostname or "",
+            _KEYS,
+            self.credentials,
+            defaults=default_hosts("s3", self.settings),
+            endpoint_host=self.settings.s3_host,
+        )
+
+    def url_of(self, key: str) -> str:
+        """Return an object's URL: the bucket in the path for own endpoints and for names that no certificate covers."""
+        path = quote(key, safe="/-_.~")
+        if self.settings.s3_endpoint or "." in self.bucket:
+            return f"{self.endpoint}/{self.bucket}/{path}"
+        return f"{self.endpoint.replace('https://', f'https://{self.bucket}.')}/{path}"
+
+    def call(self, method: str, key: str, headers: Mapping[str, str]) -> Call:
+        """Return a request for an object; redirects are not followed, because a signature is for one host."""
+        url = self.url_of(key)
+        return Call(url, method, headers=headers, secrets=self._signature(method, url, headers), follow=False)
+
+    def _signature(self, method: str, url: str, headers: Mapping[str, str]) -> dict[str, str]:
+        access_key, secret_key, session_token = (self.grant.values.get(key) for key in _KEYS)
+        if not access_key or not secret_key:
+            return {}
+        from botocore.auth import S3SigV4Auth  # noqa: PLC0415 - a source loads its library when first used
+        from botocore.awsrequest import AWSRequest  # noqa: PLC0415 - as above
+        from botocore.credentials import Credentials as Keys  # noqa: PLC0415 - as above
+
+        request = AWSRequest(method, url, headers=dict(headers))
+        S3SigV4Auth(Keys(access_key, secret_key, session_token), "s3", self.region).add_auth(request)
+        return {name: value for name, value in request.headers.items() if name not in headers}

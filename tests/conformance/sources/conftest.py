@@ -1,0 +1,38 @@
+"""The four kinds of places that the suite runs over."""
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from rig.scripted_http import scripted
+from rig.shelves import FileServer, HttpsShelf, HubShelf, MemoryShelf, S3Shelf, Shelf
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+    """A CA bundle and the context of a server that it vouches for."""
+    authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    bundle = tmp_path_factory.mktemp("ca") / "ca.pem"
+    authority.cert_pem.write_to_path(str(bundle))
+    return bundle, tls
+
+
+@pytest.fixture(params=["memory", "hf", "s3", "https"])
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+    """Each kind in turn."""
+    match request.param:
+        case "memory":
+            yield MemoryShelf()
+        case "hf":
+            yield HubShelf(request.getfixturevalue("hub"), tmp_path)
+        case "s3":
+            yield S3Shelf(request.getfixturevalue("s3"))
+        case _:
+            bundle, tls = request.getfixturevalue("certificates")
+            served = FileServer()
+            with scripted(served.answer, tls) as server:
+                yield HttpsShelf(bundle, server.url, served)

@@ -1,0 +1,182 @@
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from rig.shelves import Shelf, Stock
+from shared.errors import AuthDenied, SourceChanged, SourceNotFound
+from shared.manifest import File, Manifest
+from shared.sources.port import ANONYMOUS, Credentials, Source
+
+BIG = random.Random(3).randbytes(300_000)  # noqa: S311 - the same bytes in every run
+FILES = {"big.safetensors": BIG, "config.json": b"{}", "deep/er/empty": b"", "deep/tokenizer.json": b"[1]"}
+
+
+@contextmanager
+def opened(stock: Stock, credentials: Credentials | None = None, uri: str = "") -> Iterator[Source]:
+    source = stock.open(uri or stock.uri, credentials or stock.good)
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+def drain(source: Source, file: File, offset: int = 0, length: int | None = None, buffer_bytes: int = 1000) -> bytes:
+    buffer, parts = memoryview(bytearray(buffer_bytes)), []
+    body = source.open(file, offset, length)
+    try:
+        while size := body.readinto(buffer):
+            parts.append(bytes(buffer[:size]))
+    finally:
+        body.close()
+    return b"".join(parts)
+
+
+def file_of(manifest: Manifest, path: str) -> File:
+    return next(f for f in manifest.files if f.path == path)
+
+
+def is_digest_of(digest: str, body: bytes) -> bool:
+    kind, _, value = digest.partition(":")
+    made = {
+        "sha256": hashlib.sha256(body),
+        "md5": hashlib.md5(body, usedforsecurity=False),
+        "git-sha1": hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False),
+    }
+    return made[kind].hexdigest() == value
+
+
+def test_lists_every_file_with_its_size_and_a_digest_that_is_right(shelf: Shelf) -> None:
+    stock = shelf.stock(FILES)
+    with opened(stock) as source:
+        manifest = source.resolve()
+    assert [(f.path, f.size) for f in manifest.files] == sorted((p, len(b)) for p, b in stock.files.items())
+    assert all(is_digest_of(f.digest, stock.files[f.path]) for f in manifest.files if f.digest)
+    assert all(f.digest for f in manifest.files) or not shelf.many
+
+
+def test_resolves_the_same_twice(shelf: Shelf) -> None:
+    stock = shelf.stock(FILES)
+    with opened(stock) as source:
+        assert source.resolve() == source.resolve()
+
+
+def test_files_open_by_the_manifest_alone(shelf: Shelf) -> None:
+    stock = shelf.stock(FILES)
+    with opened(stock) as source:
+        manifest = source.resolve()
+    with opened(stock, uri=manifest.uri) as source:
+        assert {f.path: drain(source, f) for f in manifest.files} == stock.files
+
+
+@pytest.mark.parametrize(
+    ("offset", "length"),
+    [(0, None), (0, 1), (5, 10), (123_456, None), (299_999, None), (299_000, 5_000), (300_000, None), (7, 0)],
+)
+def test_opens_any_part(shelf: Shelf, offset: int, length: int | None) -> None:
+    stock = shelf.stock(FILES)
+    end = None if length is None else offset + length
+    with opened(stock) as source:
+        file = file_of(source.resolve(), "big.safetensors")
+        assert drain(source, file, offset, length) == BIG[offset:end]
+
+
+def test_reads_into_buffers_of_any_size(shelf: Shelf) -> None:
+    stock = shelf.stock({"big.safetensors": BIG})
+    with opened(stock) as source:
+        file = source.resolve().files[0]
+        assert {drain(source, file, buffer_bytes=size) for size in (4_097, 1 << 20)} == {BIG}
+
+
+def test_many_parts_are_read_at_a_time(shelf: Shelf) -> None:
+    stock = shelf.stock({"big.safetensors": BIG})
+    with opened(stock) as source, ThreadPoolExecutor(6) as threads:
+        file = source.resolve().files[0]
+        parts = threads.map(lambda start: drain(source, file, start, 10_000), range(0, len(BIG), 10_000))
+        assert b"".join(parts) == BIG
+
+
+def test_a_body_may_be_left_early_and_closed_twice(shelf: Shelf) -> None:
+    stock = shelf.stock({"big.safetensors": BIG})
+    with opened(stock) as source:
+        file = source.resolve().files[0]
+        body = source.open(file)
+        assert body.readinto(memoryview(bytearray(10))) > 0
+        body.close()
+        body.close()
+        assert drain(source, file, 10, 20) == BIG[10:30]
+
+
+@pytest.mark.parametrize("name", ["モデル é.bin", "a b#c?d%2Fe%20+&=;@'!.bin", "~(x)*$,:.json", "-"])
+def test_names_of_all_kinds_are_read(shelf: Shelf, name: str) -> None:
+    stock = shelf.stock({name: b"body"})
+    with opened(stock) as source:
+        file = source.resolve().files[0]
+        assert (file.path, drain(source, file)) == (name, b"body")
+
+
+def test_a_model_that_is_not_there_is_not_found(shelf: Shelf) -> None:
+    stock = shelf.stock(FILES, private=True)
+    if not shelf.pinned:
+        for path in stock.files:
+            stock.change(path, None)
+    with opened(stock, uri=f"{stock.uri}-not") as source, pytest.raises(SourceNotFound):
+        source.resolve()
+
+
+def test_a_file_that_is_not_there_is_not_found(shelf: Shelf) -> None:
+    stock = shelf.stock({"one": b"1", "two": b"2"} if shelf.many else {"one": b"1"})
+    with opened(stock) as source:
+        file = file_of(source.resolve(), "one")
+        if shelf.pinned:
+            file = File("never", 1)
+        else:
+            stock.change("one", None)
+        with pytest.raises(SourceNotFound):
+            source.open(file)
+
+
+@pytest.mark.parametrize("body", [b"other size", b"BBBB"])
+def test_a_file_that_changes_after_it_was_listed_is_noticed_or_pinned(shelf: Shelf, body: bytes) -> None:
+    stock = shelf.stock({"one": b"AAAA"})
+    with opened(stock) as source:
+        file = source.resolve().files[0]
+        stock.change("one", body)
+        if shelf.pinned:
+            assert drain(source, file) == b"AAAA"
+        elif file.etag or len(body) != file.size:
+            with pytest.raises(SourceChanged):
+                source.open(file)
+
+
+def test_credentials_are_needed_where_it_is_private(shelf: Shelf) -> None:
+    stock = shelf.stock(FILES, private=True)
+    with opened(stock) as source:
+        manifest = source.resolve()
+        assert drain(source, manifest.files[0])
+    for credentials in (stock.wrong, ANONYMOUS):
+        with opened(stock, credentials) as source:
+            # A hub says of a private repository that it is not there.
+            with pytest.raises((AuthDenied, SourceNotFound)):
+                source.resolve()
+            with pytest.raises((AuthDenied, SourceNotFound)):
+                source.open(manifest.files[0])
+
+
+def test_wrong_credentials_are_denied_and_not_repeated(shelf: Shelf) -> None:
+    stock = shelf.stock(FILES, private=True)
+    with opened(stock) as source:
+        manifest = source.resolve()
+    with opened(stock, stock.wrong) as source:
+        for act in (source.resolve, lambda: source.open(manifest.files[0])):
+            with pytest.raises(AuthDenied) as caught:
+                act()
+            assert not _values(stock.good) & set(str(caught.value).split())
+
+
+def _values(credentials: Credentials) -> set[str]:
+    secrets: Mapping[str, str] = credentials.values
+    return set(secrets.values())

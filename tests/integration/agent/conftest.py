@@ -1,0 +1,79 @@
+"""A node of its own for each test, on the session's control plane and hub."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+import yaml
+
+from rig.api import Api
+from rig.control_plane import ControlPlane
+from rig.hub import Hub
+from rig.processes import wait_until
+from shared.api.model_node import PATH
+from tests.integration.agent.bench import Bench
+from tests.integration.agent.standin import StandIn, write_ca
+
+ROLE = "larder-agent-of-the-tests"
+RULES = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "patch"]},
+    {"apiGroups": ["larder.dev"], "resources": ["modelnodes"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": ["larder.dev"], "resources": ["modelnodes/status"], "verbs": ["get", "update"]},
+]
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture(scope="session")
+def agent_plane(control_plane: ControlPlane, pytestconfig: pytest.Config) -> ControlPlane:
+    """The control plane with the ModelNode kind, and a user who may do what an agent may, and nothing more."""
+    api = control_plane.api
+    crd = yaml.safe_load((pytestconfig.rootpath / "crds" / "modelnodes.larder.dev.yaml").read_text())
+    api.ensure(CRDS, crd)
+    wait_until(lambda: api.answers(PATH), 20, "the ModelNode kind")
+    api.ensure(f"{RBAC}/clusterroles", {"metadata": {"name": ROLE}, "rules": RULES})
+    subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": ROLE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
+    api.ensure(
+        f"{RBAC}/clusterrolebindings", {"metadata": {"name": ROLE}, "subjects": [subject], "roleRef": role}
+    )
+    return control_plane
+
+
+@pytest.fixture
+def admin(agent_plane: ControlPlane) -> Api:
+    """A client that may do everything."""
+    return agent_plane.api
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Iterator[StandIn]:
+    """The controller's API."""
+    ca = trustme.CA()
+    write_ca(ca, tmp_path / "ca.pem")
+    with StandIn(ca, uuid.uuid4().hex) as running:
+        yield running
+
+
+@pytest.fixture
+def bench(agent_plane: ControlPlane, admin: Api, hub: Hub, stand_in: StandIn, tmp_path: Path) -> Iterator[Bench]:
+    """A Node without an agent, and all that an agent needs."""
+    token_file = tmp_path / "token"
+    token_file.write_text(stand_in.token)
+    bench = Bench(
+        api=admin,
+        hub=hub,
+        controller=stand_in,
+        node=f"n-{uuid.uuid4().hex[:8]}",
+        kubeconfig=agent_plane.kubeconfig_for(ROLE),
+        state=tmp_path,
+        ca_file=tmp_path / "ca.pem",
+        token_file=token_file,
+    )
+    bench.create_node()
+    try:
+        yield bench
+    finally:
+        bench.close()

@@ -1,0 +1,234 @@
+"""What goes wrong on the way, and what was seen meanwhile."""
+
+import hashlib
+import os
+import random
+import signal
+import time
+
+import msgspec
+import pytest
+
+from rig.control_plane import ControlPlane
+from rig.hub.faults import Corrupt, Refuse, Stall
+from rig.hub.repository import Access
+from shared.api.model_node import Claim
+from shared.api.wire import Grant, Problem
+from tests.integration.agent.bench import Bench, Model
+from tests.integration.agent.sentinel import Sentinel
+
+WEIGHTS = random.Random(1).randbytes(6_000_000)  # noqa: S311 - incompressible, not secret
+FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS}
+HALF = 3_000_000
+LARGE = f"*{hashlib.sha256(WEIGHTS).hexdigest()}"  # where the hub sends one for the large file
+
+
+def has_partial(bench: Bench, size_bytes: int) -> bool:
+    """Tell whether that much of the large file is on the disk, unfinished."""
+    partials = (bench.root / "partial").glob("*.part")
+    return any(path.stat().st_size >= size_bytes for path in partials)
+
+
+def test_killed_in_the_middle_of_a_file_it_goes_on_from_the_verified_bytes(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.hub.faults.add(Stall(HALF), LARGE)
+    bench.want(model.entry)
+    with Sentinel(bench, model) as sentinel:
+        agent = bench.start()
+        bench.wait_for(lambda: has_partial(bench, HALF // 2), "half of the file")
+        agent.kill()
+        bench.hub.faults.clear()
+        bench.hub.journal.clear()
+        bench.start()
+        bench.wait_phase(model, "Ready")
+    assert sentinel.looks > 10
+    assert sentinel.lies == []
+    first, *_ = bench.hub.journal.requests(LARGE, method="GET", host="cdn")
+    assert first.range is not None
+    assert int(first.range.removeprefix("bytes=").split("-")[0]) >= HALF // 2
+
+
+def test_killed_at_random_moments_it_never_says_more_than_is_there(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.want(model.entry, bandwidth_limit=4_000_000)
+    chance = random.Random(2)  # noqa: S311 - moments, not secrets
+    with Sentinel(bench, model) as sentinel:
+        for _ in range(4):
+            agent = bench.start(ready=False)
+            time.sleep(chance.uniform(0.5, 2.5))  # the moment itself is what is tried
+            agent.kill()
+        bench.start()
+        bench.wait_phase(model, "Ready", within_s=40)
+    assert sentinel.lies == []
+
+
+def test_bytes_that_are_not_the_publishers_never_become_a_snapshot(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.hub.faults.add(Corrupt(HALF), LARGE)
+    bench.want(model.entry)
+    bench.start()
+    bench.wait_phase(model, "Failed", "DigestMismatch")
+    status = bench.status(model.entry)
+    assert status is not None
+    assert "model.safetensors" in status.message
+    assert bench.labels() == set()
+    assert not bench.snapshot(model).exists()
+
+    bench.hub.faults.clear()
+    bench.wait_phase(model, "Ready", within_s=30)
+
+
+def test_a_model_that_does_not_fit_says_so_and_others_are_not_affected(bench: Bench) -> None:
+    large = bench.add_model("large", FILES)
+    small = bench.add_model("small", {"config.json": b"x" * 1000})
+    bench.start()
+    bench.want(large.entry, small.entry, storage_limit=1_000_000)
+    bench.wait_phase(large, "Failed", "InsufficientStorage")
+    bench.wait_phase(small, "Ready")
+    status = bench.status(large.entry)
+    assert status is not None
+    assert "MiB" in status.message or "6000008" in status.message
+
+    bench.want(large.entry, small.entry, storage_limit=10_000_000)
+    bench.wait_phase(large, "Ready")
+
+
+def test_freed_space_lets_the_waiting_one_in_without_an_edit_of_it(bench: Bench) -> None:
+    first = bench.add_model("first", {"model.bin": WEIGHTS})
+    second = bench.add_model("second", {"model.bin": WEIGHTS[::-1]})
+    bench.start()
+    bench.want(first.entry, storage_limit=8_000_000)
+    bench.wait_phase(first, "Ready")
+    bench.want(first.entry, second.entry, storage_limit=8_000_000)
+    bench.wait_phase(second, "Failed", "InsufficientStorage")
+    leaving = msgspec.structs.replace(first.entry, state="Absent")
+    bench.want(leaving, second.entry, storage_limit=8_000_000)
+    bench.wait_phase(second, "Ready")
+    assert not bench.snapshot(first).exists()
+
+
+def test_on_sigterm_it_stops_within_seconds_and_keeps_what_it_has(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.hub.faults.add(Stall(HALF), LARGE)
+    bench.want(model.entry)
+    agent = bench.start()
+    bench.wait_for(lambda: has_partial(bench, HALF // 2), "half of the file")
+    began = time.monotonic()
+    agent.stop(grace_s=15)
+    assert agent.exit_code == 0
+    assert time.monotonic() - began < 8
+    assert has_partial(bench, HALF // 2)
+    assert bench.count("agent stopped") == 1
+
+    bench.hub.faults.clear()
+    bench.start()
+    bench.wait_phase(model, "Ready")
+
+
+def test_an_idle_agent_stops_at_once(bench: Bench) -> None:
+    bench.want()
+    agent = bench.start()
+    began = time.monotonic()
+    agent.stop(grace_s=15)
+    assert agent.exit_code == 0
+    assert time.monotonic() - began < 3
+
+
+def test_it_goes_on_while_the_api_server_restarts(bench: Bench, agent_plane: ControlPlane) -> None:
+    model = bench.add_model("llama", FILES)
+    later = bench.add_model("later", {"config.json": b"later"})
+    bench.want(model.entry, bandwidth_limit=2_000_000)
+    with Sentinel(bench, model) as sentinel:
+        agent = bench.start()
+        bench.wait_phase(model, "Downloading")
+        agent_plane.restart_apiserver()
+        bench.want(model.entry, later.entry)
+        bench.wait_phase(model, "Ready", within_s=40)
+        bench.wait_phase(later, "Ready")
+    assert sentinel.lies == []
+    assert agent.exit_code is None
+
+
+def test_a_refusal_of_the_controller_is_tried_again(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.controller.refusals["/v1/credentials"] = Problem("NotGranted", "this node does not list llama yet")
+    bench.start()
+    bench.want(model.entry)
+    bench.wait_phase(model, "Pending", "NotGranted")
+    bench.controller.refusals.clear()
+    bench.wait_phase(model, "Ready")
+
+
+def test_the_token_file_is_read_anew(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.token_file.write_text("old")
+    bench.start()
+    bench.want(model.entry)
+    bench.wait_phase(model, "Pending", "NotGranted")
+    bench.token_file.write_text(bench.controller.token)
+    bench.wait_phase(model, "Ready")
+
+
+def test_it_goes_on_without_the_controllers_progress(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.controller.refusals["/v1/progress"] = Problem("NotGranted", "no")
+    bench.start()
+    bench.want(model.entry, bandwidth_limit=3_000_000)
+    bench.wait_phase(model, "Ready")
+
+
+def test_progress_is_told_while_a_download_runs(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.start()
+    bench.want(model.entry, bandwidth_limit=2_000_000)
+    bench.wait_phase(model, "Ready")
+    told = [e for report in bench.controller.progress for e in report.entries]
+    assert told
+    assert {(e.id, e.revision, e.total) for e in told} == {(*model.entry.key, model.manifest.size_bytes)}
+    assert any(0 < e.done < e.total for e in told)
+
+
+class TestCredentials:
+    def test_those_of_any_claim_will_do(self, bench: Bench) -> None:
+        model = self.private(bench)
+        wrong = Grant("one", {"HF_TOKEN": "wrong"}, ("127.0.0.1",))
+        right = Grant("two", {"HF_TOKEN": "right"}, ("127.0.0.1",))
+        bench.controller.grants[model.entry.key] = (wrong, right)
+        bench.start()
+        bench.want(model.entry)
+        bench.wait_phase(model, "Ready")
+        assert "right" not in (bench.state / "agent.log").read_text()
+
+    def test_without_good_ones_it_waits_for_somebody_and_a_change_hurries_it(self, bench: Bench) -> None:
+        model = self.private(bench)
+        bench.controller.grants[model.entry.key] = (Grant("one", {"HF_TOKEN": "wrong"}, ("127.0.0.1",)),)
+        bench.start()
+        bench.want(model.entry)
+        bench.wait_phase(model, "Failed", "AuthDenied")
+
+        bench.controller.grants[model.entry.key] = (Grant("one", {"HF_TOKEN": "right"}, ("127.0.0.1",)),)
+        bench.want(msgspec.structs.replace(model.entry, claims=[Claim(kind="ClusterModelCache", name="c", uid="c", secret="another")]))
+        bench.wait_phase(model, "Ready")
+
+    @staticmethod
+    def private(bench: Bench) -> Model:
+        model = bench.add_model("llama", FILES)
+        bench.hub.push(f"{bench.node}/llama", bench.state / "pushed" / "llama", access=Access(frozenset({"right"})))
+        return model
+
+
+def test_a_source_that_is_busy_is_waited_for_as_it_asks(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.hub.faults.add(Refuse(429, 1), "*/resolve/*", times=2)
+    bench.start()
+    bench.want(model.entry)
+    bench.wait_phase(model, "Ready", within_s=30)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_either_signal_is_an_orderly_end(bench: Bench, number: signal.Signals) -> None:
+    bench.want()
+    agent = bench.start()
+    os.kill(agent.pid, number)
+    bench.wait_for(lambda: agent.exit_code is not None, "the end of the agent")
+    assert agent.exit_code == 0

@@ -1,0 +1,155 @@
+"""The hub of the rig, proved by the library that speaks to the real one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import httpx
+import pytest
+from huggingface_hub import HfApi, errors, snapshot_download
+from huggingface_hub.hf_api import RepoFile
+
+from rig.hub import Access, Corrupt, Entry, Hub, Refuse, Stall, Truncate
+from rig.hub.repository import git_blob_id
+from rig.model import write_model
+
+SIZE = 256 * 1024
+LARGE = "model-00001-of-00002.safetensors"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("model"), size_bytes=SIZE, shards=2)
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    with Hub(tmp_path / "hub") as running:
+        yield running
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file() and ".cache" not in path.parts)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def _link(hub: Hub, path: str = LARGE) -> str:
+    return httpx.get(f"{hub.endpoint}/acme/llama/resolve/main/{path}").headers["Location"]
+
+
+def test_a_snapshot_has_every_byte_and_the_token_stays_with_the_hub(hub: Hub, model: Path, tmp_path: Path) -> None:
+    hub.push("acme/llama", model, access=Access(frozenset({"hf_good"})))
+    snapshot_download("acme/llama", endpoint=hub.endpoint, token="hf_good", local_dir=tmp_path / "got")
+    assert _contents(tmp_path / "got") == _contents(model)
+    assert hub.journal.requests(host="cdn")
+    assert hub.journal.authorizations("hub") == {"Bearer hf_good"}
+    assert hub.journal.authorizations("cdn") == set()
+
+
+def test_model_info_names_the_commit_and_the_files(hub: Hub, model: Path) -> None:
+    commit = hub.push("acme/llama", model)
+    info = HfApi(endpoint=hub.endpoint, token=False).model_info("acme/llama", files_metadata=True)
+    assert info.sha == commit
+    assert {one.rfilename for one in info.siblings or []} == set(_contents(model))
+
+
+def test_the_tree_is_paged_and_has_both_kinds_of_digest(hub: Hub, model: Path) -> None:
+    commit = hub.push("acme/llama", model)
+    hub.page_size = 2
+    api = HfApi(endpoint=hub.endpoint, token=False)
+    listed = [
+        one for one in api.list_repo_tree("acme/llama", recursive=True, revision=commit) if isinstance(one, RepoFile)
+    ]
+    assert {one.path: one.size for one in listed} == {name: len(data) for name, data in _contents(model).items()}
+    assert len(hub.journal.requests("/api/models/acme/llama/tree/*")) == 5
+    by_path = {one.path: one for one in listed}
+    large, small = by_path[LARGE].lfs, by_path["config.json"]
+    assert large is not None
+    assert large.size == (model / LARGE).stat().st_size
+    assert small.lfs is None
+    assert small.blob_id == git_blob_id((model / "config.json").read_bytes())
+
+
+def test_a_branch_moves_and_the_old_commit_stays(hub: Hub, model: Path, tmp_path: Path) -> None:
+    first = hub.push("acme/llama", model)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "config.json").write_text("{}")
+    second = hub.push("acme/llama", tmp_path / "new")
+    api = HfApi(endpoint=hub.endpoint, token=False)
+    assert api.model_info("acme/llama").sha == second != first
+    assert api.model_info("acme/llama", revision=first).sha == first
+
+
+@pytest.mark.parametrize(
+    ("token", "gated", "expected"),
+    [
+        (False, False, errors.RepositoryNotFoundError),
+        (False, True, errors.GatedRepoError),
+        ("hf_other", False, errors.RepositoryNotFoundError),
+        ("hf_other", True, errors.GatedRepoError),
+        ("hf_unheard_of", False, errors.HfHubHTTPError),
+    ],
+)
+def test_private_and_gated_repositories_are_refused_as_the_hub_does(
+    hub: Hub, model: Path, token: str | Literal[False], gated: Literal[True, False], expected: type[Exception]
+) -> None:
+    hub.push("acme/llama", model, access=Access(frozenset({"hf_good"}), gated=gated))
+    hub.push("acme/other", model, access=Access(frozenset({"hf_other"})))
+    with pytest.raises(expected):
+        HfApi(endpoint=hub.endpoint, token=token).model_info("acme/llama")
+
+
+def test_what_is_not_there_is_named(hub: Hub, model: Path) -> None:
+    hub.push("acme/llama", model)
+    api = HfApi(endpoint=hub.endpoint, token=False)
+    with pytest.raises(errors.RepositoryNotFoundError):
+        api.model_info("acme/nothing")
+    with pytest.raises(errors.RevisionNotFoundError):
+        api.model_info("acme/llama", revision="v9")
+    with pytest.raises(errors.RemoteEntryNotFoundError):
+        api.hf_hub_download("acme/llama", "nothing.json")
+
+
+def test_links_open_only_while_they_are_valid_and_without_a_token(hub: Hub, model: Path) -> None:
+    hub.push("acme/llama", model)
+    link = _link(hub)
+    assert httpx.get(link, headers={"Range": "bytes=0-7"}).content == (model / LARGE).read_bytes()[:8]
+    assert httpx.get(link, headers={"Authorization": "Bearer hf_good"}).status_code == 400
+    hub.expire_links()
+    assert httpx.get(link).status_code == 403
+    assert httpx.get(_link(hub)).status_code == 200
+
+
+def test_ranges_have_their_edges_right(hub: Hub, model: Path) -> None:
+    hub.push("acme/llama", model)
+    link, data = _link(hub), (model / LARGE).read_bytes()
+    tail = httpx.get(link, headers={"Range": f"bytes={len(data) - 3}-{len(data) + 99}"})
+    assert (tail.status_code, tail.content) == (206, data[-3:])
+    assert tail.headers["Content-Range"] == f"bytes {len(data) - 3}-{len(data) - 1}/{len(data)}"
+    beyond = httpx.get(link, headers={"Range": f"bytes={len(data)}-"})
+    assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, f"bytes */{len(data)}")
+
+
+def test_faults_on_demand(hub: Hub, model: Path) -> None:
+    hub.push("acme/llama", model)
+    link, data = _link(hub), (model / LARGE).read_bytes()
+    hub.faults.add(Truncate(1000), times=1)
+    with pytest.raises(httpx.RemoteProtocolError):
+        httpx.get(link)
+    hub.faults.add(Corrupt(5), times=1)
+    assert httpx.get(link).content == data[:5] + bytes([data[5] ^ 0xFF]) + data[6:]
+    hub.faults.add(Refuse(429, retry_after_s=7), path="/api/models/*", times=1)
+    assert httpx.get(f"{hub.endpoint}/api/models/acme/llama").headers["Retry-After"] == "7"
+    hub.faults.add(Stall(10))
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.get(link, timeout=0.3)
+    hub.reset()
+    assert httpx.get(link).content == data
+
+
+def test_a_lying_entry_is_served_as_told(hub: Hub, model: Path, tmp_path: Path) -> None:
+    hub.push("acme/llama", model)
+    (tmp_path / "evil").write_bytes(b"evil")
+    hub.add_entry("acme/llama", Entry("../evil", 4, "0" * 40, tmp_path / "evil"))
+    tree = httpx.get(f"{hub.endpoint}/api/models/acme/llama/tree/main?recursive=true").json()
+    assert "../evil" in {one["path"] for one in tree}

@@ -1,0 +1,224 @@
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from rig.hub import Access, Corrupt, Entry, Hub, Refuse, Stall, Truncate
+from shared.errors import (
+    AddressRefused,
+    AuthDenied,
+    LarderError,
+    RateLimited,
+    RevisionNotFound,
+    SourceNotFound,
+    Unreachable,
+    UnsafePath,
+)
+from shared.manifest import File
+from shared.sources.port import ANONYMOUS, Credentials, Source
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+REPO = "org/model"
+WEIGHTS = bytes(range(256)) * 400
+GOOD = Credentials({"HF_TOKEN": "hf_good"})
+Open = Callable[..., Source]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "config.json").write_bytes(b"{}")
+    (folder / "model.safetensors").write_bytes(WEIGHTS)
+    return folder
+
+
+@pytest.fixture
+def open_repo(hub: Hub) -> Iterator[Open]:
+    with ExitStack() as stack:
+
+        def make(
+            revision: str = "main", credentials: Credentials = ANONYMOUS, allow: tuple[str, ...] = ("127.0.0.1",)
+        ) -> Source:
+            settings = SourceSettings(hf_endpoint=hub.endpoint, allow_addresses=allow, read_timeout_s=0.5)
+            source = open_source(parse_uri(f"hf://{REPO}@{revision}"), credentials, settings)
+            stack.callback(source.close)
+            return source
+
+        yield make
+
+
+def drain(source: Source, file: File, offset: int = 0) -> bytes:
+    buffer, got = memoryview(bytearray(1 << 16)), b""
+    body = source.open(file, offset)
+    try:
+        while size := body.readinto(buffer):
+            got += buffer[:size]
+    finally:
+        body.close()
+    return got
+
+
+def weights_of(source: Source) -> File:
+    return next(f for f in source.resolve().files if f.path == "model.safetensors")
+
+
+def test_pins_a_branch_to_its_commit(hub: Hub, folder: Path, open_repo: Open) -> None:
+    commit = hub.push(REPO, folder)
+    manifest = open_repo().resolve()
+    assert (manifest.uri, manifest.revision) == (f"hf://{REPO}@{commit}", commit)
+    digests = {f.path: f.digest.partition(":")[0] for f in manifest.files}
+    assert digests == {"config.json": "git-sha1", "model.safetensors": "sha256"}
+
+
+def test_a_branch_that_moves_does_not_move_what_was_resolved(hub: Hub, folder: Path, open_repo: Open) -> None:
+    hub.push(REPO, folder)
+    source = open_repo()
+    file = weights_of(source)
+    (folder / "model.safetensors").write_bytes(b"moved")
+    hub.push(REPO, folder)
+    assert drain(source, file) == WEIGHTS
+    assert weights_of(open_repo()).size == 5
+
+
+def test_branches_with_slashes_and_commits_are_revisions(hub: Hub, folder: Path, open_repo: Open) -> None:
+    commit = hub.push(REPO, folder, "refs/pr/1")
+    assert open_repo("refs/pr/1").resolve() == open_repo(commit).resolve()
+
+
+def test_lists_every_page(hub: Hub, folder: Path, open_repo: Open) -> None:
+    for number in range(25):
+        (folder / f"part-{number:02}.json").write_bytes(b"%d" % number)
+    hub.push(REPO, folder)
+    hub.page_size = 10
+    assert len(open_repo().resolve().files) == 27
+
+
+def test_the_token_goes_to_the_hub_and_never_to_its_store(hub: Hub, folder: Path, open_repo: Open) -> None:
+    hub.push(REPO, folder, access=Access(frozenset({"hf_good"})))
+    hub.journal.clear()
+    source = open_repo(credentials=GOOD)
+    assert drain(source, weights_of(source), 1000) == WEIGHTS[1000:]
+    sent = {(seen.host, seen.authorization) for seen in hub.journal.seen()}
+    assert sent == {("hub", "Bearer hf_good"), ("cdn", None)}
+
+
+def test_without_a_token_none_is_looked_for(
+    hub: Hub, folder: Path, open_repo: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.push(REPO, folder, access=Access())
+    monkeypatch.setenv("HF_TOKEN", "from-the-environment")
+    hub.journal.clear()
+    open_repo().resolve()
+    assert {seen.authorization for seen in hub.journal.seen()} == {None}
+
+
+@pytest.mark.parametrize(
+    ("access", "token", "error", "words"),
+    [
+        (Access(frozenset({"hf_good"})), "", SourceNotFound, "hides it because it is private"),
+        (Access(frozenset({"hf_good"})), "hf_bad", AuthDenied, "refuses these credentials"),
+        (Access(frozenset({"hf_good"}), gated=True), "", AuthDenied, "accept its terms"),
+        (Access(frozenset({"hf_good"}), gated=True), "hf_bad", AuthDenied, "refuses these credentials"),
+    ],
+)
+def test_who_may_not_read_is_told_what_to_do(
+    hub: Hub, folder: Path, open_repo: Open, access: Access, token: str, error: type[LarderError], words: str
+) -> None:
+    commit = hub.push(REPO, folder, access=access)
+    source = open_repo(commit, Credentials({"HF_TOKEN": token}))
+    for act in (source.resolve, lambda: source.open(File("config.json", 2))):
+        with pytest.raises(error, match=words):
+            act()
+
+
+def test_what_is_not_there(hub: Hub, folder: Path, open_repo: Open) -> None:
+    hub.push(REPO, folder, access=Access())
+    with pytest.raises(RevisionNotFound, match="never"):
+        open_repo("never").resolve()
+    with pytest.raises(RevisionNotFound):
+        open_repo("never").open(File("config.json", 2))
+    with pytest.raises(SourceNotFound, match="absent"):
+        open_repo().open(File("absent.json", 2))
+
+
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", ".completed"])
+def test_a_name_that_leaves_the_directory_is_unsafe(hub: Hub, folder: Path, open_repo: Open, path: str) -> None:
+    hub.push(REPO, folder, access=Access())
+    hub.add_entry(REPO, Entry(path, 2, "0" * 40, folder / "config.json"))
+    with pytest.raises(UnsafePath, match=path):
+        open_repo().resolve()
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Refuse(429, 7), RateLimited),
+        (Refuse(503, 7), RateLimited),
+        (Refuse(429), RateLimited),
+        (Refuse(500), Unreachable),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/models/*/revision/*", "/api/models/*/tree/*"])
+def test_a_refused_listing_is_told_at_once_and_asked_once(
+    hub: Hub, folder: Path, open_repo: Open, fault: Refuse, error: type[LarderError], path: str
+) -> None:
+    hub.push(REPO, folder, access=Access())
+    hub.journal.clear()
+    hub.faults.add(fault, path)
+    with pytest.raises(error) as caught:
+        open_repo().resolve()
+    assert getattr(caught.value, "after_s", None) in ({7.0, 30.0} if error is RateLimited else {None})
+    assert len(hub.journal.seen()) <= 2
+
+
+def test_a_refused_file_is_told(hub: Hub, folder: Path, open_repo: Open) -> None:
+    hub.push(REPO, folder, access=Access())
+    source = open_repo()
+    file = weights_of(source)
+    hub.faults.add(Refuse(429, 3), "*/resolve/*")
+    with pytest.raises(RateLimited) as caught:
+        source.open(file)
+    assert caught.value.after_s == 3
+
+
+def test_a_body_that_breaks_off_goes_on_from_there(hub: Hub, folder: Path, open_repo: Open) -> None:
+    hub.push(REPO, folder, access=Access())
+    source = open_repo()
+    file = weights_of(source)
+    for fault in (Truncate(1000), Stall(1000)):
+        hub.faults.add(fault, times=1)
+        body, got, buffer = source.open(file), b"", memoryview(bytearray(1 << 16))
+        with pytest.raises(Unreachable):
+            while size := body.readinto(buffer):
+                got += buffer[:size]
+        body.close()
+        assert got + drain(source, file, len(got)) == WEIGHTS
+        assert len(got) == 1000
+
+
+def test_wrong_bytes_are_handed_on_for_the_engine_to_judge(hub: Hub, folder: Path, open_repo: Open) -> None:
+    hub.push(REPO, folder, access=Access())
+    source = open_repo()
+    file = weights_of(source)
+    hub.faults.add(Corrupt(5))
+    assert drain(source, file) != WEIGHTS
+
+
+def test_a_store_on_an_address_that_is_not_opened_is_refused(hub: Hub, folder: Path, open_repo: Open) -> None:
+    hub.push(REPO, folder, access=Access())
+    source = open_repo(allow=())
+    with pytest.raises(AddressRefused, match="LARDER_ALLOW_ADDRESSES"):
+        source.open(weights_of(source))
+
+
+def test_a_hub_that_is_not_there_or_is_none(hub: Hub, folder: Path) -> None:
+    hub.push(REPO, folder, access=Access())
+    for endpoint, words in (("http://127.0.0.1:9", "cannot be listed"), (hub.store_endpoint, "status|wants")):
+        source = open_source(parse_uri(f"hf://{REPO}"), ANONYMOUS, SourceSettings(hf_endpoint=endpoint))
+        with pytest.raises(LarderError, match=words):
+            source.resolve()
+        source.close()

@@ -1,0 +1,188 @@
+import hashlib
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import boto3
+import pytest
+
+from rig.s3 import S3
+from shared.errors import AuthDenied, SourceChanged, SourceNotFound, Unreachable, UnsafePath
+from shared.manifest import File
+from shared.sources.port import ANONYMOUS, Credentials, Source
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+Open = Callable[..., Source]
+PART_BYTES = 5 * 1024 * 1024
+
+
+@pytest.fixture
+def bucket(s3: S3) -> str:
+    name = f"bucket-{uuid.uuid4().hex}"
+    s3.path(name).mkdir()
+    return name
+
+
+@pytest.fixture
+def client(s3: S3) -> Iterator[Any]:
+    client = boto3.client(
+        "s3",
+        endpoint_url=s3.endpoint,
+        region_name=s3.region,
+        aws_access_key_id=s3.access_key,
+        aws_secret_access_key=s3.secret_key,
+    )
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def open_uri(s3: S3) -> Iterator[Open]:
+    keys = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key}
+    with ExitStack() as stack:
+
+        def make(uri: str, credentials: Credentials | None = None, endpoint: str = "") -> Source:
+            settings = SourceSettings(s3_endpoint=endpoint or s3.endpoint, s3_region=s3.region, read_timeout_s=5)
+            source = open_source(parse_uri(uri), Credentials(keys) if credentials is None else credentials, settings)
+            stack.callback(source.close)
+            return source
+
+        yield make
+
+
+def drain(source: Source, file: File) -> bytes:
+    buffer, got = memoryview(bytearray(1 << 20)), b""
+    body = source.open(file)
+    while size := body.readinto(buffer):
+        got += buffer[:size]
+    body.close()
+    return got
+
+
+def test_lists_what_is_below_the_prefix_and_nothing_beside_it(s3: S3, bucket: str, open_uri: Open, client: Any) -> None:
+    for key in ("m/a/x", "m/a/deep/y", "m/a/empty", "m/a-hf/x", "m/ab/x", "m/a.txt", "m/x"):
+        s3.put(bucket, key, b"" if key.endswith("empty") else key.encode())
+    client.put_object(Bucket=bucket, Key="m/a/marker/", Body=b"")
+    manifest = open_uri(f"s3://{bucket}/m/a").resolve()
+    assert [(f.path, f.size) for f in manifest.files] == [("deep/y", 10), ("empty", 0), ("x", 5)]
+    assert manifest.uri == f"s3://{bucket}/m/a"
+
+
+def test_a_uri_that_names_an_object_is_that_object(s3: S3, bucket: str, open_uri: Open) -> None:
+    s3.put(bucket, "m/a.bin", b"exact")
+    s3.put(bucket, "m/a.bin-more", b"beside")
+    source = open_uri(f"s3://{bucket}/m/a.bin")
+    manifest = source.resolve()
+    assert [f.path for f in manifest.files] == ["a.bin"]
+    assert drain(source, manifest.files[0]) == b"exact"
+    assert drain(open_uri(manifest.uri), manifest.files[0]) == b"exact"
+
+
+def test_a_file_below_that_is_named_like_the_prefix_is_found(s3: S3, bucket: str, open_uri: Open) -> None:
+    s3.put(bucket, "m/a/a", b"below")
+    source = open_uri(f"s3://{bucket}/m/a")
+    assert drain(source, source.resolve().files[0]) == b"below"
+
+
+def test_lists_more_than_one_page(s3: S3, bucket: str, open_uri: Open) -> None:
+    for number in range(1_003):
+        s3.put(bucket, f"m/{number:04}", b"x")
+    assert len(open_uri(f"s3://{bucket}/m").resolve().files) == 1_003
+
+
+def test_takes_digests_only_where_they_are_of_the_whole_object(bucket: str, open_uri: Open, client: Any) -> None:
+    client.put_object(Bucket=bucket, Key="m/md5", Body=b"one")
+    client.put_object(Bucket=bucket, Key="m/sha256", Body=b"two", ChecksumAlgorithm="SHA256")
+    upload = client.create_multipart_upload(Bucket=bucket, Key="m/parts")["UploadId"]
+    parts = [
+        {
+            "PartNumber": number,
+            "ETag": client.upload_part(Bucket=bucket, Key="m/parts", UploadId=upload, PartNumber=number, Body=body)[
+                "ETag"
+            ],
+        }
+        for number, body in ((1, bytes(PART_BYTES)), (2, b"end"))
+    ]
+    client.complete_multipart_upload(Bucket=bucket, Key="m/parts", UploadId=upload, MultipartUpload={"Parts": parts})
+    files = {f.path: f.digest for f in open_uri(f"s3://{bucket}/m").resolve().files}
+    assert files == {
+        "md5": f"md5:{hashlib.md5(b'one', usedforsecurity=False).hexdigest()}",
+        "parts": "",
+        "sha256": f"sha256:{hashlib.sha256(b'two').hexdigest()}",
+    }
+
+
+def test_an_object_that_is_written_again_has_changed(s3: S3, bucket: str, open_uri: Open, client: Any) -> None:
+    client.put_object(Bucket=bucket, Key="m/x", Body=b"AAAA")
+    source = open_uri(f"s3://{bucket}/m")
+    before = source.resolve()
+    client.put_object(Bucket=bucket, Key="m/x", Body=b"BBBB")
+    with pytest.raises(SourceChanged, match=f"s3://{bucket}/m/x changed"):
+        source.open(before.files[0])
+    assert source.resolve().revision != before.revision
+
+
+def test_what_is_not_there_is_named(bucket: str, open_uri: Open) -> None:
+    with pytest.raises(SourceNotFound, match=f"s3://{bucket}/m: the bucket has neither"):
+        open_uri(f"s3://{bucket}/m").resolve()
+    with pytest.raises(SourceNotFound, match="no such bucket"):
+        open_uri("s3://bucket-that-is-not/m").resolve()
+    with pytest.raises(SourceNotFound, match="no object"):
+        open_uri(f"s3://{bucket}/m").open(File("x", 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "refuses these credentials .*SignatureDoesNotMatch"),
+        ({"AWS_ACCESS_KEY_ID": "nobody"}, "refuses these credentials .*InvalidAccessKeyId"),
+    ],
+)
+def test_wrong_keys_are_denied(s3: S3, bucket: str, open_uri: Open, change: dict[str, str], words: str) -> None:
+    s3.put(bucket, "m/x", b"1")
+    keys = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key, **change}
+    source = open_uri(f"s3://{bucket}/m", Credentials(keys))
+    for act in (source.resolve, lambda: source.open(File("x", 1))):
+        with pytest.raises(AuthDenied, match=words) as caught:
+            act()
+        assert s3.secret_key not in str(caught.value)
+
+
+def test_no_keys_are_looked_for_where_none_are_given(
+    s3: S3, bucket: str, open_uri: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.put(bucket, "m/x", b"1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
+    monkeypatch.setenv("AWS_PROFILE", "not-there")
+    source = open_uri(f"s3://{bucket}/m", ANONYMOUS)
+    for act in (source.resolve, lambda: source.open(File("x", 1))):
+        with pytest.raises(AuthDenied, match="name a Secret with AWS_ACCESS_KEY_ID"):
+            act()
+
+
+def test_a_public_bucket_is_read_without_keys(s3: S3, bucket: str, open_uri: Open, client: Any) -> None:
+    s3.put(bucket, "m/x", b"public")
+    rule = (
+        '{"Statement":[{"Effect":"Allow","Principal":"*","Action":["s3:GetObject","s3:ListBucket"],'
+        f'"Resource":["arn:aws:s3:::{bucket}","arn:aws:s3:::{bucket}/*"]}}]}}'
+    )
+    client.put_bucket_policy(Bucket=bucket, Policy=rule)
+    source = open_uri(f"s3://{bucket}/m", ANONYMOUS)
+    assert drain(source, source.resolve().files[0]) == b"public"
+
+
+def test_keys_that_cannot_be_files_are_unsafe(s3: S3, bucket: str, open_uri: Open) -> None:
+    s3.put(bucket, "m/.completed", b"1")
+    with pytest.raises(UnsafePath, match=r"\.completed"):
+        open_uri(f"s3://{bucket}/m").resolve()
+
+
+def test_a_server_that_is_not_there_is_unreachable(open_uri: Open) -> None:
+    source = open_uri("s3://bucket/m", endpoint="http://127.0.0.1:9")
+    for act in (source.resolve, lambda: source.open(File("x", 1))):
+        with pytest.raises(Unreachable, match=r"127\.0\.0\.1"):
+            act()

@@ -1,0 +1,165 @@
+"""From a source to a snapshot, and what the snapshot is."""
+
+import os
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.transfer.progress import Progress
+from shared.errors import AuthDenied, InsufficientStorage
+from shared.sources.memory import MemorySource
+from shared.sources.port import Credentials
+
+Stock = Callable[[MemorySource, Store, str], Snapshot]
+
+
+def contents(snapshot: Snapshot) -> dict[str, bytes]:
+    return {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files}
+
+
+def test_the_snapshot_has_the_sources_files(stock: Stock, source: MemorySource, store: Store) -> None:
+    snapshot = stock(source, store, "llama")
+    assert contents(snapshot) == source.files
+    assert snapshot.verified == "digest"
+    assert snapshot.size == sum(map(len, source.files.values()))
+    assert store.snapshots() == [snapshot]
+    assert store.find("llama", snapshot.revision) == snapshot
+
+
+def test_the_layout_is_the_documented_one(stock: Stock, source: MemorySource, store: Store, root: Path) -> None:
+    snapshot = stock(source, store, "team_llama")
+    assert snapshot.path == root / "models" / "team_llama" / snapshot.revision
+    mark = msgspec.json.decode((snapshot.path / ".completed").read_bytes())
+    assert (mark["id"], mark["revision"], mark["manifest"]) == (
+        "team_llama",
+        snapshot.revision,
+        source.resolve().digest,
+    )
+    for file in snapshot.files:
+        blob, link = root / "blobs" / "sha256" / file.sha256, snapshot.path / file.path
+        assert blob.samefile(link)
+        assert stat.S_IMODE(blob.stat().st_mode) == 0o444
+    for directory, _, _ in os.walk(snapshot.path):
+        assert stat.S_IMODE(Path(directory).stat().st_mode) == 0o555
+    assert list((root / "partial").iterdir()) == []
+    assert [p.name for p in snapshot.path.parent.iterdir()] == [snapshot.revision]
+
+
+def test_equal_files_are_moved_and_stored_once(stock: Stock, source: MemorySource, store: Store, root: Path) -> None:
+    stock(source, store, "llama")
+    distinct = set(source.files.values())
+    assert source.served_bytes == sum(map(len, distinct))
+    assert len(list((root / "blobs" / "sha256").iterdir())) == len(distinct)
+    assert store.used_bytes() < sum(map(len, distinct)) + 64 * 2**10
+
+
+def test_a_long_id_stands_in_the_mark_not_in_the_directory(stock: Stock, source: MemorySource, store: Store) -> None:
+    snapshot = stock(source, store, "n" * 253)
+    assert len(snapshot.path.parent.name) == 45
+    assert store.snapshots()[0].id == "n" * 253
+
+
+def test_committing_again_changes_nothing(stock: Stock, source: MemorySource, store: Store) -> None:
+    first = stock(source, store, "llama")
+    inode = first.path.stat().st_ino
+    assert stock(source, store, "llama") == first
+    assert first.path.stat().st_ino == inode
+
+
+def test_another_model_of_the_same_source_is_linked_without_transfer(
+    stock: Stock, source: MemorySource, store: Store
+) -> None:
+    one = stock(source, store, "one")
+    served = source.served_bytes
+    assert store.missing_bytes(source.resolve()) == 0
+    two = stock(source, store, "two")
+    assert source.served_bytes - served <= 1  # one byte proves the access
+    assert all((one.path / f.path).samefile(two.path / f.path) for f in one.files)
+
+
+def test_linking_needs_the_sources_consent_to_these_credentials(
+    stock: Stock, bring: Callable[..., object], store: Store
+) -> None:
+    allowed = MemorySource({"a": b"abc"}, token="right", credentials=Credentials({"HF_TOKEN": "right"}))
+    stock(allowed, store, "one")
+    refused = MemorySource({"a": b"abc"}, token="right")
+    with pytest.raises(AuthDenied):
+        bring(refused, store, manifest=allowed.resolve())
+
+
+def test_equal_bytes_of_another_source_are_fetched_and_then_linked(
+    stock: Stock, source: MemorySource, store: Store
+) -> None:
+    one = stock(source, store, "one")
+    other = MemorySource(source.files, repo="other/place")
+    assert store.missing_bytes(other.resolve()) > 0
+    two = stock(other, store, "two")
+    assert other.served_bytes == sum(map(len, set(source.files.values())))
+    assert all((one.path / f.path).samefile(two.path / f.path) for f in one.files)
+
+
+def test_the_next_revision_moves_only_what_changed(stock: Stock, source: MemorySource, store: Store) -> None:
+    first = stock(source, store, "llama")
+    before = source.served_bytes
+    source.files["config.json"] = b'{"model_type": "llama", "v": 2}'
+    second = stock(source, store, "llama")
+    assert second.revision != first.revision
+    assert source.served_bytes - before == len(source.files["config.json"])
+    assert [s.revision for s in store.snapshots()] in (
+        [first.revision, second.revision],
+        [second.revision, first.revision],
+    )
+
+
+def test_files_without_digests_are_verified_by_size_and_it_says_so(stock: Stock, store: Store) -> None:
+    snapshot = stock(MemorySource({"a": b"abc"}, digests=False), store, "llama")
+    assert snapshot.verified == "size"
+
+
+def test_a_reservation_shrinks_to_nothing_as_its_bytes_arrive(
+    bring: Callable[..., object], source: MemorySource, store: Store
+) -> None:
+    need = store.missing_bytes(source.resolve())
+    store.reserve("llama@1", need, need, 0)
+    assert store.reserved_bytes() == need
+    with pytest.raises(InsufficientStorage, match=f"need 1 bytes, have 0 bytes.*limit {need} bytes"):
+        store.reserve("other", 1, need, 0)
+    bring(source, store, reservation="llama@1")
+    assert store.reserved_bytes() == 0
+    with pytest.raises(InsufficientStorage, match=f"used {need} bytes"):
+        store.reserve("other", 1, need, 0)
+    store.reserve("other", 1, need + 1, 0)
+
+
+def test_progress_ends_at_the_total(bring: Callable[..., object], source: MemorySource, store: Store) -> None:
+    progress = Progress()
+    bring(source, store, progress=progress)
+    assert progress.done == progress.total == source.resolve().size_bytes
+
+
+def test_two_downloads_of_one_content_move_it_once(bring: Callable[..., object], store: Store) -> None:
+    source = MemorySource({"a": os.urandom(2**20)})
+    gate, waiting = threading.Event(), threading.Event()
+
+    def hold(path: str, position: int) -> None:
+        del path
+        if position == 0:
+            waiting.set()
+            gate.wait(5)
+
+    source.faults.before_read = hold
+    threads = [threading.Thread(target=bring, args=(source, store)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert waiting.wait(5)
+    gate.set()
+    for thread in threads:
+        thread.join(10)
+    assert source.served_bytes == 2**20
+    assert store.missing(source.resolve()) == []

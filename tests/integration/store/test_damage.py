@@ -1,0 +1,219 @@
+"""Files that are removed, truncated, replaced or redirected under a snapshot, and what mends them."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult
+from shared.errors import AuthDenied, StoreFailure
+from shared.sources.memory import MemorySource
+
+Bring = Callable[..., FetchResult]
+LARGE = "model-00001-of-00002.safetensors"
+NESTED = "original/params.json"
+
+
+@pytest.fixture
+def snapshot(stock: Callable[[MemorySource, Store, str], Snapshot], source: MemorySource, store: Store) -> Snapshot:
+    return stock(source, store, "llama")
+
+
+def unsealed(path: Path) -> Path:
+    """Return the path, its directory made writable, as an administrator (or a fault) could."""
+    path.parent.chmod(0o755)
+    return path
+
+
+def remove(path: Path) -> None:
+    unsealed(path).unlink()
+
+
+def truncate(path: Path) -> None:
+    path.chmod(0o644)
+    os.truncate(path, 1)
+
+
+def overwrite(path: Path) -> None:
+    path.chmod(0o644)
+    with path.open("r+b") as file:
+        file.write(b"damaged")
+
+
+def replace_with_a_copy(path: Path) -> None:
+    body = path.read_bytes()
+    unsealed(path).unlink()
+    path.write_bytes(body)
+
+
+def replace_with_a_link(path: Path) -> None:
+    unsealed(path).unlink()
+    path.symlink_to("/etc/passwd")
+
+
+def replace_with_a_directory(path: Path) -> None:
+    unsealed(path).unlink()
+    (path / "deep").mkdir(parents=True)
+    (path / "deep" / "file").write_text("x")
+
+
+DAMAGES = [remove, truncate, overwrite, replace_with_a_copy, replace_with_a_link, replace_with_a_directory]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("path", [LARGE, NESTED])
+def test_damage_is_noticed_by_stat_and_only_the_damaged_file_is_mended(
+    damage: Callable[[Path], None], path: str, snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring
+) -> None:
+    damage(snapshot.path / path)
+    assert store.check(snapshot) == [path]
+    assert store.snapshots()[0].damaged == (path,)
+    before = source.served_bytes
+    result = bring(source, store, prove_access=False)
+    mended = store.mend(snapshot, source.resolve(), result.sha256)
+    assert source.served_bytes - before in (0, len(source.files[path]))
+    assert store.check(mended) == []
+    assert {f.path: (mended.path / f.path).read_bytes() for f in mended.files} == source.files
+    assert mended.path.stat().st_mode & 0o777 == 0o555
+    assert (mended.path / "original").stat().st_mode & 0o777 == 0o555
+    assert not list(mended.path.rglob(".new-*"))
+
+
+def test_an_open_file_keeps_its_bytes_while_it_is_mended(
+    snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring
+) -> None:
+    with (snapshot.path / LARGE).open("rb") as opened:
+        truncate(snapshot.path / LARGE)
+        store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+        assert os.fstat(opened.fileno()).st_size == 1
+        assert (snapshot.path / LARGE).stat().st_size == len(source.files[LARGE])
+
+
+def test_another_snapshot_of_a_damaged_blob_is_mended_without_transfer(
+    snapshot: Snapshot,
+    stock: Callable[[MemorySource, Store, str], Snapshot],
+    source: MemorySource,
+    store: Store,
+    bring: Bring,
+) -> None:
+    twin = stock(source, store, "twin")
+    truncate(snapshot.path / LARGE)
+    assert store.check(snapshot) == store.check(twin) == [LARGE]
+    store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+    before = source.served_bytes
+    store.mend(twin, source.resolve(), bring(source, store, prove_access=False).sha256)
+    assert source.served_bytes == before
+    assert store.check(snapshot) == store.check(twin) == []
+
+
+def test_a_lost_mark_is_damage_and_is_written_again(
+    snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring
+) -> None:
+    remove(snapshot.path / ".completed")
+    assert store.check(snapshot) == [".completed"]
+    assert store.snapshots() == []
+    mended = store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+    assert store.snapshots() == [mended]
+
+
+def test_a_lost_directory_is_committed_anew(
+    snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring, root: Path
+) -> None:
+    shutil.rmtree(root / "models")
+    (root / "models").mkdir()
+    assert len(store.check(snapshot)) == len(source.files) + 1
+    mended = store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+    assert store.check(mended) == []
+
+
+def test_a_subdirectory_replaced_by_a_link_is_not_written_through(
+    snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring, tmp_path: Path
+) -> None:
+    aim = tmp_path / "aim"
+    aim.mkdir()
+    shutil.rmtree(unsealed(snapshot.path / "original"))
+    (snapshot.path / "original").symlink_to(aim)
+    assert sorted(store.check(snapshot)) == ["original/config.json", NESTED]
+    mended = store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+    assert store.check(mended) == []
+    assert list(aim.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["model", "revision"])
+def test_a_link_in_the_place_of_a_model_is_unlinked_never_followed(
+    place: str, source: MemorySource, store: Store, bring: Bring, root: Path, tmp_path: Path
+) -> None:
+    aim = tmp_path / "aim"
+    (aim / "precious").mkdir(parents=True)
+    (aim / "precious" / "file").write_text("kept")
+    planted = root / "models" / "llama"
+    if place == "revision":
+        planted.mkdir()
+        planted /= source.resolve().revision
+    planted.symlink_to(aim)
+    store.sweep()
+    assert store.snapshots() == []
+    store.set_aside_and_remove("llama", source.resolve().revision)
+    assert not planted.is_symlink()
+    planted.parent.mkdir(exist_ok=True)
+    planted.symlink_to(aim)
+    snapshot = store.commit(source.resolve(), "llama", bring(source, store).sha256)
+    assert store.check(snapshot) == []
+    assert not planted.is_symlink()
+    assert (aim / "precious" / "file").read_text() == "kept"
+    assert sorted(p.name for p in aim.iterdir()) == ["precious"]
+
+
+def test_a_link_in_the_place_of_an_unfinished_file_is_not_written_through(
+    source: MemorySource, store: Store, bring: Bring, root: Path, tmp_path: Path
+) -> None:
+    aim = tmp_path / "aim"
+    aim.write_text("kept")
+    source.faults.on_open = [AuthDenied("not yet")] * 9  # as many as there are files and more: nothing is received
+    with pytest.raises(AuthDenied):
+        bring(source, store)
+    source.faults.on_open = []
+    for part in (root / "partial").iterdir():
+        part.unlink()
+        part.symlink_to(aim)
+    bring(source, store)
+    assert aim.read_text() == "kept"
+
+
+def test_an_empty_directory_that_a_runtime_made_is_not_a_snapshot_and_is_renamed_over(
+    source: MemorySource, store: Store, bring: Bring, root: Path
+) -> None:
+    (root / "models" / "llama" / source.resolve().revision / "sub").mkdir(parents=True)
+    assert store.snapshots() == []
+    snapshot = store.commit(source.resolve(), "llama", bring(source, store).sha256)
+    assert store.snapshots() == [snapshot]
+    assert [p.name for p in snapshot.path.parent.iterdir()] == [snapshot.revision]
+
+
+def test_a_directory_that_is_not_ours_is_never_touched(
+    source: MemorySource, store: Store, bring: Bring, root: Path
+) -> None:
+    theirs = root / "models" / "llama" / source.resolve().revision
+    theirs.mkdir(parents=True)
+    (theirs / "thesis.txt").write_text("kept")
+    result = bring(source, store)
+    with pytest.raises(StoreFailure, match="not made by Larder.*move it away"):
+        store.commit(source.resolve(), "llama", result.sha256)
+    store.set_aside_and_remove("llama", source.resolve().revision)
+    store.sweep()
+    assert (theirs / "thesis.txt").read_text() == "kept"
+    assert [p.name for p in theirs.parent.iterdir()] == [theirs.name]
+
+
+def test_a_mark_of_another_place_or_a_damaged_one_is_no_snapshot(snapshot: Snapshot, store: Store) -> None:
+    copy = snapshot.path.with_name("0" * 40)
+    shutil.copytree(snapshot.path, copy)
+    assert store.snapshots() == [snapshot]
+    mark = unsealed(snapshot.path / ".completed")
+    mark.chmod(0o644)
+    mark.write_text('{"id": "llama"')
+    assert store.snapshots() == []

@@ -1,0 +1,260 @@
+"""What servers do wrong on the way, and what is kept."""
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult, Stopped, fetch
+from agent.transfer.progress import Progress
+from agent.transfer.rate import TokenBucket
+from agent.transfer.retry import RetryPolicy
+from shared.errors import (
+    AuthDenied,
+    DigestMismatch,
+    LarderError,
+    RateLimited,
+    SourceChanged,
+    SourceNotFound,
+    StoreFailure,
+    Unreachable,
+)
+from shared.manifest import File, Manifest
+from shared.sources.memory import MemorySource
+from shared.sources.port import Body
+
+Bring = Callable[..., FetchResult]
+BODY = os.urandom(2**20)
+
+
+@pytest.fixture
+def large() -> MemorySource:
+    return MemorySource({"large": BODY})
+
+
+def parts(root: Path) -> list[Path]:
+    return sorted((root / "partial").iterdir())
+
+
+def test_a_body_that_breaks_off_goes_on_from_there(bring: Bring, large: MemorySource, store: Store) -> None:
+    breaks = iter([100_000, 100_000, 700_000])
+
+    def move_the_break(path: str, position: int) -> None:
+        if position >= large.faults.truncate_at.get(path, 0):
+            large.faults.truncate_at[path] = next(breaks, len(BODY))
+
+    large.faults.before_read = move_the_break
+    large.faults.most_bytes = 65_536
+    bring(large, store)
+    assert large.served_bytes == len(BODY)
+
+
+def test_a_body_that_always_ends_early_is_given_up_and_its_bytes_stay(
+    bring: Bring, large: MemorySource, store: Store, root: Path
+) -> None:
+    large.faults.truncate_at["large"] = 300_000
+    progress = Progress()
+    with pytest.raises(Unreachable):
+        bring(large, store, progress=progress)
+    assert isinstance(progress.trouble, Unreachable)
+    assert [p.stat().st_size for p in parts(root)] == [300_000]
+    assert store.missing_bytes(large.resolve()) == len(BODY) - 300_000
+    large.faults.truncate_at.clear()
+    bring(large, store)
+    assert large.served_bytes == len(BODY)
+
+
+def test_bytes_that_are_not_the_publishers_are_tried_once_more_and_then_refused(
+    bring: Bring, large: MemorySource, store: Store, root: Path
+) -> None:
+    large.faults.corrupt.add("large")
+    with pytest.raises(DigestMismatch) as caught:
+        bring(large, store)
+    assert "'large'" in str(caught.value)
+    assert hashlib.sha256(BODY).hexdigest() in str(caught.value)
+    assert large.served_bytes == 2 * len(BODY)
+    assert [p.stat().st_size for p in parts(root)] == [0]
+    assert list((root / "blobs" / "sha256").iterdir()) == []
+
+
+def test_a_prefix_that_went_bad_on_the_disk_is_replaced(
+    bring: Bring, large: MemorySource, store: Store, root: Path
+) -> None:
+    large.faults.truncate_at["large"] = 300_000
+    with pytest.raises(Unreachable):
+        bring(large, store)
+    with parts(root)[0].open("r+b") as part:
+        part.write(b"damaged")
+    large.faults.truncate_at.clear()
+    result = bring(large, store)
+    assert result.sha256["large"] == hashlib.sha256(BODY).hexdigest()
+
+
+def test_a_file_longer_than_the_manifest_says_is_refused(bring: Bring, store: Store) -> None:
+    class Longer(MemorySource):
+        def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+            return super().open(File(file.path, file.size + 1), offset, length)
+
+    short = Manifest("hf://test/model@r", "r", (File("large", len(BODY) - 1),))
+    with pytest.raises(DigestMismatch, match="longer than the 1048575 bytes"):
+        bring(Longer({"large": BODY}), store, manifest=short)
+
+
+def test_a_source_that_changed_is_not_mixed_with_what_came_before(
+    bring: Bring, large: MemorySource, store: Store, root: Path
+) -> None:
+    large.faults.truncate_at["large"] = 300_000
+    with pytest.raises(Unreachable):
+        bring(large, store)
+    large.faults.changed = True
+    with pytest.raises(SourceChanged):
+        bring(large, store)
+    assert [p.stat().st_size for p in parts(root)] == [0]
+
+
+@pytest.mark.parametrize("error", [AuthDenied("no"), SourceNotFound("no")])
+def test_what_somebody_must_act_on_ends_at_once(
+    bring: Bring, large: MemorySource, store: Store, error: LarderError
+) -> None:
+    large.faults.on_open = [error, error]
+    with pytest.raises(type(error)):
+        bring(large, store)
+    assert len(large.faults.on_open) == 1
+
+
+def test_a_server_that_asks_to_wait_is_waited_for(bring: Bring, large: MemorySource, store: Store) -> None:
+    large.faults.on_open = [RateLimited("later", 0.2)]
+    started = time.monotonic()
+    bring(large, store)
+    assert time.monotonic() - started >= 0.2
+
+
+def test_the_first_failure_ends_the_other_files_and_keeps_what_they_have(bring: Bring, store: Store) -> None:
+    bodies = {f"f{n}": os.urandom(5 * 2**20) for n in range(3)}
+    source = MemorySource(bodies)
+    halfway = threading.Event()
+
+    def fail_late(path: str, position: int) -> None:
+        if path == "f0" and position > 2**20:
+            halfway.wait(5)
+            raise AuthDenied("the token was revoked")
+        if path == "f1" and position > 2**20:
+            halfway.set()
+
+    source.faults.before_read = fail_late
+    with pytest.raises(AuthDenied):
+        bring(source, store)
+    left = store.missing_bytes(source.resolve())
+    assert left < source.resolve().size_bytes - 2**20
+    source.faults.before_read = None
+    before = source.served_bytes
+    bring(source, store)
+    assert source.served_bytes - before <= left
+
+
+@pytest.fixture
+def hanging(large: MemorySource) -> Iterator[tuple[MemorySource, threading.Event]]:
+    """A source whose body hangs after its first bytes, and the event that says it does."""
+    released, hangs = threading.Event(), threading.Event()
+
+    def hang(path: str, position: int) -> None:
+        del path
+        if position >= 65_536:
+            hangs.set()
+            released.wait(20)
+
+    large.faults.before_read, large.faults.most_bytes = hang, 65_536
+    yield large, hangs
+    released.set()
+
+
+def test_stop_ends_a_download_within_a_second_even_in_a_read_that_hangs(
+    hanging: tuple[MemorySource, threading.Event], bring: Bring, store: Store
+) -> None:
+    source, hangs = hanging
+    stop = threading.Event()
+    stopped_at: list[float] = []
+
+    def stop_when_it_hangs() -> None:
+        hangs.wait(10)
+        stopped_at.append(time.monotonic())
+        stop.set()
+
+    threading.Thread(target=stop_when_it_hangs, daemon=True).start()
+    with pytest.raises(Stopped):
+        bring(source, store, stop=stop)
+    assert time.monotonic() - stopped_at[0] < 1
+    assert store.missing_bytes(source.resolve()) == len(BODY) - 65_536
+
+
+def test_what_hangs_on_writes_nothing_and_the_next_attempt_waits_for_its_file(
+    hanging: tuple[MemorySource, threading.Event], bring: Bring, store: Store
+) -> None:
+    source, hangs = hanging
+    stop = threading.Event()
+
+    def stop_when_it_hangs() -> None:
+        hangs.wait(10)
+        stop.set()
+
+    threading.Thread(target=stop_when_it_hangs, daemon=True).start()
+    with pytest.raises(Stopped):
+        bring(source, store, stop=stop)
+    second = threading.Event()
+    threading.Timer(0.3, second.set).start()
+    with pytest.raises(Stopped):  # the file is still held by the read that hangs
+        bring(source, store, stop=second)
+
+
+def test_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> None:
+    stop = threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    started = time.monotonic()
+    with pytest.raises(Stopped):
+        fetch(large, large.resolve(), store, progress=Progress(), stop=stop, bucket=TokenBucket(1000))
+    assert time.monotonic() - started < 1.2
+
+
+def test_the_bucket_bounds_the_rate_of_all_files_together(store: Store) -> None:
+    source = MemorySource({f"f{n}": os.urandom(150_000) for n in range(8)})
+    started = time.monotonic()
+    fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event(), bucket=TokenBucket(1_000_000))
+    assert 1.1 <= time.monotonic() - started < 3
+
+
+def test_a_file_is_never_a_blob_when_its_sync_failed(root: Path) -> None:
+    class Failing:
+        def __init__(self) -> None:
+            self.fails = False
+
+        def fsync(self, descriptor: int) -> None:
+            if self.fails:
+                raise OSError(5, "Input/output error")
+            os.fsync(descriptor)
+
+        def free_bytes(self, path: Path) -> int:
+            del path
+            return 10**12
+
+    disk, source = Failing(), MemorySource({"a": b"abc"})
+    store = Store.open(root, disk=disk)
+    disk.fails = True
+    policy = RetryPolicy(attempts=1)
+    with pytest.raises(StoreFailure, match="kernel log"):
+        fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event(), policy=policy)
+    assert parts(root) == []
+    assert list((root / "blobs" / "sha256").iterdir()) == []
+    disk.fails = False
+    result = fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event())
+    disk.fails = True
+    with pytest.raises(StoreFailure):
+        store.commit(source.resolve(), "llama", result.sha256)
+    assert store.snapshots() == []
+    disk.fails = False
+    assert store.commit(source.resolve(), "llama", result.sha256).files
+    store.close()

@@ -1,0 +1,46 @@
+"""A catalog of a few models, and pods before and after."""
+
+import copy
+
+import jsonpatch
+import pytest
+
+from controller.admission.catalog import CatalogModel, MemoryCatalog
+from controller.admission.inject import inject
+from controller.admission.settings import AdmissionSettings
+from rig.pods import Json, Rewrite
+
+
+@pytest.fixture
+def settings() -> AdmissionSettings:
+    return AdmissionSettings(store_root="/var/lib/larder")
+
+
+@pytest.fixture
+def catalog() -> MemoryCatalog:
+    return MemoryCatalog(
+        base_models=[
+            CatalogModel("ClusterBaseModel", "", "llama", "llama", "hf://meta/llama@main", "c0ffee"),
+            CatalogModel("BaseModel", "team", "llama", "team_llama", "s3://bucket/llama", "beef", "/models/own"),
+        ],
+        model_caches=[
+            CatalogModel("ClusterModelCache", "", "short", "short", "s3://bucket/m", "r1", groups=("g",)),
+            CatalogModel("ClusterModelCache", "", "long", "long", "s3://bucket/m/sub", "r2", groups=("g",)),
+            CatalogModel("ClusterModelCache", "", "hub", "hub", "hf://o/m@v1", "r3", groups=("g",)),
+        ],
+    )
+
+
+@pytest.fixture
+def rewrite(catalog: MemoryCatalog, settings: AdmissionSettings) -> Rewrite:
+    """Send a pod of namespace `default` through admission twice; the second pass must change nothing."""
+
+    def run(pod: Json) -> tuple[Json, tuple[str, ...]]:
+        before = copy.deepcopy(pod)
+        first = inject(pod, "default", catalog, settings)
+        assert pod == before
+        after: Json = jsonpatch.apply_patch(pod, list(first.patch))
+        assert inject(after, "default", catalog, settings).patch == ()
+        return after, first.warnings
+
+    return run

@@ -1,0 +1,119 @@
+"""Over generated pods: a second pass changes nothing, and what comes out is safe."""
+
+from typing import Any
+
+import jsonpatch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
+from controller.admission.containers import containers_of, mounts_of
+from controller.admission.errors import Refused
+from controller.admission.inject import inject
+from controller.admission.keys import (
+    BASE_MODEL,
+    ENABLE_CACHE,
+    KSERVE_URI,
+    MODELS,
+    NODE_GROUP,
+    NOT_CACHED,
+    has_keys,
+    read_models,
+)
+from controller.admission.paths import reaches
+from controller.admission.settings import AdmissionSettings
+from rig.pods import initializer
+from shared.names import ready_label, snapshot_label, uses_label
+
+ROOT = "/var/lib/larder"
+VOLUMES: list[dict[str, Any]] = [
+    {"name": "kserve-provision-location", "emptyDir": {}},
+    {"name": "larder-model", "hostPath": {"path": f"{ROOT}/models/other/r"}},
+    {"name": "kserve-pvc-source", "hostPath": {"path": f"{ROOT}/models/cache/old", "type": "Directory"}},
+    {"name": "host", "hostPath": {"path": "/data"}},
+    {"name": "tmp", "emptyDir": {}},
+]
+MOUNT = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from([v["name"] for v in VOLUMES]),
+        "mountPath": st.sampled_from(["/mnt/models", "/mnt/models/", "/opt/ml/model", "/opt/ml", "/x", "/y"]),
+    },
+    optional={"readOnly": st.booleans(), "subPath": st.sampled_from(["a", "b"])},
+)
+CONTAINER = st.fixed_dictionaries(
+    {"name": st.sampled_from(["kserve-container", "main", "istio-proxy"])},
+    optional={
+        "volumeMounts": st.lists(MOUNT, max_size=3, unique_by=lambda m: m["mountPath"]),
+        "env": st.just([{"name": "MODEL_PATH", "value": "/x"}]) | st.just([{"name": "A", "value": "1"}]),
+    },
+)
+URIS = st.sampled_from(["s3://bucket/m", "s3://bucket/m/x", "s3://bucket/m2", "hf://o/m:v", "nonsense"])
+ANNOTATIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        BASE_MODEL: st.sampled_from(["llama", "none", "claim"]),
+        ENABLE_CACHE: st.sampled_from(["true", "false"]),
+        KSERVE_URI: URIS,
+        NODE_GROUP: st.sampled_from(["g", "none"]),
+        MODELS: st.sampled_from(["llama@r", "cache@r,llama@old", ",", "@"]),
+        NOT_CACHED: st.just("stale"),
+    },
+)
+INITIALIZERS = st.lists(CONTAINER, max_size=1) | URIS.map(lambda uri: [initializer([uri, "/mnt/models"])])
+SPEC = st.fixed_dictionaries(
+    {"containers": st.lists(CONTAINER, min_size=1, max_size=2)},
+    optional={
+        "initContainers": INITIALIZERS,
+        "volumes": st.lists(st.sampled_from(VOLUMES), max_size=4, unique_by=lambda v: v["name"]),
+        "nodeSelector": st.dictionaries(
+            st.sampled_from(["zone", ready_label("llama"), snapshot_label("cache", "r")]), st.just("true"), max_size=2
+        ),
+    },
+)
+METADATA = st.fixed_dictionaries(
+    {"annotations": ANNOTATIONS}, optional={"labels": st.just({uses_label("other"): "true", "app": "x"})}
+)
+PODS = st.fixed_dictionaries({"metadata": METADATA, "spec": SPEC})
+
+CATALOG = MemoryCatalog(
+    base_models=[
+        CatalogModel("ClusterBaseModel", "", "llama", "llama", "hf://o/llama@main", "r"),
+        CatalogModel("BaseModel", "ns", "claim", "ns_claim", "pvc://claim/sub"),
+    ],
+    model_caches=[CatalogModel("ClusterModelCache", "", "cache", "cache", "s3://bucket/m", "r", groups=("f", "g"))],
+    members={"g": [CatalogNode("n", {"zone": "true"})]},
+)
+SETTINGS = AdmissionSettings(store_root=ROOT)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # the machine may be busy
+@given(PODS)
+def test_a_second_pass_changes_nothing_and_no_mount_of_the_store_is_writable(pod: dict[str, Any]) -> None:
+    try:
+        first = inject(pod, "ns", CATALOG, SETTINGS)
+    except Refused:
+        return
+    after = jsonpatch.apply_patch(pod, list(first.patch))
+    second = inject(after, "ns", CATALOG, SETTINGS)
+    assert second.patch == ()
+    assert second.warnings == first.warnings
+    if has_keys(pod):
+        _assert_safe(after)
+
+
+def _assert_safe(pod: dict[str, Any]) -> None:
+    models = dict(read_models(pod))
+    stored = {
+        v["name"]: v["hostPath"]["path"]
+        for v in pod["spec"].get("volumes", [])
+        if "hostPath" in v and reaches(v["hostPath"]["path"], ROOT)
+    }
+    assert set(stored.values()) <= {f"{ROOT}/models/{name}/{revision}" for name, revision in models.items()}
+    for container in containers_of(pod["spec"]):
+        assert all(m.get("readOnly") is True for m in mounts_of(container) if m["name"] in stored)
+    for name, revision in models.items():
+        assert pod["metadata"]["labels"][uses_label(name)] == "true"
+        if revision:
+            assert pod["spec"]["nodeSelector"][snapshot_label(name, revision)] == "true"
+            assert pod["spec"]["nodeSelector"][ready_label(name)] == "true"
+    assert uses_label("other") not in pod["metadata"].get("labels", {})

@@ -1,0 +1,164 @@
+"""The endpoints as the API server sees them."""
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from controller.admission.catalog import MemoryCatalog
+from controller.admission.server import admission_app
+from controller.admission.settings import AdmissionSettings
+from rig.pods import base_model_pod, kserve_pod, plain_pod
+from shared.errors import Unreachable
+
+
+def _review(kind: str, operation: str = "CREATE", **request: object) -> dict[str, Any]:
+    fields = {"uid": "u-1", "operation": operation, "kind": {"group": "", "version": "v1", "kind": kind}} | request
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": fields}
+
+
+async def _post(catalog: MemoryCatalog, path: str, body: object) -> httpx.Response:
+    transport = httpx.ASGITransport(app=admission_app(catalog, AdmissionSettings()))
+    async with httpx.AsyncClient(transport=transport, base_url="https://larder") as client:
+        return await client.post(path, content=body if isinstance(body, bytes) else json.dumps(body))
+
+
+async def _answer(catalog: MemoryCatalog, path: str, body: object) -> dict[str, Any]:
+    response = await _post(catalog, path, body)
+    assert response.status_code == 200
+    review = response.json()
+    assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    answer: dict[str, Any] = review["response"]
+    assert answer["uid"] == "u-1"
+    return answer
+
+
+async def test_a_pod_is_answered_with_a_patch(catalog: MemoryCatalog) -> None:
+    review = _review("Pod", namespace="default", object=base_model_pod("p", "llama"))
+    answer = await _answer(catalog, "/mutate-pods", review)
+    assert answer["allowed"] is True
+    assert answer["patchType"] == "JSONPatch"
+    paths = [op["path"] for op in json.loads(base64.b64decode(answer["patch"]))]
+    assert "/spec/nodeSelector" in paths
+
+
+async def test_the_request_s_namespace_counts(catalog: MemoryCatalog) -> None:
+    answer = await _answer(
+        catalog, "/mutate-pods", _review("Pod", namespace="team", object=base_model_pod("p", "llama"))
+    )
+    assert "team_llama" in base64.b64decode(answer["patch"]).decode()
+
+
+@pytest.mark.parametrize(
+    "review",
+    [
+        _review("Pod", object=plain_pod("p")),
+        _review("Pod", "UPDATE", object=base_model_pod("p", "none")),
+        _review("Pod", subResource="binding", object=base_model_pod("p", "none")),
+        _review("Deployment", object={}),
+    ],
+)
+async def test_what_does_not_concern_us_passes_as_it_is(review: dict[str, Any], catalog: MemoryCatalog) -> None:
+    assert await _answer(catalog, "/mutate-pods", review) == {"uid": "u-1", "allowed": True}
+    assert catalog.lookups == 0
+
+
+async def test_warnings_carry_our_name(catalog: MemoryCatalog) -> None:
+    review = _review("Pod", namespace="default", object=kserve_pod("p", "gs://x/y"))
+    (warning,) = (await _answer(catalog, "/mutate-pods", review))["warnings"]
+    assert warning.startswith("larder: model not cached: ")
+
+
+async def test_a_refusal_has_a_reason_and_words(catalog: MemoryCatalog) -> None:
+    review = _review("Pod", namespace="default", object=base_model_pod("p", "none"))
+    answer = await _answer(catalog, "/mutate-pods", review)
+    assert answer["allowed"] is False
+    assert answer["status"]["reason"] == "ModelNotFound"
+    assert answer["status"]["code"] == 403
+    assert "no BaseModel 'none' in namespace default" in answer["status"]["message"]
+
+
+async def test_an_ephemeral_container_is_patched(catalog: MemoryCatalog) -> None:
+    pod = plain_pod("p")
+    pod["spec"]["volumes"] = [{"name": "v", "hostPath": {"path": "/var/lib/larder/models/x/y"}}]
+    pod["spec"]["ephemeralContainers"] = [{"name": "d", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]
+    review = _review("Pod", "UPDATE", subResource="ephemeralcontainers", object=pod, oldObject=plain_pod("p"))
+    answer = await _answer(catalog, "/mutate-pods", review)
+    assert json.loads(base64.b64decode(answer["patch"])) == [
+        {"op": "add", "path": "/spec/ephemeralContainers/0/volumeMounts/0/readOnly", "value": True}
+    ]
+
+
+async def test_a_wrong_object_is_refused(catalog: MemoryCatalog) -> None:
+    cache = {"metadata": {"name": "c"}, "spec": {"storageUri": "s3://bucket/m", "nodeGroup": "g"}}
+    answer = await _answer(catalog, "/validate", _review("ClusterModelCache", object=cache))
+    assert answer["allowed"] is False
+    assert answer["status"]["reason"] == "UnknownGroup"
+
+
+async def test_deletion_asks_for_users(catalog: MemoryCatalog) -> None:
+    catalog.users = {"team_llama": ["team/pod-1"]}
+    old = {"metadata": {"name": "llama", "namespace": "team"}, "spec": {}}
+    review = _review("BaseModel", "DELETE", namespace="team", name="llama", oldObject=old)
+    answer = await _answer(catalog, "/validate", review)
+    assert answer["status"]["reason"] == "InUse"
+    assert answer["status"]["message"].startswith("BaseModel team/llama is used by 1 pod: team/pod-1")
+    going = review["request"] | {"oldObject": {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}}
+    assert (await _answer(catalog, "/validate", review | {"request": going}))["allowed"] is True
+    other = _review("ClusterBaseModel", "DELETE", name="llama", oldObject=old)
+    assert (await _answer(catalog, "/validate", other))["allowed"] is True
+
+
+class BrokenCatalog(MemoryCatalog):
+    """A catalog whose live read fails, in a way that is known or not."""
+
+    error: Exception = Unreachable("GET /api/v1/pods: connection reset")
+
+    async def users_of(self, identity: str) -> Sequence[str]:
+        del identity
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (Unreachable("GET /api/v1/pods: reset"), "GET /api/v1/pods: reset; nothing was decided"),
+        (KeyError("x"), "KeyError"),
+    ],
+)
+async def test_a_failure_of_ours_is_an_answer_without_a_stack_trace(error: Exception, words: str) -> None:
+    broken = BrokenCatalog()
+    broken.error = error
+    answer = await _answer(broken, "/validate", _review("ClusterBaseModel", "DELETE", name="x", oldObject={}))
+    assert answer["allowed"] is False
+    assert answer["status"]["code"] == 500
+    assert answer["status"]["reason"] == "AdmissionFailure"
+    assert words in answer["status"]["message"]
+    assert "Traceback" not in answer["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"},
+        {
+            "apiVersion": "admission.k8s.io/v1beta1",
+            "kind": "AdmissionReview",
+            "request": {"uid": "u", "operation": "C"},
+        },
+        _review("Pod", object=[]),
+        _review("Pod") | {"kind": "Pod"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/mutate-pods", "/validate"])
+async def test_a_malformed_body_is_a_bad_request(path: str, body: object, catalog: MemoryCatalog) -> None:
+    response = await _post(catalog, path, body)
+    assert response.status_code == 400
+    assert response.text

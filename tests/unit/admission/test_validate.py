@@ -1,0 +1,183 @@
+"""What may be written or deleted, and what a refusal says."""
+
+from typing import Any
+
+import pytest
+
+from controller.admission.catalog import CatalogModel
+from controller.admission.errors import InUse, InvalidPath, InvalidQuantity, InvalidSelector, UnknownGroup
+from controller.admission.validate import check_delete_group, check_delete_model, check_write, needs_check
+from shared.errors import InvalidURI, LarderError
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def _base(uri: str, **storage: object) -> dict[str, Any]:
+    return {"spec": {"storage": {"storageUri": uri} | storage}}
+
+
+def _cache(uri: str = "s3://bucket/m", **spec: object) -> dict[str, Any]:
+    return {"spec": {"storageUri": uri, "nodeGroup": "gpu"} | spec}
+
+
+@pytest.mark.parametrize(
+    "uri", ["hf://o/m", "hf://o/m@v1", "hf://o/m:v1", "s3://bucket/m", "s3://bucket@eu-west-1/m", "https://h/f.bin"]
+)
+@pytest.mark.parametrize("kind", ["BaseModel", "ClusterBaseModel"])
+def test_models_by_uri_are_taken(kind: str, uri: str) -> None:
+    assert check_write(kind, _base(uri), ()) == []
+
+
+def test_claims_are_taken_in_the_form_of_their_scope() -> None:
+    assert check_write("BaseModel", _base("pvc://claim/sub/path"), ()) == []
+    assert check_write("ClusterBaseModel", _base("pvc://ns/claim/sub"), ()) == []
+    assert check_write("ClusterBaseModel", _base("pvc://ns:claim/sub"), ()) == []
+
+
+def test_a_vendor_s_model_is_taken_with_a_word() -> None:
+    (warning,) = check_write("ClusterBaseModel", _base("vendor://acme/llm/x"), ())
+    assert "left alone" in warning
+
+
+@pytest.mark.parametrize(
+    ("kind", "uri", "words"),
+    [
+        ("ClusterBaseModel", "local:///models/x", r"no installed source serves local:// .*; write one of hf://"),
+        ("ClusterBaseModel", "gs://bucket/m", "no installed source serves gs://"),
+        ("ClusterBaseModel", "ftp://h/m", "no installed source serves ftp://"),
+        ("ClusterBaseModel", "hf://only", "write hf://ORG/REPO"),
+        ("ClusterBaseModel", "s3://bucket", "write s3://BUCKET/PREFIX"),
+        ("ClusterBaseModel", "no-scheme", "write for example hf://org/model"),
+        ("ClusterBaseModel", "", "write for example hf://org/model"),
+        ("BaseModel", "pvc://ns:claim/sub", "write pvc://CLAIM/SUB-PATH"),
+        ("ClusterBaseModel", "pvc://claim", "write pvc://NAMESPACE/CLAIM/SUB-PATH"),
+        ("ClusterBaseModel", "pvc://ns/claim/../x", "without . or .."),
+    ],
+)
+def test_a_uri_that_no_source_serves_is_refused_with_the_form(kind: str, uri: str, words: str) -> None:
+    with pytest.raises(InvalidURI, match=rf"^spec\.storage\.storageUri: .*{words}"):
+        check_write(kind, _base(uri), ())
+
+
+def test_a_path_on_the_container_s_system_is_refused() -> None:
+    with pytest.raises(InvalidPath, match=r"^spec\.storage\.path: '/etc/x' belongs to"):
+        check_write("BaseModel", _base("hf://o/m", path="/etc/x"), ())
+
+
+def test_all_findings_are_told_at_once() -> None:
+    with pytest.raises(InvalidURI, match=r"storageUri.*; spec\.storage\.path.*; spec\.storage\.nodeSelector"):
+        check_write("BaseModel", _base("x", path="y", nodeSelector={"a b": "c"}), ())
+
+
+@pytest.mark.parametrize("spec", [{}, {"nodeGroup": "", "nodeGroups": ["gpu", "cpu"]}, {"modelSize": "140Gi"}])
+def test_a_cache_on_known_groups_is_taken(spec: dict[str, Any]) -> None:
+    assert check_write("ClusterModelCache", _cache(**spec), ("gpu", "cpu")) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "words"),
+    [
+        ({"nodeGroup": "gpus"}, UnknownGroup, "there is no ModelCacheNodeGroup 'gpus'; write one of cpu, gpu"),
+        ({"nodeGroups": ["gpu", "x"]}, UnknownGroup, "no ModelCacheNodeGroup 'x'"),
+        ({"nodeGroup": ""}, UnknownGroup, "names no ModelCacheNodeGroup; write one of"),
+        ({"modelSize": "140 GB"}, InvalidQuantity, r"^spec\.modelSize: '140 GB' is not a quantity; write a number"),
+        ({"modelSize": -1}, InvalidQuantity, "'-1' is not a quantity"),
+        ({"modelSize": 0}, InvalidQuantity, "0 is too small"),
+        ({"storageUri": "az://x/y/z"}, InvalidURI, "no installed source serves az://"),
+        ({"storageUri": "vendor://x/y/z"}, InvalidURI, "no installed source serves vendor://"),
+        ({"storageUri": "pvc://ns/claim/x"}, InvalidURI, "a claim needs no cache"),
+    ],
+)
+def test_a_wrong_cache_is_refused(spec: dict[str, Any], error: type[LarderError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        check_write("ClusterModelCache", _cache(**spec), ("gpu", "cpu"))
+
+
+def test_a_cache_before_any_group_is_told_to_create_one() -> None:
+    with pytest.raises(UnknownGroup, match="there is none yet, create one first"):
+        check_write("ClusterModelCache", _cache(), ())
+
+
+def _affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
+    return {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": list(expressions)}]}}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100"}},
+        {"nodeSelector": {"a": ""}, "bandwidthLimit": "100M"},
+        {"nodeAffinity": _affinity({"key": "zone", "operator": "In", "values": ["a"]})},
+        {"nodeAffinity": _affinity({"key": "cores", "operator": "Gt", "values": ["8"]})},
+        {"nodeAffinity": _affinity({"key": "gpu", "operator": "Exists"})},
+        {
+            "nodeAffinity": {
+                REQUIRED: {
+                    "nodeSelectorTerms": [
+                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+                    ]
+                }
+            }
+        },
+    ],
+)
+def test_a_group_with_a_sound_selector_is_taken(spec: dict[str, Any]) -> None:
+    assert check_write("ModelCacheNodeGroup", {"spec": {"storageLimit": "500Gi"} | spec}, ()) == []
+
+
+def test_a_group_without_a_selector_is_every_node_and_says_so() -> None:
+    (warning,) = check_write("ModelCacheNodeGroup", {"spec": {"storageLimit": 1024}}, ())
+    assert "every node" in warning
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "words"),
+    [
+        ({"storageLimit": "lots"}, InvalidQuantity, "spec.storageLimit: 'lots' is not a quantity"),
+        ({"storageLimit": "0"}, InvalidQuantity, "too small"),
+        ({"bandwidthLimit": "-5M"}, InvalidQuantity, "spec.bandwidthLimit"),
+        ({"nodeSelector": {"a b": "c"}}, InvalidSelector, "'a b' is not a label key"),
+        ({"nodeSelector": {"UPPER.example.com/": "c"}}, InvalidSelector, "is not a label key"),
+        ({"nodeSelector": {"a": "b c"}}, InvalidSelector, "'b c' is not a label value"),
+        ({"nodeAffinity": {"nodeSelectorTerms": []}}, InvalidSelector, f"write {REQUIRED}.nodeSelectorTerms"),
+        ({"nodeAffinity": {REQUIRED: {}}}, InvalidSelector, "has no nodeSelectorTerms"),
+        ({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}, InvalidSelector, r"\[0\]: is empty"),
+        ({"nodeAffinity": _affinity({"key": "a", "operator": "in"})}, InvalidSelector, "'in' is not known; write one"),
+        ({"nodeAffinity": _affinity({"key": "a", "operator": "In"})}, InvalidSelector, "needs at least one value"),
+        (
+            {"nodeAffinity": _affinity({"key": "a", "operator": "Exists", "values": ["x"]})},
+            InvalidSelector,
+            "no values",
+        ),
+        ({"nodeAffinity": _affinity({"key": "a", "operator": "Gt", "values": ["x"]})}, InvalidSelector, "whole number"),
+        ({"nodeAffinity": _affinity({"operator": "Exists"})}, InvalidSelector, r"\.key: '' is not a label key"),
+    ],
+)
+def test_a_wrong_group_is_refused(spec: dict[str, Any], error: type[LarderError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        check_write("ModelCacheNodeGroup", {"spec": {"storageLimit": "1Gi"} | spec}, ())
+
+
+def test_writes_that_want_nothing_new_are_not_looked_at() -> None:
+    old = _cache("gone://x")
+    assert needs_check(old, None)
+    assert needs_check(old, _cache())
+    assert not needs_check(old | {"metadata": {"finalizers": ["x"]}}, old)
+    assert not needs_check(old | {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, _cache())
+
+
+def test_a_model_in_use_stays_with_its_users_named() -> None:
+    check_delete_model("ClusterBaseModel x", [])
+    with pytest.raises(InUse, match=r"^ClusterBaseModel x is used by 1 pod: a/b; delete those first"):
+        check_delete_model("ClusterBaseModel x", ["a/b"])
+    with pytest.raises(InUse, match="used by 7 pods: a/0, a/1, a/2, a/3, a/4 and 2 more"):
+        check_delete_model("ClusterBaseModel x", [f"a/{i}" for i in range(7)])
+
+
+def test_a_group_that_caches_name_stays() -> None:
+    caches = [CatalogModel("ClusterModelCache", "", n, n, "s3://bucket/m", groups=("g", n)) for n in ("b", "a")]
+    check_delete_group("other", caches)
+    with pytest.raises(InUse, match="is named by ClusterModelCaches a, b; delete those first"):
+        check_delete_group("g", caches)
+    with pytest.raises(InUse, match="by ClusterModelCache a;"):
+        check_delete_group("a", caches)

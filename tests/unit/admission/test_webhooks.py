@@ -1,0 +1,59 @@
+"""The configurations as data; that the API server understands them is an integration test's business."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from controller.admission.webhooks import (
+    AtService,
+    AtUrl,
+    WebhookSettings,
+    mutating_configuration,
+    validating_configuration,
+)
+
+SETTINGS = WebhookSettings(AtUrl("https://127.0.0.1:1/"), b"PEM", "larder-system", "/var/lib/larder")
+
+
+def _all(settings: WebhookSettings = SETTINGS) -> list[dict[str, Any]]:
+    return [*mutating_configuration(settings)["webhooks"], *validating_configuration(settings)["webhooks"]]
+
+
+def test_every_webhook_fails_closed_without_side_effects_and_soon() -> None:
+    for webhook in _all():
+        assert webhook["failurePolicy"] == "Fail"
+        assert webhook["sideEffects"] == "None"
+        assert webhook["timeoutSeconds"] <= 10
+        assert webhook["admissionReviewVersions"] == ["v1"]
+        assert webhook["matchConditions"]
+        assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == b"PEM"
+
+
+def test_pods_of_the_cluster_s_own_and_our_namespace_are_never_sent() -> None:
+    for webhook in mutating_configuration(SETTINGS)["webhooks"]:
+        (rule,) = webhook["namespaceSelector"]["matchExpressions"]
+        assert rule["values"] == ["kube-system", "larder-system"]
+        assert webhook["reinvocationPolicy"] == "IfNeeded"
+
+
+def test_the_address_is_a_url_or_a_service() -> None:
+    assert [w["clientConfig"]["url"] for w in _all()] == [
+        "https://127.0.0.1:1/mutate-pods",
+        "https://127.0.0.1:1/mutate-pods",
+        "https://127.0.0.1:1/validate",
+    ]
+    inside = WebhookSettings(AtService("larder-system", "larder"), b"PEM", "larder-system", "/var/lib/larder")
+    assert _all(inside)[0]["clientConfig"]["service"] == {
+        "namespace": "larder-system",
+        "name": "larder",
+        "port": 443,
+        "path": "/mutate-pods",
+    }
+
+
+@pytest.mark.parametrize("resource", ["basemodels", "clusterbasemodels", "clustermodelcaches", "modelcachenodegroups"])
+def test_every_kind_is_checked_on_every_write_but_not_its_status(resource: str) -> None:
+    (webhook,) = validating_configuration(SETTINGS)["webhooks"]
+    (rule,) = [r for r in webhook["rules"] if r["resources"] == [resource]]
+    assert rule["operations"] == ["CREATE", "UPDATE", "DELETE"]

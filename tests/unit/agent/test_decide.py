@@ -1,0 +1,211 @@
+from dataclasses import replace
+
+import pytest
+
+from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.stock.decide import decide, next_due_s
+from agent.stock.world import Fetching, Held, Prepared, Preparing, Removed, Removing, Reserved
+from shared.api.model_node import Entry
+from tests.unit.agent.worlds import DAMAGED, DIGEST, SOUND, UID, both, claim, entry, model_node, setback, world
+
+KEY = ("llama", "r1")
+OTHER = "b" * 64
+
+
+def starts(actions: list[Action]) -> list[Entry]:
+    return [a.entry for a in actions if isinstance(a, Start)]
+
+
+def test_a_new_entry_is_prepared() -> None:
+    assert decide(world(entry())) == [Prepare(entry())]
+
+
+def test_an_entry_without_a_manifest_waits_for_the_controller() -> None:
+    assert decide(world(entry(manifest=""))) == []
+
+
+def test_a_prepared_entry_is_reserved_before_it_is_granted() -> None:
+    wish = entry(granted=False)
+    assert decide(world(wish, works={KEY: Prepared(DIGEST)})) == [Reserve(wish)]
+
+
+def test_a_reserved_entry_waits_for_its_grant_and_starts_with_it() -> None:
+    waiting = world(entry(granted=False), works={KEY: Reserved(DIGEST)})
+    assert decide(waiting) == []
+    assert decide(world(entry(), works={KEY: Reserved(DIGEST)})) == [Start(entry(), repair=False)]
+
+
+def test_a_running_download_is_left_alone() -> None:
+    assert decide(world(entry(), works={KEY: Fetching(DIGEST)})) == []
+
+
+def test_after_the_commit_the_labels_are_set_and_nothing_else_is_done() -> None:
+    ready, snapshot = both()
+    assert decide(world(entry(), held={KEY: SOUND})) == [ChangeLabels(((ready, "true"), (snapshot, "true")))]
+    assert decide(world(entry(), held={KEY: SOUND}, labels=both())) == []
+
+
+def test_a_refused_label_patch_is_waited_out() -> None:
+    unlabelled = world(entry(), held={KEY: SOUND}, patch_due_s=101.0)
+    assert decide(unlabelled) == []
+    assert next_due_s(unlabelled) == 101.0
+
+
+def test_slots_go_to_what_is_damaged_then_by_priority_then_by_age() -> None:
+    old, new = entry("old", since="2026-01-01"), entry("new", since="2026-02-01")
+    urgent, broken = entry("urgent", since="2026-03-01", priority=5), entry("broken", since="2026-04-01")
+    entries = [new, old, broken, urgent]
+    works = {e.key: Reserved(DIGEST) for e in entries}
+    ordered = world(*entries, works=works, held={broken.key: DAMAGED}, slots=4)
+    assert starts(decide(ordered)) == [broken, urgent, old, new]
+    assert starts(decide(replace(ordered, slots=2))) == [broken, urgent]
+
+
+def test_running_and_stopping_downloads_take_slots() -> None:
+    wish = entry("b")
+    works = {("a", "r1"): Fetching(DIGEST, stopping=True), wish.key: Reserved(DIGEST)}
+    assert starts(decide(world(entry("a"), wish, works=works, slots=1))) == []
+
+
+def test_reservations_are_asked_for_by_priority_then_age() -> None:
+    entries = [entry("b", since="2026-02-01"), entry("a", since="2026-01-01"), entry("c", priority=1)]
+    works = {e.key: Prepared(DIGEST) for e in entries}
+    asked = [a.entry.id for a in decide(world(*entries, works=works)) if isinstance(a, Reserve)]
+    assert asked == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize("works", [{}, {KEY: Prepared(DIGEST)}])
+def test_a_failure_is_waited_out(works: dict[tuple[str, str], Prepared]) -> None:
+    failed = world(entry(), works=works, setbacks={KEY: setback(entry(), 130.0)})
+    assert decide(failed) == []
+    assert next_due_s(failed) == 130.0
+    assert decide(replace(failed, now_s=130.0)) != []
+
+
+def test_a_failed_entry_is_tried_at_once_when_it_changes() -> None:
+    failed = {KEY: setback(entry(), 4000.0)}
+    changed = entry(claims=[claim(secret="token")])
+    assert decide(world(changed, setbacks=failed)) == [Prepare(changed)]
+
+
+@pytest.mark.parametrize("change", [{"granted": False}, {"since": "2026-01-01"}, {"in_use": True}, {"priority": 3}])
+def test_grants_dates_and_users_do_not_hurry_a_failed_entry(change: dict[str, object]) -> None:
+    assert decide(world(entry(**change), setbacks={KEY: setback(entry(), 4000.0)})) == []
+
+
+def test_a_withdrawn_grant_stops_the_download() -> None:
+    assert decide(world(entry(granted=False), works={KEY: Fetching(DIGEST)})) == [Stop(KEY)]
+
+
+@pytest.mark.parametrize("state", ["Draining", "Absent", "Frozen"])
+def test_what_is_no_longer_wanted_is_stopped(state: str) -> None:
+    wish = entry(state=state)
+    assert decide(world(wish, works={KEY: Fetching(DIGEST)})) == [Stop(KEY)]
+    assert decide(world(wish, works={KEY: Preparing(DIGEST)})) == [Stop(KEY)]
+    assert Forget(KEY) in decide(world(wish, works={KEY: Reserved(DIGEST)}))
+
+
+def test_an_entry_that_went_is_stopped_and_its_files_stay() -> None:
+    assert decide(world(works={KEY: Fetching(DIGEST)}, held={KEY: SOUND}, labels=both())) == [Stop(KEY)]
+    assert decide(world(held={KEY: SOUND}, labels=both())) == []
+
+
+def test_downloads_go_on_while_the_model_node_is_away_or_another_nodes() -> None:
+    running = world(works={KEY: Fetching(DIGEST), ("b", "r1"): Reserved(DIGEST)}, model_node=None)
+    assert decide(running) == []
+    assert decide(replace(running, model_node=model_node([entry(state="Absent")], uid="other"))) == []
+    assert decide(replace(running, model_node=model_node([entry()]), synced=False)) == []
+
+
+def test_another_manifest_for_the_same_revision_starts_over() -> None:
+    wish = entry(manifest=OTHER)
+    assert decide(world(wish, works={KEY: Fetching(DIGEST)})) == [Stop(KEY)]
+    assert decide(world(wish, works={KEY: Reserved(DIGEST)})) == [Forget(KEY)]
+
+
+def test_a_damaged_snapshot_is_mended_without_a_grant() -> None:
+    wish = entry(granted=False, in_use=True)
+    damaged = world(wish, held={KEY: DAMAGED}, labels=both())
+    assert decide(damaged) == [Prepare(wish)]
+    assert decide(replace(damaged, works={KEY: Reserved(DIGEST)})) == [Start(wish, repair=True)]
+    assert decide(replace(damaged, works={KEY: Fetching(DIGEST)})) == []
+
+
+def test_damage_drops_the_labels_before_the_repair_starts() -> None:
+    actions = decide(world(entry(), held={KEY: DAMAGED}, labels=both(), works={KEY: Reserved(DIGEST)}))
+    assert [type(a) for a in actions] == [ChangeLabels, Start]
+
+
+def test_a_snapshot_of_another_manifest_is_replaced() -> None:
+    assert decide(world(entry(), held={KEY: Held(OTHER)}, labels=both())) == [Prepare(entry())]
+
+
+def test_a_reservation_that_is_no_longer_needed_is_given_back() -> None:
+    mended = world(entry(), held={KEY: SOUND}, labels=both(), works={KEY: Reserved(DIGEST)})
+    assert decide(mended) == [Forget(KEY)]
+
+
+class TestRemoval:
+    gone = entry(state="Absent")
+
+    def test_labels_go_first_and_only_then_the_files(self) -> None:
+        labelled = world(self.gone, held={KEY: SOUND}, labels=both())
+        assert [type(a) for a in decide(labelled)] == [ChangeLabels]
+        assert decide(world(self.gone, held={KEY: SOUND})) == [Remove(self.gone, "mn-1", 3)]
+
+    def test_while_the_labels_cannot_be_dropped_nothing_is_removed(self) -> None:
+        assert decide(world(self.gone, held={KEY: SOUND}, labels=both(), patch_due_s=101)) == []
+        assert decide(world(self.gone, held={KEY: SOUND}, labels=both()[:1], patch_due_s=101)) == []
+
+    def test_another_revisions_ready_label_does_not_hold_it_up(self) -> None:
+        staying = entry(revision="r2")
+        held = {KEY: SOUND, staying.key: SOUND}
+        actions = decide(world(self.gone, staying, held=held, labels=both(revision="r2")))
+        assert actions == [Remove(self.gone, "mn-1", 3)]
+
+    def test_what_was_never_complete_is_removed_too(self) -> None:
+        assert decide(world(self.gone)) == [Remove(self.gone, "mn-1", 3)]
+
+    @pytest.mark.parametrize("work", [Removing(), Removed()])
+    def test_it_happens_once(self, work: Removing | Removed) -> None:
+        assert decide(world(self.gone, works={KEY: work})) == []
+
+    def test_a_refused_removal_is_waited_out(self) -> None:
+        assert decide(world(self.gone, held={KEY: SOUND}, setbacks={KEY: setback(self.gone, 105.0)})) == []
+
+    @pytest.mark.parametrize("state", ["absent", "Gone", "", "Present", "Draining"])
+    def test_only_the_word_itself_removes(self, state: str) -> None:
+        actions = decide(world(entry(state=state), held={KEY: SOUND}))
+        assert not any(isinstance(a, Remove) for a in actions)
+
+    def test_nothing_is_removed_for_another_node_an_empty_list_or_before_the_list_is_known(self) -> None:
+        other = model_node([self.gone], uid="other")
+        ours = model_node([self.gone])
+        for stale in (
+            world(held={KEY: SOUND}, model_node=other),
+            world(held={KEY: SOUND}, model_node=other, node_uid=""),
+            world(held={KEY: SOUND}, model_node=ours, synced=False),
+            world(held={KEY: SOUND}, model_node=model_node([])),
+            world(held={KEY: SOUND}, model_node=None),
+        ):
+            assert decide(stale) == []
+
+    def test_back_to_present_before_the_removal_began(self) -> None:
+        assert decide(world(entry(), held={KEY: SOUND}, labels=both())) == []
+
+    def test_back_to_present_afterwards_starts_over(self) -> None:
+        assert decide(world(entry(), works={KEY: Removed()})) == [Forget(KEY)]
+
+    def test_the_controllers_last_word_ends_the_memory_of_it(self) -> None:
+        assert decide(world(works={KEY: Removed()})) == [Forget(KEY)]
+
+
+def test_a_model_on_a_claim_is_said_once_to_be_skipped_and_never_fetched() -> None:
+    on_claim = entry(uri="pvc://ns/claim/path")
+    assert decide(world(on_claim)) == [Skip(on_claim)]
+    assert decide(world(on_claim, skipped=frozenset({KEY}))) == []
+
+
+def test_deciding_twice_gives_the_same() -> None:
+    seen = world(entry(), entry("b"), works={KEY: Reserved(DIGEST)}, node_uid=UID)
+    assert decide(seen) == decide(seen)

@@ -1,0 +1,272 @@
+"""What no decision may ever do, whatever the world looks like; and that deciding and acting comes to rest."""
+
+from dataclasses import replace
+from typing import Any, assert_never
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.stock.decide import decide
+from agent.stock.phases import statuses
+from agent.stock.world import (
+    Fetching,
+    Held,
+    Key,
+    Prepared,
+    Preparing,
+    Removed,
+    Removing,
+    Reserved,
+    Work,
+    World,
+)
+from shared.api.model_node import Entry
+from shared.names import READY_PREFIX, ready_label, snapshot_label
+from tests.unit.agent.worlds import UID, entry, model_node, setback
+
+DIGESTS = ["a" * 64, "b" * 64]
+KEYS: list[Key] = [(i, r) for i in ("llama", "qwen") for r in ("r1", "r2")]
+STATES = ["Present", "Present", "Draining", "Absent", "Frozen", ""]
+URIS = ["hf://org/m@r1", "hf://org/m@r1", "pvc://ns/claim/path"]
+
+digests = st.sampled_from(DIGESTS)
+helds = st.builds(Held, digests, st.sampled_from([(), (), ("config.json",)]), st.just("digest"))
+works: st.SearchStrategy[Work] = st.one_of(
+    st.builds(Preparing, digests),
+    st.builds(Prepared, digests),
+    st.builds(Reserved, digests),
+    st.builds(Fetching, digests, st.none(), st.booleans()),
+    st.just(Removing()),
+    st.just(Removed()),
+)
+
+
+@st.composite
+def entries(draw: st.DrawFn, key: Key) -> Entry:
+    return entry(
+        *key,
+        state=draw(st.sampled_from(STATES)),
+        uri=draw(st.sampled_from(URIS)),
+        manifest=draw(digests),
+        granted=draw(st.booleans()),
+        in_use=draw(st.booleans()),
+        priority=draw(st.integers(0, 2)),
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    named = [draw(entries(key)) for key in draw(st.lists(st.sampled_from(KEYS), unique=True))]
+    node = model_node(named, uid=draw(st.sampled_from([UID, UID, UID, "other", ""])))
+    labels = {ready_label(i) for i, _ in KEYS} | {snapshot_label(*k) for k in KEYS}
+    failed = [e for e in named if draw(st.integers(0, 5)) == 0]
+    return World(
+        now_s=100.0,
+        node_uid=draw(st.sampled_from([UID, UID, UID, ""])),
+        labels=dict.fromkeys(draw(st.sets(st.sampled_from(sorted(labels)))), "true"),
+        synced=draw(st.sampled_from([True, True, False])),
+        model_node=draw(st.sampled_from([node, node, node, None])),
+        held=draw(st.dictionaries(st.sampled_from(KEYS), helds)),
+        works=draw(st.dictionaries(st.sampled_from(KEYS), works)),
+        setbacks={e.key: setback(e, draw(st.sampled_from([90.0, 110.0]))) for e in failed},
+        slots=draw(st.integers(1, 3)),
+    )
+
+
+def label_changes_in(actions: list[Action]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for action in actions:
+        if isinstance(action, ChangeLabels):
+            found |= dict(action.changes)
+    return found
+
+
+@given(worlds())
+def test_a_label_is_set_only_for_complete_files_that_this_nodes_model_node_wants(world: World) -> None:
+    borne: set[str] = set()
+    for wish in world.entries.values():
+        held = world.held.get(wish.key)
+        if held and not held.damaged and not wish.uri.startswith("pvc://"):
+            if wish.state in ("Present", "Draining"):
+                borne.add(snapshot_label(*wish.key))
+            if wish.state == "Present":
+                borne.add(ready_label(wish.id))
+    set_now = {k for k, v in label_changes_in(decide(world)).items() if v}
+    assert set_now <= borne
+
+
+@given(worlds())
+def test_the_labels_of_intact_snapshots_go_only_by_draining_absent_or_as_a_claim(world: World) -> None:
+    dropped = {k for k, v in label_changes_in(decide(world)).items() if v is None}
+    for key, held in world.held.items():
+        wish = world.entries.get(key)
+        if held.damaged or (wish and wish.uri.startswith("pvc://")) or isinstance(world.works.get(key), Removing):
+            continue
+        state = wish.state if wish else "Unnamed"
+        assert snapshot_label(*key) not in dropped or state == "Absent"
+        assert ready_label(key[0]) not in dropped or state in ("Absent", "Draining")
+
+
+@given(worlds())
+def test_labels_of_damaged_snapshots_stay_while_pods_use_them(world: World) -> None:
+    dropped = {k for k, v in label_changes_in(decide(world)).items() if v is None}
+    for wish in world.entries.values():
+        used = wish.in_use and wish.key in world.held and wish.uri.startswith("hf://")
+        used = used and not isinstance(world.works.get(wish.key), Removing)
+        if used and wish.state not in ("Absent",):
+            assert snapshot_label(*wish.key) not in dropped
+
+
+@given(worlds())
+def test_files_are_removed_only_for_an_absent_entry_of_this_node_without_labels(world: World) -> None:
+    for action in decide(world):
+        if isinstance(action, Remove):
+            node = world.model_node
+            assert world.synced
+            assert node is not None
+            assert node.spec.node_uid == world.node_uid == UID
+            assert action.entry in node.spec.entries
+            assert action.entry.state == "Absent"
+            assert snapshot_label(*action.entry.key) not in world.labels
+            assert action.entry.key not in world.works
+
+
+@given(worlds())
+def test_without_authority_labels_may_only_go(world: World) -> None:
+    if world.authority is None:
+        actions = decide(world)
+        assert all(isinstance(a, ChangeLabels) for a in actions)
+        assert not any(label_changes_in(actions).values())
+
+
+@given(worlds())
+def test_downloads_start_only_with_room_reserved_a_grant_and_a_free_slot(world: World) -> None:
+    running = sum(isinstance(w, Fetching) for w in world.works.values())
+    begun = [a for a in decide(world) if isinstance(a, Start)]
+    assert not begun or running + len(begun) <= world.slots
+    for action in begun:
+        work = world.works[action.entry.key]
+        assert isinstance(work, Reserved)
+        assert work.manifest == action.entry.manifest
+        assert action.entry.granted or action.repair
+        assert action.entry.state == "Present"
+        assert not action.entry.uri.startswith("pvc://")
+
+
+@given(worlds())
+def test_each_entry_has_one_action_at_a_time(world: World) -> None:
+    keys = [k for a in decide(world) if (k := _key(a)) is not None]
+    assert len(keys) == len(set(keys))
+
+
+@given(worlds())
+def test_every_phase_can_be_said(world: World) -> None:
+    for status in statuses(world):
+        wish = world.entries.get(status.key)
+        if status.phase == "Ready":
+            assert status.key in world.held
+        if status.phase == "Absent":
+            assert wish is not None
+            assert wish.state == "Absent"
+            assert status.key not in world.held
+        if status.phase == "Draining" and status.observed == "Draining" and wish and wish.state == "Draining":
+            assert not isinstance(world.works.get(status.key), Fetching)
+
+
+@given(worlds())
+def test_acting_on_decisions_comes_to_rest_where_the_model_node_wants_it(world: World) -> None:
+    rested = settle(world)
+    for wish in rested.entries.values():
+        if wish.uri.startswith("pvc://"):
+            continue
+        held = rested.held.get(wish.key)
+        was_held = wish.key in world.held and not isinstance(world.works.get(wish.key), Removing)
+        if wish.state == "Present" and (wish.granted or was_held):
+            assert held == Held(wish.manifest, (), "digest")
+            assert rested.has_labels(wish.key)
+        if wish.state == "Absent":
+            assert held is None
+            assert snapshot_label(*wish.key) not in rested.labels
+    for key in world.held:
+        wish_or_none = rested.entries.get(key)
+        going = isinstance(world.works.get(key), Removing) or (wish_or_none and wish_or_none.state == "Absent")
+        assert key in rested.held or going
+
+
+def settle(world: World) -> World:
+    """Let every job end well and every wait pass, until there is nothing left to decide."""
+    world = replace(world, setbacks={})
+    for _ in range(60):
+        ended = _end_jobs(world)
+        actions = decide(ended)
+        if not actions and ended == world:
+            return world
+        world = ended
+        for action in actions:
+            world = _acted(world, action)
+    raise AssertionError("the loop does not come to rest")
+
+
+def _end_jobs(world: World) -> World:
+    held, left = dict(world.held), dict(world.works)
+    for key, work in world.works.items():
+        match work:
+            case Preparing(manifest):
+                left[key] = Prepared(manifest)
+            case Fetching(manifest, _, stopping):
+                del left[key]
+                if not stopping:
+                    held[key] = Held(manifest, (), "digest")
+            case Removing():
+                held.pop(key, None)
+                left[key] = Removed()
+            case Prepared() | Reserved() | Removed():
+                pass
+            case _:
+                assert_never(work)
+    return replace(world, held=held, works=left)
+
+
+def _acted(world: World, action: Action) -> World:
+    left = dict(world.works)
+    match action:
+        case ChangeLabels(changes):
+            labels: dict[str, Any] = {**world.labels, **dict(changes)}
+            return replace(world, labels={k: v for k, v in labels.items() if v is not None})
+        case Prepare(wish):
+            left[wish.key] = Preparing(wish.manifest)
+        case Reserve(wish):
+            left[wish.key] = Reserved(wish.manifest)
+        case Start(wish):
+            left[wish.key] = Fetching(wish.manifest)
+        case Stop(key):
+            work = left.pop(key)
+            if isinstance(work, Fetching):
+                left[key] = replace(work, stopping=True)
+        case Forget(key):
+            del left[key]
+        case Remove(wish):
+            left[wish.key] = Removing()
+        case Skip(wish):
+            return replace(world, skipped=world.skipped | {wish.key})
+        case _:
+            assert_never(action)
+    return replace(world, works=left)
+
+
+def _key(action: Action) -> Key | None:
+    match action:
+        case ChangeLabels() | Skip():
+            return None
+        case Stop(key) | Forget(key):
+            return key
+        case Prepare(wish) | Reserve(wish) | Start(wish) | Remove(wish):
+            return wish.key
+        case _:
+            assert_never(action)
+
+
+def test_the_families_are_told_apart() -> None:
+    assert ready_label("x").startswith(READY_PREFIX)
+    assert not snapshot_label("x", "r").startswith(READY_PREFIX)

@@ -1,0 +1,120 @@
+import pytest
+
+from agent.stock.phases import statuses
+from agent.stock.world import Fetching, Prepared, Preparing, Removed, Removing, Reserved, Trouble, Work
+from shared.api.model_node import EntryStatus
+from tests.unit.agent.worlds import DAMAGED, DIGEST, SOUND, both, entry, setback, world
+
+KEY = ("llama", "r1")
+
+
+def only(statuses: list[EntryStatus]) -> EntryStatus:
+    (status,) = statuses
+    return status
+
+
+@pytest.mark.parametrize(
+    ("work", "phase"),
+    [
+        (None, "Pending"),
+        (Preparing(DIGEST), "Pending"),
+        (Prepared(DIGEST), "Pending"),
+        (Reserved(DIGEST), "Waiting"),
+        (Fetching(DIGEST), "Downloading"),
+        (Removing(), "Pending"),
+    ],
+)
+def test_the_way_to_a_snapshot(work: Work | None, phase: str) -> None:
+    status = only(statuses(world(entry(), works={KEY: work} if work else {})))
+    assert (status.phase, status.observed, status.reason) == (phase, "Present", "")
+
+
+def test_ready_is_said_when_both_labels_are_on_the_node() -> None:
+    ready = only(statuses(world(entry(), held={KEY: SOUND}, labels=both())))
+    assert (ready.phase, ready.verified) == ("Ready", "digest")
+    assert only(statuses(world(entry(), held={KEY: SOUND}, labels=both()[1:]))).phase == "Downloading"
+
+
+def test_a_failure_has_its_reason_and_message_until_the_next_try_gets_further() -> None:
+    failed = {KEY: setback(entry(), 1.0, "AuthDenied")}
+    status = only(statuses(world(entry(), setbacks=failed)))
+    assert (status.phase, status.reason, status.message) == ("Failed", "AuthDenied", "AuthDenied it is")
+    assert only(statuses(world(entry(), setbacks=failed, works={KEY: Preparing(DIGEST)}))).phase == "Failed"
+    waiting = only(statuses(world(entry(), setbacks=failed, works={KEY: Reserved(DIGEST)})))
+    assert (waiting.phase, waiting.reason) == ("Waiting", "")
+
+
+def test_what_will_pass_stays_pending_with_its_reason() -> None:
+    passing = {KEY: setback(entry(), 1.0, "NotGranted", passing=True)}
+    status = only(statuses(world(entry(), setbacks=passing)))
+    assert (status.phase, status.reason) == ("Pending", "NotGranted")
+
+
+def test_a_failure_of_another_wish_is_forgotten() -> None:
+    failed = {KEY: setback(entry(manifest="b" * 64), 1.0)}
+    assert only(statuses(world(entry(), setbacks=failed))).phase == "Pending"
+
+
+def test_a_download_says_what_it_is_trying_again() -> None:
+    work = Fetching(DIGEST, Trouble("Unreachable", "connection refused"))
+    status = only(statuses(world(entry(), works={KEY: work})))
+    assert (status.phase, status.reason, status.message) == ("Downloading", "Unreachable", "connection refused")
+
+
+@pytest.mark.parametrize("work", [None, Reserved(DIGEST), Fetching(DIGEST)])
+def test_damage_is_being_repaired(work: Work | None) -> None:
+    status = only(statuses(world(entry(), held={KEY: DAMAGED}, works={KEY: work} if work else {})))
+    assert (status.phase, status.reason) == ("Repairing", "FilesDamaged")
+    assert "model.safetensors" in status.message
+
+
+def test_draining_is_acknowledged_after_the_label_is_gone() -> None:
+    leaving = entry(state="Draining")
+    before = only(statuses(world(leaving, held={KEY: SOUND}, labels=both())))
+    assert (before.phase, before.observed) == ("Ready", "Present")
+    after = only(statuses(world(leaving, held={KEY: SOUND}, labels=both()[1:])))
+    assert (after.phase, after.observed) == ("Draining", "Draining")
+
+
+def test_draining_is_acknowledged_after_the_download_has_ended() -> None:
+    leaving = entry(state="Draining")
+    assert only(statuses(world(leaving, works={KEY: Fetching(DIGEST, stopping=True)}))).phase == "Pending"
+    assert only(statuses(world(leaving))).phase == "Draining"
+
+
+def test_draining_does_not_wait_for_a_label_that_another_revision_holds() -> None:
+    leaving, staying = entry(state="Draining"), entry(revision="r2")
+    held = {KEY: SOUND, staying.key: SOUND}
+    first, _ = statuses(world(leaving, staying, held=held, labels={*both(), *both(revision="r2")}))
+    assert first.phase == "Draining"
+
+
+def test_absent_is_said_when_the_files_are_gone() -> None:
+    gone = entry(state="Absent")
+    assert only(statuses(world(gone, held={KEY: SOUND}))).phase == "Draining"
+    assert only(statuses(world(gone, works={KEY: Removing()}))).phase == "Draining"
+    last = only(statuses(world(gone, works={KEY: Removed()})))
+    assert (last.phase, last.observed) == ("Absent", "Absent")
+
+
+def test_the_status_goes_with_the_entry() -> None:
+    assert statuses(world(works={KEY: Removed()})) == []
+
+
+def test_a_snapshot_that_no_entry_names_is_reported() -> None:
+    status = only(statuses(world(held={KEY: SOUND}, labels=both())))
+    assert (status.id, status.revision, status.phase, status.observed) == ("llama", "r1", "Unknown", "")
+
+
+def test_an_unknown_state_is_reported() -> None:
+    status = only(statuses(world(entry(state="Frozen"), held={KEY: SOUND})))
+    assert (status.phase, status.observed, status.reason) == ("Unknown", "Frozen", "UnknownState")
+
+
+def test_a_model_on_a_claim_has_no_status() -> None:
+    assert statuses(world(entry(uri="pvc://ns/claim/path"))) == []
+
+
+def test_a_long_message_fits_its_field() -> None:
+    long = Fetching(DIGEST, Trouble("Unreachable", "x" * 5000))
+    assert len(only(statuses(world(entry(), works={KEY: long}))).message) <= 2048

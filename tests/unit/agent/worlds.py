@@ -1,0 +1,59 @@
+"""Builders of the values that decisions are made from."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent.stock.world import Held, Key, Setback, Trouble, Work, World, fingerprint
+from shared.api.model_node import Claim, Entry, ModelNode, ModelNodeSpec
+from shared.kube.objects import Meta
+from shared.names import ready_label, snapshot_label
+
+UID = "node-1"
+DIGEST = "a" * 64
+SOUND = Held(DIGEST, (), "digest")
+DAMAGED = Held(DIGEST, ("model.safetensors",), "digest")
+
+
+def entry(identity: str = "llama", revision: str = "r1", **fields: Any) -> Entry:
+    """An entry that is wanted and granted, unless said otherwise."""
+    known: dict[str, Any] = {"uri": "hf://org/llama@r1", "manifest": DIGEST, "granted": True}
+    return Entry(id=identity, revision=revision, **(known | fields))
+
+
+def claim(name: str = "c", secret: str = "") -> Claim:
+    """One object that wants an entry."""
+    return Claim(kind="ClusterModelCache", name=name, uid=name, secret=secret)
+
+
+def model_node(entries: Iterable[Entry], uid: str = UID, generation: int = 3, **spec: Any) -> ModelNode:
+    """A ModelNode for the node with this uid."""
+    return ModelNode(
+        metadata=Meta(name="n1", uid="mn-1", generation=generation),
+        spec=ModelNodeSpec(node_uid=uid, entries=list(entries), **spec),
+    )
+
+
+def world(  # noqa: PLR0913 - one keyword for each thing that a test wants to vary
+    *entries: Entry,
+    held: Mapping[Key, Held] | None = None,
+    works: Mapping[Key, Work] | None = None,
+    labels: Iterable[str] = (),
+    setbacks: Mapping[Key, Setback] | None = None,
+    **fields: Any,
+) -> World:
+    """A synced world whose ModelNode names these entries."""
+    known: dict[str, Any] = {"now_s": 100.0, "node_uid": UID, "synced": True, "model_node": model_node(entries)}
+    return World(
+        labels=dict.fromkeys(labels, "true"), held=held or {}, works=works or {}, setbacks=setbacks or {},
+        **(known | fields),
+    )  # fmt: skip
+
+
+def setback(of: Entry, due_s: float, reason: str = "Unreachable", *, passing: bool = False) -> Setback:
+    """A failure of this very wish."""
+    return Setback(Trouble(reason, f"{reason} it is"), due_s, fingerprint(of), 1, passing)
+
+
+def both(identity: str = "llama", revision: str = "r1") -> tuple[str, str]:
+    """The ready label and the snapshot label."""
+    return ready_label(identity), snapshot_label(identity, revision)

@@ -1,0 +1,24 @@
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.kube.backoff import Backoff
+
+
+@given(failures=st.integers(1, 100_000), first_s=st.floats(0.001, 10), times=st.floats(1, 1000))
+def test_never_overflows_and_stays_between_half_the_first_wait_and_the_cap(
+    failures: int, first_s: float, times: float
+) -> None:
+    delay_s = Backoff(first_s, first_s * times).delay_s(failures)
+    assert math.isfinite(delay_s)
+    assert first_s / 2 <= delay_s <= first_s * times
+
+
+def test_doubles_up_to_the_cap() -> None:
+    backoff = Backoff(1, 10, uniform=lambda _, high: high)
+    assert [backoff.delay_s(n) for n in (1, 2, 3, 4, 5, 6)] == [1, 2, 4, 8, 10, 10]
+
+
+def test_spreads_over_the_upper_half() -> None:
+    assert Backoff(1, 10, uniform=lambda low, _: low).delay_s(3) == 2

@@ -1,0 +1,143 @@
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from kubernetes.aio.client import Configuration
+
+from shared.kube.credentials import TokenFile, configure
+from shared.kube.errors import NoCluster
+from shared.kube.transport import connect
+
+NOWHERE = Path("/nonexistent")
+
+
+def kubeconfig(path: Path, user: dict[str, Any]) -> Path:
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "u", "user": user}],
+            }
+        )
+    )
+    return path
+
+
+async def shown(configuration: Configuration) -> str:
+    """Return the header that the client would send."""
+    value: str = (await configuration.auth_settings())["BearerToken"]["value"]
+    return value
+
+
+def make_fresh(configuration: Configuration) -> None:
+    """Let the token's minute be over at once."""
+    configuration.refresh_api_key_hook.fresh_s = 0
+
+
+@pytest.fixture
+def service_account(tmp_path: Path) -> Path:
+    (tmp_path / "token").write_text("first\n")
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "ca.crt"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("host", "url"), [("10.0.0.1", "https://10.0.0.1:6443"), ("fd00::1", "https://[fd00::1]:6443")]
+)
+async def test_in_a_pod_the_service_account_is_used(service_account: Path, host: str, url: str) -> None:
+    environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "6443"}
+    async with connect(None, service_account, environ=environ) as kube:
+        assert kube.api.configuration.host == url
+        assert await shown(kube.api.configuration) == "Bearer first"
+
+
+async def test_a_rotated_service_account_token_is_read_again(service_account: Path) -> None:
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    configuration = await configure(None, service_account, environ)
+    (service_account / "token").write_text("second")
+    assert await shown(configuration) == "Bearer first"
+    make_fresh(configuration)
+    assert await shown(configuration) == "Bearer second"
+
+
+def test_a_token_is_read_again_after_a_minute_and_survives_its_files_absence(tmp_path: Path) -> None:
+    now = 0.0
+    configuration = Configuration()
+    path = tmp_path / "token"
+    path.write_text("first")
+    token = TokenFile(path, clock=lambda: now)
+    seen = []
+    for at, content in [(0, "first"), (59, "second"), (60, "second"), (120, None), (180, ""), (240, "third")]:
+        now = at
+        if content is None:
+            path.unlink()
+        else:
+            path.write_text(content)
+        token(configuration)
+        seen.append(configuration.api_key["BearerToken"].removeprefix("Bearer "))
+    assert seen == ["first", "first", "second", "second", "second", "third"]
+
+
+async def test_a_given_kubeconfig_goes_before_the_service_account(service_account: Path) -> None:
+    path = kubeconfig(service_account / "kubeconfig", {"token": "mine"})
+    configuration = await configure(path, service_account, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert await shown(configuration) == "Bearer mine"
+
+
+async def test_a_kubeconfigs_token_file_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("first")
+    configuration = await configure(kubeconfig(tmp_path / "config", {"tokenFile": "token"}), NOWHERE, {})
+    (tmp_path / "token").write_text("second")
+    make_fresh(configuration)
+    assert await shown(configuration) == "Bearer second"
+
+
+@pytest.mark.parametrize(("lives_s", "runs"), [(3600, 1), (-3600, 3)])
+async def test_an_exec_plugin_is_asked_again_once_its_token_has_expired(
+    tmp_path: Path, lives_s: int, runs: int
+) -> None:
+    expires = (datetime.now(UTC) + timedelta(seconds=lives_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(f"""
+import json, pathlib
+count = pathlib.Path({str(tmp_path / "count")!r})
+number = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(number))
+print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+    "status": {{"token": f"t{{number}}", "expirationTimestamp": {expires!r}}}}}))
+""")
+    user = {
+        "exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": sys.executable,
+            "args": ["-I", str(plugin)],
+            "interactiveMode": "Never",
+        }
+    }
+    configuration = await configure(kubeconfig(tmp_path / "config", user), NOWHERE, {})
+    headers = [await shown(configuration) for _ in range(2)]
+    assert headers[-1] == f"Bearer t{runs}"
+
+
+@pytest.mark.parametrize("content", [None, "", "]{", "[]", '{"contexts": []}', '{"current-context": "gone"}'])
+async def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "config"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(NoCluster, match=str(path)):
+        async with connect(path, NOWHERE, environ={}):
+            pass
+
+
+async def test_a_ca_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "ca.crt").write_text("not a certificate")
+    with pytest.raises(NoCluster, match=r"ca\.crt"):
+        async with connect(None, tmp_path, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}):
+            pass

@@ -1,0 +1,17 @@
+import time
+
+from shared.kube.elector import Elector
+from shared.kube.memory_lock import MemoryLock, Record
+
+
+async def test_after_a_blocked_loop_it_knows_that_it_no_longer_leads() -> None:
+    seen: list[bool] = []
+
+    async def work() -> None:
+        seen.append(elector.leading)
+        time.sleep(0.3)  # noqa: ASYNC251 - the blocked loop is the fault
+        seen.append(elector.leading)
+
+    elector = Elector(MemoryLock(Record(), "a", 1), work, deadline_s=0.2, retry_s=0.1)
+    await elector.run()
+    assert seen == [True, False]

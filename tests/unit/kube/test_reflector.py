@@ -1,0 +1,300 @@
+"""A minute of every fault in no time: the waits of the reflector drive the clock, the sockets are real."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from shared.kube.cache import Cache
+from shared.kube.errors import KubeError, Malformed
+from shared.kube.objects import Key, Object
+from shared.kube.reflector import Pace, Reflector
+from shared.kube.transport import Kube
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Serve = Callable[[Handler], Awaitable[Kube]]
+EXPIRED = {"code": 410, "reason": "Expired"}
+MINUTE_S = 60.0
+
+
+class Numbered(Object, frozen=True, kw_only=True):
+    spec: int = 0
+
+
+class World:
+    """A server's script and a clock that only waiting moves."""
+
+    def __init__(self, watch: Handler) -> None:
+        self.watch = watch
+        self.items = [thing(0), thing(1), thing(2)]
+        self.version = "200"
+        self.now = 0.0
+        self.queries: list[dict[str, str]] = []
+        self.troubles: list[Exception] = []
+        self.waits: list[float] = []
+        self.changes: list[tuple[Numbered | None, Numbered | None]] = []
+        self.cache: Cache[Numbered] = Cache(self._changed)
+        self.a_minute_passed = asyncio.Event()
+        self.progress = asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.queries.append(dict(request.query))
+        self.progress.set()
+        if "watch" in request.query:
+            return await self.watch(request)
+        start = int(request.query.get("continue", "0"))
+        meta = {"resourceVersion": self.version} | ({"continue": "2"} if start == 0 and len(self.items) > 2 else {})
+        return web.json_response({"metadata": meta, "items": self.items[start : start + 2]})
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.now >= MINUTE_S:
+            self.a_minute_passed.set()
+            await asyncio.Event().wait()
+        await asyncio.sleep(0)
+
+    def trouble(self, error: Exception, wait_s: float) -> None:
+        self.troubles.append(error)
+        self.waits.append(wait_s)
+        self.progress.set()
+
+    def _changed(self, before: Numbered | None, after: Numbered | None) -> None:
+        self.changes.append((before, after))
+        self.progress.set()
+        if after and after.metadata.name == "m666":
+            raise KeyError("a bug")
+
+    @asynccontextmanager
+    async def reflected(
+        self,
+        serve: Serve,
+        **more: Any,  # noqa: ANN401 - the options of Reflector, whatever their types
+    ) -> AsyncIterator[Reflector[Numbered]]:
+        reflector = Reflector(
+            await serve(self.answer), "/m", Numbered, self.cache, self.trouble, sleep=self.sleep,
+            clock=lambda: self.now, **more,
+        )  # fmt: skip
+        running = asyncio.create_task(reflector.run())
+        try:
+            async with asyncio.timeout(20):
+                yield reflector
+            assert not running.done()
+        finally:
+            running.cancel()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self.progress.clear()
+            await self.progress.wait()
+
+    def names(self) -> list[str]:
+        return sorted(obj.metadata.name for obj in self.cache)
+
+    def lists(self) -> int:
+        return sum("watch" not in query and "continue" not in query for query in self.queries)
+
+
+def thing(number: int, version: int = 0, **more: object) -> dict[str, Any]:
+    meta = {"name": f"m{number}", "uid": f"u{number}", "resourceVersion": str(version or 100 + number)}
+    return {"apiVersion": "x/v1", "kind": "M", "metadata": meta, **more}
+
+
+def line(kind: str, body: object) -> bytes:
+    return json.dumps({"type": kind, "object": body}).encode() + b"\n"
+
+
+def stream(*lines: bytes, then: str = "end") -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for one in lines:
+            await response.write(one)
+        if then == "abort" and request.transport:
+            await asyncio.sleep(0.005)
+            request.transport.abort()
+        if then == "silence":
+            await asyncio.sleep(3600)
+        return response
+
+    return answer
+
+
+def status(code: int, body: object = None, **headers: str) -> Handler:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        text = body if isinstance(body, str) else json.dumps(body or {"code": code})
+        return web.Response(text=text, status=code, headers=names)
+
+    return answer
+
+
+FAULTS: dict[str, Handler] = {
+    "closed empty": stream(),
+    "410 status": status(410, EXPIRED),
+    "410 event": stream(line("ERROR", EXPIRED)),
+    "429 with 1 s": status(429, {"code": 429, "details": {"retryAfterSeconds": 1}}),
+    "429 without a time": status(429),
+    "503 in html": status(503, "<html>", Retry_After="5"),
+    "500": status(500),
+    "403": status(403),
+    "404": status(404),
+    "aborted at once": stream(then="abort"),
+    "aborted in a line": stream(line("ADDED", thing(3)), b'{"type": "ADDED", "obj', then="abort"),
+    "not json": stream(b"{]\n"),
+    "not utf-8": stream(b'{"type": "\xff"}\n'),
+    "not an event": stream(b"[]\n"),
+    "no metadata": stream(line("ADDED", {})),
+    "an error without a code": stream(line("ERROR", {})),
+    "the listener raises": stream(line("ADDED", thing(666))),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_under_an_endless_fault_it_neither_ends_nor_floods_nor_forgets(serve: Serve, fault: str) -> None:
+    world = World(FAULTS[fault])
+    async with world.reflected(serve) as reflector:
+        await world.a_minute_passed.wait()
+        assert reflector.synced.is_set()
+    assert len(world.queries) < 3 * MINUTE_S, "hot loop"
+    assert set(world.names()) >= {"m0", "m1", "m2"}
+    deleted = [before.metadata.name for before, after in world.changes if before and not after]
+    assert set(deleted) <= {"m666"}, "a deletion was told of what every list has"
+    assert max(world.waits) <= 2
+    assert world.troubles
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_once_the_fault_ends_it_is_level_again(serve: Serve, fault: str) -> None:
+    world = World(FAULTS[fault])
+    async with world.reflected(serve):
+        await world.until(lambda: len(world.troubles) >= 3)
+        world.items = [thing(0), thing(1, version=300)]
+        world.version = "300"
+        world.watch = stream(line("DELETED", thing(2)), line("MODIFIED", thing(1, version=300)), then="silence")
+        await world.until(lambda: "m2" not in world.names())
+        await world.until(lambda: any(obj.metadata.resource_version == "300" for obj in world.cache))
+        deletions = [before.metadata.name for before, after in world.changes if before and not after]
+    assert deletions.count("m2") == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "least_s", "most_s"),
+    [("429 with 1 s", 1, 1.25), ("503 in html", 1, 1.25), ("429 without a time", 1, 1.25)],
+)
+async def test_a_busy_server_gets_its_time(serve: Serve, fault: str, least_s: float, most_s: float) -> None:
+    world = World(FAULTS[fault])
+    async with world.reflected(serve):
+        await world.a_minute_passed.wait()
+    assert all(least_s <= wait_s <= most_s for wait_s in world.waits)
+
+
+async def test_the_time_a_server_names_is_kept_up_to_half_a_minute(serve: Serve) -> None:
+    world = World(status(429, "<html>", Retry_After="3600"))
+    async with world.reflected(serve):
+        await world.a_minute_passed.wait()
+    assert all(30 <= wait_s <= 37.5 for wait_s in world.waits)
+
+
+async def test_the_first_expiry_is_followed_by_a_list_at_once_and_the_next_ones_later(serve: Serve) -> None:
+    world = World(FAULTS["410 status"])
+    async with world.reflected(serve):
+        await world.a_minute_passed.wait()
+    assert world.waits[0] <= 0.5
+    assert all(wait_s >= 1 for wait_s in world.waits[6:])
+    assert world.lists() == len(world.waits)
+
+
+async def test_a_broken_watch_goes_on_where_it_was_without_a_list(serve: Serve) -> None:
+    bookmark = {"metadata": {"resourceVersion": "250"}, "kind": "M"}
+    world = World(stream(line("ADDED", thing(3, 210)), line("BOOKMARK", bookmark)))
+    async with world.reflected(serve):
+        await world.until(lambda: len(world.queries) >= 5)
+    versions = [query.get("resourceVersion") for query in world.queries if "watch" in query]
+    assert versions[:3] == ["200", "250", "250"]
+    assert world.lists() == 1
+    assert world.names() == ["m0", "m1", "m2", "m3"]
+
+
+async def test_a_watch_that_lived_long_clears_the_failures(serve: Serve) -> None:
+    world = World(stream())
+
+    async def long(request: web.Request) -> web.StreamResponse:
+        world.now += 6
+        return await stream()(request)
+
+    async with world.reflected(serve):
+        await world.until(lambda: len(world.waits) >= 6)
+        assert world.waits[5] >= 1
+        world.watch = after_one(long, stream(), world)
+        await world.until(lambda: len(world.waits) >= 10)
+    assert min(world.waits[6:]) <= 0.1
+
+
+def after_one(first: Handler, then: Handler, world: World) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        world.watch = then
+        return await first(request)
+
+    return answer
+
+
+async def test_it_asks_for_pages_bookmarks_and_its_selection(serve: Serve) -> None:
+    world = World(stream(then="silence"))
+    selection = {"label_selector": "a=b", "field_selector": "metadata.name=m1"}
+    async with world.reflected(serve, page=2, uniform=lambda low, _: low, **selection) as reflector:
+        await reflector.synced.wait()
+        await world.until(lambda: len(world.queries) >= 3)
+    chosen = {"labelSelector": "a=b", "fieldSelector": "metadata.name=m1"}
+    assert world.queries == [
+        {**chosen, "limit": "2"},
+        {**chosen, "limit": "2", "continue": "2"},
+        {**chosen, "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "200", "timeoutSeconds": "300"},
+    ]
+
+
+async def test_a_silent_watch_is_given_up(serve: Serve) -> None:
+    world = World(stream(then="silence"))
+    async with world.reflected(serve, pace=Pace(idle_s=0.1)):
+        await world.until(lambda: len(world.troubles) >= 2)
+    assert all(isinstance(error, KubeError) and error.reason == "Unreachable" for error in world.troubles)
+
+
+async def test_a_list_that_expires_between_two_pages_starts_again(serve: Serve) -> None:
+    world = World(stream(then="silence"))
+    plain, expirations = world.answer, iter([True, False])
+
+    async def expire_once(request: web.Request) -> web.StreamResponse:
+        if "continue" in request.query and next(expirations, False):
+            return await status(410, EXPIRED)(request)
+        return await plain(request)
+
+    world.answer = expire_once  # type: ignore[method-assign]  # the script is what this test varies
+    async with world.reflected(serve) as reflector:
+        await reflector.synced.wait()
+    assert world.names() == ["m0", "m1", "m2"]
+    assert len(world.changes) == 3
+
+
+async def test_one_object_that_does_not_fit_keeps_its_last_state(serve: Serve) -> None:
+    bad = thing(1, 300, spec="not a number")
+    world = World(stream(line("MODIFIED", bad), line("MODIFIED", thing(0, 301, spec=7)), then="silence"))
+    async with world.reflected(serve):
+        await world.until(lambda: any(obj.spec == 7 for obj in world.cache))
+        assert world.cache.get(Key("", "m1")) is not None
+        assert [type(error) for error in world.troubles] == [Malformed]
+        assert "m1" in str(world.troubles[0])
+
+
+async def test_a_list_with_an_object_that_does_not_fit_deletes_nothing(serve: Serve) -> None:
+    world = World(status(410, EXPIRED))
+    async with world.reflected(serve):
+        await world.until(lambda: world.lists() >= 2)
+        world.items[1] = thing(1, 300, spec="not a number")
+        lists = world.lists()
+        await world.until(lambda: world.lists() >= lists + 3)
+    assert world.names() == ["m0", "m1", "m2"]
+    assert not [before for before, after in world.changes if after is None]

@@ -1,0 +1,43 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.kube.errors import Busy, Conflict, Expired, KubeError, Malformed, NotFound, Refused, Unreachable
+from shared.kube.refusal import refusal
+
+
+def status(code: int, **more: object) -> bytes:
+    return json.dumps({"kind": "Status", "code": code, "reason": "Why", "message": "because", **more}).encode()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (400, Refused), (401, Refused), (403, Refused), (404, NotFound), (409, Conflict), (410, Expired),
+        (422, Refused), (429, Busy), (500, Unreachable), (502, Unreachable), (503, Busy), (504, Unreachable),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("where", ["http", "event"])
+def test_each_code_has_its_error(code: int, kind: type[KubeError], where: str) -> None:
+    error = refusal(code if where == "http" else 0, status(code))
+    assert type(error) is kind
+    assert str(error) == f"{code} Why: because"
+
+
+def test_the_time_to_come_back_is_in_the_body_or_the_header() -> None:
+    named = refusal(429, status(429, details={"retryAfterSeconds": 7}), {"Retry-After": "3"})
+    header = refusal(503, b"<html>", {"Retry-After": "3"})
+    date = refusal(503, b"<html>", {"Retry-After": "Fri, 20 Nov 2026 10:00:00 GMT"})
+    waits = [error.after_s for error in (named, header, date) if isinstance(error, Busy)]
+    assert waits == [7, 3, None]
+
+
+def test_an_error_event_without_a_code_is_malformed() -> None:
+    assert type(refusal(0, b'{"kind": "Status"}')) is Malformed
+
+
+@given(code=st.integers(400, 599), body=st.binary(max_size=50))
+def test_any_body_gives_an_error_that_names_the_code(code: int, body: bytes) -> None:
+    assert str(code) in str(refusal(code, body))

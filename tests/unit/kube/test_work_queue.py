@@ -1,0 +1,205 @@
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.kube.backoff import Backoff
+from shared.kube.work_queue import WorkQueue
+
+pytestmark = pytest.mark.looptime  # waits take no time: the loop's clock jumps to the next timer
+Handle = Callable[[str], Awaitable[float | None]]
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def no_error(key: str, error: Exception, _: float) -> None:
+    raise AssertionError(f"{key} failed") from error
+
+
+async def serve_for(queue: WorkQueue[str], seconds: float, handle: Handle, workers: int = 3) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await queue.serve(workers, handle)
+
+
+async def test_a_key_waits_in_line_once() -> None:
+    queue: WorkQueue[str] = WorkQueue(no_error)
+    for key in ["a", "b", "a", "c", "b"] * 10:
+        queue.add(key)
+    assert len(queue) == 3
+
+
+async def test_a_key_added_while_in_hand_is_served_once_more_and_never_at_the_same_time() -> None:
+    queue: WorkQueue[str] = WorkQueue(no_error)
+    turns: list[tuple[float, float]] = []
+
+    async def handle(key: str) -> None:
+        began = now()
+        for _ in range(5):
+            queue.add(key)
+        if len(turns) == 1:
+            queue._wanted.discard(key)  # the last turn asks for no other
+        await asyncio.sleep(1)
+        turns.append((began, now()))
+
+    queue.add("a")
+    await serve_for(queue, 10, handle)
+    assert len(turns) == 2
+    assert turns[0][1] <= turns[1][0]
+
+
+async def test_different_keys_are_served_at_the_same_time_by_as_many_workers() -> None:
+    queue: WorkQueue[str] = WorkQueue(no_error)
+    began: list[float] = []
+
+    async def handle(_: str) -> None:
+        began.append(now())
+        await asyncio.sleep(1)
+
+    for key in "abcd":
+        queue.add(key)
+    await serve_for(queue, 5, handle, workers=2)
+    assert [round(at - began[0], 3) for at in began] == [0, 0, 1, 1]
+
+
+async def test_a_failing_key_comes_back_later_and_later_and_others_go_on() -> None:
+    waits: list[float] = []
+    queue: WorkQueue[str] = WorkQueue(lambda _key, _error, wait_s: waits.append(wait_s), Backoff(1, 8, lambda _, b: b))
+    served: list[tuple[str, float]] = []
+
+    async def handle(key: str) -> float | None:
+        served.append((key, now()))
+        if key == "bad":
+            raise ValueError(key)
+        return 5
+
+    began = now()
+    queue.add("bad")
+    queue.add("good")
+    await serve_for(queue, 32, handle)
+    assert waits == [1, 2, 4, 8, 8, 8, 8]
+    times = [round(at - began, 3) for key, at in served if key == "bad"]
+    assert times == [0, 1, 3, 7, 15, 23, 31]
+    assert len([key for key, _ in served if key == "good"]) == 7
+
+
+async def test_a_success_clears_the_failures() -> None:
+    waits: list[float] = []
+    queue: WorkQueue[str] = WorkQueue(lambda _key, _error, wait_s: waits.append(wait_s), Backoff(1, 60, lambda _, b: b))
+    turns = iter([False, False, True, False, True])
+
+    async def handle(key: str) -> float | None:
+        if not next(turns):
+            raise ValueError(key)
+        return 10
+
+    queue.add("a")
+    await serve_for(queue, 20, handle)
+    assert waits == [1, 2, 1]
+
+
+async def test_of_several_delayed_wishes_the_earliest_counts() -> None:
+    queue: WorkQueue[str] = WorkQueue(no_error)
+    served: list[float] = []
+
+    async def handle(_: str) -> None:
+        served.append(now())
+
+    began = now()
+    for delay_s in (5, 2, 9):
+        queue.add_after("a", delay_s)
+    await serve_for(queue, 20, handle)
+    assert [round(at - began, 3) for at in served] == [2]
+
+
+async def test_an_add_overtakes_the_delay() -> None:
+    queue: WorkQueue[str] = WorkQueue(no_error)
+    served: list[float] = []
+
+    async def handle(_: str) -> None:
+        served.append(now())
+
+    began = now()
+    queue.add_after("a", 5)
+    queue.add("a")
+    await serve_for(queue, 20, handle)
+    assert [round(at - began, 3) for at in served] == [0]
+
+
+async def test_nothing_is_lost_when_serving_ends_and_is_taken_up_again() -> None:
+    queue: WorkQueue[str] = WorkQueue(no_error)
+    finished: list[str] = []
+
+    async def hang(_: str) -> None:
+        await asyncio.sleep(3600)
+
+    async def finish(key: str) -> None:
+        finished.append(key)
+
+    queue.add("in hand")
+    queue.add("in line")
+    queue.add_after("later", 1000)
+    await serve_for(queue, 1, hang, workers=1)
+    await serve_for(queue, 1, finish)
+    assert sorted(finished) == ["in hand", "in line", "later"]
+
+
+steps = st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 3), st.booleans()), max_size=60)
+
+
+@given(steps)
+async def test_whatever_happens_the_last_state_of_every_key_is_served_by_one_hand(
+    plan: list[tuple[str, float, bool]],
+) -> None:
+    wanted: dict[str, int] = {}
+    served: dict[str, int] = {}
+    hands: Counter[str] = Counter()
+    overlaps: list[str] = []
+    fails = iter([fail for _, _, fail in plan])
+    queue: WorkQueue[str] = WorkQueue(lambda *_: None, Backoff(0.1, 0.5))
+
+    async def handle(key: str) -> None:
+        overlaps.extend([key] * hands[key])
+        hands[key] += 1
+        state = wanted[key]  # read before the work, as a controller reads its cache
+        try:
+            await asyncio.sleep(1)
+            if next(fails, False):
+                raise ValueError(key)
+            served[key] = state
+        finally:
+            hands[key] -= 1
+
+    async def order() -> None:
+        for number, (key, pause_s, _) in enumerate(plan):
+            wanted[key] = number
+            queue.add(key)
+            await asyncio.sleep(pause_s)
+
+    ordering = asyncio.create_task(order())
+    await serve_for(queue, 1000, handle, workers=2)
+    await ordering
+    assert served == wanted
+    assert not overlaps
+
+
+async def test_waits_between_turns_are_drawn_at_random() -> None:
+    times: list[float] = []
+    queue: WorkQueue[str] = WorkQueue(lambda *_: None, Backoff(1, 1))
+
+    async def handle(key: str) -> None:
+        times.append(now())
+        raise ValueError(key)
+
+    queue.add("a")
+    await serve_for(queue, 30, handle)
+    waits = [round(b - a, 6) for a, b in pairwise(times)]
+    assert all(0.5 <= wait <= 1 for wait in waits)
+    assert len(set(waits)) > 5

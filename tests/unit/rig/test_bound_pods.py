@@ -1,0 +1,61 @@
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from rig.nodes.decide import BoundPod, Leave, Release, Report, decide, probe_port
+from rig.nodes.manifests import NodeSpec, is_ready, status
+from shared.kube.objects import Meta
+
+NOW = dt.datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=dt.UTC)
+READY = {"type": "Ready", "status": "True"}
+
+
+def _pod(node: str = "a", *, deleted: bool = False, **pod_status: Any) -> BoundPod:  # noqa: ANN401 - a status is any JSON
+    meta = Meta(name="p", namespace="n", uid="u", deletion_timestamp="now" if deleted else None)
+    spec = {"nodeName": node, "containers": [{"name": "main", "image": "image"}]}
+    return BoundPod(metadata=meta, spec=spec, status=pod_status)
+
+
+@pytest.mark.parametrize(
+    ("pod", "answers", "expected"),
+    [
+        (_pod(node="lost", deleted=True), True, Leave),
+        (_pod(node=""), True, Leave),
+        (_pod(deleted=True), True, Release),
+        (_pod(phase="Succeeded"), True, Leave),
+        (_pod(phase="Pending"), True, Report),
+        (_pod(phase="Running", conditions=[READY]), True, Leave),
+        (_pod(phase="Running", conditions=[READY]), False, Report),
+        (_pod(phase="Running"), False, Leave),
+    ],
+)
+def test_what_a_node_does_about_a_pod(pod: BoundPod, answers: bool, expected: type) -> None:  # noqa: FBT001 - a column
+    assert isinstance(decide(pod, {"a"}, NOW, answers=answers), expected)
+
+
+def test_a_report_keeps_what_others_said_and_names_the_pod_it_means() -> None:
+    pod = _pod(phase="Pending", conditions=[{"type": "PodScheduled", "status": "True"}])
+    report = decide(pod, {"a"}, NOW, answers=True)
+    assert isinstance(report, Report)
+    assert report.patch["metadata"] == {"uid": "u"}
+    conditions = {one["type"]: one["status"] for one in report.patch["status"]["conditions"]}
+    assert conditions == dict.fromkeys(("PodScheduled", "Initialized", "ContainersReady", "Ready"), "True")
+    assert report.patch["status"]["startTime"] == "2026-01-02T03:04:05Z"
+    assert report.patch["status"]["containerStatuses"][0]["ready"] is True
+
+
+def test_only_agents_are_probed() -> None:
+    labels, annotations = {"app.kubernetes.io/component": "agent"}, {"rig/probe-port": "8080"}
+    agent = Meta(name="p", labels=labels, annotations=annotations)
+    assert probe_port(BoundPod(metadata=agent)) == 8080
+    assert probe_port(BoundPod(metadata=Meta(name="p", annotations=annotations))) is None
+    assert probe_port(BoundPod(metadata=Meta(name="p", labels=labels))) is None
+
+
+def test_a_node_says_ready_beside_what_others_say_of_it() -> None:
+    others = [{"type": "MemoryPressure", "status": "Unknown"}, {"type": "Ready", "status": "Unknown"}]
+    conditions = status(NodeSpec("a"), others, NOW)["status"]["conditions"]
+    assert [one["type"] for one in conditions] == ["MemoryPressure", "Ready"]
+    assert is_ready(conditions)
+    assert not is_ready(others)

@@ -1,0 +1,36 @@
+from rig.binaries import ALL, APISERVER, ETCD, KUBERNETES_VERSION, VERSITYGW
+from rig.compile import go_mod, link_flags, module_of
+
+REQUIREMENTS = """
+module k8s.io/kubernetes
+require (
+	github.com/google/uuid v1.6.0
+	k8s.io/api v0.0.0
+	k8s.io/klog/v2 v2.140.0
+	k8s.io/apimachinery v0.0.0 // indirect
+)
+replace k8s.io/api => ./staging/src/k8s.io/api
+"""
+
+
+def test_staging_modules_are_replaced_by_their_published_version() -> None:
+    lines = go_mod("k8s.io/kubernetes", "v1.36.3", REQUIREMENTS).splitlines()
+    assert "require k8s.io/kubernetes v1.36.3" in lines
+    assert [line for line in lines if line.startswith("replace")] == [
+        "replace k8s.io/api => k8s.io/api v0.36.3",
+        "replace k8s.io/apimachinery => k8s.io/apimachinery v0.36.3",
+    ]
+
+
+def test_kubernetes_is_stamped_with_its_version() -> None:
+    flags = link_flags(APISERVER)
+    assert f"-X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}" in flags
+    assert "version.gitMajor=1 " in flags
+    assert "version.gitMinor=36 " in flags
+    assert link_flags(ETCD) == link_flags(VERSITYGW) == "-s -w"
+
+
+def test_every_program_has_a_module() -> None:
+    assert {module_of(binary) for binary in ALL} == {
+        "go.etcd.io/etcd/server/v3", "github.com/versity/versitygw", "k8s.io/kubernetes"
+    }  # fmt: skip

@@ -1,0 +1,68 @@
+import pytest
+
+from shared.errors import AuthDenied, LarderError, RateLimited, SourceChanged, SourceNotFound, Unreachable
+from shared.sources.failures import Subject, failure_of
+from shared.sources.hosts import Grant
+
+NOW = 1_800_000_000.0
+SUBJECT = Subject("https://h.test/f", "the key token", Grant("h.test"))
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (401, AuthDenied),
+        (403, AuthDenied),
+        (407, AuthDenied),
+        (404, SourceNotFound),
+        (410, SourceChanged),
+        (412, SourceChanged),
+        (416, SourceChanged),
+        (429, RateLimited),
+        (500, Unreachable),
+        (502, Unreachable),
+        (503, Unreachable),
+        (418, Unreachable),
+        (304, Unreachable),
+    ],
+)
+def test_each_status_has_its_error_and_names_what_and_where(status: int, error: type[LarderError]) -> None:
+    failure = failure_of(status, {}, SUBJECT, NOW)
+    assert type(failure) is error
+    assert "h.test" in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("headers", "after_s"),
+    [
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": "0.5"}, 0.5),
+        ({"Retry-After": "999999"}, 3600),
+        ({"Retry-After": "Fri, 15 Jan 2027 08:00:09 GMT"}, 9),
+        ({"Retry-After": "Fri, 15 Jan 2027 07:00:00 -0000"}, 0),
+        ({"Retry-After": "soon"}, 30),
+        ({"RateLimit": '"api";r=0;t=55'}, 55),
+        ({}, 30),
+    ],
+)
+def test_how_long_to_wait(headers: dict[str, str], after_s: float) -> None:
+    failure = failure_of(429, headers, SUBJECT, NOW)
+    assert isinstance(failure, RateLimited)
+    assert failure.after_s == after_s
+
+
+def test_503_is_a_limit_only_when_it_says_until_when() -> None:
+    assert isinstance(failure_of(503, {"Retry-After": "3"}, SUBJECT, NOW), RateLimited)
+    assert isinstance(failure_of(503, {"Retry-After": "soon"}, SUBJECT, NOW), Unreachable)
+
+
+@pytest.mark.parametrize(
+    ("grant", "words"),
+    [
+        (Grant("h.test"), "name a Secret with the key token"),
+        (Grant("h.test", {"token": "t"}), "refuses these credentials"),
+        (Grant("h.test", withheld=True), "add h.test to the Secret's annotation larder.dev/hosts"),
+    ],
+)
+def test_a_refusal_says_the_way_out(grant: Grant, words: str) -> None:
+    assert words in str(failure_of(403, {}, Subject("x", "the key token", grant), NOW))

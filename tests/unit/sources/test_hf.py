@@ -1,0 +1,60 @@
+from collections.abc import Callable
+
+import pytest
+
+from rig.scripted_http import Answer, ScriptedServer, reply
+from shared.errors import AuthDenied, LarderError, RateLimited, RevisionNotFound, SourceNotFound
+from shared.manifest import File
+from shared.sources.failures import Subject
+from shared.sources.hf import HfSource, decide_hub_failure
+from shared.sources.hosts import Grant
+from shared.sources.port import Credentials
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+ANONYMOUSLY, WITH_TOKEN, WITHHELD = Grant("hub"), Grant("hub", {"HF_TOKEN": "t"}), Grant("hub", withheld=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "grant", "error", "words"),
+    [
+        (401, "RepoNotFound", ANONYMOUSLY, SourceNotFound, "private: correct the URI, or name a Secret"),
+        (404, "RepoNotFound", WITH_TOKEN, SourceNotFound, "or hides it"),
+        (401, "RepoNotFound", WITH_TOKEN, AuthDenied, "refuses these credentials"),
+        (401, "RepoNotFound", WITHHELD, AuthDenied, "add hub to the Secret's annotation"),
+        (401, "", WITH_TOKEN, AuthDenied, "refuses these credentials"),
+        (401, "GatedRepo", ANONYMOUSLY, AuthDenied, "accept its terms"),
+        (403, "GatedRepo", WITH_TOKEN, AuthDenied, "accept its terms"),
+        (404, "RevisionNotFound", WITH_TOKEN, RevisionNotFound, "no such revision"),
+        (404, "EntryNotFound", WITH_TOKEN, SourceNotFound, "any more"),
+        (429, "", WITH_TOKEN, RateLimited, "asks to wait"),
+    ],
+)
+def test_what_a_hub_means(status: int, code: str, grant: Grant, error: type[LarderError], words: str) -> None:
+    failure = decide_hub_failure(status, {"X-Error-Code": code}, Subject("hf://o/m@main", "HF_TOKEN", grant), 0.0)
+    assert type(failure) is error
+    assert words in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("a b/é#?%2F.bin", "/o/m/resolve/refs%2Fpr%2F1/a%20b/%C3%A9%23%3F%252F.bin"),
+        ("config.json", "/o/m/resolve/refs%2Fpr%2F1/config.json"),
+    ],
+)
+def test_paths_and_revisions_are_quoted(serve: Callable[[Answer], ScriptedServer], path: str, target: str) -> None:
+    server = serve(lambda _: reply(200, b"x"))
+    source = HfSource(
+        parse_uri("hf://o/m@refs/pr/1"), Credentials({"token": "t"}), SourceSettings(hf_endpoint=server.url)
+    )
+    source.open(File(path, 1)).close()
+    source.close()
+    assert (server.asked[0].target, server.asked[0].headers["authorization"]) == (target, "Bearer t")
+
+
+def test_a_token_for_other_hosts_is_not_sent_to_the_public_hub() -> None:
+    source = HfSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": "t"}, ("hub.test",)), SourceSettings())
+    assert source._token == ""
+    source = HfSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": "t"}), SourceSettings())
+    assert source._token == "t"

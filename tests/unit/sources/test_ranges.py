@@ -1,0 +1,133 @@
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rig.scripted_http import Answer, Asked, ScriptedServer, reply
+from shared.errors import LarderError, SourceChanged, SourceNotFound, Unreachable
+from shared.manifest import File
+from shared.sources.http import Call, HttpClient, Reply
+from shared.sources.ranges import Span, decide_skip, etag_changed, open_range
+from shared.sources.settings import SourceSettings
+
+Serve = Callable[[Answer], ScriptedServer]
+CONTENT = bytes(range(100))
+FILE = File("w.bin", 100, etag='"e"')
+
+
+@pytest.fixture
+def client() -> Iterator[HttpClient]:
+    client = HttpClient(SourceSettings(allow_addresses=("127.0.0.0/8",), read_timeout_s=0.3))
+    yield client
+    client.close()
+
+
+def read(client: HttpClient, server: ScriptedServer, offset: int = 0, length: int | None = None) -> bytes:
+    def failure(answer: Reply) -> LarderError:
+        return SourceNotFound(f"status {answer.status}")
+
+    body = open_range(client, Call(f"{server.url}/w.bin"), FILE, offset, length, failure=failure)
+    try:
+        buffer, got = memoryview(bytearray(7)), b""
+        while size := body.readinto(buffer):
+            got += buffer[:size]
+        return got
+    finally:
+        body.close()
+
+
+def test_asks_for_the_range_and_keeps_the_connection(serve: Serve, client: HttpClient) -> None:
+    def answer(asked: Asked) -> bytes:
+        first, last = map(int, asked.headers["range"].removeprefix("bytes=").split("-"))
+        return reply(206, CONTENT[first : last + 1], Content_Range=f"bytes {first}-{last}/100")
+
+    server = serve(answer)
+    assert read(client, server, 10, 20) == CONTENT[10:30]
+    assert read(client, server, 90) == CONTENT[90:]
+    assert server.connections == 1
+
+
+def test_asks_for_a_whole_file_without_a_range(serve: Serve, client: HttpClient) -> None:
+    server = serve(lambda _: reply(200, CONTENT))
+    assert read(client, server) == CONTENT
+    assert "range" not in server.asked[0].headers
+
+
+def test_asks_nothing_for_no_bytes(serve: Serve, client: HttpClient) -> None:
+    server = serve(lambda _: reply(500))
+    assert (read(client, server, 100), read(client, server, 5, 0)) == (b"", b"")
+    assert server.asked == []
+
+
+def test_a_server_that_ignores_ranges_is_read_past(serve: Serve, client: HttpClient) -> None:
+    server = serve(lambda _: reply(200, CONTENT))
+    assert read(client, server, 33, 5) == CONTENT[33:38]
+    assert read(client, server, 98) == CONTENT[98:]
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content_Length": ""}])
+def test_a_truncated_body_is_unreachable(serve: Serve, client: HttpClient, headers: dict[str, str]) -> None:
+    length = {"Content_Length": "100", **headers}
+    server = serve(lambda _: reply(200, CONTENT[:60], Connection="close", **length))
+    with pytest.raises(Unreachable, match="broke off"):
+        read(client, server)
+    with pytest.raises(Unreachable, match="broke off"):
+        read(client, server, 80)
+
+
+def test_no_more_is_read_than_was_promised(serve: Serve, client: HttpClient) -> None:
+    server = serve(lambda _: reply(200, CONTENT + b"more", Content_Length="", Connection="close"))
+    assert read(client, server) == CONTENT
+
+
+def test_other_statuses_are_what_the_source_says(serve: Serve, client: HttpClient) -> None:
+    server = serve(lambda _: reply(404, b"no"))
+    with pytest.raises(SourceNotFound, match="status 404"):
+        read(client, server)
+
+
+def test_a_link_elsewhere_that_is_refused_is_asked_for_again(serve: Serve, client: HttpClient) -> None:
+    store = serve(lambda _: reply(403))
+    server = serve(lambda _: reply(302, Location=f"{store.url}/w?Signature=secret"))
+    with pytest.raises(Unreachable, match="may have expired") as caught:
+        read(client, server)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "error"),
+    [
+        (206, {}, Unreachable),
+        (206, {"Content-Range": "bytes 10-19"}, Unreachable),
+        (206, {"Content-Range": "bytes 11-19/100"}, Unreachable),
+        (206, {"Content-Range": "bytes 10-18/100"}, Unreachable),
+        (206, {"Content-Range": "bytes 10-99/100"}, Unreachable),
+        (206, {"Content-Range": "bytes 10-19/101"}, SourceChanged),
+        (206, {"Content-Range": "bytes 10-19/100", "ETag": '"f"'}, SourceChanged),
+        (200, {"Content-Length": "99"}, SourceChanged),
+        (200, {"Content-Length": "100", "ETag": '"f"'}, SourceChanged),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_refused(status: int, headers: dict[str, str], error: type[LarderError]) -> None:
+    with pytest.raises(error):
+        decide_skip(status, headers, FILE, Span(10, 20), "h.test")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "skip"),
+    [
+        (206, {"Content-Range": "bytes 10-19/100"}, 0),
+        (206, {"Content-Range": "Bytes 10-19/*"}, 0),
+        (200, {"Content-Length": "100"}, 10),
+        (200, {}, 10),
+    ],
+)
+def test_an_answer_that_fits(status: int, headers: dict[str, str], skip: int) -> None:
+    assert decide_skip(status, headers, FILE, Span(10, 20), "h.test") == skip
+
+
+@pytest.mark.parametrize(
+    ("resolved", "present", "changed"),
+    [('"a"', '"a"', False), ('"a"', "a", False), ('"a"', '"b"', True), ('"a"', 'W/"b"', False), ("", '"b"', False)],
+)
+def test_only_strong_entity_tags_tell(resolved: str, present: str, changed: bool) -> None:  # noqa: FBT001 - a table
+    assert etag_changed(resolved, present) is changed

@@ -1,0 +1,161 @@
+import base64
+import hashlib
+from collections.abc import Callable
+
+import pytest
+
+from rig.scripted_http import Answer, Asked, ScriptedServer, reply
+from shared.errors import AuthDenied, InvalidURI, LarderError, RateLimited, SourceChanged, SourceNotFound, Unreachable
+from shared.manifest import File
+from shared.sources.failures import Subject
+from shared.sources.hosts import Grant
+from shared.sources.port import ANONYMOUS, Credentials
+from shared.sources.s3 import S3Source
+from shared.sources.s3_failures import decide_s3_failure, error_fields
+from shared.sources.s3_listing import digest_of
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+Serve = Callable[[Answer], ScriptedServer]
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret", "AWS_SESSION_TOKEN": "session"}
+SHA256 = base64.b64encode(hashlib.sha256(b"x").digest()).decode()
+MD5 = "9dd4e461268c8034f5c8564e155c67a6"
+
+
+@pytest.mark.parametrize(
+    ("head", "digest"),
+    [
+        ({"ETag": f'"{MD5}"'}, f"md5:{MD5}"),
+        ({"ETag": f'"{MD5}-4"'}, ""),
+        ({"ETag": '"opaque"'}, ""),
+        ({}, ""),
+        ({"ETag": f'"{MD5}"', "ServerSideEncryption": "AES256"}, f"md5:{MD5}"),
+        ({"ETag": f'"{MD5}"', "ServerSideEncryption": "aws:kms"}, ""),
+        ({"ETag": f'"{MD5}"', "ServerSideEncryption": "aws:kms:dsse"}, ""),
+        ({"ETag": f'"{MD5}"', "SSECustomerAlgorithm": "AES256"}, ""),
+        ({"ETag": f'"{MD5}"', "ChecksumSHA256": SHA256}, f"sha256:{hashlib.sha256(b'x').hexdigest()}"),
+        ({"ChecksumSHA256": SHA256, "ChecksumType": "FULL_OBJECT"}, f"sha256:{hashlib.sha256(b'x').hexdigest()}"),
+        ({"ETag": f'"{MD5}-2"', "ChecksumSHA256": SHA256, "ChecksumType": "COMPOSITE"}, ""),
+        ({"ETag": f'"{MD5}-2"', "ChecksumSHA256": f"{SHA256}-2"}, ""),
+        ({"ETag": f'"{MD5}"', "ChecksumSHA256": "not base64"}, f"md5:{MD5}"),
+    ],
+)
+def test_only_what_is_a_digest_of_the_whole_object_is_taken_for_one(head: dict[str, str], digest: str) -> None:
+    assert digest_of(head) == digest
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"),
+    [
+        (404, "NoSuchBucket", SourceNotFound),
+        (404, "NoSuchKey", SourceNotFound),
+        (404, "", SourceNotFound),
+        (403, "AccessDenied", AuthDenied),
+        (403, "InvalidAccessKeyId", AuthDenied),
+        (403, "SignatureDoesNotMatch", AuthDenied),
+        (400, "ExpiredToken", AuthDenied),
+        (403, "RequestTimeTooSkewed", AuthDenied),
+        (403, "InvalidObjectState", SourceNotFound),
+        (412, "PreconditionFailed", SourceChanged),
+        (503, "SlowDown", RateLimited),
+        (500, "InternalError", Unreachable),
+        (301, "PermanentRedirect", Unreachable),
+    ],
+)
+def test_each_code_has_its_error(status: int, code: str, error: type[LarderError]) -> None:
+    subject = Subject("s3://b/k", "AWS keys", Grant("s3.test", {"AWS_ACCESS_KEY_ID": "a"}))
+    assert type(decide_s3_failure(status, {}, {"Code": code}, subject, 0.0)) is error
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(301, "PermanentRedirect"), (301, ""), (400, "AuthorizationHeaderMalformed")]
+)
+def test_another_region_is_named(status: int, code: str) -> None:
+    subject = Subject("s3://b/k", "AWS keys", Grant("s3.test"))
+    failure = decide_s3_failure(status, {"x-amz-bucket-region": "eu-west-3"}, {"Code": code}, subject, 0.0)
+    assert isinstance(failure, InvalidURI)
+    assert "s3://BUCKET@eu-west-3/PREFIX" in str(failure)
+
+
+def test_a_wrong_clock_is_explained() -> None:
+    body = b"<Error><Code>RequestTimeTooSkewed</Code><ServerTime>2026-11-21T00:00:00Z</ServerTime></Error>"
+    subject = Subject("s3://b/k", "AWS keys", Grant("s3.test"))
+    assert "2026-11-21T00:00:00Z); set the clock right" in str(
+        decide_s3_failure(403, {}, error_fields(body), subject, 0.0)
+    )
+
+
+def test_an_answer_that_is_no_error_document_has_no_fields() -> None:
+    assert error_fields(b"<html>\xff</html>") == {}
+
+
+@pytest.mark.parametrize(
+    ("uri", "settings", "endpoint"),
+    [
+        ("s3://bucket/k", SourceSettings(), "https://s3.us-east-1.amazonaws.com"),
+        ("s3://bucket@eu-west-1/k", SourceSettings(s3_region="us-west-2"), "https://s3.eu-west-1.amazonaws.com"),
+        ("s3://bucket@cn-north-1/k", SourceSettings(), "https://s3.cn-north-1.amazonaws.com.cn"),
+        ("s3://bucket@eu-west-1/k", SourceSettings(s3_endpoint="http://s3.test:9"), "http://s3.test:9"),
+    ],
+)
+def test_the_endpoint_follows_region_and_settings(uri: str, settings: SourceSettings, endpoint: str) -> None:
+    assert S3Source(parse_uri(uri), ANONYMOUS, settings).endpoint == endpoint
+
+
+@pytest.mark.parametrize(
+    ("uri", "settings", "url"),
+    [
+        ("s3://bucket/p", SourceSettings(), "https://bucket.s3.us-east-1.amazonaws.com/p/a%20%23%3F%252F/%C3%A9"),
+        ("s3://a.bucket/p", SourceSettings(), "https://s3.us-east-1.amazonaws.com/a.bucket/p/a%20%23%3F%252F/%C3%A9"),
+        ("s3://bucket/p", SourceSettings(s3_endpoint="http://h:9/x"), "http://h:9/x/bucket/p/a%20%23%3F%252F/%C3%A9"),
+    ],
+)
+def test_urls_of_objects(uri: str, settings: SourceSettings, url: str) -> None:
+    assert S3Source(parse_uri(uri), ANONYMOUS, settings)._url_of("p/a #?%2F/é") == url
+
+
+def open_from(server: ScriptedServer, credentials: Credentials) -> Asked:
+    source = S3Source(parse_uri("s3://bucket/p"), credentials, SourceSettings(s3_endpoint=server.url))
+    try:
+        source.open(File("f", 3, etag='"e"')).close()
+    finally:
+        source.close()
+    return server.asked[-1]
+
+
+def test_signs_for_the_configured_endpoint_and_never_sends_the_secret_key(serve: Serve) -> None:
+    asked = open_from(serve(lambda _: reply(200, b"abc")), Credentials(KEYS))
+    assert asked.target == "/bucket/p/f"
+    assert asked.headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=AKIA/")
+    assert "if-match" in asked.headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0]
+    assert asked.headers["x-amz-security-token"] == "session"
+    assert asked.headers["if-match"] == '"e"'
+    assert "s3cret" not in str(asked)
+
+
+def test_asks_unsigned_without_keys(serve: Serve) -> None:
+    asked = open_from(serve(lambda _: reply(200, b"abc")), ANONYMOUS)
+    assert not {"authorization", "x-amz-security-token", "x-amz-date"} & set(asked.headers)
+
+
+def test_a_signed_request_is_not_redirected(serve: Serve) -> None:
+    other = serve(lambda _: reply(200, b"abc"))
+    with pytest.raises(Unreachable, match="not followed"):
+        open_from(serve(lambda _: reply(307, Location=f"{other.url}/x")), Credentials(KEYS))
+    assert other.asked == []
+
+
+def test_credentials_for_another_host_are_withheld_and_the_message_says_so() -> None:
+    source = S3Source(parse_uri("s3://bucket/p"), Credentials(KEYS, ("s3.test",)), SourceSettings())
+    assert source._signature("https://bucket.s3.us-east-1.amazonaws.com/p", {}) == {}
+    failure = decide_s3_failure(403, {}, {"Code": "AccessDenied"}, source._subject("s3://bucket/p"), 0.0)
+    assert "add s3.us-east-1.amazonaws.com to the Secret's annotation larder.dev/hosts" in str(failure)
+
+
+def test_a_file_named_like_the_prefix_is_the_object_itself_or_below_it(serve: Serve) -> None:
+    below = serve(lambda asked: reply(200, b"abc") if asked.target == "/bucket/m/a/a" else reply(404))
+    source = S3Source(parse_uri("s3://bucket/m/a"), ANONYMOUS, SourceSettings(s3_endpoint=below.url))
+    for _ in range(2):
+        source.open(File("a", 3)).close()
+    assert [asked.target for asked in below.asked] == ["/bucket/m/a", "/bucket/m/a/a", "/bucket/m/a/a"]
+    source.close()

@@ -1,0 +1,55 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.store.identity import content_key, distinct_files, keys_by_path, source_key
+from shared.manifest import File, Manifest
+
+A = File("a", 3, "sha256:" + "0" * 64)
+
+
+def test_revisions_of_one_repository_are_one_source() -> None:
+    assert source_key("hf://org/repo@main") == source_key("hf://org/repo@0123abc")
+
+
+def test_other_places_are_other_sources() -> None:
+    uris = ["hf://org/repo@main", "hf://org/other@main", "s3://buck/org/repo", "https://host/org/repo", "odd"]
+    assert len({source_key(uri) for uri in uris}) == len(uris)
+
+
+def test_equal_digests_of_different_sources_are_different_contents() -> None:
+    assert content_key("hf://a/b", "r", A) != content_key("hf://a/c", "r", A)
+
+
+def test_a_digest_makes_path_revision_and_etag_irrelevant() -> None:
+    moved = File("b", 3, A.digest, "etag")
+    assert content_key("s", "r1", A) == content_key("s", "r2", moved)
+
+
+def test_without_a_digest_the_etag_of_the_path_decides() -> None:
+    file = File("a", 3, "", "e1")
+    assert content_key("s", "r1", file) == content_key("s", "r2", file)
+    assert content_key("s", "r1", file) != content_key("s", "r1", File("a", 3, "", "e2"))
+    assert content_key("s", "r1", file) != content_key("s", "r1", File("b", 3, "", "e1"))
+
+
+def test_without_digest_and_etag_only_the_same_revision_is_the_same() -> None:
+    assert content_key("s", "r1", File("a", 3)) != content_key("s", "r2", File("a", 3))
+
+
+@given(st.text(), st.text(), st.text(), st.text())
+def test_no_choice_of_names_makes_two_files_one(path: str, etag: str, other_path: str, other_etag: str) -> None:
+    same = (path, etag) == (other_path, other_etag)
+    one = content_key("s", "r", File(path.replace("\0", ""), 1, "", etag.replace("\0", "") or "e"))
+    two = content_key("s", "r", File(other_path.replace("\0", ""), 1, "", other_etag.replace("\0", "") or "e"))
+    cleaned = (path.replace("\0", ""), etag.replace("\0", "") or "e")
+    other = (other_path.replace("\0", ""), other_etag.replace("\0", "") or "e")
+    assert (one == two) == (cleaned == other)
+    assert not same or one == two
+
+
+def test_one_content_at_two_paths_is_listed_once() -> None:
+    twin = File("z", 3, A.digest)
+    manifest = Manifest("hf://a/b@main", "r", (A, File("m", 1), twin))
+    assert [f.path for f in distinct_files(manifest).values()] == ["a", "m"]
+    keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
+    assert keys["a"] == keys["z"] != keys["m"]

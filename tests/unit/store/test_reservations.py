@@ -1,0 +1,76 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.store.reservations import Ledger, Room, refuse
+
+sizes = st.integers(min_value=0, max_value=10**13)
+
+
+@given(need=st.integers(1, 10**13), promised=sizes, used=sizes, limit=sizes, disk_free=sizes, floor=sizes)
+def test_what_fits_both_bounds_and_only_that_is_accepted(
+    need: int, promised: int, used: int, limit: int, disk_free: int, floor: int
+) -> None:
+    under_limit = limit == 0 or used + promised + need <= limit
+    on_disk = promised + need + floor <= disk_free
+    assert (refuse(need, promised, Room(used, limit, disk_free, floor)) == "") == (under_limit and on_disk)
+
+
+@given(need=sizes, promised=sizes, used=sizes, floor=sizes)
+def test_an_exact_fit_is_accepted_and_one_byte_more_is_not(need: int, promised: int, used: int, floor: int) -> None:
+    room = Room(used, used + promised + need, promised + need + floor, floor)
+    assert refuse(need, promised, room) == ""
+    assert refuse(need + 1, promised, room)
+
+
+def test_nothing_needed_is_accepted_even_over_the_limit() -> None:
+    assert refuse(0, 5, Room(used=100, limit=10, disk_free=0, floor=7)) == ""
+
+
+def test_the_refusal_has_all_numbers() -> None:
+    message = refuse(900, 11, Room(used=222, limit=1000, disk_free=555, floor=44))
+    for part in ("need 900 bytes", "have 500 bytes", "limit 1000 bytes", "used 222 bytes", "others 11 bytes"):
+        assert part in message
+    assert "disk free 555 bytes" in message
+    assert "44 bytes stay free" in message
+
+
+def test_the_refusal_names_the_way_out() -> None:
+    assert "raise storageLimit" in refuse(2000, 0, Room(0, 1000, 10**9, 0))
+    assert "never" in refuse(2000, 0, Room(0, 1000, 10**9, 0))
+    assert "remove a model or raise storageLimit" in refuse(600, 0, Room(500, 1000, 10**9, 0))
+    assert "free space on the node's disk" in refuse(600, 0, Room(0, 1000, 100, 0))
+
+
+keys = st.sampled_from(["a", "b", "c"])
+steps = st.one_of(
+    st.tuples(st.just("promise"), keys, sizes),
+    st.tuples(st.just("arrived"), keys, st.integers(-(10**9), 10**9)),
+    st.tuples(st.just("withdraw"), keys, st.just(0)),
+)
+
+
+@given(st.lists(steps, max_size=30))
+def test_a_step_for_one_key_leaves_the_others_and_no_promise_is_negative(taken: list[tuple[str, str, int]]) -> None:
+    ledger = Ledger()
+    for name, key, size in taken:
+        others = ledger.promised(but=key)
+        match name:
+            case "promise":
+                ledger.promise(key, size)
+            case "arrived":
+                ledger.arrived(key, size)
+            case _:
+                ledger.withdraw(key)
+        assert ledger.promised(but=key) == others
+        assert ledger.promised() >= others
+
+
+@given(st.lists(st.integers(1, 1000), max_size=20))
+def test_a_promise_shrinks_by_what_arrives_and_grows_by_what_is_discarded(parts: list[int]) -> None:
+    ledger = Ledger()
+    ledger.promise("a", sum(parts))
+    for part in parts:
+        ledger.arrived("a", part)
+    assert ledger.promised() == 0
+    ledger.arrived("a", -sum(parts))
+    assert ledger.promised() == sum(parts)

@@ -1,0 +1,60 @@
+import pytest
+
+from agent.transfer.progress import Progress
+from shared.errors import Unreachable
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_done_counts_what_was_found_and_received(clock: Clock) -> None:
+    progress = Progress(100, clock)
+    progress.find(30)
+    progress.receive(20)
+    progress.find(-10)
+    assert (progress.done, progress.received, progress.total) == (40, 20, 100)
+
+
+def test_the_rate_is_that_of_the_last_seconds(clock: Clock) -> None:
+    progress = Progress(0, clock)
+    for _ in range(40):
+        clock.now += 0.5
+        progress.receive(500)
+    assert progress.rate() == pytest.approx(1000, rel=0.15)
+    for _ in range(40):
+        clock.now += 0.5
+        progress.receive(5000)
+    assert progress.rate() == pytest.approx(10_000, rel=0.15)
+
+
+def test_the_rate_falls_to_nothing_when_nothing_comes(clock: Clock) -> None:
+    progress = Progress(0, clock)
+    clock.now += 1
+    progress.receive(10**6)
+    assert progress.rate() > 0
+    clock.now += 60
+    assert progress.rate() == 0
+
+
+def test_what_was_found_has_no_rate(clock: Clock) -> None:
+    progress = Progress(0, clock)
+    progress.find(10**9)
+    clock.now += 1
+    assert progress.rate() == 0
+
+
+def test_trouble_ends_with_the_next_byte(clock: Clock) -> None:
+    progress = Progress(0, clock)
+    progress.trouble = Unreachable("x")
+    progress.receive(1)
+    assert progress.trouble is None

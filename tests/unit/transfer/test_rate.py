@@ -1,0 +1,89 @@
+import threading
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.transfer.rate import Allowance, TokenBucket
+
+
+@given(
+    rate=st.floats(1e3, 1e9),
+    sizes=st.lists(st.floats(0.001, 0.05), min_size=60, max_size=60),
+    pauses=st.lists(st.floats(0, 0.3), min_size=60, max_size=60),
+)
+def test_over_any_five_seconds_the_cap_holds_within_five_percent(
+    rate: float, sizes: list[float], pauses: list[float]
+) -> None:
+    now, allowance, moved = 0.0, Allowance(rate, 0.0), list[tuple[float, int]]()
+    for share, pause_s in zip(sizes, pauses, strict=True):
+        now += pause_s
+        size = max(1, int(rate * share))
+        while wait_s := allowance.draw(size, now):
+            now += wait_s + 1e-9
+        moved.append((now, size))
+    for start, _ in moved:
+        assert sum(size for at, size in moved if start <= at < start + 5) <= rate * 5 * 1.05
+
+
+@given(rate=st.floats(1e3, 1e9))
+def test_a_caller_that_never_pauses_gets_the_whole_rate(rate: float) -> None:
+    now, allowance, moved = 0.0, Allowance(rate, 0.0), 0
+    size = max(1, int(rate * 0.05))
+    while now < 10:
+        if wait_s := allowance.draw(size, now):
+            now += wait_s + 1e-9
+        else:
+            moved += size
+    assert moved >= rate * 10 * 0.97
+
+
+def test_no_rate_is_no_limit() -> None:
+    assert Allowance(0, 0).draw(10**15, 0) == 0
+    assert TokenBucket().take(10**15, threading.Event())
+    assert TokenBucket().grain(2**20) == 2**20
+
+
+def test_a_draw_larger_than_the_bucket_is_on_credit() -> None:
+    allowance = Allowance(1000, 0)
+    assert allowance.draw(5000, 1.0) == 0
+    assert 4.9 < allowance.draw(100, 1.0) < 5.1
+
+
+def test_what_is_given_back_can_be_drawn_again_but_never_saved_up() -> None:
+    allowance = Allowance(1000, 0)
+    assert allowance.draw(100, 1.0) == 0
+    allowance.give_back(100)
+    allowance.give_back(10**6)
+    assert allowance.draw(100, 1.0) == 0
+    assert allowance.draw(100, 1.0) > 0
+
+
+def test_a_changed_rate_wakes_those_who_wait() -> None:
+    bucket, moved = TokenBucket(1.0), threading.Event()
+    bucket.take(1, threading.Event())
+
+    def move() -> None:
+        bucket.take(10**6, threading.Event())
+        moved.set()
+
+    threading.Thread(target=move, daemon=True).start()
+    assert not moved.wait(0.05)
+    bucket.set_rate(0)
+    assert moved.wait(2)
+    assert bucket.rate == 0
+
+
+def test_stop_ends_the_wait() -> None:
+    bucket, stop = TokenBucket(1.0), threading.Event()
+    bucket.take(10**6, stop)
+    stop.set()
+    started = time.monotonic()
+    assert not bucket.take(10, stop)
+    assert time.monotonic() - started < 1
+
+
+def test_reads_get_smaller_with_the_rate() -> None:
+    assert TokenBucket(10**9).grain(2**20) == 2**20
+    assert TokenBucket(10**6).grain(2**20) == 50_000
+    assert TokenBucket(1).grain(2**20) == 4096

@@ -1,0 +1,62 @@
+import hashlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.transfer.verify import Check
+from shared.errors import DigestMismatch
+from shared.manifest import File
+
+
+def git_sha1(body: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
+
+
+DIGESTS: dict[str, Callable[[bytes], str]] = {
+    "sha256": lambda body: hashlib.sha256(body).hexdigest(),
+    "git-sha1": git_sha1,
+    "md5": lambda body: hashlib.md5(body, usedforsecurity=False).hexdigest(),
+}
+
+
+@pytest.mark.parametrize("algorithm", list(DIGESTS))
+@given(parts=st.lists(st.binary(max_size=20), max_size=6), flipped=st.booleans())
+def test_the_publishers_digest_decides(algorithm: str, parts: list[bytes], flipped: bool) -> None:  # noqa: FBT001 - drawn
+    body = b"".join(parts)
+    check = Check(File("f", len(body), f"{algorithm}:{DIGESTS[algorithm](body)}"))
+    for part in parts:
+        check.feed(memoryview(part))
+    if flipped:
+        check.feed(memoryview(b"x"))
+        with pytest.raises(DigestMismatch) as caught:
+            check.verify()
+        assert "'f'" in str(caught.value)
+        assert DIGESTS[algorithm](body) in str(caught.value)
+    else:
+        check.verify()
+        assert check.sha256 == hashlib.sha256(body).hexdigest()
+
+
+def test_the_empty_blob_has_gits_own_name() -> None:
+    Check(File("f", 0, "git-sha1:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")).verify()
+
+
+def test_capital_hex_digits_are_the_same_digest() -> None:
+    Check(File("f", 0, f"sha256:{hashlib.sha256().hexdigest().upper()}")).verify()
+
+
+@pytest.mark.parametrize("digest", ["", "sha999:00"])
+def test_without_a_digest_that_can_be_computed_nothing_is_refused(digest: str) -> None:
+    check = Check(File("f", 1, digest))
+    check.feed(memoryview(b"x"))
+    check.verify()
+    assert check.sha256 == hashlib.sha256(b"x").hexdigest()
+
+
+def test_restart_forgets() -> None:
+    check = Check(File("f", 0, "git-sha1:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"))
+    check.feed(memoryview(b"x"))
+    check.restart()
+    check.verify()
