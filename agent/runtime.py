@@ -13,16 +13,17 @@ import structlog
 from agent import __version__
 from agent.client import ControllerApi
 from agent.health import Report, build_app
-from agent.http import build_server
 from agent.meters import Meters, ProgressTeller
 from agent.metrics import build_registry
 from agent.node import OwnNode
 from agent.reporter import Reporter
+from agent.server import build_server
 from agent.settings import Settings
 from agent.stock.act import Hands
 from agent.stock.book import Book
 from agent.stock.download import Downloader
 from agent.stock.keeper import Keeper
+from agent.stock.labeller import Labeller
 from agent.store.store import Store
 from agent.transfer.rate import TokenBucket
 from shared.api.model_node import PATH, ModelNode
@@ -116,6 +117,7 @@ class Agent:
             store=self.store,
             api=self._api,
             node=node,
+            labeller=Labeller(self._book, node, self.clock, keeper.look_at_node),
             downloader=Downloader(self.store, self.sources, self._bucket, self.settings.connections),
             meters=self._meters,
             threads=self._threads,
@@ -145,6 +147,7 @@ async def _keep(keeper: Keeper, hands: Hands) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(keeper.scan())
         group.create_task(keeper.watch_node())
+        group.create_task(keeper.tidy())
         await keeper.run(hands)
 
 

@@ -19,14 +19,15 @@ from shared.uri import parse_uri
 _SOON_S, _SOON_CAP_S = 1.0, 300.0
 _LATE_S, _LATE_CAP_S = 60.0, 1800.0
 _LARGEST_EXPONENT = 20
+_SETTLE_S = 10.0  # a source that moves all the time is not asked all the time
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The last failure for one generation of one object; times on the loop's clock."""
+    """The last attempt for one generation of one object; times on the loop's clock."""
 
     generation: int
-    trouble: Trouble
+    trouble: Trouble | None
     failures: int
     not_before: float
 
@@ -65,7 +66,7 @@ class Resolver:
         except LarderError as error:
             self._remember(demand.uid, generation, error)
             return None
-        self.forget(demand.uid)
+        self._attempts[demand.uid] = Attempt(generation, None, 0, self.clock() + _SETTLE_S)
         return Resolution(demand.uri, manifest.revision, digest, manifest.size_bytes, len(manifest.files))
 
     def _list(self, uri: str, credentials: Credentials) -> Manifest:

@@ -61,7 +61,9 @@ def _setup(arguments: argparse.Namespace) -> int:
     build.setup(os.environ, lambda line: print(line, flush=True))
     if not arguments.quiet:
         for binary in binaries.ALL:
-            print(f"{binary.name:24} {binary.version:8} {binaries.locate(binary, os.environ)}")
+            place = binaries.locate(binary, os.environ)
+            ours = place == binaries.cached(binary, binaries.cache_dir(os.environ))
+            print(f"{binary.name:24} {binary.version if ours else '(yours)':8} {place}")
     return 0
 
 
@@ -80,12 +82,14 @@ async def _keep_alive(kubeconfig: Path, specs: Sequence[NodeSpec], beat_s: float
 
 
 def _hub(arguments: argparse.Namespace) -> int:
+    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before the hub's threads start, so that only we take them
     with Hub(arguments.state, port=arguments.port) as hub:
         for folder in sorted(path for path in arguments.root.glob("*/*") if path.is_dir()):
             name = folder.relative_to(arguments.root).as_posix()
             print(f"{name} {hub.push(name, folder)}", flush=True)
         print(f"HF_ENDPOINT={hub.endpoint}", flush=True)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        signal.sigwait(ends)
     return 0
 
 

@@ -5,7 +5,7 @@ import hashlib
 READY_PREFIX = "model-cache-ready-"
 SNAPSHOT_PREFIX = "snapshot.larder.dev/"
 USES_PREFIX = "model.larder.dev/"
-USER_LABEL = "larder.dev/uses-models"  # on every pod that was given a model
+USER_LABEL = USES_PREFIX + "any"  # on every pod that was given a model
 
 _LONGEST_ID = 45
 _CUT_ID = 28

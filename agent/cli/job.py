@@ -17,7 +17,7 @@ from shared.errors import LarderError
 from shared.manifest import File, Manifest
 from shared.sources.port import Source
 
-_POLICY = RetryPolicy(attempts=6, patience_s=20.0, first_s=0.5, longest_s=5.0)
+_POLICY = RetryPolicy(attempts=6, patience_s=45.0, first_s=0.5, longest_s=5.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,15 @@ from agent.node import OwnNode
 from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
 from agent.stock.book import Book
 from agent.stock.download import Downloader, reservation_of
-from agent.stock.recall import is_still_wished
+from agent.stock.labeller import Labeller
+from agent.stock.recall import recall
 from agent.stock.retries import WHEN_SPACE_CHANGES_S, Retries
 from agent.stock.world import Fetching, Key, Prepared, Preparing, Removed, Removing, Reserved
+from agent.store.identity import distinct_files
 from agent.store.store import Store
 from agent.transfer.engine import Stopped
 from shared.api.model_node import Entry
-from shared.errors import InsufficientStorage, LarderError, NotGranted, StoreFailure, Unreachable
-from shared.kube.backoff import Backoff
-from shared.kube.errors import Conflict, KubeError, NotFound
-from shared.names import snapshot_label
+from shared.errors import InsufficientStorage, LarderError, NotGranted, StoreFailure
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 T = TypeVar("T")
@@ -38,6 +37,7 @@ class Hands:
     store: Store
     api: ControllerApi
     node: OwnNode
+    labeller: Labeller
     downloader: Downloader
     meters: Meters
     threads: Executor
@@ -48,8 +48,6 @@ class Hands:
     clock: Callable[[], float]
     floor_bytes: int
     retries: Retries = Retries()
-    patch_backoff: Backoff = Backoff(first_s=0.5, cap_s=10)
-    _patch_failures: int = field(default=0, init=False)
     _stops: dict[Key, threading.Event] = field(default_factory=dict, init=False)
     _tasks: dict[Key, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
@@ -57,7 +55,7 @@ class Hands:
         """Take one action, or begin it."""
         match action:
             case ChangeLabels():
-                await self._change_labels(dict(action.changes))
+                await self.labeller.change(dict(action.changes))
             case Prepare(entry):
                 self.book.works[entry.key] = Preparing(entry.manifest)
                 self._begin(entry, self._prepare(entry))
@@ -91,29 +89,6 @@ class Hands:
         for task in tasks:
             task.cancel()
 
-    async def _change_labels(self, changes: dict[str, str | None]) -> None:
-        try:
-            view = await self.node.label(self.book.node.uid, changes)
-        except KubeError as error:
-            if isinstance(error, Conflict | NotFound):
-                self.look_at_node()
-            self._not_labelled(error.reason, str(error))
-            return
-        self.book.node, self.book.label_changes = view, self.book.label_changes + 1
-        if refused := sorted(k for k, v in changes.items() if view.labels.get(k) != v):
-            self._not_labelled("LabelsRefused", f"the API server left {', '.join(refused)} as they were")
-            return
-        self._patch_failures, self.book.patch_due_s = 0, 0.0
-        dropped = sorted(k for k, v in changes.items() if v is None)
-        _LOG.info("labels changed", node=self.node.name, set=sorted(changes.keys() - dropped), dropped=dropped)
-
-    def _not_labelled(self, reason: str, message: str) -> None:
-        self._patch_failures += 1
-        delay_s = self.patch_backoff.delay_s(self._patch_failures)
-        self.book.patch_due_s = self.clock() + delay_s
-        again_s = round(delay_s, 1)
-        _LOG.warning("labels not changed", node=self.node.name, reason=reason, message=message, again_s=again_s)
-
     async def _prepare(self, entry: Entry) -> None:
         try:
             manifest = self.book.manifests.get(entry.key)
@@ -125,7 +100,7 @@ class Hands:
                 )
         except LarderError as error:
             self.book.works.pop(entry.key)
-            self._set_back(entry, error, passing=isinstance(error, NotGranted | Unreachable))
+            self._set_back(entry, error, passing=error.retryable)
         else:
             self.book.manifests[entry.key] = manifest
             self.book.works[entry.key] = Prepared(entry.manifest)
@@ -205,11 +180,12 @@ class Hands:
     async def _remove(self, action: Remove) -> None:
         entry, log = action.entry, _LOG.bind(model=action.entry.id, revision=action.entry.revision)
         try:
-            await self._recall(action)
+            await recall(self.node, self.book.node.uid, action)
             self.book.disk_changes += 1
             await self._in_thread(self.store.set_aside_and_remove, entry.id, entry.revision)
             await self._discard(entry)
         except LarderError as error:
+            self.look_at_node()
             self.book.works.pop(entry.key)
             self._set_back(entry, error, passing=True)
         else:
@@ -220,19 +196,13 @@ class Hands:
         finally:
             self.book.disk_changes += 1
 
-    async def _recall(self, action: Remove) -> None:
-        """Read live what the removal stands on; NotGranted where it no longer stands."""
-        if not await is_still_wished(self.node.kube, self.node.name, self.book.node.uid, action):
-            raise NotGranted("the ModelNode has changed since it was read; nothing is removed")
-        view = await self.node.read()
-        if view.uid != self.book.node.uid or snapshot_label(*action.entry.key) in view.labels:
-            self.look_at_node()
-            raise NotGranted("the Node still carries the label of the snapshot; nothing is removed")
-
     async def _discard(self, entry: Entry) -> None:
-        """Drop what an unfinished download left, unless another one may be writing to the same contents."""
+        """Drop what an unfinished download left, unless a running one counts on the same contents."""
         manifest = self.book.manifests.pop(entry.key, None)
-        if manifest and not self._stops:
+        if manifest is None:
+            return
+        running = (self.book.manifests[key] for key in self._stops)
+        if all(distinct_files(manifest).keys().isdisjoint(distinct_files(m)) for m in running):
             await self._in_thread(self.store.discard, manifest)
 
     def _skip(self, entry: Entry) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,8 @@ from shared.kube.errors import KubeError
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _LONGEST_PAUSE_S = 10.0
 _STILL_ALIVE_S = 60.0
+_TIDY_EVERY_S = 3600.0
+_FORGOTTEN_S = 7 * 86400.0
 _READ_BACKOFF = Backoff(first_s=0.2, cap_s=5)
 
 
@@ -47,6 +50,7 @@ class Keeper:
     clock: Callable[[], float]
     set_rate: Callable[[float], None]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    wall_clock: Callable[[], float] = time.time
     _adopted: bool = field(default=False, init=False)
     _beat_s: float = field(default=math.nan, init=False)
     _woken: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -68,9 +72,7 @@ class Keeper:
     def take_model_node(self, node: ModelNode | None) -> None:
         """Take the newest ModelNode, None where there is none."""
         self.book.take_model_node(node, self.clock())
-        if node and node.spec.node_uid == self.book.node.uid:
-            self.set_rate(node.spec.bandwidth_limit)
-        elif node:
+        if node and node.spec.node_uid != self.book.node.uid:
             self.look_at_node()
         self.wake()
 
@@ -119,6 +121,8 @@ class Keeper:
         while True:
             self._woken.clear()
             world = self.world()
+            if world.authority:
+                self.set_rate(world.authority.spec.bandwidth_limit)
             actions = decide(world)
             for action in actions:
                 await hands.act(action)
@@ -140,6 +144,23 @@ class Keeper:
                 _LOG.warning("store not read", reason=error.reason, message=str(error))
             self.book.retry_shortages(self.clock())
             self.wake()
+
+    async def tidy(self) -> None:
+        """Drop the unfinished files that nothing has wanted for long, now and then."""
+        while True:
+            await self.sleep(_TIDY_EVERY_S)
+            if self.world().authority is None:
+                continue
+            before = self.wall_clock() - _FORGOTTEN_S
+            wanted = list(self.book.manifests.values())
+            try:
+                count = await asyncio.get_running_loop().run_in_executor(
+                    self.threads, self.store.drop_partials, wanted, before
+                )
+            except LarderError as error:
+                _LOG.warning("unfinished files not dropped", reason=error.reason, message=str(error))
+            else:
+                _LOG.info("unfinished files dropped", node=self.node.name, count=count)
 
     async def watch_node(self) -> None:
         """Read the own Node now and then, and whenever it may be another one."""
@@ -163,8 +184,6 @@ class Keeper:
             if view.uid != self.book.node.uid:
                 _LOG.info("own Node is another", node=self.node.name, uid=view.uid)
             self.book.node = view
-            if self.book.model_node:
-                self.set_rate(self.book.model_node.spec.bandwidth_limit)
             self.wake()
 
     def _works(self) -> Mapping[Key, Work]:

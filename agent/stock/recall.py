@@ -1,20 +1,21 @@
 """The last look before files are removed: does the API server itself still say so?"""
 
-import msgspec
-
+from agent.node import OwnNode
 from agent.stock.actions import Remove
 from shared.api.model_node import PATH, EntryState, ModelNode
-from shared.kube.errors import Malformed
-from shared.kube.transport import Kube
+from shared.errors import NotGranted
+from shared.kube.collection import get_object
+from shared.names import snapshot_label
 
 
-async def is_still_wished(kube: Kube, name: str, node_uid: str, action: Remove) -> bool:
-    """Tell whether a live read shows the very ModelNode and generation that was acted on. Raises KubeError."""
-    try:
-        live = msgspec.json.decode(await kube.request("GET", f"{PATH}/{name}"), type=ModelNode)
-    except msgspec.MsgspecError as error:
-        raise Malformed(f"the own ModelNode could not be read: {error}") from error
-    return is_same_wish(live, node_uid, action)
+async def recall(node: OwnNode, node_uid: str, action: Remove) -> None:
+    """Read the ModelNode and the Node live; NotGranted where they are not what was acted on. Raises KubeError."""
+    live = await get_object(node.kube, f"{PATH}/{node.name}", ModelNode)
+    if live is None or not is_same_wish(live, node_uid, action):
+        raise NotGranted("the ModelNode has changed since it was read; nothing is removed")
+    view = await node.read()
+    if view.uid != node_uid or snapshot_label(*action.entry.key) in view.labels:
+        raise NotGranted("the Node is another one, or still carries the snapshot's label; nothing is removed")
 
 
 def is_same_wish(live: ModelNode, node_uid: str, action: Remove) -> bool:

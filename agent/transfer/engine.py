@@ -54,6 +54,7 @@ def fetch(
     `stop` was set.
     """
     found = store.pin(manifest)
+    before = progress.done
     progress.total = progress.total or manifest.size_bytes
     progress.find(sum(f.size for f in manifest.files if f.path in found))
     halt = threading.Event()
@@ -66,7 +67,11 @@ def fetch(
         crew.man(lane)
     if not missing and prove_access:
         crew.start(lambda: _prove_access(fetcher))
-    crew.wait(stop)
+    try:
+        crew.wait(stop)
+    except BaseException:
+        progress.find(before - progress.done)  # the next attempt finds these bytes again
+        raise
     return FetchResult(
         _by_path(manifest, {**found, **crew.digests}), verification(f.digest for f in manifest.files), progress.received
     )

@@ -32,7 +32,7 @@ class FileFetcher:
                 raise Stopped
             if sha256 := self.store.find_blob(self.manifest, file):  # another download was faster
                 self.path.progress.find(file.size)
-                self.path.arrived(file.size)
+                self.path.arrived(file.size - partial.held)
                 return sha256
             check = Check(file)
             with slots:

@@ -14,7 +14,7 @@ from controller.admission.keys import (
     write_models,
 )
 from controller.admission.volumes import Snapshot
-from shared.names import USES_PREFIX, ready_label, snapshot_label, uses_label
+from shared.names import USER_LABEL, USES_PREFIX, ready_label, snapshot_label, uses_label
 
 _LONGEST_WHY = 220  # with our words in front, warnings are cut at 256 characters by some clients
 
@@ -50,7 +50,9 @@ def ensure_selector(spec: Json, wanted: Mapping[str, str]) -> None:
 def mark_given(pod: Json, models: list[tuple[str, str]]) -> None:
     """Say which models the pod was given."""
     metadata = pod["metadata"]
-    metadata["labels"] = labels_of(pod) | {uses_label(identity): "true" for identity, _ in models}
+    metadata["labels"] = (
+        labels_of(pod) | {uses_label(identity): "true" for identity, _ in models} | {USER_LABEL: "true"}
+    )
     metadata["annotations"] = annotations_of(pod) | {MODELS: write_models(models)}
 
 

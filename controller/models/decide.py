@@ -7,6 +7,7 @@ from typing import TypeAlias
 from controller.models.report import Report, report
 from controller.models.view import ModelView
 from controller.placement.demand import Resolution
+from shared.errors import SourceChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,16 @@ def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
             return [*actions, Reuse(view.kept)]
         if view.may_resolve:
             return [*actions, Resolve()]
+    elif _has_moved(view) and view.may_resolve:
+        return [*actions, Resolve()]
     actions.append(WriteStatus(report(view)))
     return actions
+
+
+def _has_moved(view: ModelView) -> bool:
+    """Return whether a node found that the source is no longer what was resolved."""
+    stocked = view.demand.stocked and view.conflict is None
+    return stocked and any(n.status is not None and n.status.reason == SourceChanged.__name__ for n in view.nodes)
 
 
 def _decide_deleted(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:

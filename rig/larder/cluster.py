@@ -68,13 +68,19 @@ class LarderCluster:
         objects.install_kinds(self.api)
         objects.install_roles(self.api, NAMESPACE)
         self._closing.enter_context(self.nodes)
+        self._closing.callback(self._stop_programs)
         environ = self._options.sources.environ() | dict(self._options.controller)
         for index in range(self._options.replicas):
             program = ControllerProgram(self.plane, self.state, f"controller-{index}", environ)
             self.controllers.append(program)
             program.start()
-            self._closing.callback(program.process.stop)
         self.aim_webhooks(self.controllers[0])
+
+    def _stop_programs(self) -> None:
+        programs: list[AgentProgram | ControllerProgram] = [*self.agents.values(), *self.controllers]
+        for program in programs:
+            if program.started:
+                program.process.stop()
 
     def aim_webhooks(self, controller: ControllerProgram) -> None:
         """Send admission to one replica; the Service does that in a cluster."""
@@ -95,7 +101,6 @@ class LarderCluster:
             program = self.agents[name] = AgentProgram(self.plane, self.state, name, environ)
         controller = next(c for c in self.controllers if c.process.exit_code is None)
         program.start(controller.url, controller.ca, wait=wait)
-        self._closing.callback(program.process.stop)
         return program
 
     def wait_agents(self, within_s: float = 30.0) -> None:

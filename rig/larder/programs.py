@@ -72,6 +72,11 @@ class ControllerProgram:
         return self._state / "controller.log"
 
     @property
+    def started(self) -> bool:
+        """Whether it was ever started."""
+        return self._process is not None
+
+    @property
     def process(self) -> Process:
         """The running process."""
         assert self._process is not None  # noqa: S101 - a property of the running program
@@ -125,6 +130,11 @@ class AgentProgram:
     def log(self) -> Path:
         """Its log file."""
         return self._state / "agent.log"
+
+    @property
+    def started(self) -> bool:
+        """Whether it was ever started."""
+        return self._process is not None
 
     @property
     def process(self) -> Process:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -36,8 +37,9 @@ def crd(definition: Definition) -> Json:
 
 
 def _version(definition: Definition) -> Json:
-    spec = structural(definition.spec) | (_KEEP_UNKNOWN if definition.open_spec else {})
-    status = structural(definition.status) | (_KEEP_UNKNOWN if definition.open_spec else {})
+    spec, status = structural(definition.spec), structural(definition.status)
+    if definition.open_spec:
+        spec, status = _open(spec), _open(status)
     properties: Json = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
@@ -58,6 +60,16 @@ def _version(definition: Definition) -> Json:
             for name, kind, path, priority in definition.columns
         ],
     }
+
+
+def _open(schema: Any) -> Any:  # noqa: ANN401 - a JSON schema is any JSON
+    """Keep fields that we do not know, at every depth."""
+    if isinstance(schema, list):
+        return [_open(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: _open(value) for key, value in schema.items()}
+    return inner | _KEEP_UNKNOWN if isinstance(schema.get("properties"), dict) else inner
 
 
 def render(definition: Definition) -> str:

@@ -1,6 +1,7 @@
 """The byte path: blocking HTTP/1.1 requests on kept connections, read straight into the caller's buffer."""
 
 import http.client
+import io
 import re
 import socket
 import time
@@ -43,6 +44,7 @@ class Reply:
         self._response, self._release, self._clock = response, release, clock
         self._released = False
         self._failure: LarderError | None = None
+        self._ahead: memoryview | None = None
 
     @property
     def status(self) -> int:
@@ -85,13 +87,25 @@ class Reply:
             part = response.read1(len(buffer))
             buffer[: len(part)] = part
             return len(part)
-        # HTTPResponse.readinto would wait until the whole buffer is full, however slowly the bytes come.
-        size = response.fp.readinto1(buffer[: response.length]) if response.length else 0
+        size = self._read_plain(buffer[: response.length], response)
         if size == 0 and response.length:
             raise http.client.IncompleteRead(b"", response.length)
         response.length -= size
         if response.length == 0:
             response.read()
+        return size
+
+    def _read_plain(self, buffer: memoryview, response: http.client.HTTPResponse) -> int:
+        """Read what is there; HTTPResponse.readinto would wait until the buffer is full, however slowly it fills."""
+        if self._ahead is None:
+            # What came with the headers is in the reader's own buffer. One read of that size empties it for good.
+            first = memoryview(bytearray(min(io.DEFAULT_BUFFER_SIZE, response.length or 0)))
+            self._ahead = first[: response.fp.readinto1(first)]
+        if not self._ahead:
+            return response.fp.raw.readinto(buffer) or 0
+        size = min(len(buffer), len(self._ahead))
+        buffer[:size] = self._ahead[:size]
+        self._ahead = self._ahead[size:]
         return size
 
     def read_small(self) -> bytes:

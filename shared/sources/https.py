@@ -17,7 +17,6 @@ from shared.sources.ranges import open_range
 from shared.sources.settings import SourceSettings
 from shared.uri import HttpsUri, ModelUri
 
-_KEYS = ("token", "HF_TOKEN")
 _URL_SAFE = "%/:?[]@!$&'()*+,;=~"
 _TELLS_SIZE = (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
 
@@ -36,7 +35,10 @@ class HttpsSource:
             raise InvalidURI(f"{uri} is not an https:// URI")
         self._uri, self._now = uri, now
         self._url = _ascii_url(uri.url)
-        self._grant = grant_for(urlsplit(uri.url).hostname or "", _KEYS, credentials, defaults=())
+        host = urlsplit(uri.url).hostname or ""
+        # A hub's token is for the hub, whatever other hosts the same credentials name.
+        keys = ("token", "HF_TOKEN") if host == settings.hf_host else ("token",)
+        self._grant = grant_for(host, keys, credentials, defaults=())
         self._client = HttpClient(settings)
 
     def resolve(self) -> Manifest:

@@ -11,7 +11,8 @@ from shared.manifest import File, Manifest
 class Credentials:
     """Secret values by their usual names (HF_TOKEN or token, AWS_ACCESS_KEY_ID, ...) and the hosts they may go to.
 
-    `hosts` are exact host names, without ports; a source sends the values to no other, redirects included.
+    `hosts` are host names without ports, or `*.` and a name (`hosts.host_matches`); none means the scheme's own. A
+    source sends the values to no other, but for an endpoint that the administrator configured; redirects included.
     """
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -131,9 +131,7 @@ class S3Source:
     def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
         call = self._requests.call("GET", key, {"If-Match": file.etag} if file.etag else {})
         what = f"s3://{self._uri.bucket}/{key}"
-        return open_range(
-            self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what)
-        )
+        return open_range(self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what))
 
     def _failure(self, reply: Reply, what: str) -> LarderError:
         fields = error_fields(reply.read_small())

@@ -1,15 +1,18 @@
 """Requests for the objects of one bucket: where they go and how they are signed."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, urlsplit
 
+from shared.errors import InvalidURI
 from shared.sources.hosts import Grant, grant_for
 from shared.sources.http import Call
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings, default_hosts
 
+_REGION = re.compile(r"[a-z0-9-]{1,40}")
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
@@ -21,6 +24,10 @@ class Requests:
     region: str
     credentials: Credentials
     settings: SourceSettings
+
+    def __post_init__(self) -> None:
+        if not _REGION.fullmatch(self.region):  # it becomes a part of host names, and a Secret may have named it
+            raise InvalidURI(f"{self.region!r} is not a region; write one such as eu-west-1")
 
     @cached_property
     def endpoint(self) -> str:

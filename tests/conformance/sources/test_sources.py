@@ -11,7 +11,7 @@ from shared.errors import AuthDenied, SourceChanged, SourceNotFound
 from shared.manifest import File, Manifest
 from shared.sources.port import ANONYMOUS, Credentials, Source
 
-BIG = random.Random(3).randbytes(300_000)  # noqa: S311 - the same bytes in every run
+BIG = random.Random(3).randbytes(300_000)
 FILES = {"big.safetensors": BIG, "config.json": b"{}", "deep/er/empty": b"", "deep/tokenizer.json": b"[1]"}
 
 

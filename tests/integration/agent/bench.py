@@ -3,7 +3,7 @@
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ class Bench:
         found = self.api.get(f"/api/v1/nodes/{self.node}")["metadata"].get("labels", {})
         return {k for k in found if k.startswith((READY_PREFIX, SNAPSHOT_PREFIX))}
 
-    def add_model(self, identity: str, files: Mapping[str, bytes], **fields: Any) -> Model:
+    def add_model(self, identity: str, files: Mapping[str, bytes], **fields: object) -> Model:
         """Put a model on the hub and its manifest on the controller; nothing wants it yet."""
         folder = self.state / "pushed" / identity
         for path, body in files.items():
@@ -96,7 +96,7 @@ class Bench:
         entry = Entry(id=identity, revision=manifest.revision, manifest=digest, **(known | fields))
         return Model(entry, manifest, files)
 
-    def want(self, *entries: Entry, node_uid: str | None = None, **spec: Any) -> None:
+    def want(self, *entries: Entry, node_uid: str | None = None, **spec: int) -> None:
         """Write the ModelNode's spec, as the controller does."""
         uid = self.node_uid() if node_uid is None else node_uid
         body = msgspec.to_builtins(ModelNodeSpec(node_uid=uid, entries=list(entries), **spec))
@@ -170,7 +170,7 @@ class Bench:
             error.add_note(f"{self.status(entry)}\n{(self.state / 'agent.log').read_text()[-4000:]}")
             raise
 
-    def wait_for(self, condition: Any, what: str, within_s: float = SOON_S) -> None:
+    def wait_for(self, condition: Callable[[], bool], what: str, within_s: float = SOON_S) -> None:
         """Return when the condition holds."""
         try:
             wait_until(condition, within_s, what)
@@ -201,6 +201,11 @@ class Bench:
         file.parent.chmod(0o755)
         file.chmod(0o644)
         return file
+
+    def drop_blobs(self) -> None:
+        """Take away every blob; what snapshots link stays."""
+        for blob in (self.root / "blobs" / "sha256").iterdir():
+            blob.unlink()
 
     def close(self) -> None:
         """End the agents, and take the objects away."""

@@ -36,9 +36,7 @@ def agent_plane(control_plane: ControlPlane, pytestconfig: pytest.Config) -> Con
     api.ensure(f"{RBAC}/clusterroles", {"metadata": {"name": ROLE}, "rules": RULES})
     subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": ROLE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
-    api.ensure(
-        f"{RBAC}/clusterrolebindings", {"metadata": {"name": ROLE}, "subjects": [subject], "roleRef": role}
-    )
+    api.ensure(f"{RBAC}/clusterrolebindings", {"metadata": {"name": ROLE}, "subjects": [subject], "roleRef": role})
     return control_plane
 
 

@@ -17,7 +17,7 @@ from shared.api.wire import Grant, Problem
 from tests.integration.agent.bench import Bench, Model
 from tests.integration.agent.sentinel import Sentinel
 
-WEIGHTS = random.Random(1).randbytes(6_000_000)  # noqa: S311 - incompressible, not secret
+WEIGHTS = random.Random(1).randbytes(6_000_000)
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS}
 HALF = 3_000_000
 LARGE = f"*{hashlib.sha256(WEIGHTS).hexdigest()}"  # where the hub sends one for the large file
@@ -51,7 +51,7 @@ def test_killed_in_the_middle_of_a_file_it_goes_on_from_the_verified_bytes(bench
 def test_killed_at_random_moments_it_never_says_more_than_is_there(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.want(model.entry, bandwidth_limit=4_000_000)
-    chance = random.Random(2)  # noqa: S311 - moments, not secrets
+    chance = random.Random(2)
     with Sentinel(bench, model) as sentinel:
         for _ in range(4):
             agent = bench.start(ready=False)
@@ -207,7 +207,11 @@ class TestCredentials:
         bench.wait_phase(model, "Failed", "AuthDenied")
 
         bench.controller.grants[model.entry.key] = (Grant("one", {"HF_TOKEN": "right"}, ("127.0.0.1",)),)
-        bench.want(msgspec.structs.replace(model.entry, claims=[Claim(kind="ClusterModelCache", name="c", uid="c", secret="another")]))
+        bench.want(
+            msgspec.structs.replace(
+                model.entry, claims=[Claim(kind="ClusterModelCache", name="c", uid="c", secret="another")]
+            )
+        )
         bench.wait_phase(model, "Ready")
 
     @staticmethod

@@ -13,7 +13,7 @@ from shared.names import ready_label, snapshot_label
 from tests.integration.agent.bench import Bench, Model
 from tests.integration.agent.sentinel import Sentinel
 
-WEIGHTS = random.Random(3).randbytes(2_000_000)  # noqa: S311 - incompressible, not secret
+WEIGHTS = random.Random(3).randbytes(2_000_000)
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS}
 SOME_SCANS_S = 2.0
 
@@ -37,6 +37,7 @@ class TestDamage:
         model = ready(bench)
         bench.hub.faults.add(Refuse(503))
         bench.damage(model, "model.safetensors").unlink()
+        bench.drop_blobs()
         bench.wait_phase(model, "Repairing")
         bench.wait_for(lambda: bench.labels() == set(), "the labels to go")
 
@@ -82,12 +83,19 @@ class TestDamage:
         bench.hub.faults.add(Refuse(503))
         bench.snapshot(model).chmod(0o755)
         shutil.rmtree(bench.snapshot(model))
-        for blob in (bench.root / "blobs" / "sha256").iterdir():
-            blob.unlink()
+        bench.drop_blobs()
         bench.wait_for(lambda: bench.labels() == set(), "the labels to go")
         bench.hub.faults.clear()
-        bench.wait_phase(model, "Ready", within_s=40)
+        bench.wait_for(lambda: bench.has_labels(model), "the labels", within_s=40)
         assert bench.is_complete(model)
+
+    def test_what_another_link_still_has_is_mended_without_the_source(self, bench: Bench) -> None:
+        model = ready(bench)
+        bench.hub.journal.clear()
+        bench.damage(model, "model.safetensors").unlink()
+        bench.wait_for(lambda: bench.count("snapshot complete") == 2, "the repair")
+        assert bench.is_complete(model)
+        assert bench.hub.journal.requests() == []
 
 
 class TestStart:
@@ -123,6 +131,7 @@ class TestStart:
         model = ready(bench)
         bench.agents[-1].kill()
         bench.damage(model, "model.safetensors").unlink()
+        bench.drop_blobs()
         bench.hub.faults.add(Refuse(503))
         bench.start()
         assert bench.labels() == set()

@@ -9,6 +9,7 @@ import pytest
 
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
+from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
 from shared.errors import AuthDenied, StoreFailure
 from shared.sources.memory import MemorySource
@@ -123,8 +124,7 @@ def test_a_lost_mark_is_damage_and_is_written_again(
 def test_a_lost_directory_is_committed_anew(
     snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring, root: Path
 ) -> None:
-    shutil.rmtree(root / "models")
-    (root / "models").mkdir()
+    remove_tree(root / "models" / "llama")
     assert len(store.check(snapshot)) == len(source.files) + 1
     mended = store.mend(snapshot, source.resolve(), bring(source, store).sha256)
     assert store.check(mended) == []
@@ -135,7 +135,7 @@ def test_a_subdirectory_replaced_by_a_link_is_not_written_through(
 ) -> None:
     aim = tmp_path / "aim"
     aim.mkdir()
-    shutil.rmtree(unsealed(snapshot.path / "original"))
+    remove_tree(unsealed(snapshot.path / "original"))
     (snapshot.path / "original").symlink_to(aim)
     assert sorted(store.check(snapshot)) == ["original/config.json", NESTED]
     mended = store.mend(snapshot, source.resolve(), bring(source, store).sha256)
@@ -201,7 +201,7 @@ def test_a_directory_that_is_not_ours_is_never_touched(
     theirs.mkdir(parents=True)
     (theirs / "thesis.txt").write_text("kept")
     result = bring(source, store)
-    with pytest.raises(StoreFailure, match="not made by Larder.*move it away"):
+    with pytest.raises(StoreFailure, match=r"not made by Larder.*move it away"):
         store.commit(source.resolve(), "llama", result.sha256)
     store.set_aside_and_remove("llama", source.resolve().revision)
     store.sweep()

@@ -11,7 +11,7 @@ from controller.admission.inject import Injection, inject
 from controller.admission.keys import read_models
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Rewrite, base_model_pod, plain_pod
-from shared.names import ready_label, snapshot_label, uses_label
+from shared.names import USER_LABEL, ready_label, snapshot_label, uses_label
 
 SELECTORS = {ready_label("llama"): "true", snapshot_label("llama", "c0ffee"): "true"}
 MOUNT = {"name": "larder-model", "mountPath": "/opt/ml/model", "readOnly": True}
@@ -32,7 +32,7 @@ def test_the_pod_gets_selectors_mount_variable_and_marks(rewrite: Rewrite) -> No
     ]
     assert spec["containers"][0]["volumeMounts"] == [MOUNT]
     assert spec["containers"][0]["env"] == [{"name": "MODEL_PATH", "value": "/opt/ml/model"}]
-    assert pod["metadata"]["labels"] == {uses_label("llama"): "true"}
+    assert pod["metadata"]["labels"] == {uses_label("llama"): "true", USER_LABEL: "true"}
     assert read_models(pod) == [("llama", "c0ffee")]
 
 
@@ -188,7 +188,7 @@ def test_a_model_on_a_claim_is_mounted_without_a_selector(
     assert spec["containers"][0]["volumeMounts"] == [MOUNT | {"subPath": "models/llama"}]
     assert spec["containers"][0]["env"] == [{"name": "MODEL_PATH", "value": "/opt/ml/model"}]
     assert read_models(after) == [(model.id, "")]
-    assert after["metadata"]["labels"] == {uses_label(model.id): "true"}
+    assert after["metadata"]["labels"] == {uses_label(model.id): "true", USER_LABEL: "true"}
 
 
 def test_a_claim_of_another_namespace_is_refused_by_name(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:

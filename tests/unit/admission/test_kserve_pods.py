@@ -10,7 +10,7 @@ from controller.admission.inject import inject
 from controller.admission.keys import read_models
 from controller.admission.settings import AdmissionSettings
 from rig.pods import BASE_MODEL, ENABLE_CACHE, KSERVE_URI, Rewrite, initializer, kserve_pod, plain_pod
-from shared.names import ready_label, snapshot_label, uses_label
+from shared.names import USER_LABEL, ready_label, snapshot_label, uses_label
 
 MOUNT = {"name": "kserve-pvc-source", "mountPath": "/mnt/models", "readOnly": True}
 WHY = "larder.dev/not-cached"
@@ -30,6 +30,7 @@ def test_the_download_is_replaced_by_the_cache(rewrite: Rewrite) -> None:
     assert read_models(after) == [("short", "r1")]
     assert after["metadata"]["labels"] == {
         uses_label("short"): "true",
+        USER_LABEL: "true",
         "serving.kserve.io/inferenceservice": "p",
     }
     assert after["metadata"]["annotations"][KSERVE_URI] == "s3://bucket/m"

@@ -1,10 +1,11 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
 from agent.stock.decide import decide, next_due_s
-from agent.stock.world import Fetching, Held, Prepared, Preparing, Removed, Removing, Reserved
+from agent.stock.world import Fetching, Held, Key, Prepared, Preparing, Removed, Removing, Reserved, Work
 from shared.api.model_node import Entry
 from tests.unit.agent.worlds import DAMAGED, DIGEST, SOUND, UID, both, claim, entry, model_node, setback, world
 
@@ -55,7 +56,7 @@ def test_slots_go_to_what_is_damaged_then_by_priority_then_by_age() -> None:
     old, new = entry("old", since="2026-01-01"), entry("new", since="2026-02-01")
     urgent, broken = entry("urgent", since="2026-03-01", priority=5), entry("broken", since="2026-04-01")
     entries = [new, old, broken, urgent]
-    works = {e.key: Reserved(DIGEST) for e in entries}
+    works: dict[Key, Work] = {e.key: Reserved(DIGEST) for e in entries}
     ordered = world(*entries, works=works, held={broken.key: DAMAGED}, slots=4)
     assert starts(decide(ordered)) == [broken, urgent, old, new]
     assert starts(decide(replace(ordered, slots=2))) == [broken, urgent]
@@ -63,7 +64,7 @@ def test_slots_go_to_what_is_damaged_then_by_priority_then_by_age() -> None:
 
 def test_running_and_stopping_downloads_take_slots() -> None:
     wish = entry("b")
-    works = {("a", "r1"): Fetching(DIGEST, stopping=True), wish.key: Reserved(DIGEST)}
+    works: dict[Key, Work] = {("a", "r1"): Fetching(DIGEST, stopping=True), wish.key: Reserved(DIGEST)}
     assert starts(decide(world(entry("a"), wish, works=works, slots=1))) == []
 
 
@@ -89,7 +90,7 @@ def test_a_failed_entry_is_tried_at_once_when_it_changes() -> None:
 
 
 @pytest.mark.parametrize("change", [{"granted": False}, {"since": "2026-01-01"}, {"in_use": True}, {"priority": 3}])
-def test_grants_dates_and_users_do_not_hurry_a_failed_entry(change: dict[str, object]) -> None:
+def test_grants_dates_and_users_do_not_hurry_a_failed_entry(change: dict[str, Any]) -> None:
     assert decide(world(entry(**change), setbacks={KEY: setback(entry(), 4000.0)})) == []
 
 

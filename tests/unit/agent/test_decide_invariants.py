@@ -114,7 +114,7 @@ def test_labels_of_damaged_snapshots_stay_while_pods_use_them(world: World) -> N
     for wish in world.entries.values():
         used = wish.in_use and wish.key in world.held and wish.uri.startswith("hf://")
         used = used and not isinstance(world.works.get(wish.key), Removing)
-        if used and wish.state not in ("Absent",):
+        if used and wish.state != "Absent":
             assert snapshot_label(*wish.key) not in dropped
 
 

@@ -25,7 +25,7 @@ def claim(name: str = "c", secret: str = "") -> Claim:
     return Claim(kind="ClusterModelCache", name=name, uid=name, secret=secret)
 
 
-def model_node(entries: Iterable[Entry], uid: str = UID, generation: int = 3, **spec: Any) -> ModelNode:
+def model_node(entries: Iterable[Entry], uid: str = UID, generation: int = 3, **spec: int) -> ModelNode:
     """A ModelNode for the node with this uid."""
     return ModelNode(
         metadata=Meta(name="n1", uid="mn-1", generation=generation),
@@ -33,7 +33,7 @@ def model_node(entries: Iterable[Entry], uid: str = UID, generation: int = 3, **
     )
 
 
-def world(  # noqa: PLR0913 - one keyword for each thing that a test wants to vary
+def world(
     *entries: Entry,
     held: Mapping[Key, Held] | None = None,
     works: Mapping[Key, Work] | None = None,

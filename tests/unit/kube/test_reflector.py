@@ -72,7 +72,7 @@ class World:
     async def reflected(
         self,
         serve: Serve,
-        **more: Any,  # noqa: ANN401 - the options of Reflector, whatever their types
+        **more: Any,
     ) -> AsyncIterator[Reflector[Numbered]]:
         reflector = Reflector(
             await serve(self.answer), "/m", Numbered, self.cache, self.trouble, sleep=self.sleep,

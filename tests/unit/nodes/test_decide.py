@@ -1,5 +1,7 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,8 +20,8 @@ PACE = Pace(drain_s=30, users_s=30)
 KEY = ("m", "r1")
 
 
-def demand(name: str = "m", revision: str = "r1", **fields: object) -> Demand:
-    defaults = {
+def demand(name: str = "m", revision: str = "r1", **fields: Any) -> Demand:
+    defaults: dict[str, Any] = {
         "kind": "ClusterModelCache",
         "namespace": "",
         "uid": f"uid-{name}",
@@ -28,7 +30,7 @@ def demand(name: str = "m", revision: str = "r1", **fields: object) -> Demand:
         "uri": "hf://o/m@main",
         "resolution": Resolution("hf://o/m@main", revision, "d" * 64, 100, 3),
     }
-    return Demand(name=name, **(defaults | fields))  # type: ignore[arg-type] - fields by name
+    return Demand(name=name, **(defaults | fields))
 
 
 def view(*demands: Demand, spec: ModelNodeSpec | None = None, statuses: list[EntryStatus] | None = None) -> NodeView:
@@ -51,16 +53,16 @@ def spec_of(*entries: Entry) -> ModelNodeSpec:
     return ModelNodeSpec(node_uid="node-1", storage_limit=1000, entries=list(entries))
 
 
-def entry(state: str = "Present", since: datetime = NOW, **fields: object) -> Entry:
-    defaults = {"id": "m", "revision": "r1", "uri": "hf://o/m@main", "manifest": "d" * 64, "size": 100}
-    return Entry(state=state, since=since.strftime("%Y-%m-%dT%H:%M:%SZ"), **(defaults | fields))  # type: ignore[arg-type] - as above
+def entry(state: str = "Present", since: datetime = NOW, **fields: Any) -> Entry:
+    defaults: dict[str, Any] = {"id": "m", "revision": "r1", "uri": "hf://o/m@main", "manifest": "d" * 64, "size": 100}
+    return Entry(state=state, since=since.strftime("%Y-%m-%dT%H:%M:%SZ"), **(defaults | fields))
 
 
 def said(phase: str, observed: str = "Present", key: tuple[str, str] = KEY) -> EntryStatus:
     return EntryStatus(id=key[0], revision=key[1], phase=phase, observed=observed)
 
 
-def written(actions: list[object]) -> dict[tuple[str, str], Entry]:
+def written(actions: Sequence[object]) -> dict[tuple[str, str], Entry]:
     specs = [a.spec for a in actions if isinstance(a, Write | Create)]
     assert len(specs) == 1, actions
     return {e.key: e for e in specs[0].entries}
@@ -110,8 +112,7 @@ def test_a_used_entry_stays_and_is_looked_at_again() -> None:
 
 
 def test_an_unused_entry_drains_then_goes() -> None:
-    unused = {"users": {}}
-    present = replace(view(spec=spec_of(entry()), statuses=[said("Ready")]), **unused)
+    present = replace(view(spec=spec_of(entry()), statuses=[said("Ready")]), users={})
     draining = written(decide(present, NOW, PACE))[KEY]
     assert draining.state == "Draining"
 
@@ -123,7 +124,7 @@ def test_an_unused_entry_drains_then_goes() -> None:
 
     late = NOW + timedelta(seconds=31)
     assert decide(early, late, PACE) == [ListUsers()]
-    absent = written(decide(replace(early, **unused), late, PACE))[KEY]
+    absent = written(decide(replace(early, users={}), late, PACE))[KEY]
     assert absent.state == "Absent"
 
     gone = view(spec=spec_of(absent), statuses=[said("Absent", "Absent")])
@@ -213,7 +214,12 @@ phases = st.sampled_from(["Pending", "Ready", "Failed", "Draining", "Absent", "R
 
 @given(states, phases, states, st.integers(0, 100), st.booleans(), st.booleans())
 def test_nothing_becomes_absent_without_a_live_look_at_the_pods(
-    state: str, phase: str, observed: str, age_s: int, wanted: bool, used: bool  # noqa: FBT001 - drawn values
+    state: str,
+    phase: str,
+    observed: str,
+    age_s: int,
+    wanted: bool,  # noqa: FBT001 - drawn
+    used: bool,  # noqa: FBT001 - drawn
 ) -> None:
     before = entry(state, since=NOW - timedelta(seconds=age_s))
     demands = (demand(),) if wanted else ()

@@ -1,13 +1,15 @@
+from typing import Any
+
 from controller.placement.demand import base_model_demand, cache_demand, conflict_of
 from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec
 from shared.kube.objects import Meta
 
 
-def base(name: str, uri: str, **meta: object) -> BaseModel:
-    fields = {"uid": f"uid-{name}", "creation_timestamp": "2026-01-01T00:00:00Z"} | meta
+def base(name: str, uri: str, **meta: Any) -> BaseModel:
+    fields: dict[str, Any] = {"uid": f"uid-{name}", "creation_timestamp": "2026-01-01T00:00:00Z"} | meta
     return BaseModel(
-        metadata=Meta(name=name, **fields),  # type: ignore[arg-type] - fields by name
+        metadata=Meta(name=name, **fields),
         spec=BaseModelSpec(storage=Storage(storage_uri=uri)),
         status=BaseModelStatus(
             source="hf://o/m@main", resolved_revision="c0ffee", manifest_digest="d" * 64, serving_revision="c0ffee"

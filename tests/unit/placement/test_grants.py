@@ -1,4 +1,5 @@
 from collections import Counter
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,9 +7,9 @@ from hypothesis import strategies as st
 from controller.placement.grants import Contender, decide_grants
 
 
-def contender(node: str, **fields: object) -> Contender:
-    defaults = {"groups": ("g",), "wants": True, "holds": False, "granted": False, "lost": False}
-    return Contender(node=node, **(defaults | fields))  # type: ignore[arg-type] - fields by name
+def contender(node: str, **fields: Any) -> Contender:
+    defaults: dict[str, Any] = {"groups": ("g",), "wants": True, "holds": False, "granted": False, "lost": False}
+    return Contender(node=node, **(defaults | fields))
 
 
 def test_at_most_the_limit_oldest_and_most_important_first() -> None:
@@ -74,7 +75,5 @@ def test_new_grants_never_exceed_the_limit(nodes: list[Contender], g: int, h: in
 @given(contenders)
 def test_asking_again_changes_nothing(nodes: list[Contender]) -> None:
     first = decide_grants(nodes, {"g": 2, "h": 1})
-    told = [
-        Contender(c.node, c.groups, c.wants, c.node in first, c.node in first, c.lost, c.priority) for c in nodes
-    ]
+    told = [Contender(c.node, c.groups, c.wants, c.node in first, c.node in first, c.lost, c.priority) for c in nodes]
     assert decide_grants(told, {"g": 2, "h": 1}) >= first

@@ -11,7 +11,7 @@ NOW = dt.datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=dt.UTC)
 READY = {"type": "Ready", "status": "True"}
 
 
-def _pod(node: str = "a", *, deleted: bool = False, **pod_status: Any) -> BoundPod:  # noqa: ANN401 - a status is any JSON
+def _pod(node: str = "a", *, deleted: bool = False, **pod_status: Any) -> BoundPod:
     meta = Meta(name="p", namespace="n", uid="u", deletion_timestamp="now" if deleted else None)
     spec = {"nodeName": node, "containers": [{"name": "main", "image": "image"}]}
     return BoundPod(metadata=meta, spec=spec, status=pod_status)

@@ -113,6 +113,12 @@ def test_a_token_goes_to_named_hosts_only(serve_tls: Make, source_of: Callable[.
         source_of(server, Credentials(TOKEN)).resolve()
 
 
+def test_a_hub_s_token_is_sent_to_no_other_host(serve_tls: Make, source_of: Callable[..., HttpsSource]) -> None:
+    server = serve_tls(lambda _: reply(200, Content_Length="7"))
+    source_of(server, Credentials({"HF_TOKEN": "t0p"}, ("127.0.0.1",))).resolve()
+    assert "authorization" not in server.asked[0].headers
+
+
 def test_a_redirect_to_plain_http_is_refused(serve_tls: Make, source_of: Callable[..., HttpsSource]) -> None:
     with scripted(lambda _: reply(200)) as plain:
         server = serve_tls(lambda _: reply(302, Location=f"{plain.url}/w.bin"))

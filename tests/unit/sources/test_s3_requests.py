@@ -12,7 +12,8 @@ from shared.sources.hosts import Grant
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.s3 import S3Source
 from shared.sources.s3_failures import decide_s3_failure, error_fields
-from shared.sources.s3_listing import digest_of
+from shared.sources.s3_objects import digest_of
+from shared.sources.s3_requests import Requests
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
 
@@ -29,15 +30,18 @@ MD5 = "9dd4e461268c8034f5c8564e155c67a6"
         ({"ETag": f'"{MD5}-4"'}, ""),
         ({"ETag": '"opaque"'}, ""),
         ({}, ""),
-        ({"ETag": f'"{MD5}"', "ServerSideEncryption": "AES256"}, f"md5:{MD5}"),
-        ({"ETag": f'"{MD5}"', "ServerSideEncryption": "aws:kms"}, ""),
-        ({"ETag": f'"{MD5}"', "ServerSideEncryption": "aws:kms:dsse"}, ""),
-        ({"ETag": f'"{MD5}"', "SSECustomerAlgorithm": "AES256"}, ""),
-        ({"ETag": f'"{MD5}"', "ChecksumSHA256": SHA256}, f"sha256:{hashlib.sha256(b'x').hexdigest()}"),
-        ({"ChecksumSHA256": SHA256, "ChecksumType": "FULL_OBJECT"}, f"sha256:{hashlib.sha256(b'x').hexdigest()}"),
-        ({"ETag": f'"{MD5}-2"', "ChecksumSHA256": SHA256, "ChecksumType": "COMPOSITE"}, ""),
-        ({"ETag": f'"{MD5}-2"', "ChecksumSHA256": f"{SHA256}-2"}, ""),
-        ({"ETag": f'"{MD5}"', "ChecksumSHA256": "not base64"}, f"md5:{MD5}"),
+        ({"ETag": f'"{MD5}"', "x-amz-server-side-encryption": "AES256"}, f"md5:{MD5}"),
+        ({"ETag": f'"{MD5}"', "x-amz-server-side-encryption": "aws:kms"}, ""),
+        ({"ETag": f'"{MD5}"', "x-amz-server-side-encryption": "aws:kms:dsse"}, ""),
+        ({"ETag": f'"{MD5}"', "x-amz-server-side-encryption-customer-algorithm": "AES256"}, ""),
+        ({"ETag": f'"{MD5}"', "x-amz-checksum-sha256": SHA256}, f"sha256:{hashlib.sha256(b'x').hexdigest()}"),
+        (
+            {"x-amz-checksum-sha256": SHA256, "x-amz-checksum-type": "FULL_OBJECT"},
+            f"sha256:{hashlib.sha256(b'x').hexdigest()}",
+        ),
+        ({"ETag": f'"{MD5}-2"', "x-amz-checksum-sha256": SHA256, "x-amz-checksum-type": "COMPOSITE"}, ""),
+        ({"ETag": f'"{MD5}-2"', "x-amz-checksum-sha256": f"{SHA256}-2"}, ""),
+        ({"ETag": f'"{MD5}"', "x-amz-checksum-sha256": "not base64"}, f"md5:{MD5}"),
     ],
 )
 def test_only_what_is_a_digest_of_the_whole_object_is_taken_for_one(head: dict[str, str], digest: str) -> None:
@@ -90,28 +94,33 @@ def test_an_answer_that_is_no_error_document_has_no_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "settings", "endpoint"),
+    ("region", "settings", "endpoint"),
     [
-        ("s3://bucket/k", SourceSettings(), "https://s3.us-east-1.amazonaws.com"),
-        ("s3://bucket@eu-west-1/k", SourceSettings(s3_region="us-west-2"), "https://s3.eu-west-1.amazonaws.com"),
-        ("s3://bucket@cn-north-1/k", SourceSettings(), "https://s3.cn-north-1.amazonaws.com.cn"),
-        ("s3://bucket@eu-west-1/k", SourceSettings(s3_endpoint="http://s3.test:9"), "http://s3.test:9"),
+        ("eu-west-1", SourceSettings(), "https://s3.eu-west-1.amazonaws.com"),
+        ("cn-north-1", SourceSettings(), "https://s3.cn-north-1.amazonaws.com.cn"),
+        ("eu-west-1", SourceSettings(s3_endpoint="http://s3.test:9"), "http://s3.test:9"),
     ],
 )
-def test_the_endpoint_follows_region_and_settings(uri: str, settings: SourceSettings, endpoint: str) -> None:
-    assert S3Source(parse_uri(uri), ANONYMOUS, settings).endpoint == endpoint
+def test_the_endpoint_follows_region_and_settings(region: str, settings: SourceSettings, endpoint: str) -> None:
+    assert Requests("bucket", region, ANONYMOUS, settings).endpoint == endpoint
 
 
 @pytest.mark.parametrize(
-    ("uri", "settings", "url"),
+    ("bucket", "settings", "url"),
     [
-        ("s3://bucket/p", SourceSettings(), "https://bucket.s3.us-east-1.amazonaws.com/p/a%20%23%3F%252F/%C3%A9"),
-        ("s3://a.bucket/p", SourceSettings(), "https://s3.us-east-1.amazonaws.com/a.bucket/p/a%20%23%3F%252F/%C3%A9"),
-        ("s3://bucket/p", SourceSettings(s3_endpoint="http://h:9/x"), "http://h:9/x/bucket/p/a%20%23%3F%252F/%C3%A9"),
+        ("bucket", SourceSettings(), "https://bucket.s3.us-east-1.amazonaws.com/p/a%20%23%3F%252F/%C3%A9"),
+        ("a.bucket", SourceSettings(), "https://s3.us-east-1.amazonaws.com/a.bucket/p/a%20%23%3F%252F/%C3%A9"),
+        ("bucket", SourceSettings(s3_endpoint="http://h:9/x"), "http://h:9/x/bucket/p/a%20%23%3F%252F/%C3%A9"),
     ],
 )
-def test_urls_of_objects(uri: str, settings: SourceSettings, url: str) -> None:
-    assert S3Source(parse_uri(uri), ANONYMOUS, settings)._url_of("p/a #?%2F/é") == url
+def test_urls_of_objects(bucket: str, settings: SourceSettings, url: str) -> None:
+    assert Requests(bucket, "us-east-1", ANONYMOUS, settings).url_of("p/a #?%2F/é") == url
+
+
+@pytest.mark.parametrize("region", ["x.evil.test/#", "", "eu west", "EU"])
+def test_a_region_that_is_no_part_of_a_host_name_is_refused(region: str) -> None:
+    with pytest.raises(InvalidURI, match="is not a region"):
+        Requests("bucket", region, ANONYMOUS, SourceSettings())
 
 
 def open_from(server: ScriptedServer, credentials: Credentials) -> Asked:
@@ -146,9 +155,9 @@ def test_a_signed_request_is_not_redirected(serve: Serve) -> None:
 
 
 def test_credentials_for_another_host_are_withheld_and_the_message_says_so() -> None:
-    source = S3Source(parse_uri("s3://bucket/p"), Credentials(KEYS, ("s3.test",)), SourceSettings())
-    assert source._signature("https://bucket.s3.us-east-1.amazonaws.com/p", {}) == {}
-    failure = decide_s3_failure(403, {}, {"Code": "AccessDenied"}, source._subject("s3://bucket/p"), 0.0)
+    requests = Requests("bucket", "us-east-1", Credentials(KEYS, ("s3.test",)), SourceSettings())
+    assert requests.call("GET", "p", {}).secrets == {}
+    failure = decide_s3_failure(403, {}, {"Code": "AccessDenied"}, Subject("s3://b/p", "AWS keys", requests.grant), 0.0)
     assert "add s3.us-east-1.amazonaws.com to the Secret's annotation larder.dev/hosts" in str(failure)
 
 
@@ -159,3 +168,19 @@ def test_a_file_named_like_the_prefix_is_the_object_itself_or_below_it(serve: Se
         source.open(File("a", 3)).close()
     assert [asked.target for asked in below.asked] == ["/bucket/m/a", "/bucket/m/a/a", "/bucket/m/a/a"]
     source.close()
+
+
+def test_signs_for_the_region_that_the_server_names(serve: Serve) -> None:
+    def answer(asked: Asked) -> bytes:
+        if "/eu-west-3/s3/" in asked.headers["authorization"]:
+            return reply(200, Content_Length="3", ETag='"e"')
+        return reply(400, x_amz_bucket_region="eu-west-3")
+
+    source = S3Source(parse_uri("s3://bucket/p/f"), Credentials(KEYS), SourceSettings(s3_endpoint=serve(answer).url))
+    assert source.resolve().files == (File("f", 3, etag='"e"'),)
+    source.close()
+
+
+def test_the_uri_is_pinned_to_the_region_on_aws_alone() -> None:
+    source = S3Source(parse_uri("s3://bucket/p"), ANONYMOUS, SourceSettings(s3_region="eu-west-1"))
+    assert str(source._pinned()) == "s3://bucket@eu-west-1/p"

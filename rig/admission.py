@@ -1,0 +1,100 @@
+"""Our admission on a real API server: webhooks by URL, and a catalog that its user fills."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from controller.admission.catalog import MemoryCatalog
+from controller.admission.server import admission_app
+from controller.admission.settings import AdmissionSettings
+from controller.admission.webhooks import AtUrl, WebhookSettings, mutating_configuration
+from rig.api import Api
+from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
+from rig.larder.objects import ensure, install_kinds, install_webhooks
+from rig.pods import base_model_pod
+from rig.processes import wait_until
+from rig.webhook_server import WebhookServer, serve
+
+NAMESPACE = "admission"
+_STORE_ROOT = "/var/lib/larder"
+_REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
+_GROUPS = "/apis/serving.kserve.io/v1alpha1/modelcachenodegroups"
+_WRONG_GROUP = {
+    "apiVersion": "serving.kserve.io/v1alpha1",
+    "kind": "ModelCacheNodeGroup",
+    "metadata": {"name": "probe"},
+    "spec": {"storageLimit": 0},
+}
+
+
+@dataclass(frozen=True)
+class AdmissionSite:
+    """The API server with our webhooks in force, what is behind them, and what they were asked."""
+
+    api: Api
+    server: WebhookServer
+    catalog: MemoryCatalog
+    settings: WebhookSettings
+    kubectl_argv: tuple[str, ...]
+    pods: str = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+    def kubectl(self, *arguments: str, stdin: object = None) -> "subprocess.CompletedProcess[str]":
+        """Run kubectl in the site's namespace, as users do."""
+        text = json.dumps(stdin) if stdin is not None else None
+        return subprocess.run([*self.kubectl_argv, *arguments], input=text, capture_output=True, text=True, check=False)
+
+    def create(self, pod: dict[str, Any]) -> dict[str, Any]:
+        """Create a pod in the site's namespace and return it as it was admitted."""
+        return self.api.create(self.pods, pod)
+
+    def refuses(self, path: str, body: dict[str, Any]) -> bool:
+        """Tell whether one of our webhooks refuses an object."""
+        try:
+            self.api.create(f"{path}?dryRun=All", body)
+        except CallRefused as refusal:
+            return "denied the request" in str(refusal)
+        return False
+
+
+@contextmanager
+def admission_site(plane: ControlPlane, kubectl: Path, catalog: MemoryCatalog, folder: Path) -> Iterator[AdmissionSite]:
+    """Install kinds and webhooks, return when they are in force, and take the webhooks away afterwards."""
+    install_kinds(plane.api)
+    plane.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    argv = (str(kubectl), f"--kubeconfig={plane.kubeconfig}", f"--namespace={NAMESPACE}")
+    with serve(admission_app(catalog, AdmissionSettings(_STORE_ROOT)), folder) as server:
+        settings = WebhookSettings(
+            AtUrl(server.url), server.ca_pem, "larder-system", _STORE_ROOT, name="larder-admission"
+        )
+        site = AdmissionSite(plane.api, server, catalog, settings, argv)
+        install_webhooks(plane.api, settings)
+        try:
+            wait_until(lambda: site.refuses(site.pods, base_model_pod("probe", "none")), 20, "the pods' webhook")
+            wait_until(lambda: site.refuses(_GROUPS, _WRONG_GROUP), 20, "the models' webhook")
+            yield site
+        finally:
+            plane.api.delete(f"{_REGISTRATION}/mutatingwebhookconfigurations/{settings.name}")
+            plane.api.delete(f"{_REGISTRATION}/validatingwebhookconfigurations/{settings.name}")
+            plane.api.delete(f"/api/v1/namespaces/{NAMESPACE}")
+
+
+@contextmanager
+def later_webhook(api: Api, server: WebhookServer) -> Iterator[None]:
+    """Send pods with annotation `later` to another server, after ours."""
+    settings = WebhookSettings(AtUrl(server.url), server.ca_pem, "larder-system", _STORE_ROOT, name="zz-later")
+    configuration = mutating_configuration(settings)
+    asked = "has(object.metadata.annotations) && 'later' in object.metadata.annotations"
+    webhook = configuration["webhooks"][0] | {
+        "name": "later.example.com",
+        "matchConditions": [{"name": "asked", "expression": asked}],
+    }
+    ensure(api, configuration | {"webhooks": [webhook]})
+    try:
+        yield
+    finally:
+        api.delete(f"{_REGISTRATION}/mutatingwebhookconfigurations/{settings.name}")

@@ -1,0 +1,98 @@
+"""The client against a server over real TLS."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from agent.client import ControllerApi, refusal
+from shared.api.wire import EntryProgress, Grant, Problem, ProgressReport
+from shared.errors import AuthDenied, NotGranted, RateLimited, Unreachable
+from shared.manifest import File, build_manifest
+from tests.integration.agent.standin import StandIn, write_ca
+
+MANIFEST = build_manifest("hf://org/m@r1", "r1", [File("config.json", 3)])
+
+
+@pytest.fixture
+async def client(stand_in: StandIn, tmp_path: Path) -> AsyncIterator[ControllerApi]:
+    (tmp_path / "token").write_text(f"{stand_in.token}\n")
+    client = ControllerApi(stand_in.url, tmp_path / "token", tmp_path / "ca.pem")
+    yield client
+    await client.close()
+
+
+async def test_a_manifest_is_what_its_digest_says(client: ControllerApi, stand_in: StandIn) -> None:
+    digest = stand_in.offer(MANIFEST)
+    assert await client.manifest(digest) == MANIFEST
+    stand_in.manifests[digest] += b" "
+    with pytest.raises(Unreachable, match=digest):
+        await client.manifest(digest)
+
+
+async def test_credentials_and_progress(client: ControllerApi, stand_in: StandIn) -> None:
+    stand_in.grants["m", "r1"] = (Grant("c", {"HF_TOKEN": "x"}, ("hub",)),)
+    granted = await client.credentials("m", "r1")
+    assert granted.grants[0].values == {"HF_TOKEN": "x"}
+    assert "x'" not in repr(granted)
+    report = ProgressReport((EntryProgress("m", "r1", 1, 2),))
+    await client.report(report)
+    assert stand_in.progress == [report]
+
+
+async def test_refusals_are_named(client: ControllerApi, stand_in: StandIn) -> None:
+    stand_in.refusals["/v1/credentials"] = Problem("NotGranted", "this node does not list m")
+    with pytest.raises(NotGranted, match="does not list m"):
+        await client.credentials("m", "r1")
+    with pytest.raises(NotGranted):
+        await client.manifest("0" * 64)
+
+
+async def test_a_server_that_is_not_ours_is_unreachable(
+    client: ControllerApi, stand_in: StandIn, tmp_path: Path
+) -> None:
+    write_ca(trustme.CA(), tmp_path / "ca.pem")
+    with pytest.raises(Unreachable, match="certificate"):
+        await client.credentials("m", "r1")
+    assert stand_in.asked == []
+
+
+async def test_a_ca_and_a_token_that_are_renewed_are_used(client: ControllerApi, tmp_path: Path) -> None:
+    right = (tmp_path / "ca.pem").read_bytes()
+    write_ca(trustme.CA(), tmp_path / "ca.pem")
+    with pytest.raises(Unreachable):
+        await client.credentials("m", "r1")
+    (tmp_path / "ca.pem").write_bytes(right)
+    assert (await client.credentials("m", "r1")).grants == ()
+    (tmp_path / "token").write_text("old")
+    with pytest.raises(NotGranted):
+        await client.credentials("m", "r1")
+
+
+async def test_no_server_no_token_no_ca(client: ControllerApi, tmp_path: Path) -> None:
+    client.url = "https://127.0.0.1:1"
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
+        await client.credentials("m", "r1")
+    (tmp_path / "token").unlink()
+    with pytest.raises(Unreachable, match="token"):
+        await client.credentials("m", "r1")
+    (tmp_path / "ca.pem").unlink()
+    with pytest.raises(Unreachable, match="CA"):
+        await client.credentials("m", "r1")
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "kind"),
+    [
+        (403, b'{"reason": "AuthDenied", "message": "m"}', AuthDenied),
+        (403, b"<html>", NotGranted),
+        (401, b"", NotGranted),
+        (404, b'{"reason": "Strange", "message": ""}', NotGranted),
+        (500, b"oops", Unreachable),
+        (502, b'{"reason": "Strange", "message": "m"}', Unreachable),
+        (429, b"", RateLimited),
+    ],
+)
+def test_every_answer_has_a_meaning(code: int, body: bytes, kind: type[Exception]) -> None:
+    assert type(refusal(code, body, "3")) is kind

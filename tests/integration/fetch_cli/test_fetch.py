@@ -1,0 +1,197 @@
+"""`larder fetch` into a directory."""
+
+import fcntl
+import io
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from agent.cli.fetch import run_fetch
+from shared.errors import LarderError, Unreachable
+from shared.sources.memory import MemorySource, open_from
+from shared.sources.port import Credentials, Source
+from shared.sources.settings import SourceSettings
+from shared.uri import ModelUri
+
+URI = "hf://test/model"
+FILES = {"config.json": b"{}", "weights.safetensors": os.urandom(5 * 2**20), "sub/tokenizer.json": b"[]", "copy": b"{}"}
+
+
+@dataclass
+class Command:
+    """One `larder fetch` and what it wrote."""
+
+    to: Path
+    source: MemorySource
+    environ: dict[str, str] = field(default_factory=dict)
+    out: str = ""
+    error: str = ""
+
+    def run(self, uri: str = URI, *, stop: threading.Event | None = None, quiet: bool = False) -> int:
+        stdout, stderr = io.StringIO(), io.StringIO()
+        opener: Callable[[ModelUri, Credentials, SourceSettings], Source] = open_from({"test/model": self.source})
+        code = run_fetch(uri, self.to, self.environ, stdout, stderr, stop=stop, quiet=quiet, opener=opener)
+        self.out, self.error = stdout.getvalue(), stderr.getvalue()
+        return code
+
+    def tree(self) -> dict[str, bytes]:
+        return {str(p.relative_to(self.to)): p.read_bytes() for p in self.to.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path / "dir", MemorySource(FILES))
+
+
+def test_the_files_stand_directly_in_the_directory_and_nothing_else(command: Command) -> None:
+    assert command.run() == 0
+    assert command.tree() == FILES
+    assert not (command.to / ".larder").exists()
+    assert command.error == ""
+    assert "4 files" in command.out
+    assert "verified by digest" in command.out
+    assert (command.to / "weights.safetensors").stat().st_mode & 0o777 == 0o644
+
+
+def test_what_is_complete_and_right_is_not_fetched_again(command: Command) -> None:
+    assert command.run() == 0
+    served = command.source.served_bytes
+    assert command.run() == 0
+    assert command.source.served_bytes == served
+
+
+def test_only_what_is_missing_or_wrong_is_fetched(command: Command) -> None:
+    assert command.run() == 0
+    body = bytearray(FILES["weights.safetensors"])
+    body[1000] ^= 1
+    (command.to / "weights.safetensors").write_bytes(body)
+    (command.to / "config.json").unlink()
+    served = command.source.served_bytes
+    assert command.run() == 0
+    assert command.tree() == FILES
+    assert command.source.served_bytes - served == len(body) + 2
+
+
+def test_other_files_of_the_directory_are_left_alone(command: Command) -> None:
+    command.to.mkdir()
+    (command.to / "notes.txt").write_text("kept")
+    assert command.run() == 0
+    assert command.tree() == {**FILES, "notes.txt": b"kept"}
+
+
+def test_quiet_writes_nothing(command: Command) -> None:
+    assert command.run(quiet=True) == 0
+    assert command.out == ""
+
+
+def test_a_failure_is_one_line_and_what_came_is_kept(command: Command) -> None:
+    def refuse_late(path: str, position: int) -> None:
+        if path == "weights.safetensors" and position >= 2**20:
+            raise LarderErrorWithLines("first\nsecond")
+
+    command.source.faults.before_read = refuse_late
+    assert command.run() == 1
+    assert command.error == "LarderErrorWithLines: first second\n"
+    command.source.faults.before_read = None
+    before = command.source.served_bytes
+    assert command.run() == 0
+    assert command.source.served_bytes - before < len(FILES["weights.safetensors"])
+    assert command.tree() == FILES
+
+
+class LarderErrorWithLines(LarderError):
+    retryable = False
+
+
+def test_a_wrong_token_a_missing_repository_and_a_bad_uri_say_their_reason(command: Command) -> None:
+    assert command.run("hf://no/such") == 1
+    assert command.error.startswith("SourceNotFound: ")
+    assert command.run("ftp://host/file") == 1
+    assert command.error.startswith("InvalidURI: ")
+    command.source = MemorySource(FILES, token="right")
+    assert command.run() == 1
+    assert command.error.startswith("AuthDenied: ")
+    command.environ["HF_TOKEN"] = "right"
+    assert command.run() == 0
+
+
+def test_bytes_that_are_not_the_publishers_are_refused(command: Command) -> None:
+    command.source.faults.corrupt.add("weights.safetensors")
+    assert command.run() == 1
+    assert command.error.startswith("DigestMismatch: 'weights.safetensors'")
+    assert "weights.safetensors" not in command.tree()
+
+
+def test_a_second_command_on_the_directory_is_told_so(command: Command) -> None:
+    command.to.mkdir()
+    (command.to / ".larder-holder").write_text("12345 host\n")
+    descriptor = os.open(command.to, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    assert command.run() == 1
+    assert command.error.startswith("StoreFailure: ")
+    assert "process 12345 on host" in command.error
+    os.close(descriptor)
+
+
+def test_a_link_on_the_way_is_not_followed(command: Command, tmp_path: Path) -> None:
+    aim = tmp_path / "aim"
+    aim.mkdir()
+    command.to.mkdir()
+    (command.to / "sub").symlink_to(aim)
+    (command.to / "copy").symlink_to(aim / "file")
+    assert command.run() == 1
+    assert command.error.startswith("UnsafePath: ")
+    assert list(aim.iterdir()) == []
+    (command.to / "sub").unlink()
+    assert command.run() == 0
+    assert list(aim.iterdir()) == []
+    assert command.tree() == FILES
+
+
+def test_a_file_name_below_our_own_directory_is_refused(command: Command) -> None:
+    command.source.files[".larder/store.json"] = b"{}"
+    assert command.run() == 1
+    assert command.error.startswith("UnsafePath: ")
+
+
+def test_stop_ends_it_with_what_it_has(command: Command) -> None:
+    stop = threading.Event()
+
+    def stop_halfway(path: str, position: int) -> None:
+        if path == "weights.safetensors" and position >= 2**20:
+            stop.set()
+
+    command.source.faults.before_read = stop_halfway
+    assert command.run(stop=stop) == 130
+    command.source.faults.before_read = None
+    before = command.source.served_bytes
+    assert command.run() == 0
+    assert command.source.served_bytes - before < len(FILES["weights.safetensors"])
+
+
+def test_a_server_that_only_breaks_is_given_up_in_time(command: Command) -> None:
+    command.source.faults.on_open = [Unreachable("reset")] * 1000
+    started = time.monotonic()
+    assert command.run() == 1
+    assert command.error.startswith("Unreachable: reset")
+    assert time.monotonic() - started < 30
+
+
+def test_the_module_is_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "agent.cli", "fetch", "pvc://ns/claim/path", "--to", "/nowhere"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("InvalidURI: ")
+    assert done.stderr.count("\n") == 1

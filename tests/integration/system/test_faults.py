@@ -1,0 +1,129 @@
+"""The API server restarts, controllers and agents are killed, grants are limited: work goes on and tells no lie."""
+
+import random
+import threading
+import time
+
+from rig.hub import Stall
+from rig.larder.programs import ControllerProgram
+from rig.larder.site import Site
+
+
+def test_an_api_server_that_restarts(site: Site) -> None:
+    before = site.cache(f"hf://{site.push()}")
+    site.wait_ready("ClusterModelCache", before)
+    site.cluster.plane.restart_apiserver()
+    after = site.cache(f"hf://{site.push()}")
+    site.wait_ready("ClusterModelCache", after, within_s=40)
+    site.wait_ready("ClusterModelCache", before)
+
+
+def _leader(site: Site) -> ControllerProgram:
+    lease = site.cluster.api.get("/apis/coordination.k8s.io/v1/namespaces/larder-system/leases/larder-controller")
+    holder = lease["spec"]["holderIdentity"].partition("_")[0]
+    return next(c for c in site.cluster.controllers if c.name == holder)
+
+
+def test_a_killed_leader_is_replaced(site: Site) -> None:
+    leader = _leader(site)
+    leader.process.kill()
+    other = next(c for c in site.cluster.controllers if c is not leader)
+    site.cluster.aim_webhooks(other)
+    name = site.cache(f"hf://{site.push()}")
+    site.until(lambda: _leader(site) is other, "the other replica to lead")
+    leader.start()  # on the port that its agents know
+    site.wait_ready("ClusterModelCache", name, within_s=60)
+    site.cluster.aim_webhooks(site.cluster.controllers[0])
+
+
+def _downloading(site: Site, nodes: tuple[str, ...]) -> list[str]:
+    busy = []
+    for node in nodes:
+        found = site.cluster.get("ModelNode", node)
+        if any(e.get("phase") == "Downloading" for e in found.get("status", {}).get("entries", [])):
+            busy.append(node)
+    return busy
+
+
+def test_one_node_of_a_group_at_a_time(site: Site) -> None:
+    labels = {"slow": site.name("s")}
+    group = site.group(labels, maxConcurrentNodes=1, bandwidthLimit="1500k")
+    for node in ("a", "b", "c"):
+        site.label(node, labels)
+    name = site.cache(f"hf://{site.push(files={'w.bin': random.Random(1).randbytes(3_000_000)})}", group=group)
+    seen: set[str] = set()
+
+    def all_ready() -> bool:
+        busy = _downloading(site, ("a", "b", "c"))
+        assert len(busy) <= 1, f"{busy} download at one time"
+        seen.update(busy)
+        return site.status("ClusterModelCache", name).get("storageStatus") == "Ready"
+
+    site.until(all_ready, "all nodes to have had their turn", 60)
+    assert seen == {"a", "b", "c"}
+    for node in ("a", "b", "c"):
+        site.label(node, {"slow": None})
+
+
+def test_a_lost_holder_gives_its_turn_back(site: Site) -> None:
+    labels = {"turn": site.name("t")}
+    group = site.group(labels, maxConcurrentNodes=1)
+    site.hub.faults.add(Stall(100_000), times=1)
+    for node in ("a", "b"):
+        site.label(node, labels)
+    name = site.cache(f"hf://{site.push(files={'stalled.bin': b's' * 2_000_000})}", group=group)
+
+    def holders() -> list[str]:
+        return [n for n in ("a", "b") if any(e.get("granted") for e in site.entries(n, name))]
+
+    site.until(lambda: len(_downloading(site, ("a", "b"))) == 1, "one node to download")
+    (holder,) = holders()
+    other = "b" if holder == "a" else "a"
+    site.cluster.agents[holder].process.kill()
+    site.until(lambda: site.phases(other, name) == ["Ready"], "the other node to have its turn", 40)
+    site.hub.faults.clear()
+    site.cluster.start_agent(holder)
+    site.wait_ready("ClusterModelCache", name, within_s=60)
+    for node in ("a", "b"):
+        site.label(node, {"turn": None})
+
+
+def test_kills_at_random_moments_never_show_a_label_before_its_files(site: Site) -> None:
+    """The watcher compares the disk with the label all the time; the agent is killed again and again."""
+    chance = random.Random(7)
+    labels = {"killed": site.name("k")}
+    group = site.group(labels, bandwidthLimit="4M")
+    site.label("c", labels)
+    files = {f"part-{i}.bin": chance.randbytes(1_500_000) for i in range(6)}
+    name = site.cache(f"hf://{site.push(files=files)}", group=group)
+    agent = site.cluster.agents["c"]
+    lies: list[str] = []
+    done = threading.Event()
+
+    def complete() -> bool:
+        revision = site.status("ClusterModelCache", name).get("resolvedRevision", "none")
+        folder = site.snapshot("c", name, revision)
+        return all((folder / p).exists() and (folder / p).stat().st_size == len(b) for p, b in files.items())
+
+    def watch() -> None:
+        while not done.is_set():
+            revision = site.status("ClusterModelCache", name).get("resolvedRevision", "none")
+            marked = (site.snapshot("c", name, revision) / ".completed").exists()
+            labelled = f"model-cache-ready-{name}" in site.labels("c")
+            if (marked or labelled) and not complete():
+                lies.append(f"completed={marked} label={labelled}")
+            done.wait(0.02)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        for _ in range(8):
+            time.sleep(chance.uniform(0.1, 1.2))  # the moment of the kill is the point
+            agent.process.kill()
+            site.cluster.start_agent("c", wait=False)
+        site.wait_ready("ClusterModelCache", name, within_s=60)
+    finally:
+        done.set()
+        watcher.join()
+    assert lies == []
+    site.label("c", {"killed": None})

@@ -1,0 +1,153 @@
+"""What a source or a disk refuses is told on the object, with the way out, and clears when it is mended."""
+
+import base64
+
+import pytest
+
+from rig.demo.parts import SECRET
+from rig.errors import CallRefused
+from rig.hub import Access, Corrupt, Truncate
+from rig.hub.repository import Entry, git_blob_id
+from rig.larder.programs import NAMESPACE
+from rig.larder.site import Site
+
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+
+
+@pytest.mark.parametrize(
+    ("uri", "words"),
+    [
+        ("ftp://host/model", "ftp://"),
+        ("hf://only-one-part", "hf://ORG/REPO"),
+        ("s3://UPPER/model", "s3://BUCKET/PREFIX"),
+        ("no uri at all", "hf://"),
+    ],
+)
+def test_what_is_plainly_wrong_is_refused_at_once(site: Site, uri: str, words: str) -> None:
+    with pytest.raises(CallRefused, match=words):
+        site.cache(uri)
+    with pytest.raises(CallRefused, match=words):
+        site.base_model(uri)
+
+
+def test_an_unknown_group_is_refused_with_those_that_exist(site: Site) -> None:
+    with pytest.raises(CallRefused, match="gpus"):
+        site.cache("hf://a/b", group="nowhere")
+
+
+def test_a_bad_quantity_is_refused(site: Site) -> None:
+    with pytest.raises(CallRefused, match="storageLimit"):
+        site.group({"x": "y"}, storageLimit="much")
+    with pytest.raises(CallRefused, match="modelSize"):
+        site.cache("hf://a/b", modelSize="10 GB")
+
+
+def test_a_cache_keeps_its_uri(site: Site) -> None:
+    name = site.cache(f"hf://{site.push()}")
+    path = f"/apis/serving.kserve.io/v1alpha1/clustermodelcaches/{name}"
+    with pytest.raises(CallRefused, match="immutable"):
+        site.cluster.api.patch(path, {"spec": {"storageUri": "hf://a/other"}})
+
+
+def test_a_repository_that_is_not_there(site: Site) -> None:
+    name = site.cache("hf://nobody/nothing")
+    site.until(lambda: site.status("ClusterModelCache", name).get("storageStatus") == "Failed", "the cache to fail")
+    condition = site.ready_condition("ClusterModelCache", name)
+    assert condition["reason"] in ("SourceNotFound", "AuthDenied")
+    assert "nobody/nothing" in condition["message"]
+
+
+def test_a_revision_that_is_not_there(site: Site) -> None:
+    name = site.cache(f"hf://{site.push()}@v9")
+    assert "v9" in site.wait_reason("ClusterModelCache", name, "RevisionNotFound")
+
+
+def test_a_bucket_that_is_not_there(site: Site) -> None:
+    name = site.cache("s3://no-such-bucket/model", credentialsSecret=SECRET)
+    assert "no-such-bucket" in site.wait_reason("ClusterModelCache", name, "SourceNotFound")
+
+
+def _secret(site: Site, token: str, labels: dict[str, str]) -> str:
+    name = site.name("token")
+    data = {"token": base64.b64encode(token.encode()).decode()}
+    site.cluster.api.create(SECRETS, {"metadata": {"name": name, "labels": labels}, "data": data})
+    return str(name)
+
+
+def test_a_wrong_token_and_a_right_one(site: Site) -> None:
+    repo = site.push()
+    site.hub.push(repo, next((site.folder).iterdir()), access=Access(frozenset({"the-right-token"})))
+    wrong = _secret(site, "a-wrong-token", {"larder.dev/credentials": "true"})
+    denied = site.cache(f"hf://{repo}", credentialsSecret=wrong)
+    message = site.wait_reason("ClusterModelCache", denied, "AuthDenied")
+    assert "a-wrong-token" not in message
+    right = _secret(site, "the-right-token", {"larder.dev/credentials": "true"})
+    site.wait_ready("ClusterModelCache", site.cache(f"hf://{repo}", credentialsSecret=right))
+
+
+def test_a_secret_that_is_not_labelled_is_not_used(site: Site) -> None:
+    secret = _secret(site, "the-right-token", {})
+    name = site.cache(f"hf://{site.push()}", credentialsSecret=secret)
+    assert "larder.dev/credentials=true" in site.wait_reason("ClusterModelCache", name, "AuthDenied")
+
+
+def test_over_the_limit_says_the_numbers_and_stops_nobody_else(site: Site) -> None:
+    labels = {"small": site.name("s")}
+    site.label("c", labels)
+    group = site.group(labels, storageLimit="3Mi")
+    large = site.cache(f"hf://{site.push(size_bytes=8 * 2**20)}", group=group)
+    small = site.cache(f"hf://{site.push(files={'weights.bin': b'x' * 2**20})}", group=group)
+    message = site.wait_reason("ClusterModelCache", large, "InsufficientStorage")
+    assert "need" in message
+    assert "limit" in message
+    site.wait_ready("ClusterModelCache", small)
+
+    path = f"/apis/serving.kserve.io/v1alpha1/modelcachenodegroups/{group}"
+    site.cluster.api.patch(path, {"spec": {"storageLimit": "100Mi"}})
+    site.wait_ready("ClusterModelCache", large)
+    site.label("c", {"small": None})
+
+
+def test_bytes_that_do_not_match_their_digest(site: Site) -> None:
+    repo = site.push(files={"weights.safetensors": b"w" * 300_000, "config.json": b"{}"})
+    site.hub.faults.add(Corrupt())
+    name = site.cache(f"hf://{repo}")
+    assert "expected" in site.wait_reason("ClusterModelCache", name, "DigestMismatch")
+    assert f"model-cache-ready-{name}" not in site.labels("a")
+    site.hub.faults.clear()
+    site.wait_ready("ClusterModelCache", name, within_s=60)
+
+
+def test_a_truncated_body_is_gone_on_with(site: Site) -> None:
+    repo = site.push(files={"weights.safetensors": b"w" * 3_000_000})
+    site.hub.faults.add(Truncate(1_000_000), times=3)
+    name = site.cache(f"hf://{repo}")
+    revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
+    assert (site.snapshot("a", name, revision) / "weights.safetensors").stat().st_size == 3_000_000
+    assert any(seen.range for seen in site.hub.journal.requests())
+
+
+def test_a_name_that_leaves_the_directory(site: Site) -> None:
+    repo = site.push(files={"config.json": b"{}"})
+    content = site.folder / "passwd"
+    content.write_bytes(b"root")
+    site.hub.add_entry(repo, Entry("../../etc/passwd", 4, git_blob_id(b"root"), content))
+    name = site.cache(f"hf://{repo}")
+    assert "../../etc/passwd" in site.wait_reason("ClusterModelCache", name, "UnsafePath")
+
+
+def test_a_source_that_moves_after_it_was_resolved_is_resolved_again(site: Site) -> None:
+    bucket = site.name("moving")
+    site.s3.put(bucket, "m/weights.bin", b"old" * 1000)
+    blocked = {"moved": site.name("m")}
+    group = site.group(blocked)
+    name = site.cache(f"s3://{bucket}/m", group=group, credentialsSecret=SECRET)
+    site.until(lambda: "resolvedRevision" in site.status("ClusterModelCache", name), "the source to be resolved")
+    before = site.status("ClusterModelCache", name)["resolvedRevision"]
+    site.s3.put(bucket, "m/weights.bin", b"new" * 1000)
+    site.label("c", blocked)  # only now does a node fetch what was resolved before
+    status = site.wait_ready("ClusterModelCache", name, within_s=60)
+    assert status["resolvedRevision"] != before
+    root = site.snapshot("c", name, status["resolvedRevision"])
+    assert (root / "weights.bin").read_bytes() == b"new" * 1000
+    site.label("c", {"moved": None})

@@ -1,0 +1,54 @@
+import httpx
+from prometheus_client import CollectorRegistry
+
+from agent.figures import Figures
+from agent.health import Report, build_app
+from agent.meters import Meters
+from agent.metrics import build_registry
+from agent.stock.book import Space
+from agent.stock.world import Fetching
+from tests.unit.agent.worlds import DIGEST, SOUND, both, entry, world
+
+WORLD = world(
+    entry("ready"), entry("coming"), held={("ready", "r1"): SOUND}, labels=both("ready"),
+    works={("coming", "r1"): Fetching(DIGEST)},
+)  # fmt: skip
+
+
+def client(*, alive: str = "", ready: str = "") -> httpx.AsyncClient:
+    meters = Meters()
+    meters.start(("coming", "r1")).total = 10
+    meters.running["coming", "r1"].receive(4)
+    meters.end(("old", "r1"), 77)
+    report = Report(
+        "n1", lambda: WORLD, lambda: Space(1, 2, 3, 4), meters, lambda: alive, lambda: ready, lambda: Figures(5, 6)
+    )
+    registry: CollectorRegistry = build_registry(report)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(build_app(report, registry)), base_url="http://agent")
+
+
+async def test_health_and_readiness_say_what_is_missing() -> None:
+    async with client() as fine, client(alive="silent", ready="not yet") as bad:
+        assert (await fine.get("/healthz")).status_code == (await fine.get("/readyz")).status_code == 200
+        assert ((await bad.get("/healthz")).status_code, (await bad.get("/healthz")).text) == (503, "silent\n")
+        assert ((await bad.get("/readyz")).status_code, (await bad.get("/readyz")).text) == (503, "not yet\n")
+
+
+async def test_models_with_progress_and_figures() -> None:
+    async with client() as http:
+        shown = (await http.get("/v1/models")).json()
+    ready, coming = shown["models"]
+    assert (ready["phase"], ready["verified"]) == ("Ready", "digest")
+    assert (coming["phase"], coming["done_bytes"], coming["total_bytes"]) == ("Downloading", 4, 10)
+    assert shown["store"] == {"used_bytes": 1, "reserved_bytes": 2, "limit_bytes": 3, "disk_free_bytes": 4}
+    assert shown["process"] == {"memory_bytes": 5, "open_files": 6}
+
+
+async def test_metrics_have_no_name_of_a_model() -> None:
+    async with client() as http:
+        text = (await http.get("/metrics")).text
+    assert 'larder_models{phase="Ready"} 1.0' in text
+    assert 'larder_models{phase="Failed"} 0.0' in text
+    assert "larder_downloaded_bytes_total 77.0" in text
+    assert "larder_store_limit_bytes 3.0" in text
+    assert "coming" not in text

@@ -1,0 +1,36 @@
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from agent.__main__ import main
+from agent.settings import read_settings
+
+NEEDED = ["--node-name", "n1", "--root", "/r", "--api-url", "https://c:8443/"]
+
+
+def test_arguments() -> None:
+    settings = read_settings([*NEEDED, "--listen", "[::1]:9"])
+    assert (settings.node_name, settings.root, settings.api_url) == ("n1", Path("/r"), "https://c:8443")
+    assert settings.listen_address == ("::1", 9)
+
+
+def test_the_environment_fills_in_and_arguments_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LARDER_NODE_NAME", "from-env")
+    monkeypatch.setenv("LARDER_DOWNLOADS", "7")
+    settings = read_settings(NEEDED)
+    assert (settings.node_name, settings.downloads) == ("n1", 7)
+    assert read_settings(NEEDED[2:]).node_name == "from-env"
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--listen", "8081"], ["--api-url", "http://c"], ["--downloads", "0"], ["--node-name", ""]]
+)
+def test_what_is_wrong_is_refused(wrong: list[str]) -> None:
+    with pytest.raises(ValidationError):
+        read_settings([*NEEDED, *wrong])
+
+
+def test_the_program_says_what_is_wrong_and_ends_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*NEEDED, "--listen", "8081"]) == 2
+    assert "HOST:PORT" in capsys.readouterr().err

@@ -1,0 +1,26 @@
+import subprocess
+import sys
+
+FETCH = """
+import sys
+from shared.manifest import File
+from shared.errors import LarderError
+from shared.sources.port import Credentials
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+keys = Credentials({"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "HF_TOKEN": "c"})
+closed = "http://127.0.0.1:9"
+for uri in ("hf://o/m", "s3://bucket/p", "https://127.0.0.1:9/f"):
+    try:
+        open_source(parse_uri(uri), keys, SourceSettings(closed, closed)).open(File("f", 1))
+    except LarderError:
+        pass
+print(sorted(set(sys.modules) & {"boto3", "huggingface_hub", "httpx2", "requests", "botocore.client"}))
+"""
+
+
+def test_fetching_loads_no_client_library() -> None:
+    ran = subprocess.run([sys.executable, "-c", FETCH], capture_output=True, text=True, check=True)  # noqa: S603 - our own text
+    assert ran.stdout.strip() == "[]"
