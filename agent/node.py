@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from agent.stock.labels import ours
-from shared.kube.errors import Malformed
+from shared.kube.errors import Conflict, Malformed, Refused
 from shared.kube.objects import Object
 from shared.kube.transport import MERGE_PATCH, Kube
+
+_INVALID = 422
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,12 @@ class OwnNode:
     async def label(self, uid: str, changes: Mapping[str, str | None]) -> NodeView:
         """Set and drop labels in one patch, if the Node still has this uid: Conflict where another took the name."""
         body = {"metadata": {"uid": uid, "labels": dict(changes)}}
-        return _view(await self.kube.request("PATCH", self.path, body=body, content_type=MERGE_PATCH))
+        try:
+            return _view(await self.kube.request("PATCH", self.path, body=body, content_type=MERGE_PATCH))
+        except Refused as error:
+            if error.code == _INVALID:  # a uid is immutable: that is how the server says that it is another Node
+                raise Conflict(str(error)) from error
+            raise
 
 
 def _view(body: bytes) -> NodeView:

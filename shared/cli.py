@@ -20,7 +20,9 @@ COMMANDS = {
     "status": Command(
         "controller.cli.status", "models and nodes: what is where, how far, and why not", "larder[controller]"
     ),
-    "fetch": Command("agent.cli.fetch", "fetch a model into a directory, verified, without a cluster", "larder[agent]"),
+    "fetch": Command(
+        "agent.cli.command", "fetch a model into a directory, verified, without a cluster", "larder[agent,controller]"
+    ),
     "demo": Command(
         "rig.demo", "the main job on a real control plane on this machine", "a checkout: run `make demo` there"
     ),
@@ -54,3 +56,7 @@ def _usage() -> str:
     width = max(len(name) for name in COMMANDS)
     lines = [f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items()]
     return "\n".join(["usage: larder COMMAND [ARGUMENTS]", "", *lines, "", "`larder COMMAND --help` tells more.", ""])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -18,6 +18,7 @@ GROUP_KIND = "ModelCacheNodeGroup"
 KINDS = (*BASE_KINDS, CACHE_KIND, GROUP_KIND)
 
 _SHOWN = 5
+_MOST_BYTES = 2**63 - 1  # what the API's integers hold
 Spec = Mapping[str, Any]
 
 
@@ -111,11 +112,12 @@ def _quantity_problems(spec: Spec, field: str, least: int = 1) -> Iterator[Refus
         return
     try:
         size = parse_quantity(value)
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:
         yield InvalidQuantity(f"spec.{field}: {error}")
         return
-    if size < least:
-        yield InvalidQuantity(f"spec.{field}: {value} is too small; write a number with a unit, for example 500Gi")
+    if not least <= size <= _MOST_BYTES:
+        wrong = "small" if size < least else "large"
+        yield InvalidQuantity(f"spec.{field}: {value} is too {wrong}; write a number with a unit, for example 500Gi")
 
 
 def _selector_errors(field: str, spec: Spec) -> Iterator[Refused]:

@@ -186,7 +186,7 @@ def test_a_server_that_only_breaks_is_given_up_in_time(command: Command) -> None
 
 def test_the_module_is_a_program() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "agent.cli", "fetch", "pvc://ns/claim/path", "--to", "/nowhere"],
+        [sys.executable, "-m", "shared.cli", "fetch", "pvc://ns/claim/path", "--to", "/nowhere"],
         check=False,
         capture_output=True,
         text=True,

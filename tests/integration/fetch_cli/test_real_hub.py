@@ -1,4 +1,4 @@
-"""`python -m agent.cli fetch` against a real hub over HTTP."""
+"""`larder fetch` against a real hub over HTTP."""
 
 import os
 import random
@@ -40,7 +40,7 @@ def start(hub: Hub, to: Path, token: str = TOKEN, uri: str = f"hf://{REPO}") -> 
         "HF_TOKEN": token,
         "LARDER_ALLOW_ADDRESSES": "127.0.0.1",  # the host of the hub's large files, which a redirect names
     }
-    command = [sys.executable, "-m", "agent.cli", "fetch", uri, "--to", str(to)]
+    command = [sys.executable, "-m", "shared.cli", "fetch", uri, "--to", str(to)]
     return subprocess.Popen(  # noqa: S603 - ourselves
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ
     )

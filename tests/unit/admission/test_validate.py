@@ -135,6 +135,8 @@ def test_a_group_without_a_selector_is_every_node_and_says_so() -> None:
     [
         ({"storageLimit": "lots"}, InvalidQuantity, "spec.storageLimit: 'lots' is not a quantity"),
         ({"storageLimit": "0"}, InvalidQuantity, "too small"),
+        ({"storageLimit": "9E30"}, InvalidQuantity, "too large"),
+        ({"storageLimit": "1e9999999"}, InvalidQuantity, "spec.storageLimit"),
         ({"bandwidthLimit": "-5M"}, InvalidQuantity, "spec.bandwidthLimit"),
         ({"nodeSelector": {"a b": "c"}}, InvalidSelector, "'a b' is not a label key"),
         ({"nodeSelector": {"UPPER.example.com/": "c"}}, InvalidSelector, "is not a label key"),
