@@ -17,6 +17,7 @@ from controller.world import World
 from shared.api.base_model import BaseModel
 from shared.api.core import PODS, Pod
 from shared.api.kinds import NODE_GROUP
+from shared.api.meta import StockStatus
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.errors import LarderError, Unreachable
 from shared.kube.errors import KubeError
@@ -95,7 +96,7 @@ class WorldCatalog:
         demand, declared = self.world.demands.get(key), self.world.declared(key)
         if demand is None or declared is None:
             return None
-        reason, message = self._trouble(demand)
+        reason, message = self._trouble(demand, declared.status)
         if isinstance(declared, BaseModel):
             written, mount_path = declared.spec.storage.storage_uri, declared.spec.storage.path
         else:
@@ -115,13 +116,16 @@ class WorldCatalog:
             message=message,
         )
 
-    def _trouble(self, demand: Demand) -> tuple[str, str]:
-        """Return why pods cannot get the model at all; one that is merely on its way has no trouble."""
+    def _trouble(self, demand: Demand, status: StockStatus) -> tuple[str, str]:
+        """Return why pods cannot get the model at all; one that serves, or is merely on its way, has no trouble."""
         if demand.invalid:
             return "InvalidURI", demand.invalid
         other = self.world.conflict(demand)
         if other is not None:
             return "NameConflict", f"{other.kind} {other.name} is older and has the same model id for {other.uri}"
+        resolved = next((c for c in status.conditions if c.type == "Resolved"), None)
+        if not demand.serving and resolved is not None and resolved.message:
+            return resolved.reason, resolved.message
         return "", ""
 
     def _read_soon(self, digest: str) -> None:

@@ -3,11 +3,12 @@
 import re
 from decimal import ROUND_CEILING, Decimal
 
-PATTERN = r"^([0-9]+|[0-9]*\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]+)?$"
+PATTERN = r"^([0-9]+|[0-9]*\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$"
 
 _BINARY = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _DECIMAL = {suffix: 1000**power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)}
 _FACTORS = {"": Decimal(1), "m": Decimal("0.001")} | {s: Decimal(f) for s, f in (_BINARY | _DECIMAL).items()}
+_LONGEST = 32
 _SHAPE = re.compile(PATTERN)
 
 
@@ -15,7 +16,7 @@ def parse_quantity(value: int | str) -> int:
     """Return a quantity such as `500Gi`, `1e9` or 1024 in its base unit, rounded up; ValueError says what is wrong."""
     text = str(value)
     found = _SHAPE.match(text)
-    if not found:
+    if not found or len(text) > _LONGEST:
         raise ValueError(f"{text!r} is not a quantity; write a number with a unit, for example 500Gi or 20G")
     number, suffix = found.group(1), found.group(2) or ""
     factor = _FACTORS.get(suffix) or Decimal(10) ** int(suffix[1:])

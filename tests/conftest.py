@@ -1,5 +1,6 @@
 """Real servers for the tests that ask for them, started when first asked for and once a session."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 
@@ -10,6 +11,11 @@ from rig.control_plane import ControlPlane
 from rig.errors import MissingBinaries
 from rig.hub import Hub
 from rig.s3 import S3
+
+
+def pytest_configure() -> None:
+    """Leave no event loop to synchronous tests: a plugin would make one there that nobody closes."""
+    asyncio.set_event_loop(None)
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from shared.kube.transport import Kube, connect
 
 _MODELS = (CLUSTER_MODEL_CACHE, CLUSTER_BASE_MODEL, BASE_MODEL)
 _AGAIN_S = 1.0
+_LOG_COLUMNS = 200  # where no terminal says how wide it is
 _COLOURS = {"Ready": "green", "Failed": "red", "Downloading": "cyan", "NotReady": "yellow"}
 Json = dict[str, Any]
 
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _show(kubeconfig: Path | None, *, watch: bool) -> None:
-    console = Console()
+    console = Console(soft_wrap=True) if sys.stdout.isatty() else Console(soft_wrap=True, width=_LOG_COLUMNS)
     async with connect(kubeconfig, user_agent="larder-cli") as kube:
         if not watch:
             table = await read_table(kube)
@@ -66,7 +67,7 @@ def render(table: Table) -> RichTable:
     """Return the table in colours; for a terminal or a log."""
     shown = RichTable(box=None, pad_edge=False, header_style="bold")
     for head in ("MODEL", "STATE", "READY", "SIZE", *table.nodes, "REASON"):
-        shown.add_column(head, overflow="fold")
+        shown.add_column(head, no_wrap=True)
     for row in table.rows:
         shown.add_row(*_cells(row))
     if not table.rows:

@@ -27,11 +27,22 @@ def _inline(node: Any, definitions: Json) -> Any:  # noqa: ANN401 - a JSON schem
         node = definitions[node["$ref"]] | {k: v for k, v in node.items() if k != "$ref"}
     if _QUANTITY in node:
         kept = {k: v for k, v in node.items() if k not in ("anyOf", "type", "default", _QUANTITY)}
-        return kept | {"x-kubernetes-int-or-string": True, "pattern": node[_QUANTITY]}
+        return kept | _quantity_schema(node[_QUANTITY])
     if "anyOf" in node:
         return _inline(_without_null(node), definitions)
     inlined = {key: _inline_value(key, value, definitions) for key, value in node.items() if key not in _DROPPED}
     return _tidy(inlined)
+
+
+def _quantity_schema(pattern: str) -> Json:
+    """Return a number or text; the rule says what to write, where a pattern would only show itself."""
+    advice = "is not a quantity; write a number with a unit, for example 500Gi or 20G"
+    rule = {
+        "rule": f"type(self) == string ? string(self).matches(r'{pattern}') : int(self) >= 0",
+        "messageExpression": f"string(self) + ' {advice}'",
+        "message": advice,
+    }
+    return {"x-kubernetes-int-or-string": True, "maxLength": 32, "x-kubernetes-validations": [rule]}
 
 
 def _without_null(node: Json) -> Json:
