@@ -25,7 +25,7 @@ class TokenFile:
     _value: str = field(default="", init=False)
     _read_at: float = field(default=0, init=False)
 
-    def __call__(self, configuration: Any) -> None:  # noqa: ANN401 - the generated client has no types
+    def __call__(self, configuration: Any) -> None:  # noqa: ANN401 - the client's own types forbid the hook that it offers
         """Show the newest token; an unreadable file leaves the last one in use."""
         if not self._value or self.clock() - self._read_at >= self.fresh_s:
             self._read()

@@ -69,7 +69,11 @@ class Elector:
         """Return once another holds the lease, or it could not be renewed in time."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(min(self._pause_s(), self._until - loop.time()))
+            left_s, pause_s = self._until - loop.time(), self._pause_s()
+            if pause_s >= left_s:  # too late for another attempt
+                await asyncio.sleep(left_s)
+                return
+            await asyncio.sleep(pause_s)
             if not self.leading or await self._try() is False:
                 return
 

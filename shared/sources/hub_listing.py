@@ -48,32 +48,30 @@ class _Transport(httpx2.HTTPTransport):
         return response
 
 
-class _SharedClient:
-    """The one HTTP client that `huggingface_hub` keeps a process, made anew where the settings are others."""
+class _Client(httpx2.Client):
+    """The one HTTP client that `huggingface_hub` keeps a process, with our settings."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._settings: SourceSettings | None = None
+    def __init__(self, settings: SourceSettings) -> None:
+        timeout = httpx2.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s)
+        super().__init__(transport=_Transport(settings), timeout=timeout, follow_redirects=True)
+        self.settings = settings
 
-    def ensure(self, settings: SourceSettings) -> None:
-        """Make the library use a client with these settings."""
-        with self._lock:
-            if settings == self._settings:
-                return
+
+_INSTALLING = threading.Lock()
+
+
+def _ensure_client(settings: SourceSettings) -> None:
+    """Make the library use a client with these settings."""
+    with _INSTALLING:
+        client = huggingface_hub.get_session()
+        if not isinstance(client, _Client) or client.settings != settings:
             constants.HF_HUB_DISABLE_TELEMETRY = True
-            timeout = httpx2.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s)
-            huggingface_hub.set_client_factory(
-                lambda: httpx2.Client(transport=_Transport(settings), timeout=timeout, follow_redirects=True)
-            )
-            self._settings = settings
-
-
-_CLIENT = _SharedClient()
+            huggingface_hub.set_client_factory(lambda: _Client(settings))
 
 
 def list_repository(repo: str, revision: str, token: str, settings: SourceSettings) -> tuple[str, list[File]]:
     """Return the commit of a revision and its files; raises HubRefusal, Unreachable, AddressRefused, InvalidURI."""
-    _CLIENT.ensure(settings)
+    _ensure_client(settings)
     api = HfApi(endpoint=settings.hf_endpoint, token=token or False, library_name="larder")
     try:
         commit = api.model_info(repo, revision=revision).sha

@@ -162,11 +162,12 @@ def test_a_file_name_below_our_own_directory_is_refused(command: Command) -> Non
 
 
 def test_stop_ends_it_with_what_it_has(command: Command) -> None:
-    stop = threading.Event()
+    stop, never = threading.Event(), threading.Event()
 
     def stop_halfway(path: str, position: int) -> None:
         if path == "weights.safetensors" and position >= 2**20:
             stop.set()
+            never.wait(0.5)  # a server that is slow from here on: the rest must not arrive before the stop is seen
 
     command.source.faults.before_read = stop_halfway
     assert command.run(stop=stop) == 130

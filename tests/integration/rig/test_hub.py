@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 import httpx
+import httpx2
 import pytest
-from huggingface_hub import HfApi, errors, snapshot_download
+from huggingface_hub import HfApi, errors, set_client_factory, snapshot_download
 from huggingface_hub.hf_api import RepoFile
 
 from rig.hub import Access, Corrupt, Entry, Hub, Refuse, Stall, Truncate
@@ -15,6 +16,12 @@ from rig.model import write_model
 
 SIZE = 256 * 1024
 LARGE = "model-00001-of-00002.safetensors"
+
+
+@pytest.fixture(autouse=True)
+def _plain_client() -> None:
+    """Give the library its own kind of HTTP client back, whatever ran before in this process."""
+    set_client_factory(lambda: httpx2.Client(follow_redirects=True, timeout=10))
 
 
 @pytest.fixture(scope="module")

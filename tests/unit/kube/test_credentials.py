@@ -31,13 +31,14 @@ def kubeconfig(path: Path, user: dict[str, Any]) -> Path:
 
 async def shown(configuration: Configuration) -> str:
     """Return the header that the client would send."""
-    value: str = (await configuration.auth_settings())["BearerToken"]["value"]
-    return value
+    return (await configuration.auth_settings())["BearerToken"]["value"] or ""
 
 
 def make_fresh(configuration: Configuration) -> None:
     """Let the token's minute be over at once."""
-    configuration.refresh_api_key_hook.fresh_s = 0
+    hook: object = configuration.refresh_api_key_hook
+    assert isinstance(hook, TokenFile)
+    hook.fresh_s = 0
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 import asyncio
+import random
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from itertools import pairwise
@@ -85,8 +86,9 @@ async def test_the_next_leads_soon_after_the_first_ends() -> None:
     second.cancel()
 
 
+@pytest.mark.parametrize("seed", range(10))  # the waits decide how close to the deadline the last attempt begins
 @pytest.mark.parametrize("how", ["refused", "hangs"])
-async def test_cut_off_from_the_lock_the_work_ends_within_the_deadline(how: str) -> None:
+async def test_cut_off_from_the_lock_the_work_ends_within_the_deadline(how: str, seed: int) -> None:
     record, ticks, troubles = Record(), list[float](), list[str]()
     cut_at = now() + 30
     elector = Elector(
@@ -95,6 +97,7 @@ async def test_cut_off_from_the_lock_the_work_ends_within_the_deadline(how: str)
         DEADLINE_S,
         RETRY_S,
         on_trouble=lambda error: troubles.append(type(error).__name__),
+        uniform=random.Random(seed).uniform,
     )
     await elector.run()
     assert cut_at < ticks[-1] <= cut_at + DEADLINE_S

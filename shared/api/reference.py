@@ -1,0 +1,104 @@
+"""Writes the page of all kinds and fields from the Structs: `python -m shared.api.reference [--check] FILE`."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared.api.crds import crd
+from shared.api.kinds import DEFINITIONS, Definition
+from shared.api.meta import Json
+
+_HEAD = """\
+<!-- Made by `make crds` from the Structs in shared/api. Change them, not this file. -->
+# API reference
+
+Every kind that Larder reads or writes, with the fields that its CRD names. `[]` is a list, `{}` a map with names as its
+keys, **bold** a field that must be given where its parent is. A quantity is a number with a unit, such as `500Gi` or
+`20G`. `kubectl explain` shows the same. What the words mean is in [concepts](concepts.md); what the reasons mean, in
+[troubleshooting](troubleshooting.md).
+"""
+_CONDITIONS = "conditions"  # everybody's; explained once
+_ABOUT_CONDITIONS = "As everywhere in Kubernetes: `type`, `status`, `reason`, `message`, and since when."
+
+
+def page() -> str:
+    """Return the Markdown of all kinds."""
+    return "\n".join([_HEAD, *(line for d in DEFINITIONS for line in _kind(d))]).rstrip() + "\n"
+
+
+def _kind(definition: Definition) -> Iterator[str]:
+    spec = crd(definition)["spec"]
+    version = spec["versions"][0]
+    properties = version["schema"]["openAPIV3Schema"]["properties"]
+    yield f"## {definition.kind}"
+    yield ""
+    scope = "one a namespace" if definition.namespaced else "cluster-scoped"
+    names = ", ".join(f"`{n}`" for n in (definition.plural, *definition.short_names, *spec["names"]["categories"]))
+    yield f"`{definition.group}/{definition.version}`, {scope}; for kubectl: {names}."
+    if definition.open_spec:
+        yield "Fields that are not listed here are kept as they are written."
+    columns = ", ".join(column["name"] for column in version["additionalPrinterColumns"])
+    yield f"`kubectl get {definition.plural} -o wide` prints Name, {columns}."
+    yield ""
+    twin = next(d for d in DEFINITIONS if (d.spec, d.status) == (definition.spec, definition.status))
+    if twin != definition:
+        yield from (f"It has the fields of [{twin.kind}](#{twin.kind.lower()}).", "")
+        return
+    for part in ("spec", "status"):
+        yield from (f"### {definition.kind} {part}", "", properties[part]["description"], "")
+        yield from ("| field | type | what it says |", "|---|---|---|", *_rows(properties[part], ""), "")
+
+
+def _rows(schema: Json, prefix: str) -> Iterator[str]:
+    required = schema.get("required", ())
+    for name, field in schema.get("properties", {}).items():
+        shown = f"**`{prefix}{name}`**" if name in required else f"`{prefix}{name}`"
+        if name == _CONDITIONS:
+            yield f"| {shown} | list | {_ABOUT_CONDITIONS} |"
+            continue
+        yield f"| {shown} | {_type(field)} | {_words(field)} |"
+        yield from _rows(field, f"{prefix}{name}.")
+        yield from _rows(field.get("items", {}), f"{prefix}{name}[].")
+        yield from _rows(_values(field), f"{prefix}{name}{{}}.")
+
+
+def _type(field: Json) -> str:
+    if field.get("x-kubernetes-int-or-string"):
+        return "quantity"
+    if "enum" in field:
+        return " or ".join(f"`{word}`" for word in field["enum"])
+    kind = str(field.get("type", "any"))
+    if kind == "array":
+        return f"list of {_type(field['items'])}"
+    if values := _values(field):
+        return f"map to {_type(values)}"
+    return kind
+
+
+def _words(field: Json) -> str:
+    words = [field.get("description") or field.get("items", {}).get("description", "")]
+    if not field.get("x-kubernetes-int-or-string"):  # that a quantity must be one is said at the top
+        words += [f"{rule['message'].capitalize()}." for rule in field.get("x-kubernetes-validations", ())]
+    return " ".join(word for word in words if word).replace("|", "\\|").replace("\n", " ")
+
+
+def _values(field: Json) -> Json:
+    """Return the schema of a map's values, empty where it is none."""
+    values = field.get("additionalProperties")
+    return values if isinstance(values, dict) else {}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with --check say whether it differs."""
+    path = Path(next(a for a in arguments if not a.startswith("-")))
+    if "--check" not in arguments:
+        path.write_text(page())
+        return 0
+    if path.exists() and path.read_text() == page():
+        return 0
+    sys.stderr.write(f"{path} differs from the Structs in shared/api; run `make crds`\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

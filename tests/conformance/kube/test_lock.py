@@ -1,0 +1,96 @@
+"""What every Lock promises the Elector, the in-memory twin and the Lease on a real API server alike."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from uuid import uuid4
+
+import pytest
+
+from rig.control_plane import ControlPlane
+from shared.kube.elector import Lock
+from shared.kube.errors import Conflict
+from shared.kube.lease import LeaseLock
+from shared.kube.memory_lock import MemoryLock, Record
+from shared.kube.transport import connect
+
+LEASE_S = 15.0
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "lease"])
+async def candidate(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[Callable[[str], Lock]]:
+    """Give candidates for one lock that nobody holds."""
+    if request.param == "memory":
+        record = Record()
+        yield lambda identity: MemoryLock(record, identity, LEASE_S, clock)
+        return
+    control_plane: ControlPlane = request.getfixturevalue("control_plane")
+    name = f"lock-{uuid4().hex[:12]}"
+    async with connect(control_plane.kubeconfig) as kube:
+        yield lambda identity: LeaseLock(kube, "default", name, identity, LEASE_S, clock=clock)
+
+
+Candidate = Callable[[str], Lock]
+
+
+async def test_one_of_many_wins_and_keeps_it(candidate: Candidate) -> None:
+    first, second = candidate("a"), candidate("b")
+    assert await first.acquire()
+    assert not await second.acquire()
+    assert await first.acquire()
+
+
+async def test_of_many_at_once_one_wins(candidate: Candidate) -> None:
+    results = await asyncio.gather(*(candidate(str(n)).acquire() for n in range(20)), return_exceptions=True)
+    assert results.count(True) == 1
+    assert all(isinstance(result, bool | Conflict) for result in results)
+
+
+async def test_a_lease_that_is_not_renewed_falls_to_the_next(candidate: Candidate, clock: Clock) -> None:
+    first, second = candidate("a"), candidate("b")
+    assert await first.acquire()
+    assert not await second.acquire()
+    clock.now = LEASE_S - 1
+    assert not await second.acquire()
+    clock.now = LEASE_S
+    assert await second.acquire()
+    assert not await first.acquire()
+
+
+async def test_a_renewal_counts_anew(candidate: Candidate, clock: Clock) -> None:
+    first, second = candidate("a"), candidate("b")
+    assert await first.acquire()
+    clock.now = LEASE_S - 1
+    assert await first.acquire()
+    assert not await second.acquire()
+    clock.now = 2 * LEASE_S - 2
+    assert not await second.acquire()
+    clock.now = 2 * LEASE_S - 1
+    assert await second.acquire()
+
+
+async def test_a_released_lease_is_free_at_once(candidate: Candidate) -> None:
+    first, second = candidate("a"), candidate("b")
+    assert await first.acquire()
+    assert not await second.acquire()
+    await first.release()
+    assert await second.acquire()
+    assert not await first.acquire()
+
+
+async def test_only_the_holder_releases(candidate: Candidate) -> None:
+    first, second, third = candidate("a"), candidate("b"), candidate("c")
+    assert await first.acquire()
+    await second.release()
+    assert not await third.acquire()

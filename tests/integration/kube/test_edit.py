@@ -1,0 +1,82 @@
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from shared.kube.collection import get_object, list_objects
+from shared.kube.edit import Json, create_if_missing, delete_if_present, merge_patch, patch_labels, update
+from shared.kube.errors import NotFound, Refused
+from shared.kube.objects import Object
+from shared.kube.transport import Kube
+
+
+def maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def adding(key: str) -> Callable[[Json], Json]:
+    return lambda found: found | {"data": found.get("data", {}) | {key: "here"}}
+
+
+async def test_twenty_writers_at_once_lose_nothing(kube: Kube, namespace: str) -> None:
+    path = f"{maps(namespace)}/shared"
+    await create_if_missing(kube, maps(namespace), {"metadata": {"name": "shared", "labels": {"of": "another"}}})
+    await asyncio.gather(*(update(kube, path, adding(f"k{n}"), within_s=30) for n in range(20)))
+    found = await update(kube, path, lambda _: None)
+    assert set(found["data"]) == {f"k{n}" for n in range(20)}
+    assert found["metadata"]["labels"] == {"of": "another"}
+
+
+async def test_an_update_of_nothing_is_not_found(kube: Kube, namespace: str) -> None:
+    with pytest.raises(NotFound):
+        await update(kube, f"{maps(namespace)}/none", adding("k"))
+
+
+async def test_what_the_server_forbids_is_refused_with_its_words(kube: Kube, namespace: str) -> None:
+    with pytest.raises(Refused, match=r"422 Invalid: .*a lowercase RFC 1123 subdomain"):
+        await create_if_missing(kube, maps(namespace), {"metadata": {"name": "Not_A_Name"}})
+
+
+async def test_labels_come_stay_and_go_and_a_repeat_writes_nothing(kube: Kube, namespace: str) -> None:
+    path = f"{maps(namespace)}/labelled"
+    await create_if_missing(kube, maps(namespace), {"metadata": {"name": "labelled", "labels": {"of": "another"}}})
+    await patch_labels(kube, path, {"a": "1", "b": "2"})
+    await patch_labels(kube, path, {"a": None, "c": "3"})
+    once = await get_object(kube, path, Object)
+    await patch_labels(kube, path, {"a": None, "c": "3"})
+    twice = await get_object(kube, path, Object)
+    assert once is not None
+    assert once.metadata.labels == {"of": "another", "b": "2", "c": "3"}
+    assert twice == once
+
+
+async def test_create_and_delete_are_goals(kube: Kube, namespace: str) -> None:
+    path, body = f"{maps(namespace)}/m", {"metadata": {"name": "m"}}
+    assert [await create_if_missing(kube, maps(namespace), body) for _ in range(2)] == [True, False]
+    found = await get_object(kube, path, Object)
+    assert found is not None
+    assert not await delete_if_present(kube, path, uid="another")
+    assert await delete_if_present(kube, path, uid=found.metadata.uid)
+    assert not await delete_if_present(kube, path)
+    assert await get_object(kube, path, Object) is None
+
+
+async def test_metadata_is_read_whole(kube: Kube, namespace: str) -> None:
+    body = {"metadata": {"name": "m", "annotations": {"a": "1"}, "finalizers": ["larder.dev/test"]}}
+    path = f"{maps(namespace)}/m"
+    await create_if_missing(kube, maps(namespace), body)
+    await delete_if_present(kube, path)
+    found = await get_object(kube, path, Object)
+    await merge_patch(kube, path, {"metadata": {"finalizers": None}})
+    assert found is not None
+    assert found.metadata.finalizers == ["larder.dev/test"]
+    assert found.metadata.annotations == {"a": "1"}
+    assert (found.metadata.deletion_timestamp or "") >= found.metadata.creation_timestamp > ""
+    assert await get_object(kube, path, Object) is None
+
+
+async def test_a_list_is_whole_and_may_be_narrowed(kube: Kube, namespace: str) -> None:
+    for name in ("a", "b", "c"):
+        await create_if_missing(kube, maps(namespace), {"metadata": {"name": name, "labels": {"name": name}}})
+    chosen = await list_objects(kube, maps(namespace), Object, {"labelSelector": "name in (a,b)"})
+    assert sorted(obj.metadata.name for obj in chosen) == ["a", "b"]

@@ -1,0 +1,125 @@
+"""Leaders by a Lease on a real API server: never two, and soon another when one is gone."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Protocol
+
+import msgspec
+
+from rig.control_plane import ControlPlane
+from shared.kube.edit import merge_patch
+from shared.kube.elector import Elector
+from shared.kube.lease import LeaseLock
+from shared.kube.transport import Kube
+
+LEASE_S, DEADLINE_S, RETRY_S = 4, 2.5, 0.5
+SOON_S = 30
+
+
+class Proxy(Protocol):
+    def block(self) -> None: ...
+    def unblock(self) -> None: ...
+
+
+class Way(Protocol):
+    @property
+    def kube(self) -> Kube: ...
+    @property
+    def proxy(self) -> Proxy: ...
+
+
+MakeWay = Callable[[], Awaitable[Way]]
+
+
+@dataclass
+class Reigns:
+    """Who works when; two at once is an error at once."""
+
+    working: int | None = None
+    ended_at: dict[int, float] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def work(self, number: int) -> None:
+        assert self.working is None, f"{number} began while {self.working} worked"
+        self.working = number
+        self.changed.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.working = None
+            self.ended_at[number] = monotonic()
+            self.changed.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(SOON_S):
+            while not condition():
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def leader(self, but: int | None = None) -> int:
+        await self.until(lambda: self.working not in {None, but})
+        assert self.working is not None
+        return self.working
+
+
+async def campaign(number: int, kube: Kube, namespace: str, reigns: Reigns) -> None:
+    lock = LeaseLock(kube, namespace, "leader", f"candidate-{number}", LEASE_S)
+    while True:
+        await Elector(lock, lambda: reigns.work(number), DEADLINE_S, RETRY_S).run()
+
+
+async def test_a_leader_that_is_cut_off_stops_before_the_next_begins(namespace: str, make_way: MakeWay) -> None:
+    reigns = Reigns()
+    ways = [await make_way() for _ in range(3)]
+    tasks = [asyncio.create_task(campaign(n, way.kube, namespace, reigns)) for n, way in enumerate(ways)]
+    first = await reigns.leader()
+    cut_at = monotonic()
+    ways[first].proxy.block()
+    second = await reigns.leader(but=first)
+    assert second != first
+    assert reigns.ended_at[first] - cut_at <= DEADLINE_S + 0.5
+    ways[first].proxy.unblock()
+    ended_at = monotonic()
+    tasks[second].cancel()
+    third = await reigns.leader(but=second)
+    assert third != second
+    assert monotonic() - ended_at < LEASE_S, "a cancelled leader gives its lease back"
+    assert not any(task.done() for number, task in enumerate(tasks) if number != second)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_without_an_api_server_the_work_ends_and_afterwards_goes_on(
+    kube: Kube, namespace: str, control_plane: ControlPlane
+) -> None:
+    reigns = Reigns()
+    running = asyncio.create_task(campaign(0, kube, namespace, reigns))
+    await reigns.leader()
+    await asyncio.to_thread(control_plane.stop_apiserver)
+    stopped_at = monotonic()
+    try:
+        await reigns.until(lambda: reigns.working is None)
+        assert reigns.ended_at[0] - stopped_at <= DEADLINE_S + 0.5
+    finally:
+        await asyncio.to_thread(control_plane.start_apiserver)
+    assert await reigns.leader() == 0
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_holder_writes_its_annotations_and_keeps_those_of_others(kube: Kube, namespace: str) -> None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/leader"
+    first = LeaseLock(kube, namespace, "leader", "a", LEASE_S, {"larder.dev/api": "https://a:8443"})
+    second = LeaseLock(kube, namespace, "leader", "b", LEASE_S, {"larder.dev/api": "https://b:8443"})
+    assert await first.acquire()
+    await merge_patch(kube, path, {"metadata": {"annotations": {"of": "another"}, "labels": {"of": "another"}}})
+    assert await first.acquire()
+    await first.release()
+    assert await second.acquire()
+    lease = msgspec.json.decode(await kube.request("GET", path))
+    assert lease["metadata"]["annotations"] == {"of": "another", "larder.dev/api": "https://b:8443"}
+    assert lease["metadata"]["labels"] == {"of": "another"}
+    assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("b", 2)

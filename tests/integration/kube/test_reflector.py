@@ -1,0 +1,242 @@
+"""The cache stays equal to the API server, whatever happens between them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Annotated, Any, Protocol
+
+import msgspec
+
+from rig.control_plane import ControlPlane
+from shared.kube.cache import Cache
+from shared.kube.collection import list_objects
+from shared.kube.edit import create_if_missing, delete_if_present, merge_patch
+from shared.kube.errors import KubeError
+from shared.kube.objects import Key, Object
+from shared.kube.reflector import Pace, Reflector
+from shared.kube.transport import Kube
+
+SOON_S = 30
+
+
+class Way(Protocol):
+    @property
+    def kube(self) -> Kube: ...
+    @property
+    def proxy(self) -> "Proxy": ...
+
+
+class Proxy(Protocol):
+    def block(self) -> None: ...
+    def unblock(self) -> None: ...
+    def cut(self) -> None: ...
+
+
+MakeWay = Callable[[], Awaitable[Way]]
+
+
+class ConfigMap(Object, frozen=True, kw_only=True):
+    data: dict[str, str] = {}
+
+
+class Numbers(Object, frozen=True, kw_only=True):
+    """A ConfigMap whose values must be one digit."""
+
+    data: dict[str, Annotated[str, msgspec.Meta(pattern="^[0-9]$")]] = {}
+
+
+@dataclass
+class Watched:
+    """A running reflector, with a diary."""
+
+    reflector: Reflector[ConfigMap] = field(init=False)
+    cache: Cache[ConfigMap] = field(init=False)
+    deleted: Counter[str] = field(default_factory=Counter)
+    troubles: list[str] = field(default_factory=list)
+    _progress: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.cache = Cache(self._changed)
+
+    def _changed(self, before: ConfigMap | None, after: ConfigMap | None) -> None:
+        if before and not after:
+            self.deleted[before.metadata.name] += 1
+        self._progress.set()
+
+    def trouble(self, error: Exception, _: float) -> None:
+        self.troubles.append(type(error).__name__)
+        self._progress.set()
+
+    def names(self) -> set[str]:
+        return {obj.metadata.name for obj in self.cache} - {"kube-root-ca.crt"}
+
+    def version(self, name: str) -> str:
+        return next((obj.metadata.resource_version for obj in self.cache if obj.metadata.name == name), "")
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(SOON_S):
+            while not condition():
+                self._progress.clear()
+                await self._progress.wait()
+
+
+@asynccontextmanager
+async def watching(kube: Kube, namespace: str, **more: Any) -> AsyncIterator[Watched]:
+    watched = Watched()
+    watched.reflector = Reflector(kube, maps(namespace), ConfigMap, watched.cache, watched.trouble, **more)
+    running = asyncio.create_task(watched.reflector.run())
+    try:
+        async with asyncio.timeout(SOON_S):
+            await watched.reflector.synced.wait()
+        yield watched
+        assert not running.done()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+async def create(kube: Kube, namespace: str, *names: str, **labels: str) -> None:
+    for name in names:
+        assert await create_if_missing(kube, maps(namespace), {"metadata": {"name": name, "labels": labels}})
+
+
+async def touch(kube: Kube, namespace: str, name: str) -> str:
+    """Change a map, as soon as the server takes it, and return its new version."""
+    async with asyncio.timeout(SOON_S):
+        while True:
+            try:
+                changed = await merge_patch(kube, f"{maps(namespace)}/{name}", {"data": {"at": str(monotonic())}})
+            except KubeError:
+                await asyncio.sleep(0.05)  # a server that starts cannot be waited for otherwise
+            else:
+                return str(changed["metadata"]["resourceVersion"])
+
+
+async def test_it_lists_in_pages_and_follows_every_change(kube: Kube, namespace: str) -> None:
+    names = [f"m{number}" for number in range(12)]
+    await create(kube, namespace, *names)
+    async with watching(kube, namespace, page=5) as watched:
+        assert watched.names() == set(names)
+        await create(kube, namespace, "new")
+        await watched.until(lambda: "new" in watched.names())
+        version = await touch(kube, namespace, "m3")
+        await watched.until(lambda: watched.version("m3") == version)
+        await delete_if_present(kube, f"{maps(namespace)}/m5")
+        await watched.until(lambda: "m5" not in watched.names())
+        listed = await list_objects(kube, maps(namespace), ConfigMap)
+        assert sorted(listed, key=lambda obj: obj.key) == sorted(watched.cache, key=lambda obj: obj.key)
+    assert not watched.troubles
+    assert watched.deleted == {"m5": 1}
+
+
+async def test_it_sees_only_what_it_selects(kube: Kube, namespace: str) -> None:
+    await create(kube, namespace, "mine", "other")
+    await create(kube, namespace, "labelled", team="a")
+    async with (
+        watching(kube, namespace, field_selector="metadata.name=mine") as by_name,
+        watching(kube, namespace, label_selector="team=a") as by_label,
+    ):
+        assert (by_name.names(), by_label.names()) == ({"mine"}, {"labelled"})
+        await merge_patch(kube, f"{maps(namespace)}/labelled", {"metadata": {"labels": {"team": "b"}}})
+        await by_label.until(lambda: not by_label.names())
+        version = await touch(kube, namespace, "mine")
+        await by_name.until(lambda: by_name.version("mine") == version)
+        assert by_name.names() == {"mine"}
+
+
+async def test_a_line_of_six_megabytes_arrives(kube: Kube, namespace: str) -> None:
+    async with watching(kube, namespace) as watched:
+        body = {"metadata": {"name": "large"}, "data": {"text": "<" * 1_000_000}}
+        await create_if_missing(kube, maps(namespace), body)
+        await watched.until(lambda: "large" in watched.names())
+    assert not watched.troubles
+
+
+async def test_a_deletion_while_cut_off_is_told_once(kube: Kube, namespace: str, make_way: MakeWay) -> None:
+    way = await make_way()
+    await create(kube, namespace, "doomed", "reborn", "kept")
+    async with watching(way.kube, namespace, pace=Pace(idle_s=1)) as watched:
+        way.proxy.block()
+        await delete_if_present(kube, f"{maps(namespace)}/doomed")
+        await delete_if_present(kube, f"{maps(namespace)}/reborn")
+        await create(kube, namespace, "reborn")
+        await watched.until(lambda: "Unreachable" in watched.troubles)
+        assert not watched.deleted
+        way.proxy.unblock()
+        await watched.until(lambda: "doomed" not in watched.names())
+        version = await touch(kube, namespace, "reborn")
+        await watched.until(lambda: watched.version("reborn") == version)
+        assert watched.names() == {"reborn", "kept"}
+    assert watched.deleted == {"doomed": 1, "reborn": 1}
+
+
+async def test_cut_connections_are_opened_again_without_a_list(kube: Kube, namespace: str, make_way: MakeWay) -> None:
+    way = await make_way()
+    await create(kube, namespace, "m")
+    async with watching(way.kube, namespace) as watched:
+        for _ in range(3):
+            failures = len(watched.troubles)
+            way.proxy.cut()
+            version = await touch(kube, namespace, "m")
+            await watched.until(lambda: watched.version("m") == version)  # noqa: B023 - awaited before the next turn
+            assert len(watched.troubles) >= failures
+    assert set(watched.troubles) <= {"Unreachable"}
+    assert not watched.deleted
+
+
+async def test_it_survives_a_restart_of_the_api_server(kube: Kube, namespace: str, control_plane: ControlPlane) -> None:
+    names = [f"m{number}" for number in range(20)]
+    await create(kube, namespace, *names)
+    async with watching(kube, namespace) as watched:
+        await asyncio.to_thread(control_plane.restart_apiserver)
+        version = await touch(kube, namespace, "m7")
+        await watched.until(lambda: watched.version("m7") == version)
+        assert watched.names() == set(names)
+    assert not watched.deleted
+    assert 0 < len(watched.troubles) < 60
+
+
+async def test_a_deletion_that_an_expired_version_hid_is_told_once(
+    kube: Kube, namespace: str, control_plane: ControlPlane, make_way: MakeWay
+) -> None:
+    way = await make_way()
+    await create(kube, namespace, "doomed", "kept")
+    async with watching(way.kube, namespace, pace=Pace(idle_s=1)) as watched:
+        way.proxy.block()
+        await delete_if_present(kube, f"{maps(namespace)}/doomed")
+        await touch(kube, namespace, "kept")
+        await asyncio.to_thread(control_plane.restart_apiserver)  # its watch cache begins now: older versions are gone
+        version = await touch(kube, namespace, "kept")
+        way.proxy.unblock()
+        await watched.until(lambda: watched.version("kept") == version)
+        assert watched.names() == {"kept"}
+        assert "Expired" in watched.troubles
+    assert watched.deleted == {"doomed": 1}
+
+
+async def test_one_object_that_does_not_fit_blinds_nobody(kube: Kube, namespace: str) -> None:
+    await create(kube, namespace, "good", "bad")
+    troubles: list[str] = []
+    seen = asyncio.Event()
+    cache: Cache[Numbers] = Cache(lambda _, __: seen.set())
+    reflector = Reflector(kube, maps(namespace), Numbers, cache, lambda error, _: troubles.append(str(error)))
+    running = asyncio.create_task(reflector.run())
+    await asyncio.wait_for(reflector.synced.wait(), SOON_S)
+    held = cache.get(Key(namespace, "bad"))
+    await merge_patch(kube, f"{maps(namespace)}/bad", {"data": {"n": "x"}})
+    await merge_patch(kube, f"{maps(namespace)}/good", {"data": {"n": "7"}})
+    async with asyncio.timeout(SOON_S):
+        while (good := cache.get(Key(namespace, "good"))) is None or not good.data:
+            seen.clear()
+            await seen.wait()
+    assert cache.get(Key(namespace, "bad")) == held
+    assert troubles
+    assert all("/bad" in trouble or "kube-root-ca.crt" in trouble for trouble in troubles)
+    running.cancel()
