@@ -22,6 +22,7 @@ check: $(STAMP) ## lint, format, types, layers, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m shared.api.crds --check crds
+	$(BIN)/python -m shared.api.reference --check docs/api.md
 
 format: $(STAMP) ## apply the formatter and the safe fixes
 	$(BIN)/ruff check --fix .
@@ -37,8 +38,9 @@ test: $(STAMP) ## set up everything and run every test
 demo: $(STAMP) ## the main job on a real control plane; KEEP=1 leaves it running
 	$(BIN)/larder demo $(if $(KEEP),--keep)
 
-crds: $(STAMP) ## write crds/*.yaml from the Structs in shared/api
+crds: $(STAMP) ## write crds/*.yaml and docs/api.md from the Structs in shared/api
 	$(BIN)/python -m shared.api.crds crds
+	$(BIN)/python -m shared.api.reference docs/api.md
 
 lock: ## resolve the requirements again, with hashes and without index addresses
 	for extra in agent controller dev; do $(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 \

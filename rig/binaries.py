@@ -10,15 +10,19 @@ from rig.errors import MissingBinaries
 KUBERNETES_VERSION = "1.36.3"
 ETCD_VERSION = "3.7.3"
 VERSITYGW_VERSION = "1.8.0"
+HELM_VERSION = "4.3.1"
+CONTAINERD_VERSION = "2.2.9"
+COREDNS_VERSION = "1.15.0"
 
 
 @dataclass(frozen=True)
 class Binary:
-    """One program: its file's name, its version without `v`, and the Go package that it compiles from."""
+    """One program: its file's name, its version without `v`, the Go package that it compiles from, and build tags."""
 
     name: str
     version: str
     package: str
+    tags: str = ""
 
     @property
     def folder(self) -> str:
@@ -30,15 +34,30 @@ def _kubernetes(name: str) -> Binary:
     return Binary(name, KUBERNETES_VERSION, f"k8s.io/kubernetes/cmd/{name}")
 
 
+def _containerd(name: str) -> Binary:
+    package = f"github.com/containerd/containerd/v2/cmd/{name}"
+    return Binary(name, CONTAINERD_VERSION, package, "no_btrfs,no_zfs,no_devmapper")
+
+
 ETCD = Binary("etcd", ETCD_VERSION, "go.etcd.io/etcd/server/v3")
 APISERVER = _kubernetes("kube-apiserver")
 CONTROLLER_MANAGER = _kubernetes("kube-controller-manager")
 SCHEDULER = _kubernetes("kube-scheduler")
 KUBECTL = _kubernetes("kubectl")
 VERSITYGW = Binary("versitygw", VERSITYGW_VERSION, "github.com/versity/versitygw/cmd/versitygw")
+HELM = Binary("helm", HELM_VERSION, "helm.sh/helm/v4/cmd/helm")
+KUBELET = _kubernetes("kubelet")
+KUBE_PROXY = _kubernetes("kube-proxy")
+CONTAINERD = _containerd("containerd")
+CONTAINERD_SHIM = _containerd("containerd-shim-runc-v2")
+CTR = _containerd("ctr")
+COREDNS = Binary("coredns", COREDNS_VERSION, "github.com/coredns/coredns")
 
-KUBERNETES = (APISERVER, CONTROLLER_MANAGER, SCHEDULER, KUBECTL)
-ALL = (ETCD, *KUBERNETES, VERSITYGW)
+CONTROL_PLANE = (APISERVER, CONTROLLER_MANAGER, SCHEDULER, KUBECTL)
+KUBERNETES = (*CONTROL_PLANE, KUBELET, KUBE_PROXY)
+ALL = (ETCD, *CONTROL_PLANE, VERSITYGW)
+SET_UP = (*ALL, HELM)  # helm is for the charts' tests alone: the demo does without it
+NODE = (KUBELET, KUBE_PROXY, CONTAINERD, CONTAINERD_SHIM, CTR, COREDNS)  # for tests on a real node, as root
 
 
 @dataclass(frozen=True)

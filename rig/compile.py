@@ -7,14 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rig import progress
-from rig.binaries import KUBERNETES, Binary
+from rig.binaries import HELM, KUBERNETES, Binary
 from rig.errors import SetupFailed
 
 _VERSION_PACKAGE = "k8s.io/component-base/version"
+_HELM_VERSION = "helm.sh/helm/v4/internal/version.version"
 _GO_LINE = "1.26.0"
 
 # Other projects: where the module ends within the path of the package.
-_MODULES = ("go.etcd.io/etcd/server/v3", "github.com/versity/versitygw", "k8s.io/kubernetes")
+_MODULES = (
+    "go.etcd.io/etcd/server/v3",
+    "github.com/containerd/containerd/v2",
+    "github.com/coredns/coredns",
+    "github.com/versity/versitygw",
+    "helm.sh/helm/v4",
+    "k8s.io/kubernetes",
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,7 @@ def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say
     # alone, a program gets its name here: Go would call etcd `server`, after its directory
     target = str(out / wanted[0].name) if len(wanted) == 1 else f"{out}/"
     argv = [str(tools.go), "build", "-v", "-mod=mod", "-buildvcs=false", "-ldflags", link_flags(wanted[0])]
+    argv += tags(wanted[0])
     argv += ["-o", target, *(binary.package for binary in wanted)]
     step = progress.Step(f"compiling {names} {version}", argv, work, tools.env, _compiled(total))
     progress.run(step, say)
@@ -70,11 +79,18 @@ def go_mod(module: str, version: str, requirements: str) -> str:
 
 def link_flags(binary: Binary) -> str:
     """Return the linker's flags: no symbols, and for Kubernetes its version, without which clients refuse it."""
+    if binary == HELM:
+        return f"-s -w -X {_HELM_VERSION}=v{binary.version}"
     if binary not in KUBERNETES:
         return "-s -w"
     major, minor, _ = binary.version.split(".")
     stamps = {"gitVersion": f"v{binary.version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     return " ".join(["-s -w", *(f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in stamps.items())])
+
+
+def tags(binary: Binary) -> list[str]:
+    """Return the arguments that leave out what a program's build tags leave out."""
+    return ["-tags", binary.tags] if binary.tags else []
 
 
 def _download(module: str, names: str, work: Path, tools: Toolchain, say: progress.Say) -> str:
@@ -95,7 +111,7 @@ def _download(module: str, names: str, work: Path, tools: Toolchain, say: progre
 
 def _count_packages(wanted: Sequence[Binary], names: str, work: Path, tools: Toolchain, say: progress.Say) -> int:
     """Download what the programs need and return of how many packages they consist."""
-    argv = [str(tools.go), "list", "-mod=mod", "-deps", "-f", "package {{.ImportPath}}"]
+    argv = [str(tools.go), "list", "-mod=mod", "-deps", "-f", "package {{.ImportPath}}", *tags(wanted[0])]
     argv += [binary.package for binary in wanted]
     step = progress.Step(f"fetching the modules of {names}", argv, work, tools.env, counted_prefix="package ")
     return progress.run(step, say)

@@ -1,14 +1,19 @@
-"""uvicorn inside a program that owns its signals."""
+"""uvicorn inside a program that owns its signals; a renewed certificate is taken up while it serves."""
 
 import asyncio
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
 import uvicorn
 from starlette.types import ASGIApp
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_RELOAD_S = 10.0
+_Stamp = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,42 @@ class Tls:
 
     certificate: Path
     private_key: Path
+
+    def stamp(self) -> _Stamp:
+        """Return what changes when one of the files is replaced, in place or by another link. Raises OSError."""
+        stats = (path.stat() for path in (self.certificate, self.private_key))
+        return tuple((s.st_ino, s.st_mtime_ns) for s in stats)
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Show this certificate to new connections. Raises OSError (SSLError where chain and key do not match)."""
+        self._check()
+        context.load_cert_chain(self.certificate, self.private_key)
+
+    def _check(self) -> None:
+        """A pair half written must not reach the live context, which would have its chain and not its key."""
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.private_key)
+
+
+async def follow_certificate(
+    tls: Tls,
+    context: ssl.SSLContext,
+    seen: _Stamp,
+    every_s: float = _RELOAD_S,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Load the pair anew whenever its files are others than those `seen`; what cannot be loaded leaves the last one."""
+    while True:
+        await sleep(every_s)
+        try:
+            stamp = tls.stamp()
+            if stamp == seen:
+                continue
+            tls.load_into(context)
+        except OSError as error:
+            _LOG.warning("certificate_not_loaded", file=str(tls.certificate), error=str(error))
+            continue
+        seen = stamp
+        _LOG.info("certificate_loaded", file=str(tls.certificate))
 
 
 class _Server(uvicorn.Server):
@@ -28,8 +69,14 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve(app: ASGIApp, listen: str, tls: Tls | None = None, grace_s: int = 3) -> None:
-    """Serve until cancelled, then let running requests end; `listen` is HOST:PORT. Raises OSError."""
+async def serve(
+    app: ASGIApp, listen: str, tls: Tls | None = None, grace_s: int = 3, reload_s: float = _RELOAD_S
+) -> None:
+    """Serve until cancelled, then let running requests end; `listen` is HOST:PORT. Raises OSError.
+
+    The files of `tls` are looked at every `reload_s`, and new connections get what stands there.
+    """
+    seen = tls.stamp() if tls else ()
     host, _, port = listen.rpartition(":")
     config = uvicorn.Config(
         app,
@@ -43,11 +90,13 @@ async def serve(app: ASGIApp, listen: str, tls: Tls | None = None, grace_s: int 
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.private_key if tls else None,
     )
+    server = _Server(config)
+    following: asyncio.Task[None] | None = None
     if tls:
         config.load()
-        if config.ssl is not None:
-            config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-    server = _Server(config)
+        assert config.ssl is not None  # noqa: S101 - uvicorn makes one where it is given a certificate
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+        following = asyncio.create_task(follow_certificate(tls, config.ssl, seen, reload_s))
     task = asyncio.create_task(server.serve())
     try:
         await asyncio.shield(task)
@@ -57,3 +106,8 @@ async def serve(app: ASGIApp, listen: str, tls: Tls | None = None, grace_s: int 
         raise
     except SystemExit as error:  # uvicorn's way to say that it could not listen
         raise OSError(f"cannot listen on {listen}: the address is taken or not allowed") from error
+    finally:
+        if following:
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following

@@ -11,6 +11,7 @@ from rig.larder.cluster import OBJECTS, LarderCluster
 from rig.model import write_model
 from rig.processes import wait_until
 from rig.s3 import S3
+from rig.shelves import FileServer
 
 Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -23,6 +24,8 @@ class Site:
     cluster: LarderCluster
     hub: Hub
     s3: S3
+    web: FileServer
+    web_url: str
     folder: Path
 
     def name(self, stem: str = "m") -> str:

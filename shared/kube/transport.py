@@ -1,5 +1,6 @@
 """The only module that talks to the API server: bytes out, bytes in, errors translated."""
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
@@ -81,7 +82,7 @@ class Kube:
                     raise refusal(response.status, await response.read(), response.headers)
             yield response
         finally:
-            response.release() if response.content.at_eof() else response.close()
+            response.release() if response.content.at_eof() else _drop(response)
 
 
 def connect(
@@ -110,6 +111,14 @@ async def _connected(
     async with client as api:
         api.user_agent = user_agent
         yield Kube(api)
+    await asyncio.sleep(0)  # connections that were aborted are gone after one turn of the loop
+
+
+def _drop(response: aiohttp.ClientResponse) -> None:
+    """Close a connection in the middle of a body, without the TLS farewell that its loop may not live to see."""
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
+    response.close()
 
 
 async def _received(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:

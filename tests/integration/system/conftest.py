@@ -1,8 +1,10 @@
 """One cluster with Larder on it for this folder: two GPU nodes in a group, one node outside, a hub, an S3 server."""
 
+import ssl
 from collections.abc import Iterator
 
 import pytest
+import trustme
 
 from rig.binaries import Binaries
 from rig.control_plane import ControlPlane
@@ -12,6 +14,8 @@ from rig.larder import LarderCluster, LarderOptions
 from rig.larder.programs import NAMESPACE, Sources
 from rig.larder.site import Site
 from rig.s3 import S3
+from rig.scripted_http import scripted
+from rig.shelves import FileServer
 
 GPU = {"gpu": "yes"}
 
@@ -20,8 +24,16 @@ GPU = {"gpu": "yes"}
 def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A control plane of its own: these tests install webhooks, kill controllers and lose nodes."""
     state = tmp_path_factory.mktemp("site")
-    with ControlPlane(binaries, state / "plane") as plane, Hub(state / "hub") as hub, S3(binaries, state / "s3") as s3:
-        sources = Sources(hf_endpoint=hub.endpoint, s3_endpoint=s3.endpoint, allow_addresses="127.0.0.1/32")
+    authority, tls, web = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), FileServer()
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(str(state / "ca.pem"))
+    with (
+        ControlPlane(binaries, state / "plane") as plane,
+        Hub(state / "hub") as hub,
+        S3(binaries, state / "s3") as s3,
+        scripted(web.answer, tls) as server,
+    ):
+        sources = Sources(hub.endpoint, s3.endpoint, "127.0.0.1/32", str(state / "ca.pem"))
         settings = {
             "LARDER_DRAIN_SECONDS": "1",
             "LARDER_LEASE_SECONDS": "4",
@@ -36,7 +48,7 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             namespace = f"/api/v1/namespaces/{NAMESPACE}/secrets"
             cluster.api.ensure(namespace, secret(s3.access_key, s3.secret_key, NAMESPACE))
             cluster.create("ModelCacheNodeGroup", "gpus", {"storageLimit": "1Gi", "nodeSelector": GPU})
-            yield Site(cluster, hub, s3, state / "models")
+            yield Site(cluster, hub, s3, web, server.url, state / "models")
 
 
 @pytest.fixture(autouse=True)

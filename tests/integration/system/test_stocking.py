@@ -40,6 +40,15 @@ def test_s3_with_credentials_from_a_labelled_secret(site: Site) -> None:
     assert (root / "sub/weights.bin").read_bytes() == b"w" * 100_000
 
 
+def test_a_file_by_https_is_checked_by_size_and_says_so(site: Site) -> None:
+    site.web.files = {"/models/tiny.gguf": b"GGUF" * 50_000}
+    cache = site.cache(f"{site.web_url}/models/tiny.gguf")
+    revision = site.wait_ready("ClusterModelCache", cache)["resolvedRevision"]
+    assert (site.snapshot("a", cache, revision) / "tiny.gguf").read_bytes() == b"GGUF" * 50_000
+    entries = site.cluster.get("ModelNode", "a")["status"]["entries"]
+    assert [e["verified"] for e in entries if e["id"] == cache] == ["size"]
+
+
 def test_two_objects_share_one_entry_and_one_may_go(site: Site) -> None:
     repo, name = site.push(), site.name("shared")
     site.cache(f"hf://{repo}", name=name)

@@ -1,0 +1,55 @@
+"""Helm, from its Go module: renders and installs the charts in tests, on a control plane or a real node."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rig.binaries import HELM, cache_dir, locate
+from rig.errors import HelmFailed, MissingBinaries
+
+_CHARTS = Path(__file__).parents[1] / "charts"
+LARDER = _CHARTS / "larder"
+LARDER_CRDS = _CHARTS / "larder-crds"
+_TIMEOUT_S = 300.0
+_KEPT = ("PATH", "HOME", "TMPDIR", "LANG")  # no KUBECONFIG and no HELM_*: a test never meets the user's own cluster
+
+
+def find_helm(env: Mapping[str, str]) -> Path:
+    """Return the program from HELM (a path) or the cache; raise MissingBinaries, which says how to get it."""
+    if own := env.get("LARDER_HELM"):
+        return Path(own)
+    found = locate(HELM, env)
+    if found is None:
+        raise MissingBinaries(
+            f"helm {HELM.version} not found in {cache_dir(env) / 'bin'}; "
+            "run: make setup && .venv/bin/python -m rig setup (or set LARDER_HELM to a helm of your own)"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Helm:
+    """Runs helm, with its own state below `home`; `kubeconfig` where it shall meet a cluster."""
+
+    program: Path
+    home: Path
+    kubeconfig: Path | None = None
+
+    def run(self, *arguments: str, stdin: str = "") -> str:
+        """Return what helm printed; raise HelmFailed with its words."""
+        ran = subprocess.run(
+            [self.program, *arguments], input=stdin, env=self._env(), text=True,
+            capture_output=True, check=False, timeout=_TIMEOUT_S,
+        )  # fmt: skip
+        if ran.returncode:
+            raise HelmFailed(
+                f"helm {' '.join(arguments)} failed with exit code {ran.returncode}:\n{ran.stderr}{ran.stdout}"
+            )
+        return ran.stdout
+
+    def _env(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        own = {f"HELM_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
+        return kept | own | ({"KUBECONFIG": str(self.kubeconfig)} if self.kubeconfig else {"KUBECONFIG": "/dev/null"})
