@@ -11,12 +11,12 @@ from contextlib import closing
 import structlog
 from pydantic import ValidationError
 
-from agent.log import configure_logging
 from agent.runtime import Agent
 from agent.settings import Settings, read_settings
 from agent.store.store import Store
 from shared.errors import LarderError, StoreFailure
 from shared.kube.transport import connect
+from shared.log import configure_logging
 from shared.sources.settings import SourceSettings, settings_from_environ
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
