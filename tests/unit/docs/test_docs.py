@@ -14,7 +14,7 @@ import shared.kube.errors
 from agent.settings import Settings as AgentSettings
 from controller.settings import Settings as ControllerSettings
 from shared.api import reference
-from shared.api.kinds import DEFINITIONS
+from shared.api.kinds import DEFINITIONS, Definition
 from shared.api.model_node import EntryState, Phase
 from shared.cli import COMMANDS
 from shared.errors import LarderError
@@ -116,7 +116,7 @@ def test_the_api_page_is_current() -> None:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: str(d.kind))
-def test_the_api_page_has_every_kind(definition: reference.Definition) -> None:
+def test_the_api_page_has_every_kind(definition: Definition) -> None:
     assert f"\n## {definition.kind}\n" in reference.page()
 
 
