@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup check format test unit demo crds lock clean
+.PHONY: help setup check format test unit demo crds charts lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -11,6 +11,7 @@ help: ## this list
 setup: $(STAMP) ## the virtual environment, from the lock file
 
 $(STAMP): requirements/dev.txt pyproject.toml
+	@echo 'Installing the locked packages into $(VENV) (about a minute) ...'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
@@ -23,6 +24,7 @@ check: $(STAMP) ## lint, format, types, layers, generated files
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m shared.api.crds --check crds
 	$(BIN)/python -m shared.api.reference --check docs/api.md
+	$(BIN)/python -m rig.charts --check
 
 format: $(STAMP) ## apply the formatter and the safe fixes
 	$(BIN)/ruff check --fix .
@@ -41,6 +43,10 @@ demo: $(STAMP) ## the main job on a real control plane; KEEP=1 leaves it running
 crds: $(STAMP) ## write crds/*.yaml and docs/api.md from the Structs in shared/api
 	$(BIN)/python -m shared.api.crds crds
 	$(BIN)/python -m shared.api.reference docs/api.md
+	$(BIN)/python -m rig.charts
+
+charts: $(STAMP) ## write the charts' copies of crds/*.yaml and the table of values in their README
+	$(BIN)/python -m rig.charts
 
 lock: ## resolve the requirements again, with hashes and without index addresses
 	for extra in agent controller dev; do $(BIN)/uv pip compile --quiet --universal --upgrade --python-version 3.11 \

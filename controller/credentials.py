@@ -53,5 +53,5 @@ def _values(secret: Secret, demand: Demand, where: str) -> dict[str, str]:
     if demand.secret_key:
         if demand.secret_key not in values:
             raise AuthDenied(f"{where} has no key {demand.secret_key!r}, which parameters.secretKey names")
-        return values | {"token": values[demand.secret_key]}
+        return {k: v for k, v in values.items() if k != "HF_TOKEN"} | {"token": values[demand.secret_key]}
     return values

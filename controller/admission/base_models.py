@@ -18,9 +18,8 @@ from controller.admission.marks import ensure_selector, selectors_of
 from controller.admission.paths import DEFAULT_MODEL_PATH, checked_mount_path
 from controller.admission.settings import AdmissionSettings
 from controller.admission.volumes import BASE_MODEL_VOLUME, Snapshot, claim_volume, ensure_volume, model_volume
+from controller.placement.demand import FOREIGN
 from shared.uri import PvcUri, parse_uri
-
-UNMANAGED = "vendor://"
 
 
 def give_base_model(draft: Json, namespace: str, name: str, catalog: Catalog, settings: AdmissionSettings) -> Given:
@@ -28,7 +27,7 @@ def give_base_model(draft: Json, namespace: str, name: str, catalog: Catalog, se
     model = catalog.base_model(namespace, name)
     if model is None:
         raise ModelNotFound(_not_found(namespace, name))
-    if model.uri.startswith(UNMANAGED):
+    if model.uri.startswith(FOREIGN):
         return left_alone(draft, f"{model.title} is at {model.uri}, which its vendor provides")
     uri = parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None
     if isinstance(uri, PvcUri):

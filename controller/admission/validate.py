@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from controller.admission.base_models import UNMANAGED
 from controller.admission.catalog import CatalogModel
 from controller.admission.errors import InUse, InvalidPath, InvalidQuantity, InvalidSelector, Refused, UnknownGroup
 from controller.admission.paths import checked_mount_path
 from controller.admission.selectors import affinity_problems, selector_problems
+from controller.placement.demand import FOREIGN
 from shared.errors import InvalidURI, LarderError
 from shared.quantity import parse_quantity
 from shared.uri import parse_uri
@@ -53,7 +53,7 @@ def check_write(kind: str, obj: Mapping[str, Any], groups: Collection[str]) -> l
 def _base_model_problems(kind: str, spec: Spec) -> Iterator[LarderError]:
     storage: Spec = spec.get("storage") or {}
     uri = storage.get("storageUri") or ""
-    if not uri.startswith(UNMANAGED):
+    if not uri.startswith(FOREIGN):
         yield from _uri_problems("spec.storage.storageUri", uri, cluster_scoped=kind != "BaseModel")
     if path := storage.get("path"):
         try:
@@ -65,7 +65,7 @@ def _base_model_problems(kind: str, spec: Spec) -> Iterator[LarderError]:
 
 def _base_model_warnings(spec: Spec) -> list[str]:
     uri = (spec.get("storage") or {}).get("storageUri") or ""
-    return [f"{uri} is left alone: Larder does not manage {UNMANAGED} models"] if uri.startswith(UNMANAGED) else []
+    return [f"{uri} is left alone: Larder does not manage {FOREIGN} models"] if uri.startswith(FOREIGN) else []
 
 
 def _cache_problems(spec: Spec, groups: Collection[str]) -> Iterator[LarderError]:

@@ -35,7 +35,9 @@ class Desk:
         try:
             return await self.manifests.find(digest)
         except NotFound as error:
-            raise SourceNotFound(f"manifest {digest} is gone; annotate the model to have it resolved again") from error
+            raise SourceNotFound(
+                f"manifest {digest} is gone from the release namespace; declare the model again"
+            ) from error
 
     async def credentials(self, agent: Agent, request: CredentialsRequest) -> Credentials:
         """Return the values of each claim's Secret; raises NotGranted, AuthDenied, KubeError."""

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from controller.cli.report import Row, Table, build_table
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE, Definition
@@ -46,13 +47,11 @@ async def _show(kubeconfig: Path | None, *, watch: bool) -> None:
     async with connect(kubeconfig, user_agent="larder-cli") as kube:
         if not watch:
             table = await read_table(kube)
-            console.print(render(table))
-            for line in table.troubles:
-                console.print(line, style="yellow", highlight=False)
+            console.print(show(table))
             return
         with Live(console=console, auto_refresh=False) as live:
             while True:
-                live.update(render(await read_table(kube)), refresh=True)
+                live.update(show(await read_table(kube)), refresh=True)
                 await asyncio.sleep(_AGAIN_S)
 
 
@@ -61,6 +60,11 @@ async def read_table(kube: Kube) -> Table:
     found = await asyncio.gather(*(_list(kube, d) for d in (*_MODELS, MODEL_NODE)))
     models = [item | {"kind": d.kind} for d, items in zip(_MODELS, found[:-1], strict=True) for item in items]
     return build_table(models, [node["metadata"]["name"] for node in found[-1]])
+
+
+def show(table: Table) -> Group:
+    """Return the table, and below it a line for everything that somebody may have to act on."""
+    return Group(render(table), *(Text(line, style="yellow") for line in table.troubles))
 
 
 def render(table: Table) -> RichTable:

@@ -53,6 +53,8 @@ def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
     """Return what to do, in order."""
     if view.deleted_at is not None:
         return _decide_deleted(view, now, finalizer_s)
+    if view.demand.foreign:
+        return []
     actions: list[Action] = []
     demand = view.demand
     if demand.stocked and not view.has_finalizer:

@@ -36,8 +36,8 @@ class ListUsers:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfirmUnknown:
-    """Files are on the node that nobody names: read the CRs live, and decide again."""
+class ConfirmUnwanted:
+    """Files would go, as far as memory knows: read live what the CRs say of them, and decide again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Again:
     after_s: float
 
 
-Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnknown | Again
+Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnwanted | Again
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ def decide(view: NodeView, now: datetime, pace: Pace) -> list[Action]:
         return [Replace()]
     if _needs_users(view, now, pace):
         return [ListUsers()]
-    if _unknown(view) - _wanted(view).keys() and view.unwanted_unknown is None:
-        return [ConfirmUnknown()]
+    if view.unwanted is None and in_question(view, now, pace):
+        return [ConfirmUnwanted()]
     entries = _entries(view, now, pace)
     spec = ModelNodeSpec(
         node_uid=view.uid,
@@ -95,16 +95,28 @@ def _unknown(view: NodeView) -> set[EntryKey]:
     return {k for k, s in _status(view).items() if s.phase == Phase.UNKNOWN and k not in _old(view)}
 
 
+def in_question(view: NodeView, now: datetime, pace: Pace) -> frozenset[EntryKey]:
+    """Return the entries whose files would go next if live reads confirm that no CR wants them."""
+    wanted = _wanted(view)
+    used = view.users or {}
+    drained = {
+        key
+        for key, entry in _old(view).items()
+        if key not in wanted and not used.get(key) and not _is_reserved(view, entry) and _drained(view, entry, now, pace)
+    }
+    return frozenset(_unknown(view) - wanted.keys() | drained)
+
+
 def _wanted(view: NodeView) -> dict[EntryKey, list[Demand]]:
     """Return the demands of each entry: the resolved revision, and the serving one where it is still here."""
     here = _old(view).keys() | _status(view).keys()
     wanted: dict[EntryKey, list[Demand]] = {}
     for demand in view.demands:
-        if demand.resolution is None:
-            continue
-        wanted.setdefault((demand.id, demand.resolution.revision), []).append(demand)
+        resolved = demand.resolution.revision if demand.resolution else ""
+        if resolved:
+            wanted.setdefault((demand.id, resolved), []).append(demand)
         serving = (demand.id, demand.serving)
-        if demand.serving not in ("", demand.resolution.revision) and serving in here:
+        if demand.serving not in ("", resolved) and serving in here:
             wanted.setdefault(serving, []).append(demand)
     return wanted
 
@@ -115,17 +127,12 @@ def _needs_users(view: NodeView, now: datetime, pace: Pace) -> bool:
         return False
     wanted = _wanted(view)
     leaving = [e for k, e in _old(view).items() if k not in wanted and not _is_reserved(view, e)]
-    statuses = _status(view)
-    return any(
-        e.state == EntryState.PRESENT
-        or (e.state == EntryState.DRAINING and _drained(e, statuses.get(e.key), now, pace))
-        for e in leaving
-    ) or bool(view.unwanted_unknown)
+    return any(e.state == EntryState.PRESENT or _drained(view, e, now, pace) for e in leaving) or bool(view.unwanted)
 
 
 def _is_reserved(view: NodeView, entry: Entry) -> bool:
     """Return whether the files outlive their CR: it carried the reserve label and exists no more."""
-    return entry.pinned and not any(c.uid in view.keepers for c in entry.claims)
+    return entry.reserved and not any(c.uid in view.keepers for c in entry.claims)
 
 
 def _entries(view: NodeView, now: datetime, pace: Pace) -> list[Entry]:
@@ -142,7 +149,7 @@ def _entries(view: NodeView, now: datetime, pace: Pace) -> list[Entry]:
     ]
     entries += [
         Entry(id=key[0], revision=key[1], state=EntryState.DRAINING, since=_stamp(now))
-        for key in (view.unwanted_unknown or frozenset()) - wanted.keys() - old.keys()
+        for key in (view.unwanted or frozenset()) - wanted.keys() - old.keys()
         if not (view.users or {}).get(key)
     ]
     return sorted(entries, key=lambda e: e.key)
@@ -167,10 +174,11 @@ def _kept(
         manifest=resolution.manifest if resolution else fresh.manifest,
         size=resolution.size_bytes if resolution else fresh.size,
         priority=max(d.priority for d in demands),
-        pinned=any(d.pinned or d.reserved for d in demands),
+        pinned=any(d.pinned for d in demands),
+        reserved=any(d.reserved for d in demands),
         state=EntryState.PRESENT,
         since=fresh.since if present and fresh.since else _stamp(now),
-        granted=view.granted or _is_done(status),
+        granted=view.granted,
         in_use=key in view.in_use,
         claims=[_claim(view, d) for d in sorted(demands, key=lambda d: d.age)],
     )
@@ -198,10 +206,12 @@ def _leaving(view: NodeView, before: Entry, status: EntryStatus | None, now: dat
             return msgspec.structs.replace(before, in_use=True)
         case EntryState.PRESENT:
             return _turned(before, EntryState.DRAINING, now)
-        case EntryState.DRAINING if not _drained(before, status, now, pace):
+        case EntryState.DRAINING if not _drained(view, before, now, pace):
             return before
         case EntryState.DRAINING if used:
             return _turned(before, EntryState.PRESENT, now)
+        case EntryState.DRAINING if before.key not in (view.unwanted or ()):
+            return before  # memory is behind: it will bring what wants it
         case EntryState.DRAINING:
             return _turned(before, EntryState.ABSENT, now)
         case EntryState.ABSENT:
@@ -216,32 +226,27 @@ def _turned(entry: Entry, state: EntryState, now: datetime) -> Entry:
     )
 
 
-def _drained(entry: Entry, status: EntryStatus | None, now: datetime, pace: Pace) -> bool:
-    """Return whether the agent has dropped the ready label, and new users have had time to be seen."""
-    if status is None or status.observed != EntryState.DRAINING:
-        return False
-    return now >= datetime.fromisoformat(entry.since) + timedelta(seconds=pace.drain_s)
+def _drained(view: NodeView, entry: Entry, now: datetime, pace: Pace) -> bool:
+    """Return whether the agent has dropped the ready label, and new users have had time since to be seen."""
+    at = view.acknowledged.get(entry.key)
+    return entry.state == EntryState.DRAINING and at is not None and now >= at + timedelta(seconds=pace.drain_s)
 
 
 def _is_gone(entry: Entry, status: EntryStatus | None) -> bool:
     return status is not None and status.observed == entry.state and status.phase == Phase.ABSENT
 
 
-def _is_done(status: EntryStatus | None) -> bool:
-    return status is not None and status.phase in (Phase.READY, Phase.REPAIRING)
-
-
 def _next_look(view: NodeView, entries: list[Entry], now: datetime, pace: Pace) -> float | None:
     """Return in how many seconds a removal goes on without any event, or None."""
-    wanted, waits = _wanted(view), []
-    for entry in entries:
-        if entry.key in wanted or _is_reserved(view, entry):
-            continue
-        if entry.state == EntryState.PRESENT:
-            waits.append(pace.users_s)
-        elif entry.state == EntryState.DRAINING:
-            left = datetime.fromisoformat(entry.since) + timedelta(seconds=pace.drain_s) - now
-            waits.append(max(left.total_seconds(), 0.2))
+    wanted = _wanted(view)
+    leaving = [e for e in entries if e.key not in wanted and not _is_reserved(view, e)]
+    waits = [pace.users_s for e in leaving if e.state == EntryState.PRESENT]
+    waits += [pace.users_s for key in _unknown(view) - {e.key for e in entries} if (view.users or {}).get(key)]
+    for entry in leaving:
+        at = view.acknowledged.get(entry.key)
+        if entry.state == EntryState.DRAINING and at is not None:
+            left_s = (at + timedelta(seconds=pace.drain_s) - now).total_seconds()
+            waits.append(left_s if left_s > 0 else pace.users_s)
     return min(waits, default=None)
 
 

@@ -11,6 +11,7 @@ from shared.errors import InvalidURI
 from shared.names import model_id
 from shared.uri import PvcUri, parse_uri
 
+FOREIGN = "vendor://"
 PIN_ANNOTATION = "larder.dev/pin"
 PRIORITY_ANNOTATION = "larder.dev/priority"
 Declared: TypeAlias = BaseModel | ClusterModelCache
@@ -29,7 +30,10 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A model that somebody declared. `uri` is canonical, or empty with the reason in `invalid`."""
+    """A model that somebody declared. `uri` is canonical, or empty with the reason in `invalid`.
+
+    `foreign`: a vendor's own scheme, which Larder leaves alone altogether.
+    """
 
     kind: str
     namespace: str
@@ -40,6 +44,7 @@ class Demand:
     uri: str
     invalid: str = ""
     on_claim: bool = False
+    foreign: bool = False
     groups: tuple[str, ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
     node_affinity: Mapping[str, Any] = field(default_factory=dict)
@@ -62,7 +67,7 @@ class Demand:
     @property
     def stocked(self) -> bool:
         """Whether nodes shall hold it, as far as its own object says."""
-        return not (self.on_claim or self.invalid or self.disabled or self.deleting)
+        return not (self.on_claim or self.foreign or self.invalid or self.disabled or self.deleting)
 
 
 def base_model_demand(kind: str, model: BaseModel) -> Demand:
@@ -92,7 +97,8 @@ def cache_demand(kind: str, cache: ClusterModelCache) -> Demand:
 
 def _demand(kind: str, declared: Declared, uri: str, *, cluster_scoped: bool, **fields: Any) -> Demand:  # noqa: ANN401 - fields of Demand
     meta = declared.metadata
-    canonical, invalid, on_claim = _canonical(uri, cluster_scoped=cluster_scoped)
+    foreign = uri.startswith(FOREIGN)
+    canonical, invalid, on_claim = ("", "", False) if foreign else _canonical(uri, cluster_scoped=cluster_scoped)
     return Demand(
         kind=kind,
         namespace=meta.namespace,
@@ -103,6 +109,7 @@ def _demand(kind: str, declared: Declared, uri: str, *, cluster_scoped: bool, **
         uri=canonical,
         invalid=invalid,
         on_claim=on_claim,
+        foreign=foreign,
         reserved=meta.labels.get(RESERVE_LABEL) == "true",
         deleting=meta.deletion_timestamp is not None,
         pinned=meta.annotations.get(PIN_ANNOTATION) == "true",
@@ -140,7 +147,7 @@ def winners(demands: Iterable[Demand]) -> dict[str, Demand]:
     """Return, of each model id, the oldest demand that is not going away: its source is the one that counts."""
     first: dict[str, Demand] = {}
     for demand in sorted(demands, key=lambda d: d.age):
-        if not demand.deleting and not demand.invalid:
+        if demand.uri and not demand.deleting:
             first.setdefault(demand.id, demand)
     return first
 

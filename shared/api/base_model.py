@@ -18,32 +18,49 @@ State = Literal["Creating", "Importing", "In_Transit", "In_Training", "Ready", "
 class ModelFormat(Api, frozen=True, kw_only=True):
     """The file format, and how a runtime's version is compared with it."""
 
-    name: Annotated[str, Meta(max_length=253)]
-    version: str | None = None
-    operator: Literal["Equal", "GreaterThan", "GreaterThanOrEqual"] = "Equal"
-    weight: int = 1
+    name: Annotated[str, Meta(max_length=253, description="The format, for example `safetensors`.")]
+    version: Annotated[str | None, Meta(description="Its version, where a runtime cares.")] = None
+    operator: Annotated[
+        Literal["Equal", "GreaterThan", "GreaterThanOrEqual"],
+        Meta(description="How a runtime compares its own version with this one."),
+    ] = "Equal"
+    weight: Annotated[int, Meta(description="How much a match counts when a runtime is chosen.")] = 1
 
 
 class ModelFramework(Api, frozen=True, kw_only=True):
     """The library that the weights are for."""
 
-    name: Annotated[str, Meta(max_length=253)]
-    version: str | None = None
-    operator: Literal["Equal", "GreaterThan", "GreaterThanOrEqual"] = "Equal"
-    weight: int = 1
+    name: Annotated[str, Meta(max_length=253, description="The library, for example `transformers`.")]
+    version: Annotated[str | None, Meta(description="Its version.")] = None
+    operator: Annotated[
+        Literal["Equal", "GreaterThan", "GreaterThanOrEqual"],
+        Meta(description="How a runtime compares its own version with this one."),
+    ] = "Equal"
+    weight: Annotated[int, Meta(description="How much a match counts when a runtime is chosen.")] = 1
 
 
 class Storage(Api, frozen=True, kw_only=True):
     """Where the model is, and which nodes shall hold it."""
 
-    storage_uri: StorageUri
+    storage_uri: Annotated[
+        StorageUri,
+        Meta(description="Where the model comes from: `hf://`, `s3://`, `https://`, `pvc://` or `vendor://`."),
+    ]
     path: Annotated[str, Meta(max_length=1024, description="Where pods find the model; never a path on the host.")] = ""
-    schema_path: Annotated[str, Meta(max_length=1024)] = ""
-    parameters: Annotated[dict[str, Annotated[str, Meta(max_length=4096)]], Meta(max_length=100)] = {}
+    schema_path: Annotated[str, Meta(max_length=1024, description="OME's; kept and not used.")] = ""
+    parameters: Annotated[
+        dict[str, Annotated[str, Meta(max_length=4096)]],
+        Meta(max_length=100, description="For the source; `secretKey` names the key of the Secret that holds a token."),
+    ] = {}
     key: Annotated[str, Meta(max_length=253, description="Name of the Secret with the source's credentials.")] = ""
-    node_selector: Labels = {}
-    node_affinity: RawObject = {}
-    download_policy: DownloadPolicy = "AlwaysDownload"
+    node_selector: Annotated[Labels, Meta(description="Labels of the nodes that shall hold the model.")] = {}
+    node_affinity: Annotated[
+        RawObject, Meta(description="A v1.NodeAffinity that these nodes must fit as well; preferences do not count.")
+    ] = {}
+    download_policy: Annotated[
+        DownloadPolicy,
+        Meta(description="`ReuseIfExists` takes a revision that nodes have kept without asking the source again."),
+    ] = "AlwaysDownload"
 
 
 class BaseModelSpec(Api, frozen=True, kw_only=True):
@@ -51,32 +68,56 @@ class BaseModelSpec(Api, frozen=True, kw_only=True):
 
     storage: Storage
     model_format: ModelFormat | None = None
-    model_type: str | None = None
+    model_type: Annotated[str | None, Meta(description="As in the `model_type` of the model's configuration.")] = None
     model_framework: ModelFramework | None = None
-    model_architecture: str | None = None
-    quantization: str | None = None
-    model_parameter_size: str | None = None
-    model_capabilities: Annotated[list[Annotated[str, Meta(max_length=63)]], Meta(max_length=64)] = []
-    api_capabilities: Annotated[list[Annotated[str, Meta(max_length=63)]], Meta(max_length=64)] = []
-    model_configuration: Annotated[Any, Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})] = None
-    display_name: str | None = None
-    version: str | None = None
-    disabled: bool = False
-    vendor: str | None = None
-    compartment_id: str | None = field(default=None, name="compartmentID")
-    serving_mode: Annotated[list[Annotated[str, Meta(max_length=63)]], Meta(max_length=16)] = []
-    max_tokens: int | None = None
-    diffusion_pipeline: RawObject = {}
-    additional_metadata: Annotated[dict[str, Annotated[str, Meta(max_length=4096)]], Meta(max_length=500)] = {}
+    model_architecture: Annotated[
+        str | None, Meta(description="As the first of the `architectures` of its configuration.")
+    ] = None
+    quantization: Annotated[str | None, Meta(description="How the weights are quantized.")] = None
+    model_parameter_size: Annotated[str | None, Meta(description="Number of parameters, for example `7B`.")] = None
+    model_capabilities: Annotated[
+        list[Annotated[str, Meta(max_length=63)]],
+        Meta(max_length=64, description="What the model can do, for example `TEXT_TO_TEXT`."),
+    ] = []
+    api_capabilities: Annotated[
+        list[Annotated[str, Meta(max_length=63)]], Meta(max_length=64, description="Which APIs a server of it offers.")
+    ] = []
+    model_configuration: Annotated[
+        Any,
+        Meta(
+            extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},
+            description="Anything else about the model; kept as it is.",
+        ),
+    ] = None
+    display_name: Annotated[str | None, Meta(description="A name for people.")] = None
+    version: Annotated[str | None, Meta(description="The model's own version.")] = None
+    disabled: Annotated[bool, Meta(description="Nothing is downloaded, and pods that name the model are refused.")] = (
+        False
+    )
+    vendor: Annotated[str | None, Meta(description="Who publishes the model.")] = None
+    compartment_id: Annotated[str | None, Meta(description="OME's; kept and not used.")] = field(
+        default=None, name="compartmentID"
+    )
+    serving_mode: Annotated[
+        list[Annotated[str, Meta(max_length=63)]], Meta(max_length=16, description="OME's; kept and not used.")
+    ] = []
+    max_tokens: Annotated[int | None, Meta(description="How many tokens a request may have.")] = None
+    diffusion_pipeline: Annotated[RawObject, Meta(description="The parts of a diffusion pipeline.")] = {}
+    additional_metadata: Annotated[
+        dict[str, Annotated[str, Meta(max_length=4096)]], Meta(max_length=500, description="Anything else, as text.")
+    ] = {}
 
 
 class BaseModelStatus(StockStatus, frozen=True, kw_only=True):
     """OME's words (state, lifecycle, nodes) and ours."""
 
-    state: State | None = None
-    lifecycle: Annotated[str, Meta(max_length=63)] = ""
-    nodes_ready: NodeNames = []
-    nodes_failed: NodeNames = []
+    state: Annotated[
+        State | None,
+        Meta(description="Ready with the first ready node, else Failed with a failed one, else In_Transit."),
+    ] = None
+    lifecycle: Annotated[str, Meta(max_length=63, description="OME's; not written.")] = ""
+    nodes_ready: Annotated[NodeNames, Meta(description="The nodes that have the model.")] = []
+    nodes_failed: Annotated[NodeNames, Meta(description="The nodes that failed to get it.")] = []
 
 
 class BaseModel(Object, frozen=True, kw_only=True):

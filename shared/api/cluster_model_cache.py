@@ -27,17 +27,21 @@ class ClusterModelCacheSpec(Api, frozen=True, kw_only=True):
             }
         ),
     ]
-    model_size: Quantity | None = None
-    node_group: Annotated[str, Meta(max_length=253)] = ""
+    model_size: Annotated[
+        Quantity | None, Meta(description="Bytes of the model; kept and not used, because the source tells.")
+    ] = None
+    node_group: Annotated[
+        str, Meta(max_length=253, description="The ModelCacheNodeGroup whose nodes shall hold the model.")
+    ] = ""
     node_groups: Annotated[
         list[Annotated[str, Meta(max_length=253)]],
-        Meta(max_length=100, extra_json_schema={"x-kubernetes-list-type": "atomic"}),
+        Meta(max_length=100, extra_json_schema={"x-kubernetes-list-type": "atomic"}, description="More such groups."),
     ] = []
     credentials_secret: Annotated[
         str, Meta(max_length=253, description="A Secret of the release namespace that is labelled for Larder.")
     ] = ""
-    pv_spec: RawObject = {}
-    pvc_spec: RawObject = {}
+    pv_spec: Annotated[RawObject, Meta(description="For local volumes; kept and not used yet.")] = {}
+    pvc_spec: Annotated[RawObject, Meta(description="For local volumes; kept and not used yet.")] = {}
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -51,7 +55,10 @@ StorageStatus = Literal["Pending", "pvcCreated", "Downloading", "Ready", "Failed
 class ClusterModelCacheStatus(StockStatus, frozen=True, kw_only=True):
     """The proposal's words and ours."""
 
-    storage_status: StorageStatus | None = None
+    storage_status: Annotated[
+        StorageStatus | None,
+        Meta(description="Ready when every node of the groups that is itself Ready has the model."),
+    ] = None
 
 
 class ClusterModelCache(Object, frozen=True, kw_only=True):

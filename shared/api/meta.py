@@ -40,12 +40,12 @@ NodeNames = Annotated[list[Annotated[str, Meta(max_length=253)]], Meta(max_lengt
 class NodeState(Api, frozen=True, kw_only=True):
     """Where one node stands with a model, for people: only nodes that need attention once there are very many."""
 
-    name: Name
-    phase: Annotated[str, Meta(max_length=63)]
-    percent: Annotated[int, Meta(ge=0, le=100)] = 0
-    reason: Annotated[str, Meta(max_length=63)] = ""
-    message: Annotated[str, Meta(max_length=2048)] = ""
-    revision: Annotated[str, Meta(max_length=128)] = ""
+    name: Annotated[Name, Meta(description="The node.")]
+    phase: Annotated[str, Meta(max_length=63, description="Where it stands; NotReady where the node itself is not.")]
+    percent: Annotated[int, Meta(ge=0, le=100, description="How much of the download is done, in steps of five.")] = 0
+    reason: Annotated[str, Meta(max_length=63, description="Why it does not go on, in a stable word.")] = ""
+    message: Annotated[str, Meta(max_length=2048, description="The same with numbers and the way out.")] = ""
+    revision: Annotated[str, Meta(max_length=128, description="The revision that this is about.")] = ""
 
 
 class StockStatus(Api, frozen=True, kw_only=True):
@@ -56,16 +56,22 @@ class StockStatus(Api, frozen=True, kw_only=True):
     """
 
     conditions: Conditions = []
-    observed_generation: int = 0
+    observed_generation: Annotated[int, Meta(description="The generation that the status tells of.")] = 0
     source: Annotated[str, Meta(max_length=2048, description="The URI that was resolved.")] = ""
-    resolved_revision: Annotated[str, Meta(max_length=128)] = ""
-    serving_revision: Annotated[str, Meta(max_length=128)] = ""
-    manifest_digest: Annotated[str, Meta(max_length=64)] = ""
+    resolved_revision: Annotated[
+        str, Meta(max_length=128, description="The commit or digest that all nodes fetch.")
+    ] = ""
+    serving_revision: Annotated[str, Meta(max_length=128, description="The revision that new pods get.")] = ""
+    manifest_digest: Annotated[
+        str, Meta(max_length=64, description="SHA-256 of the list of files; names the ConfigMap that has it.")
+    ] = ""
     size: Annotated[int, Meta(description="Bytes of one copy.")] = 0
-    files: int = 0
-    nodes_total: int = 0
-    nodes_ready_count: int = 0
-    nodes_failed_count: int = 0
+    files: Annotated[int, Meta(description="How many files the model has.")] = 0
+    nodes_total: Annotated[
+        int, Meta(description="How many nodes shall hold it, those that are not Ready included.")
+    ] = 0
+    nodes_ready_count: Annotated[int, Meta(description="How many have it.")] = 0
+    nodes_failed_count: Annotated[int, Meta(description="How many failed to get it.")] = 0
     ready: Annotated[str, Meta(max_length=32, description="Ready of all target nodes, for the printed table.")] = ""
     node_status: Annotated[
         dict[str, Annotated[str, Meta(max_length=63)]],

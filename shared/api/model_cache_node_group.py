@@ -14,9 +14,13 @@ VERSION = "v1alpha1"
 class ModelCacheNodeGroupSpec(Api, frozen=True, kw_only=True):
     """Which nodes belong to the group, and what each of them may use."""
 
-    storage_limit: Quantity
-    node_selector: Labels = {}
-    node_affinity: RawObject = {}
+    storage_limit: Annotated[
+        Quantity, Meta(description="Bytes that the models of one node may take; the smallest of all its groups counts.")
+    ]
+    node_selector: Annotated[Labels, Meta(description="Labels of the nodes that belong to the group.")] = {}
+    node_affinity: Annotated[
+        RawObject, Meta(description="A v1.NodeAffinity that they must fit as well; preferences do not count.")
+    ] = {}
     bandwidth_limit: Annotated[Quantity | None, Meta(description="Bytes a second that one node downloads at most.")] = (
         None
     )
@@ -29,11 +33,11 @@ class ModelCacheNodeGroupStatus(Api, frozen=True, kw_only=True):
     """The members, and what they have used and left of the limit, in bytes, all nodes together."""
 
     conditions: Conditions = []
-    observed_generation: int = 0
-    node_count: int = 0
-    nodes: NodeNames = []
-    used: int = 0
-    available: int = 0
+    observed_generation: Annotated[int, Meta(description="The generation that the status tells of.")] = 0
+    node_count: Annotated[int, Meta(description="How many nodes belong to the group.")] = 0
+    nodes: Annotated[NodeNames, Meta(description="Their names, up to 100.")] = []
+    used: Annotated[int, Meta(description="Bytes that their stores take.")] = 0
+    available: Annotated[int, Meta(description="Bytes that are left under their limits.")] = 0
 
 
 class ModelCacheNodeGroup(Object, frozen=True, kw_only=True):

@@ -46,27 +46,37 @@ class Phase(StrEnum):
 class Claim(Api, frozen=True, kw_only=True):
     """One object that wants the entry; `secret` is a name in `secret_namespace`, empty for anonymous."""
 
-    kind: Annotated[str, Meta(max_length=63)]
-    namespace: Annotated[str, Meta(max_length=63)] = ""
-    name: Name
-    uid: Annotated[str, Meta(max_length=63)]
-    secret: Annotated[str, Meta(max_length=253)] = ""
-    secret_namespace: Annotated[str, Meta(max_length=63)] = ""
-    group: Annotated[str, Meta(max_length=253)] = ""
-    priority: int = 0
+    kind: Annotated[str, Meta(max_length=63, description="Its kind.")]
+    namespace: Annotated[str, Meta(max_length=63, description="Its namespace; empty where it is cluster-scoped.")] = ""
+    name: Annotated[Name, Meta(description="Its name.")]
+    uid: Annotated[str, Meta(max_length=63, description="Its uid.")]
+    secret: Annotated[
+        str, Meta(max_length=253, description="The Secret with the source's credentials; empty for none.")
+    ] = ""
+    secret_namespace: Annotated[str, Meta(max_length=63, description="Where that Secret stands.")] = ""
+    group: Annotated[str, Meta(max_length=253, description="The node group by which the node was chosen.")] = ""
+    priority: Annotated[int, Meta(description="Its priority.")] = 0
 
 
 class Entry(Api, frozen=True, kw_only=True):
     """One revision of one model; keyed by both."""
 
-    id: ModelId
-    revision: Revision
+    id: Annotated[
+        ModelId, Meta(description="The model: its name, with its namespace and `_` in front where it has one.")
+    ]
+    revision: Annotated[Revision, Meta(description="The commit or digest.")]
     uri: Annotated[str, Meta(max_length=2048, description="Canonical; empty where only the files are known.")] = ""
     manifest: Annotated[str, Meta(max_length=64, description="Digest of the manifest, served by the controller.")] = ""
-    size: int = 0
-    priority: int = 0
-    pinned: bool = False
-    state: Annotated[str, Meta(max_length=63)] = EntryState.PRESENT
+    size: Annotated[int, Meta(description="Bytes of one copy.")] = 0
+    priority: Annotated[int, Meta(description="The highest of its claims; higher goes first.")] = 0
+    pinned: Annotated[bool, Meta(description="Never evicted to make room.")] = False
+    reserved: Annotated[bool, Meta(description="The files stay when no claim is left.")] = False
+    state: Annotated[
+        str,
+        Meta(
+            max_length=63, description="Present; Draining: drop the ready label, keep the files; Absent: remove them."
+        ),
+    ] = EntryState.PRESENT
     since: Annotated[str, Meta(max_length=40, description="When the state was written.")] = ""
     granted: Annotated[bool, Meta(description="Whether the node may download now.")] = False
     in_use: Annotated[bool, Meta(description="Pods of this node use the snapshot: repair under its labels.")] = False
@@ -81,22 +91,26 @@ class Entry(Api, frozen=True, kw_only=True):
 class ModelNodeSpec(Api, frozen=True, kw_only=True):
     """What the node shall hold, and within which limits (bytes, bytes a second; 0 is no limit)."""
 
-    node_uid: Annotated[str, Meta(max_length=63)] = field(default="", name="nodeUID")
-    storage_limit: int = 0
-    bandwidth_limit: int = 0
-    entries: Annotated[list[Entry], Meta(max_length=2000, extra_json_schema=_ATOMIC)] = []
+    node_uid: Annotated[
+        str, Meta(max_length=63, description="The Node that this is for; an agent on another one does not obey.")
+    ] = field(default="", name="nodeUID")
+    storage_limit: Annotated[int, Meta(description="Bytes that the store may hold.")] = 0
+    bandwidth_limit: Annotated[int, Meta(description="Bytes a second, all downloads together.")] = 0
+    entries: Annotated[
+        list[Entry], Meta(max_length=2000, extra_json_schema=_ATOMIC, description="What the node shall hold.")
+    ] = []
 
 
 class EntryStatus(Api, frozen=True, kw_only=True):
     """Where one entry stands. `observed` is the state of the spec that the phase answers."""
 
-    id: ModelId
-    revision: Revision
-    phase: Annotated[str, Meta(max_length=63)] = Phase.PENDING
-    observed: Annotated[str, Meta(max_length=63)] = ""
-    reason: Annotated[str, Meta(max_length=63)] = ""
-    message: Annotated[str, Meta(max_length=2048)] = ""
-    since: Annotated[str, Meta(max_length=40)] = ""
+    id: Annotated[ModelId, Meta(description="As in the spec.")]
+    revision: Annotated[Revision, Meta(description="As in the spec.")]
+    phase: Annotated[str, Meta(max_length=63, description="Where the agent stands with it.")] = Phase.PENDING
+    observed: Annotated[str, Meta(max_length=63, description="The state of the spec that the phase answers.")] = ""
+    reason: Annotated[str, Meta(max_length=63, description="Why it does not go on, in a stable word.")] = ""
+    message: Annotated[str, Meta(max_length=2048, description="The same with numbers and the way out.")] = ""
+    since: Annotated[str, Meta(max_length=40, description="When the phase was reached.")] = ""
     verified: Annotated[
         str, Meta(max_length=63, description="What the files were checked against: digest, or size alone.")
     ] = ""
@@ -110,20 +124,31 @@ class EntryStatus(Api, frozen=True, kw_only=True):
 class ModelNodeStatus(Api, frozen=True, kw_only=True):
     """What the agent found and did. Sizes in bytes; `used` counts allocated blocks once per inode."""
 
-    node_uid: Annotated[str, Meta(max_length=63)] = field(default="", name="nodeUID")
-    store_id: Annotated[str, Meta(max_length=63)] = field(default="", name="storeID")
-    protocol: int = 0
-    agent_version: Annotated[str, Meta(max_length=63)] = ""
-    store_root: Annotated[str, Meta(max_length=1024)] = ""
-    observed_generation: int = 0
-    used: int = 0
-    reserved: int = 0
-    limit: int = 0
-    disk_free: int = 0
-    ready_count: int = 0
-    entry_count: int = 0
+    node_uid: Annotated[str, Meta(max_length=63, description="The Node that the agent runs on.")] = field(
+        default="", name="nodeUID"
+    )
+    store_id: Annotated[str, Meta(max_length=63, description="The disk: a new one has another id.")] = field(
+        default="", name="storeID"
+    )
+    protocol: Annotated[int, Meta(description="What the agent understands.")] = 0
+    agent_version: Annotated[str, Meta(max_length=63, description="Its version.")] = ""
+    store_root: Annotated[str, Meta(max_length=1024, description="Where the store is on the node.")] = ""
+    observed_generation: Annotated[int, Meta(description="The generation of the spec that was acted on.")] = 0
+    used: Annotated[int, Meta(description="Bytes that the store takes.")] = 0
+    reserved: Annotated[int, Meta(description="Bytes that are promised to downloads.")] = 0
+    limit: Annotated[int, Meta(description="Bytes that it may take.")] = 0
+    disk_free: Annotated[int, Meta(description="Bytes free on its disk.")] = 0
+    ready_count: Annotated[int, Meta(description="How many entries are Ready.")] = 0
+    entry_count: Annotated[int, Meta(description="How many entries there are.")] = 0
     conditions: Conditions = []
-    entries: Annotated[list[EntryStatus], Meta(max_length=4000, extra_json_schema=_ATOMIC)] = []
+    entries: Annotated[
+        list[EntryStatus],
+        Meta(
+            max_length=4000,
+            extra_json_schema=_ATOMIC,
+            description="Where each stands; Unknown for files that no entry names.",
+        ),
+    ] = []
 
 
 class ModelNode(Object, frozen=True, kw_only=True):

@@ -151,10 +151,16 @@ def test_wanted_again_while_it_goes_waits_until_it_is_gone() -> None:
 
 def test_a_reserved_entry_outlives_its_object() -> None:
     kept = written(decide(view(demand(reserved=True)), NOW, PACE))[KEY]
-    assert kept.pinned
+    assert kept.reserved
     after = written(decide(view(spec=spec_of(kept), statuses=[said("Ready")]), NOW, PACE))[KEY]
     assert (after.state, after.claims) == ("Present", [])
     assert decide(view(spec=spec_of(after), statuses=[said("Ready")]), NOW, PACE) == []
+
+
+def test_a_pin_alone_does_not_outlive_its_object() -> None:
+    pinned = written(decide(view(demand(pinned=True)), NOW, PACE))[KEY]
+    assert (pinned.pinned, pinned.reserved) == (True, False)
+    assert decide(view(spec=spec_of(pinned), statuses=[said("Ready")]), NOW, PACE) == [ListUsers()]
 
 
 def test_a_reserved_entry_goes_when_the_node_leaves_and_the_object_lives() -> None:

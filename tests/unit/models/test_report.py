@@ -1,0 +1,213 @@
+"""What a user is told of a model, and in which words."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from controller.models.decide import AddFinalizer, Again, RemoveFinalizer, Resolve, Reuse, WriteStatus, decide
+from controller.models.report import report
+from controller.models.view import ModelView, TargetNode, Trouble
+from controller.models.words import base_model_status, cache_status
+from controller.placement.demand import Demand, Resolution
+from shared.api.base_model import BaseModelStatus
+from shared.api.cluster_model_cache import ClusterModelCacheStatus
+from shared.api.model_node import EntryStatus
+
+NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
+STAMP, LATER = "2026-06-01T12:00:00Z", "2026-06-01T13:00:00Z"
+R2 = Resolution("hf://o/m@main", "r2", "d" * 64, 1000, 4)
+
+
+def node(name: str, phase: str = "", *, ready: bool = True, agent: bool = True, **status: Any) -> TargetNode:
+    told = EntryStatus(id="m", revision="r2", phase=phase, **status) if phase else None
+    return TargetNode(name, ready, agent, told)
+
+
+def view(*nodes: TargetNode, resolution: Resolution | None = R2, **fields: Any) -> ModelView:
+    demand_fields = {k: fields.pop(k) for k in list(fields) if k in Demand.__slots__}
+    defaults: dict[str, Any] = {
+        "kind": "ClusterModelCache",
+        "namespace": "",
+        "name": "m",
+        "uid": "u1",
+        "created": "2026-01-01T00:00:00Z",
+        "id": "m",
+        "uri": "hf://o/m@main",
+    }
+    demand = Demand(resolution=resolution, **(defaults | demand_fields))
+    base: dict[str, Any] = {
+        "generation": 3,
+        "deleted_at": None,
+        "has_finalizer": True,
+        "status": ClusterModelCacheStatus(),
+        "conflict": None,
+        "remaining": (),
+        "kept": None,
+        "trouble": None,
+        "may_resolve": True,
+    }
+    return ModelView(demand=demand, nodes=nodes, **(base | fields))
+
+
+def cache(
+    seen: ModelView, before: ClusterModelCacheStatus | None = None, stamp: str = STAMP
+) -> ClusterModelCacheStatus:
+    return cache_status(seen, report(seen), before or ClusterModelCacheStatus(), stamp)
+
+
+def base(seen: ModelView) -> BaseModelStatus:
+    return base_model_status(seen, report(seen), BaseModelStatus(), STAMP)
+
+
+def ready(status: ClusterModelCacheStatus | BaseModelStatus) -> tuple[str, str]:
+    condition = next(c for c in status.conditions if c.type == "Ready")
+    return condition.status, condition.reason
+
+
+def test_a_cache_is_ready_when_every_ready_node_has_it() -> None:
+    status = cache(view(node("a", "Ready"), node("b", "Ready"), node("lost", "Ready", ready=False)))
+    assert status.storage_status == "Ready"
+    assert status.node_status == {"a": "ready", "b": "ready", "lost": "notReady"}
+    assert (status.ready, status.nodes_total, status.nodes_ready_count) == ("2/3", 3, 2)
+    assert (status.serving_revision, status.manifest_digest, status.size) == ("r2", "d" * 64, 1000)
+
+
+def test_a_base_model_is_ready_with_the_first_node_and_a_cache_is_not() -> None:
+    nodes = (node("a", "Ready"), node("b", "Downloading"))
+    assert base(view(*nodes)).state == "Ready"
+    assert base(view(*nodes)).nodes_ready == ["a"]
+    assert cache(view(*nodes)).storage_status == "Downloading"
+
+
+def test_a_base_model_without_a_ready_node_is_failed_by_a_failed_one() -> None:
+    failed = node("a", "Failed", reason="DigestMismatch", message="'f': expected x, got y")
+    assert base(view(failed, node("b", "Downloading"))).state == "Failed"
+    assert base(view(node("b", "Downloading"))).state == "In_Transit"
+    assert base(view(failed)).nodes_failed == ["a"]
+
+
+def test_one_failed_node_is_named_with_its_reason() -> None:
+    failed = node("b", "Failed", reason="InsufficientStorage", message="need 5, have 3, limit 4")
+    status = cache(view(node("a", "Ready"), failed))
+    assert status.storage_status == "Failed"
+    assert ready(status) == ("False", "InsufficientStorage")
+    condition = next(c for c in status.conditions if c.type == "Ready")
+    assert "1 of 2 nodes have it" in condition.message
+    assert "b: InsufficientStorage: need 5, have 3, limit 4" in condition.message
+    assert cache(view(failed, node("c", "Downloading"))).storage_status == "Downloading"
+
+
+def test_no_nodes_and_only_lost_nodes_are_told_apart() -> None:
+    assert ready(cache(view(groups=("gpus",)))) == ("False", "NoNodes")
+    assert ready(cache(view(node("a", ready=False)))) == ("False", "NodesNotReady")
+
+
+@pytest.mark.parametrize(
+    ("seen", "state", "reason"),
+    [
+        (view(resolution=None, invalid="ftp:// is not served", uri=""), "Failed", "InvalidURI"),
+        (view(disabled=True), "Pending", "Disabled"),
+        (view(resolution=None, on_claim=True), "Pending", "OnClaim"),
+        (view(resolution=None), "Pending", "Resolving"),
+        (view(resolution=None, trouble=Trouble("Unreachable", "no route", True)), "Pending", "Unreachable"),  # noqa: FBT003 - retryable
+        (view(resolution=None, trouble=Trouble("SourceNotFound", "gone", False)), "Failed", "SourceNotFound"),  # noqa: FBT003 - as above
+    ],
+)
+def test_what_keeps_a_model_from_its_nodes(seen: ModelView, state: str, reason: str) -> None:
+    status = cache(seen)
+    assert (status.storage_status, ready(status)) == (state, ("False", reason))
+
+
+def test_a_conflict_names_the_other_object_and_its_source() -> None:
+    seen = view(node("a", "Ready"))
+    other = replace(seen.demand, kind="ClusterBaseModel", uid="u0", uri="s3://b/p")
+    status = cache(replace(seen, conflict=other, nodes=()))
+    assert ready(status) == ("False", "NameConflict")
+    message = next(c.message for c in status.conditions if c.type == "Ready")
+    assert "ClusterBaseModel m" in message
+    assert "s3://b/p" in message
+
+
+def test_progress_is_told_in_coarse_steps_and_never_full_before_it_is() -> None:
+    told = EntryStatus(id="m", revision="r2", phase="Downloading")
+    (state,) = cache(view(TargetNode("a", True, True, told, 437, 1000))).nodes  # noqa: FBT003 - ready, with an agent
+    assert (state.phase, state.percent) == ("Downloading", 40)
+    (state,) = cache(view(TargetNode("a", True, True, told, 1000, 1000))).nodes  # noqa: FBT003 - as above
+    assert state.percent == 99
+
+
+def test_beyond_a_hundred_nodes_those_that_need_attention_are_listed() -> None:
+    nodes = [node(f"n{i:04}", "Ready") for i in range(500)] + [node("zz", "Failed", reason="StoreFailure")]
+    status = cache(view(*nodes))
+    assert (len(status.nodes), len(status.node_status)) == (100, 100)
+    assert status.nodes[0].name == "zz"
+    assert status.ready == "500/501"
+
+
+def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+    first = cache(view(node("a", "Downloading")))
+    second = cache(view(node("a", "Pending")), first, LATER)
+    third = cache(view(node("a", "Ready")), second, LATER)
+    times = [next(c.last_transition_time for c in s.conditions if c.type == "Ready") for s in (first, second, third)]
+    assert times == [STAMP, STAMP, LATER]
+
+
+def test_serving_moves_on_when_every_live_node_has_the_new_revision() -> None:
+    assert report(view(node("a", "Downloading"), serving="r1")).serving == "r1"
+    assert report(view(node("a", "Ready"), node("b", "Downloading"), serving="r1")).serving == "r1"
+    assert report(view(node("a", "Ready"), node("b", ready=False), serving="r1")).serving == "r2"
+    assert report(view(node("a", "Ready"), node("b", "Ready"), serving="r1")).serving == "r2"
+    assert report(view(serving="r1")).serving == "r1"
+    assert report(view(node("a"), serving="")).serving == "r2"
+    assert report(view(resolution=None, serving="r1")).serving == "r1"
+
+
+def kinds(seen: ModelView) -> list[type]:
+    return [type(action) for action in decide(seen, NOW, 600)]
+
+
+def test_a_new_model_is_held_then_resolved_then_told() -> None:
+    assert kinds(view(resolution=None, has_finalizer=False)) == [AddFinalizer, Resolve]
+    assert kinds(view(resolution=None)) == [Resolve]
+    assert kinds(view(resolution=None, may_resolve=False)) == [WriteStatus]
+    assert kinds(view(node("a", "Ready"))) == [WriteStatus]
+
+
+def test_what_no_node_holds_needs_no_finalizer() -> None:
+    assert kinds(view(resolution=None, on_claim=True, has_finalizer=False)) == [WriteStatus]
+    assert kinds(view(disabled=True, has_finalizer=False)) == [WriteStatus]
+
+
+def test_a_vendors_model_is_left_alone() -> None:
+    assert decide(view(resolution=None, foreign=True, uri="", has_finalizer=False), NOW, 600) == []
+
+
+def test_a_kept_revision_is_reused_where_that_is_asked_for() -> None:
+    kept = Resolution("hf://o/m@main", "r1", "e" * 64, 5)
+    assert decide(view(resolution=None, kept=kept, reuse=True), NOW, 600) == [Reuse(kept)]
+    assert kinds(view(resolution=None, kept=kept)) == [Resolve]
+
+
+def test_a_source_that_moved_is_resolved_again_in_due_time() -> None:
+    moved = node("a", "Failed", reason="SourceChanged", message="the ETag is another")
+    assert kinds(view(moved)) == [Resolve]
+    assert kinds(view(moved, may_resolve=False)) == [WriteStatus]
+
+
+def test_a_conflict_resolves_nothing() -> None:
+    seen = view(resolution=None)
+    assert kinds(replace(seen, conflict=replace(seen.demand, uid="u0"))) == [WriteStatus]
+
+
+def test_deletion_waits_for_the_nodes_but_not_for_ever() -> None:
+    deleted: dict[str, Any] = {"deleted_at": STAMP, "remaining": ("a", "b")}
+    waiting = decide(view(node("a", "Ready"), **deleted), NOW, 600)
+    assert [type(a) for a in waiting] == [WriteStatus, Again]
+    assert isinstance(waiting[0], WriteStatus)
+    assert waiting[0].report.overall == "Deleting"
+    assert waiting[1] == Again(600)
+    assert decide(view(**(deleted | {"remaining": ()})), NOW, 600) == [RemoveFinalizer()]
+    assert decide(view(**deleted), NOW + timedelta(seconds=600), 600) == [RemoveFinalizer()]
+    assert decide(view(**deleted, has_finalizer=False), NOW, 600) == []
