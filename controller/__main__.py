@@ -24,9 +24,10 @@ from controller.credentials import Secrets
 from controller.dispatch import Dispatcher
 from controller.events import Events
 from controller.follow import Follower, follow
-from controller.groups.reconcile import GrantsReconciler, GroupReconciler
+from controller.groups.grants import GrantsReconciler
+from controller.groups.reconcile import GroupReconciler
 from controller.health import health_app
-from controller.keys import GrantsKey, NodeKey, QueueKey
+from controller.keys import NodeKey, QueueKey
 from controller.live import Live
 from controller.manifests import Manifests
 from controller.metrics import Metrics
@@ -45,6 +46,7 @@ from controller.settings import Settings
 from controller.watch import Watcher
 from controller.world import World
 from shared.kube.elector import Elector
+from shared.kube.errors import KubeError
 from shared.kube.lease import LeaseLock
 from shared.kube.transport import Kube, connect
 from shared.kube.work_queue import WorkQueue
@@ -54,6 +56,7 @@ from shared.sources.settings import SourceSettings, settings_from_environ
 
 LEASE = "larder-controller"
 _PROGRESS_DELAY_S = 1.0
+_TAKE_OVER_AGAIN_S = 1.0
 _log = structlog.get_logger()
 
 
@@ -70,11 +73,13 @@ class Controller:
         defaults = Limits(settings.default_storage_limit, settings.default_bandwidth_limit)
         self.world = World(defaults, loop.time)
         self.queue: WorkQueue[QueueKey] = WorkQueue(self._failed)
-        self.watcher = Watcher(self.world, self.queue.add)
+        self.watcher = Watcher(self.world, self.queue.add, self.queue.add_after)
+        self.watcher.listen()
         self.progress = ProgressBook(loop.time, self._progressed)
         self.manifests = Manifests(kube, settings.namespace)
         self.secrets = Secrets(kube, settings.namespace, sources)
-        self.resolver = Resolver(self.secrets, self.manifests, sources, loop.time)
+        self.resolver = Resolver(self.secrets, self.manifests, sources, loop.time, self.queue.add)
+        self.live = Live(kube)
         self.follower: Follower = follow(kube, self.world, settings.namespace, self.metrics)
         lock = LeaseLock(
             kube,
@@ -97,7 +102,7 @@ class Controller:
     def _dispatcher(self) -> Dispatcher:
         settings, kube, world = self.settings, self.kube, self.world
         nodes = NodeReconciler(
-            NodeObserver(world, kube, Live(kube), settings.store_root),
+            NodeObserver(world, kube, self.live, settings.store_root),
             NodeActor(kube),
             _now,
             Pace(settings.drain_seconds, settings.drain_seconds),
@@ -111,6 +116,7 @@ class Controller:
         )
         grants = GrantsReconciler(
             world,
+            kube,
             self.progress,
             nodes,
             lambda name: self.queue.add(NodeKey(name)),
@@ -129,8 +135,8 @@ class Controller:
         )
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
         api = AgentApi(
-            Authenticator(self.kube, self.world, username, settings.token_audience),
-            Desk(self.kube, self.world, self.manifests, self.secrets),
+            Authenticator(self.kube, self.world, username, settings.token_audience, asyncio.get_running_loop().time),
+            Desk(self.kube, self.world, self.manifests, self.secrets, self.live),
             self.progress,
             leader,
             lambda: self.elector.leading,
@@ -140,7 +146,6 @@ class Controller:
 
     async def campaign(self) -> None:
         """Stand for election, lead while it lasts, and stand again."""
-        self.watcher.listen()
         await self.follower.synced()
         while True:
             await self.elector.run()
@@ -148,22 +153,32 @@ class Controller:
             _log.info("leadership_lost")
 
     async def _lead(self) -> None:
-        """Serve the queue; nothing is granted before the lists are fresh and the grants are read back."""
+        """Serve the queue; nothing is granted before memory has caught up and the grants are read back from it."""
         _log.info("leading", advertise=self.settings.advertise)
         self.metrics.leading.set(1)
         self.metrics.queue.set_function(lambda: float(len(self.queue)))
-        await self.dispatcher.grants.reconcile()
+        self.resolver.drop_answers()
+        await self._take_over()
         self.watcher.enqueue_all()
         await self.queue.serve(self.settings.workers, self.dispatcher.serve)
+
+    async def _take_over(self) -> None:
+        while True:
+            try:
+                await self.dispatcher.grants.take_over()
+                await self.dispatcher.grants.reconcile()
+            except KubeError as error:
+                _log.warning("takeover_delayed", error=str(error))
+                await asyncio.sleep(_TAKE_OVER_AGAIN_S)
+            else:
+                return
 
     def _failed(self, key: QueueKey, error: Exception, wait_s: float) -> None:
         self.dispatcher.failed(key, error, wait_s)
 
     def _progressed(self, _node: str, entry: EntryKey) -> None:
-        for key, demand in self.world.demands.items():
-            if demand.id == entry[0]:
-                self.queue.add_after(key, _PROGRESS_DELAY_S)
-        self.queue.add_after(GrantsKey(), _PROGRESS_DELAY_S)
+        for key in self.world.keys_of_id(entry[0]):
+            self.queue.add_after(key, _PROGRESS_DELAY_S)
 
 
 async def run(settings: Settings, environ: Mapping[str, str]) -> None:

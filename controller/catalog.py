@@ -5,14 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import msgspec
 import structlog
 
 from controller.admission.catalog import CatalogModel, CatalogNode
 from controller.keys import ModelKey
 from controller.manifests import Manifests
 from controller.placement.demand import Demand
-from controller.placement.groups import is_member
 from controller.world import World
 from shared.api.base_model import BaseModel
 from shared.api.core import PODS, Pod
@@ -20,8 +18,9 @@ from shared.api.kinds import NODE_GROUP
 from shared.api.meta import StockStatus
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.errors import LarderError, Unreachable
+from shared.kube.collection import list_objects
 from shared.kube.errors import KubeError
-from shared.kube.objects import Key, Object, Page
+from shared.kube.objects import Object
 from shared.kube.transport import Kube
 from shared.manifest import decode_manifest
 from shared.names import uses_label
@@ -29,6 +28,7 @@ from shared.names import uses_label
 T = TypeVar("T", bound=Object)
 _log = structlog.get_logger()
 _CACHE = "ClusterModelCache"
+_MOST_LISTS = 64
 _TERMINAL = ("Succeeded", "Failed")
 
 
@@ -55,13 +55,11 @@ class WorldCatalog:
 
     def group(self, name: str) -> ModelCacheNodeGroup | None:
         """Return a node group."""
-        return self.world.groups.get(Key("", name))
+        return self.world.group(name)
 
     def nodes_of_group(self, name: str) -> Iterable[CatalogNode]:
         """Return the members of a node group."""
-        group = self.group(name)
-        nodes = (n.metadata for n in self.world.nodes) if group else ()
-        return [CatalogNode(m.name, m.labels) for m in nodes if group and is_member(group, m.name, m.labels)]
+        return [CatalogNode(n.metadata.name, n.metadata.labels) for n in self.world.members_of(name)]
 
     def has_path(self, model: CatalogModel, path: str) -> bool | None:
         """Return whether the resolved revision has a file or directory there; None until its list has been read."""
@@ -87,10 +85,9 @@ class WorldCatalog:
 
     async def _list(self, path: str, kind: type[T], query: dict[str, str]) -> list[T]:
         try:
-            body = await self.kube.request("GET", path, query)
+            return await list_objects(self.kube, path, kind, query)
         except KubeError as error:
             raise Unreachable(f"the Kubernetes API does not answer a list of {path}: {error}; try again") from error
-        return [msgspec.json.decode(item, type=kind) for item in msgspec.json.decode(body, type=Page).items]
 
     def _model(self, key: ModelKey) -> CatalogModel | None:
         demand, declared = self.world.demands.get(key), self.world.declared(key)
@@ -141,3 +138,5 @@ class WorldCatalog:
             _log.warning("manifest_unreadable", digest=digest, error=str(error))
             return
         self._paths[digest] = frozenset(f.path for f in manifest.files)
+        if len(self._paths) > _MOST_LISTS:
+            del self._paths[next(iter(self._paths))]

@@ -4,12 +4,11 @@ import base64
 import binascii
 from dataclasses import dataclass
 
-import msgspec
-
+from controller.live import is_object_name
 from controller.placement.demand import Demand
 from shared.api.core import HOSTS_ANNOTATION, SECRET_LABEL, Secret
 from shared.errors import AuthDenied
-from shared.kube.errors import NotFound
+from shared.kube.collection import get_object
 from shared.kube.transport import Kube
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.registry import default_hosts
@@ -30,11 +29,11 @@ class Secrets:
             return ANONYMOUS
         namespace = demand.namespace or self.namespace
         where = f"Secret {demand.secret} in namespace {namespace}"
-        try:
-            body = await self.kube.request("GET", f"/api/v1/namespaces/{namespace}/secrets/{demand.secret}")
-        except NotFound as error:
-            raise AuthDenied(f"{where} does not exist; create it with the source's credentials") from error
-        secret = msgspec.json.decode(body, type=Secret)
+        if not is_object_name(demand.secret):
+            raise AuthDenied(f"{demand.secret!r} cannot be the name of a Secret; write its name alone, in lower case")
+        secret = await get_object(self.kube, f"/api/v1/namespaces/{namespace}/secrets/{demand.secret}", Secret)
+        if secret is None:
+            raise AuthDenied(f"{where} does not exist; create it with the source's credentials")
         if secret.metadata.labels.get(SECRET_LABEL) != "true":
             raise AuthDenied(f"{where} is not for Larder; label it {SECRET_LABEL}=true to allow its use")
         return Credentials(values=_values(secret, demand, where), hosts=self._hosts(secret, demand))

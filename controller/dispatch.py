@@ -7,7 +7,8 @@ from typing import assert_never
 import structlog
 
 from controller.edit import StaleError
-from controller.groups.reconcile import GrantsReconciler, GroupReconciler
+from controller.groups.grants import GrantsReconciler
+from controller.groups.reconcile import GroupReconciler
 from controller.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey
 from controller.metrics import Metrics
 from controller.models.reconcile import ModelReconciler

@@ -31,7 +31,7 @@ class Events:
         body = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{about.name[:200]}.{unique}", "namespace": namespace},
+            "metadata": {"name": f"{about.name[:200].rstrip('.-')}.{unique}", "namespace": namespace},
             "involvedObject": {
                 "apiVersion": f"{definition.group}/{definition.version}",
                 "kind": definition.kind,

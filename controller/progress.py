@@ -1,51 +1,71 @@
 """How far downloads are: told by agents, kept in memory, never written to the API server byte by byte."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 
 from controller.nodes.view import EntryKey
 from shared.api.wire import EntryProgress
 
+STEP_PERCENT = 5
+_ALMOST = 99
+
+
+def coarse_percent(done_bytes: int, total_bytes: int) -> int:
+    """Return how much of a download is done, in steps: each is a write to the API server."""
+    if total_bytes <= 0 or done_bytes <= 0:
+        return 0
+    return min(_ALMOST, 100 * done_bytes // total_bytes // STEP_PERCENT * STEP_PERCENT)
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The last report of one entry, and when its bytes last grew, on the loop's clock."""
+    """The last report of one entry."""
 
-    progress: EntryProgress
-    grew_at: float
+    done_bytes: int
+    total_bytes: int
+
+    @property
+    def percent(self) -> int:
+        """How far it is, in steps."""
+        return coarse_percent(self.done_bytes, self.total_bytes)
 
 
 @dataclass(slots=True)
 class ProgressBook:
-    """The last reports of every node; `on_change` gets the node and the entry."""
+    """The last reports of every node; `on_change` gets the node and the entry that took a visible step."""
 
     clock: Callable[[], float]
     on_change: Callable[[str, EntryKey], None]
     _marks: dict[str, dict[EntryKey, Mark]] = field(default_factory=dict, init=False)
+    _grew_at: dict[str, float] = field(default_factory=dict, init=False)
 
-    def report(self, node: str, entries: Iterable[EntryProgress]) -> None:
-        """Take a node's report of every download that runs on it."""
-        before, now = self._marks.get(node, {}), self.clock()
-        after: dict[EntryKey, Mark] = {}
-        for progress in entries:
-            key = (progress.id, progress.revision)
-            old = before.get(key)
-            grew = old is None or progress.done > old.progress.done
-            after[key] = Mark(progress, now if grew or old is None else old.grew_at)
-            if grew:
+    def report(self, node: str, entries: Iterable[EntryProgress], listed: Container[EntryKey]) -> None:
+        """Take a node's report of the downloads that run on it; what its ModelNode does not list is left out."""
+        before = self._marks.get(node, {})
+        known = [((p.id, p.revision), Mark(p.done, p.total)) for p in entries if (p.id, p.revision) in listed]
+        self._marks[node] = dict(known)
+        if any(key not in before or mark.done_bytes > before[key].done_bytes for key, mark in known):
+            self._grew_at[node] = self.clock()
+        for key, mark in known:
+            if key not in before or mark.percent != before[key].percent:
                 self.on_change(node, key)
-        self._marks[node] = after
 
     def of(self, node: str, key: EntryKey) -> tuple[int, int]:
         """Return bytes done and in all of one entry; zeros where nothing was told."""
         mark = self._marks.get(node, {}).get(key)
-        return (mark.progress.done, mark.progress.total) if mark else (0, 0)
+        return (mark.done_bytes, mark.total_bytes) if mark else (0, 0)
 
-    def idle_s(self, node: str) -> float:
-        """Return for how long nothing has grown on a node that reported downloads; 0 where none was told."""
-        marks = self._marks.get(node, {})
-        return self.clock() - max(m.grew_at for m in marks.values()) if marks else 0.0
+    def grew_at(self, node: str) -> float | None:
+        """Return when the bytes of some download of a node last grew, on the clock; None where nothing was told."""
+        return self._grew_at.get(node)
 
-    def forget(self, node: str) -> None:
-        """Drop what a node said."""
-        self._marks.pop(node, None)
+    def keep_only(self, nodes: Container[str]) -> None:
+        """Drop what other nodes said."""
+        for name in [name for name in self._marks if name not in nodes]:
+            del self._marks[name]
+            self._grew_at.pop(name, None)
+
+    def clear(self) -> None:
+        """Forget everything: another replica has led meanwhile, and was told what this one was not."""
+        self._marks.clear()
+        self._grew_at.clear()

@@ -1,15 +1,18 @@
-"""Asks a source once what a model consists of, and remembers why it could not be told."""
+"""Asks a source once what a model consists of, and remembers the answer, or why there was none."""
 
 import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import structlog
+
 from controller.credentials import Secrets
+from controller.keys import ModelKey
 from controller.manifests import Manifests
 from controller.models.view import Trouble
 from controller.placement.demand import Demand, Resolution
-from shared.errors import LarderError, RateLimited
+from shared.errors import LarderError, RateLimited, Unreachable
 from shared.manifest import Manifest
 from shared.sources.port import Credentials
 from shared.sources.registry import open_source
@@ -20,11 +23,13 @@ _SOON_S, _SOON_CAP_S = 1.0, 300.0
 _LATE_S, _LATE_CAP_S = 60.0, 1800.0
 _LARGEST_EXPONENT = 20
 _SETTLE_S = 10.0  # a source that moves all the time is not asked all the time
+_AT_ONE_TIME = 4
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The last attempt for one generation of one object; times on the loop's clock."""
+    """The last attempt for one generation of one object; times on the clock."""
 
     generation: int
     trouble: Trouble | None
@@ -34,14 +39,21 @@ class Attempt:
 
 @dataclass(slots=True)
 class Resolver:
-    """Resolves in threads; a failure is kept until its time has come or the object changes."""
+    """Asks beside the queue, for a source may be slow; `on_done` gets the model that has an answer or a trouble.
+
+    A failure is kept until its time has come or the object changes.
+    """
 
     secrets: Secrets
     manifests: Manifests
     settings: SourceSettings
     clock: Callable[[], float]
+    on_done: Callable[[ModelKey], None]
     uniform: Callable[[float, float], float] = random.uniform
     _attempts: dict[str, Attempt] = field(default_factory=dict, init=False)
+    _answers: dict[str, Resolution] = field(default_factory=dict, init=False)
+    _running: dict[tuple[str, int], asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONE_TIME), init=False)
 
     def trouble_of(self, uid: str, generation: int) -> Trouble | None:
         """Return why this generation of the object could not be resolved the last time."""
@@ -53,20 +65,56 @@ class Resolver:
         last = self._attempts.get(uid)
         return max(0.0, last.not_before - self.clock()) if last and last.generation == generation else 0.0
 
+    def found(self, uid: str, uri: str) -> Resolution | None:
+        """Return an answer for this object and source that nobody has recorded."""
+        answer = self._answers.get(uid)
+        return answer if answer and answer.uri == uri else None
+
+    def recorded(self, uid: str) -> None:
+        """Drop an answer: from now on the object has it."""
+        self._answers.pop(uid, None)
+
+    def drop_answers(self) -> None:
+        """Drop what was not recorded: another replica has led meanwhile."""
+        self._answers.clear()
+
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone."""
         self._attempts.pop(uid, None)
+        self._answers.pop(uid, None)
 
-    async def resolve(self, demand: Demand, generation: int) -> Resolution | None:
-        """Return the resolution, its manifest stored; None after a failure, which `trouble_of` then tells."""
+    def start(self, key: ModelKey, demand: Demand, generation: int) -> None:
+        """Ask the source of a demand unless that is under way."""
+        run = (demand.uid, generation)
+        if run not in self._running:
+            task = self._running[run] = asyncio.create_task(self._ask(demand, generation))
+            task.add_done_callback(lambda _: self._done(run, key))
+
+    def _done(self, run: tuple[str, int], key: ModelKey) -> None:
+        self._running.pop(run, None)
+        self.on_done(key)
+
+    async def _ask(self, demand: Demand, generation: int) -> None:
         try:
-            credentials = await self.secrets.credentials_of(demand)
-            manifest = await asyncio.to_thread(self._list, demand.uri, credentials)
-            digest = await self.manifests.keep(manifest)
+            async with self._slots:
+                answer = await self._resolve(demand)
         except LarderError as error:
+            _log.warning("source_unresolved", model=demand.id, uri=demand.uri, reason=error.reason)
             self._remember(demand.uid, generation, error)
-            return None
-        self._attempts[demand.uid] = Attempt(generation, None, 0, self.clock() + _SETTLE_S)
+        except Exception as error:  # noqa: BLE001 - a source that answers nonsense concerns its own model alone
+            _log.exception("source_unresolved", model=demand.id, uri=demand.uri)
+            words = (
+                f"the answer of {demand.uri} could not be used ({type(error).__name__}); the controller's log has more"
+            )
+            self._remember(demand.uid, generation, Unreachable(words))
+        else:
+            self._answers[demand.uid] = answer
+            self._attempts[demand.uid] = Attempt(generation, None, 0, self.clock() + _SETTLE_S)
+
+    async def _resolve(self, demand: Demand) -> Resolution:
+        credentials = await self.secrets.credentials_of(demand)
+        manifest = await asyncio.to_thread(self._list, demand.uri, credentials)
+        digest = await self.manifests.keep(manifest)
         return Resolution(demand.uri, manifest.revision, digest, manifest.size_bytes, len(manifest.files))
 
     def _list(self, uri: str, credentials: Credentials) -> Manifest:
@@ -80,8 +128,7 @@ class Resolver:
         last = self._attempts.get(uid)
         failures = last.failures + 1 if last and last.generation == generation else 1
         trouble = Trouble(error.reason, str(error), error.retryable)
-        wait_s = self._delay_s(error, failures)
-        self._attempts[uid] = Attempt(generation, trouble, failures, self.clock() + wait_s)
+        self._attempts[uid] = Attempt(generation, trouble, failures, self.clock() + self._delay_s(error, failures))
 
     def _delay_s(self, error: LarderError, failures: int) -> float:
         if isinstance(error, RateLimited):

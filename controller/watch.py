@@ -6,39 +6,37 @@ from dataclasses import dataclass
 from controller.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey
 from controller.placement.demand import Demand
 from controller.placement.groups import is_member
-from controller.placement.targets import is_target
-from controller.world import World
+from controller.world import TERMINAL, World
 from shared.api.core import Node, Pod
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
-from shared.api.model_node import ModelNode
-from shared.kube.objects import Object
+from shared.api.model_node import EntryStatus, ModelNode
 from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
 
-Enqueue = Callable[[QueueKey], None]
+_PATIENCE_S_PER_NODE = 0.0005
+_LONGEST_PATIENCE_S = 2.0
 
 
 @dataclass(slots=True)
 class Watcher:
-    """Listens to every cache of a world."""
+    """Listens to a world. What many nodes can cause together waits a little, for one turn will do for all of them."""
 
     world: World
-    enqueue: Enqueue
+    enqueue: Callable[[QueueKey], None]
+    enqueue_after: Callable[[QueueKey, float], None]
 
     def listen(self) -> None:
-        """Take the caches' changes from now on."""
-        self.world.nodes.on_change = self._node_changed
-        self.world.model_nodes.on_change = self._model_node_changed
-        self.world.groups.on_change = self._group_changed
-        self.world.agents.on_change = self._agent_changed
-        self.world.users.on_change = self._user_changed
-        self.world.base_models.on_change = self._model_listener("BaseModel")
-        self.world.cluster_base_models.on_change = self._model_listener("ClusterBaseModel")
-        self.world.caches.on_change = self._model_listener("ClusterModelCache")
+        """Take the world's changes from now on."""
+        self.world.on_node = self._node_changed
+        self.world.on_model_node = self._model_node_changed
+        self.world.on_group = self._group_changed
+        self.world.on_agent = self._agent_changed
+        self.world.on_user = self._user_changed
+        self.world.on_model = self._model_changed
 
     def enqueue_all(self) -> None:
         """Want everything served once, as a new leader does."""
-        self._add(NodeKey(n.metadata.name) for n in self.world.nodes)
-        self._add(self.world.demands)
+        self._add(_names(self.world.nodes))
+        self._add(list(self.world.demands))
         self._add(GroupKey(g.metadata.name) for g in self.world.groups)
         self.enqueue(GrantsKey())
 
@@ -46,29 +44,24 @@ class Watcher:
         for key in keys:
             self.enqueue(key)
 
-    def _model_listener(self, kind: str) -> Callable[[Object | None, Object | None], None]:
-        def changed(before: Object | None, after: Object | None) -> None:
-            for found in (before, after):
-                if found is not None:
-                    key = ModelKey(kind, found.metadata.namespace, found.metadata.name)
-                    self.enqueue(key)
-                    self._demand_changed(*self.world.remember(key))
-                    return
+    def _add_soon(self, keys: Iterable[QueueKey]) -> None:
+        patience_s = min(len(self.world.nodes) * _PATIENCE_S_PER_NODE, _LONGEST_PATIENCE_S)
+        for key in keys:
+            self.enqueue_after(key, patience_s)
 
-        return changed
-
-    def _demand_changed(self, before: Demand | None, after: Demand | None) -> None:
+    def _model_changed(self, key: ModelKey, before: Demand | None, after: Demand | None) -> None:
         """A status that says the same in other words concerns no node."""
+        self.enqueue(key)
         if before == after:
             return
         for demand in (before, after):
             if demand is None:
                 continue
-            self._add(NodeKey(n.metadata.name) for n in self.world.targets_of(demand))
-            self._add(NodeKey(found.metadata.name) for found, _ in self.world.listed_by(demand.uid))
-            rivals = self.world.same_id(demand.id)
-            self._add(ModelKey(d.kind, d.namespace, d.name) for d in rivals if d.uid != demand.uid)
-            self._add(NodeKey(n.metadata.name) for d in rivals for n in self.world.targets_of(d))
+            self._add(_names(self.world.targets_of(demand)))
+            self._add(NodeKey(name) for name in self.world.nodes_of_claim(demand.uid))
+            rivals = [k for k in self.world.keys_of_id(demand.id) if k != key]
+            self._add(rivals)
+            self._add(n for k in rivals for n in _names(self.world.targets_of(self.world.demands[k])))
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         if before is not None and after is not None and _facts(before) == _facts(after):
@@ -76,33 +69,43 @@ class Watcher:
         for node in (before, after):
             if node is not None:
                 self.enqueue(NodeKey(node.metadata.name))
-                self._add(self._models_at(node))
-                self._add(GroupKey(g.metadata.name) for g in self.world.groups_of(node))
+                self._add_soon(self._models_at(node))
+                self._add_soon(GroupKey(name) for name in self.world.member_of(node))
         self.enqueue(GrantsKey())
 
     def _models_at(self, node: Node) -> Iterator[ModelKey]:
-        groups, meta = self.world.group_map(), node.metadata
+        """Yield the models that shall be on a node, and those that may wait for it to be clean of them."""
         for key, demand in self.world.demands.items():
-            if is_target(demand, groups, meta.name, meta.labels) or demand.deleting:
+            if demand.deleting or self.world.is_target(demand, node):
                 yield key
 
     def _model_node_changed(self, before: ModelNode | None, after: ModelNode | None) -> None:
-        uids: set[str] = set()
-        ids: set[str] = set()
-        for found in (before, after):
-            if found is not None:
-                self.enqueue(NodeKey(found.metadata.name))
-                uids |= {claim.uid for entry in found.spec.entries for claim in entry.claims}
-        old = {s.key: s for s in before.status.entries} if before else {}
-        new = {s.key: s for s in after.status.entries} if after else {}
-        ids |= {key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
-        changed_spec = (before and before.spec) != (after and after.spec)
-        self._add(k for k, d in self.world.demands.items() if d.id in ids or (changed_spec and d.uid in uids))
+        """Figures (bytes used, disk free) are told every half minute by every node: they concern its groups alone."""
         known = after or before
-        node = self.world.node(known.metadata.name) if known else None
-        if node is not None:
-            self._add(GroupKey(g.metadata.name) for g in self.world.groups_of(node))
+        if known is None:
+            return
+        name = known.metadata.name
+        old, new = _told(before), _told(after)
+        asked = before is None or after is None or before.spec != after.spec
+        if asked or old != new:
+            self.enqueue(NodeKey(name))
             self.enqueue(GrantsKey())
+            self._add_soon(self._models_told_of(old, new))
+        if asked:
+            self._add_soon(self._models_asked_for(before, after))
+        node = self.world.node(name)
+        if node is not None and _figures(before) != _figures(after):
+            self._add_soon(GroupKey(group) for group in self.world.member_of(node))
+
+    def _models_told_of(self, old: "_Told", new: "_Told") -> Iterator[ModelKey]:
+        for identity in {key[1] for key in old.keys() | new.keys() if old.get(key) != new.get(key)}:
+            yield from self.world.keys_of_id(identity)
+
+    def _models_asked_for(self, before: ModelNode | None, after: ModelNode | None) -> Iterator[ModelKey]:
+        """Yield the models whose claims a spec lists, or listed: one that is being deleted waits for the last."""
+        entries = (e for found in (before, after) if found for e in found.spec.entries)
+        for identity in {e.id for e in entries}:
+            yield from self.world.keys_of_id(identity)
 
     def _group_changed(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> None:
         if before is not None and after is not None and before.spec == after.spec:
@@ -114,20 +117,40 @@ class Watcher:
             self.enqueue(GroupKey(name))
             self._add(k for k, d in self.world.demands.items() if name in d.groups)
             members = [n for n in self.world.nodes if is_member(group, n.metadata.name, n.metadata.labels)]
-            self._add(NodeKey(n.metadata.name) for n in members)
-            self._add(GroupKey(g.metadata.name) for n in members for g in self.world.groups_of(n))
+            self._add(_names(members))
+            self._add(GroupKey(other) for n in members for other in self.world.member_of(n))
         self.enqueue(GrantsKey())
 
-    def _agent_changed(self, before: Pod | None, after: Pod | None) -> None:
-        name = self.world.agent_changed(before, after)
-        node = self.world.node(name) if name else None
+    def _agent_changed(self, name: str) -> None:
+        node = self.world.node(name)
         if node is not None:
             self.enqueue(NodeKey(name))
-            self._add(self._models_at(node))
+            self._add_soon(self._models_at(node))
             self.enqueue(GrantsKey())
 
     def _user_changed(self, before: Pod | None, after: Pod | None) -> None:
+        if before is not None and after is not None and _use(before) == _use(after):
+            return
         self._add(NodeKey(pod.spec.node_name) for pod in (before, after) if pod is not None and pod.spec.node_name)
+
+
+_Told = dict[tuple[str, str, str], EntryStatus]  # by the node's uid, the model's id and the revision
+
+
+def _told(model_node: ModelNode | None) -> _Told:
+    """Return the agent's words; those of another Node of the same name are other words."""
+    if model_node is None:
+        return {}
+    return {(model_node.status.node_uid, *s.key): s for s in model_node.status.entries}
+
+
+def _figures(model_node: ModelNode | None) -> tuple[object, ...]:
+    """Return what a group counts together."""
+    return (model_node.status.node_uid, model_node.status.used) if model_node else ()
+
+
+def _names(nodes: Iterable[Node]) -> Iterator[NodeKey]:
+    return (NodeKey(n.metadata.name) for n in nodes)
 
 
 def _facts(node: Node) -> tuple[object, ...]:
@@ -135,3 +158,8 @@ def _facts(node: Node) -> tuple[object, ...]:
     own = (READY_PREFIX, SNAPSHOT_PREFIX)
     labels = {k: v for k, v in node.metadata.labels.items() if not k.startswith(own)}
     return node.metadata.uid, labels, node.ready, node.metadata.deletion_timestamp
+
+
+def _use(pod: Pod) -> tuple[object, ...]:
+    """Return what of a pod says which snapshots are in use where."""
+    return pod.spec.node_name, pod.spec.node_selector, pod.status.phase in TERMINAL

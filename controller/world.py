@@ -1,46 +1,75 @@
-"""What the reflectors know, with the few indexes that decisions need."""
+"""What the reflectors know, with the indexes that decisions need; everything here is memory, nothing waits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
+from controller.index import Index
 from controller.keys import ModelKey
 from controller.nodes.view import EntryKey
 from controller.placement.demand import Demand, base_model_demand, cache_demand, conflict_of
 from controller.placement.groups import Limits, groups_of, limits_of
 from controller.placement.targets import is_target
+from controller.presence import Presence
 from shared.api.base_model import BaseModel, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import Node, Pod
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
-from shared.api.model_node import Entry, EntryStatus, ModelNode
+from shared.api.model_node import EntryStatus, ModelNode
 from shared.kube.cache import Cache
-from shared.kube.objects import Key
+from shared.kube.objects import Key, Object
 from shared.names import snapshot_label
 
 Clock = Callable[[], float]
+Statuses = Mapping[EntryKey, EntryStatus]
+_NO_STATUSES: Statuses = {}
+TERMINAL = ("Succeeded", "Failed")
 
 
-def _ignore(_before: object, _after: object) -> None:
-    """Hold until the watcher says who listens."""
+def _ignore(*_: object) -> None:
+    """Hold until somebody listens."""
 
 
 @dataclass(slots=True)
 class World:
-    """The caches, and questions over them; everything here is memory, nothing waits."""
+    """The caches, and questions over them. `on_...` hear of a change after every index knows it."""
 
     default_limits: Limits
     clock: Clock
-    nodes: Cache[Node] = field(default_factory=lambda: Cache(_ignore))
-    model_nodes: Cache[ModelNode] = field(default_factory=lambda: Cache(_ignore))
-    groups: Cache[ModelCacheNodeGroup] = field(default_factory=lambda: Cache(_ignore))
-    base_models: Cache[BaseModel] = field(default_factory=lambda: Cache(_ignore))
-    cluster_base_models: Cache[ClusterBaseModel] = field(default_factory=lambda: Cache(_ignore))
-    caches: Cache[ClusterModelCache] = field(default_factory=lambda: Cache(_ignore))
-    agents: Cache[Pod] = field(default_factory=lambda: Cache(_ignore))
-    users: Cache[Pod] = field(default_factory=lambda: Cache(_ignore))
+    on_node: Callable[[Node | None, Node | None], None] = field(default=_ignore, init=False)
+    on_model_node: Callable[[ModelNode | None, ModelNode | None], None] = field(default=_ignore, init=False)
+    on_group: Callable[[ModelCacheNodeGroup | None, ModelCacheNodeGroup | None], None] = field(
+        default=_ignore, init=False
+    )
+    on_agent: Callable[[str], None] = field(default=_ignore, init=False)  # the node that won or lost its agent
+    on_user: Callable[[Pod | None, Pod | None], None] = field(default=_ignore, init=False)
+    on_model: Callable[[ModelKey, Demand | None, Demand | None], None] = field(default=_ignore, init=False)
+    nodes: Cache[Node] = field(init=False)
+    model_nodes: Cache[ModelNode] = field(init=False)
+    groups: Cache[ModelCacheNodeGroup] = field(init=False)
+    base_models: Cache[BaseModel] = field(init=False)
+    cluster_base_models: Cache[ClusterBaseModel] = field(init=False)
+    caches: Cache[ClusterModelCache] = field(init=False)
+    agents: Cache[Pod] = field(init=False)
+    users: Cache[Pod] = field(init=False)
+    presence: Presence = field(init=False)
     demands: dict[ModelKey, Demand] = field(default_factory=dict, init=False)
-    away_since: dict[str, float] = field(default_factory=dict, init=False)
-    _agents_of: dict[str, dict[Key, bool]] = field(default_factory=dict, init=False)
+    _keys_of_id: Index[str, ModelKey] = field(default_factory=Index, init=False)
+    _nodes_of_claim: Index[str, str] = field(default_factory=Index, init=False)
+    _users_at: Index[str, Key] = field(default_factory=Index, init=False)
+    _membership: dict[str, tuple[Node, frozenset[str]]] = field(default_factory=dict, init=False)
+    _told: dict[str, tuple[ModelNode, Statuses]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.presence = Presence(self.clock)
+        self.nodes = Cache(self._node_changed)
+        self.model_nodes = Cache(self._model_node_changed)
+        self.groups = Cache(self._group_changed)
+        self.base_models = Cache(partial(self._model_changed, "BaseModel"))
+        self.cluster_base_models = Cache(partial(self._model_changed, "ClusterBaseModel"))
+        self.caches = Cache(partial(self._model_changed, "ClusterModelCache"))
+        self.agents = Cache(self._agent_changed)
+        self.users = Cache(self._user_changed)
 
     def node(self, name: str) -> Node | None:
         """Return the Node, or None."""
@@ -49,6 +78,10 @@ class World:
     def model_node(self, name: str) -> ModelNode | None:
         """Return the ModelNode of a node, or None."""
         return self.model_nodes.get(Key("", name))
+
+    def group(self, name: str) -> ModelCacheNodeGroup | None:
+        """Return the node group, or None."""
+        return self.groups.get(Key("", name))
 
     def declared(self, key: ModelKey) -> BaseModel | ClusterModelCache | None:
         """Return a declared model, or None."""
@@ -61,96 +94,140 @@ class World:
             case _:
                 return self.caches.get(name)
 
-    def remember(self, key: ModelKey) -> tuple[Demand | None, Demand | None]:
-        """Bring the demand of a model up to date; return it before and after."""
-        before = self.demands.pop(key, None)
-        declared = self.declared(key)
-        after: Demand | None = None
-        if isinstance(declared, BaseModel):
-            after = base_model_demand(key.kind, declared)
-        elif declared is not None:
-            after = cache_demand(key.kind, declared)
-        if after is not None:
-            self.demands[key] = after
-        return before, after
+    def keys_of_id(self, identity: str) -> list[ModelKey]:
+        """Return the declared models that have a model id."""
+        return self._keys_of_id.of(identity)
 
     def same_id(self, identity: str) -> list[Demand]:
         """Return the demands that have a model id."""
-        return [d for d in self.demands.values() if d.id == identity]
+        return [self.demands[key] for key in self._keys_of_id.of(identity)]
 
     def conflict(self, demand: Demand) -> Demand | None:
         """Return the older demand that has this one's id for another source, or None."""
         return conflict_of(demand, self.same_id(demand.id))
 
-    def group_map(self) -> dict[str, ModelCacheNodeGroup]:
-        """Return the groups by name."""
-        return {g.metadata.name: g for g in self.groups}
+    def member_of(self, node: Node) -> frozenset[str]:
+        """Return the names of the groups that a node belongs to; remembered for nodes as they are now."""
+        meta = node.metadata
+        known = self._membership.get(meta.name)
+        if known is not None and known[0] is node:
+            return known[1]
+        names = frozenset(g.metadata.name for g in groups_of(self.groups, meta.name, meta.labels))
+        if self.node(meta.name) is node:
+            self._membership[meta.name] = node, names
+        return names
 
     def groups_of(self, node: Node) -> list[ModelCacheNodeGroup]:
-        """Return the groups that a node belongs to."""
-        return groups_of(self.groups, node.metadata.name, node.metadata.labels)
+        """Return the groups that a node belongs to, by name."""
+        return [group for name in sorted(self.member_of(node)) if (group := self.group(name)) is not None]
+
+    def members_of(self, name: str) -> list[Node]:
+        """Return the nodes of a group."""
+        return [n for n in self.nodes if name in self.member_of(n)]
 
     def limits_of(self, node: Node) -> Limits:
         """Return what a node may use."""
         return limits_of(self.groups_of(node), self.default_limits)
 
+    def is_limited(self, node: Node) -> bool:
+        """Return whether some group of the node says how many of its nodes may download at one time."""
+        return any(g.spec.max_concurrent_nodes for g in self.groups_of(node))
+
+    def is_target(self, demand: Demand, node: Node) -> bool:
+        """Return whether a node shall hold a model, as far as its object says."""
+        return is_target(demand, self.member_of(node), node.metadata.name, node.metadata.labels)
+
     def targets_of(self, demand: Demand) -> list[Node]:
         """Return the nodes that shall hold a model."""
-        groups = self.group_map()
-        return [n for n in self.nodes if is_target(demand, groups, n.metadata.name, n.metadata.labels)]
+        return [n for n in self.nodes if self.is_target(demand, n)] if demand.stocked else []
 
     def demands_for(self, node: Node) -> list[Demand]:
         """Return the demands without a conflict that target a node."""
-        groups, meta = self.group_map(), node.metadata
-        aimed = [d for d in self.demands.values() if is_target(d, groups, meta.name, meta.labels)]
+        aimed = (d for d in self.demands.values() if self.is_target(d, node))
         return [d for d in aimed if self.conflict(d) is None]
 
-    def listed_by(self, uid: str) -> Iterator[tuple[ModelNode, Entry]]:
-        """Yield the entries that list a claim of this object."""
-        for model_node in self.model_nodes:
-            for entry in model_node.spec.entries:
-                if any(claim.uid == uid for claim in entry.claims):
-                    yield model_node, entry
+    def nodes_of_claim(self, uid: str) -> list[str]:
+        """Return the nodes whose ModelNode lists a claim of this object."""
+        return self._nodes_of_claim.of(uid)
 
-    def status_of(self, node: Node, key: EntryKey) -> EntryStatus | None:
-        """Return the agent's words on an entry, unless they are another node's of the same name."""
+    def listed(self, name: str) -> frozenset[EntryKey]:
+        """Return the entries that a node's ModelNode lists."""
+        found = self.model_node(name)
+        return frozenset(e.key for e in found.spec.entries) if found else frozenset()
+
+    def statuses_of(self, node: Node) -> Statuses:
+        """Return the agent's words on every entry, unless they are another node's of the same name."""
         found = self.model_node(node.metadata.name)
         if found is None or found.status.node_uid != node.metadata.uid:
-            return None
-        return next((s for s in found.status.entries if s.key == key), None)
+            return _NO_STATUSES
+        known = self._told.get(node.metadata.name)
+        if known is None or known[0] is not found:
+            known = self._told[node.metadata.name] = found, {s.key: s for s in found.status.entries}
+        return known[1]
 
     def in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
         """Return the entries of a node that the watched pods on it select."""
-        marks: set[str] = set()
-        for pod in self.users:
-            if pod.spec.node_name == name and pod.status.phase not in ("Succeeded", "Failed"):
-                marks |= pod.spec.node_selector.keys()
-        return frozenset(e.key for e in model_node.spec.entries if snapshot_label(*e.key) in marks)
+        pods = (pod for key in self._users_at.of(name) if (pod := self.users.get(key)) is not None)
+        marks = {mark for pod in pods if pod.status.phase not in TERMINAL for mark in pod.spec.node_selector}
+        return frozenset(e.key for e in model_node.spec.entries if snapshot_label(*e.key) in marks) if marks else _NONE
 
-    def agent_changed(self, before: Pod | None, after: Pod | None) -> str:
-        """Keep count of the ready agents; return the name of the node concerned."""
-        for pod in (before, after):
-            if pod is not None and pod.spec.node_name:
-                agents = self._agents_of.setdefault(pod.spec.node_name, {})
-                agents.pop(pod.key, None)
-                if pod is after:
-                    agents[pod.key] = pod.status.ready and pod.metadata.deletion_timestamp is None
-                self._note_away(pod.spec.node_name)
+    def _node_changed(self, before: Node | None, after: Node | None) -> None:
+        if before is not None:
+            self._membership.pop(before.metadata.name, None)
+            if after is None:
+                self.presence.forget(before.metadata.name)
+        self.on_node(before, after)
+
+    def _model_node_changed(self, before: ModelNode | None, after: ModelNode | None) -> None:
         known = after or before
-        return known.spec.node_name if known else ""
+        if known is not None:
+            self._nodes_of_claim.move(known.metadata.name, _claims(before), _claims(after))
+            self._told.pop(known.metadata.name, None)
+        self.on_model_node(before, after)
 
-    def agent_ready(self, name: str) -> bool:
-        """Return whether a ready agent runs on the node."""
-        return any(self._agents_of.get(name, {}).values())
+    def _group_changed(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> None:
+        if before is None or after is None or before.spec != after.spec:
+            self._membership.clear()
+        self.on_group(before, after)
 
-    def away_s(self, name: str) -> float:
-        """Return for how long the node has been without a ready agent, in seconds."""
-        if self.agent_ready(name):
-            return 0.0
-        return self.clock() - self.away_since.setdefault(name, self.clock())
+    def _agent_changed(self, before: Pod | None, after: Pod | None) -> None:
+        for name in self.presence.change(before, after):
+            self.on_agent(name)
 
-    def _note_away(self, name: str) -> None:
-        if self.agent_ready(name):
-            self.away_since.pop(name, None)
-        else:
-            self.away_since.setdefault(name, self.clock())
+    def _user_changed(self, before: Pod | None, after: Pod | None) -> None:
+        known = after or before
+        if known is not None:
+            self._users_at.move(known.key, _place(before), _place(after))
+        self.on_user(before, after)
+
+    def _model_changed(self, kind: str, before: Object | None, after: Object | None) -> None:
+        known = after or before
+        if known is None:
+            return
+        key = ModelKey(kind, known.metadata.namespace, known.metadata.name)
+        old, new = self.demands.pop(key, None), _demand(kind, after)
+        if new is not None:
+            self.demands[key] = new
+        self._keys_of_id.move(key, (old.id,) if old else (), (new.id,) if new else ())
+        self.on_model(key, old, new)
+
+
+_NONE: frozenset[EntryKey] = frozenset()
+
+
+def _demand(kind: str, declared: Object | None) -> Demand | None:
+    match declared:
+        case BaseModel():
+            return base_model_demand(kind, declared)
+        case ClusterModelCache():
+            return cache_demand(kind, declared)
+        case _:
+            return None
+
+
+def _claims(model_node: ModelNode | None) -> Iterable[str]:
+    return (c.uid for e in model_node.spec.entries for c in e.claims) if model_node else ()
+
+
+def _place(pod: Pod | None) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod is not None and pod.spec.node_name else ()

@@ -58,9 +58,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _setup(arguments: argparse.Namespace) -> int:
-    build.setup(os.environ, lambda line: print(line, flush=True))
+    build.setup(os.environ, lambda line: print(line, flush=True), binaries.SET_UP)
     if not arguments.quiet:
-        for binary in binaries.ALL:
+        for binary in binaries.SET_UP:
             place = binaries.locate(binary, os.environ)
             ours = place == binaries.cached(binary, binaries.cache_dir(os.environ))
             print(f"{binary.name:24} {binary.version if ours else '(yours)':8} {place}")

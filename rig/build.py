@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rig import mirror
-from rig.binaries import KUBERNETES, Binaries, Binary, cache_dir, find, missing
+from rig.binaries import ALL, KUBERNETES, Binaries, Binary, cache_dir, find, missing
 from rig.cache import install, locked, workspace
 from rig.compile import Toolchain, compile_programs, module_of
 from rig.errors import SetupFailed
@@ -15,13 +15,13 @@ from rig.progress import Say, way_out
 MIRROR = "LARDER_KUBE_MIRROR"
 
 
-def setup(env: Mapping[str, str], say: Say) -> Binaries:
+def setup(env: Mapping[str, str], say: Say, wanted: Sequence[Binary] = ALL) -> Binaries:
     """Return all programs, getting first what is missing; raise SetupFailed with what, where, why and the way out."""
-    if missing(env):
+    if missing(env, wanted):
         cache = cache_dir(env)
         with locked(cache, say):  # another set-up may have brought them while we waited
             try:
-                ensure(missing(env), env, cache, say)
+                ensure(missing(env, wanted), env, cache, say)
             except OSError as error:
                 raise SetupFailed(f"{cache}: {error}\nWhat to do: {way_out(str(error))}") from error
     return find(env)

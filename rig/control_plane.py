@@ -27,13 +27,17 @@ class Options:
     """What differs between uses.
 
     `node_lost_after_s`: a node whose heartbeat is older becomes NotReady. `scheduler_config`: a
-    KubeSchedulerConfiguration file. `outlive`: the programs go on when the rig's own process ends.
+    KubeSchedulerConfiguration file. `outlive`: the programs go on when the rig's own process ends. `enter` begins
+    every command line, and may put the programs into another network if the ports of its loopback are reached through
+    ours; `address` is where real nodes find the API server then.
     """
 
     node_lost_after_s: float = 6.0
     apiserver_flags: Sequence[str] = ()
     scheduler_config: Path | None = None
     outlive: bool = False
+    enter: Sequence[str] = ()
+    address: str = LOOPBACK
 
 
 class ControlPlane:
@@ -47,13 +51,24 @@ class ControlPlane:
         self._authority = Authority("rig-ca")
         self._files = flags.Files(self.state)
         self._processes: dict[str, Process] = {}
-        self._etcd_url = f"http://{LOOPBACK}:{free_port()}"
+        self._etcd_port, self._follower_ports = free_port(), (free_port(), free_port())
+        self._etcd_url = f"http://{LOOPBACK}:{self._etcd_port}"
         self._closing = ExitStack()
 
     @property
     def url(self) -> str:
         """The API server's address."""
         return f"https://{self.server[0]}:{self.server[1]}"
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports of loopback at which we talk to the programs."""
+        return (self.server[1], self._etcd_port, *self._follower_ports)
+
+    @property
+    def node_url(self) -> str:
+        """The API server's address for nodes."""
+        return f"https://{self._options.address}:{self.server[1]}"
 
     @property
     def ca_pem(self) -> bytes:
@@ -103,7 +118,7 @@ class ControlPlane:
         apiserver = self._run(
             "kube-apiserver",
             self._binaries.kube_apiserver,
-            [*flags.apiserver(self._files, self.server[1], self._etcd_url), *self._options.apiserver_flags],
+            [*self._apiserver_flags(), *self._options.apiserver_flags],
         )
         apiserver.wait_ready(lambda: self.api.answers("/readyz"), _READY_S)
 
@@ -116,11 +131,11 @@ class ControlPlane:
         self.stop_apiserver()
         self.start_apiserver()
 
-    def kubeconfig_for(self, user: str, groups: Sequence[str] = (), path: Path | None = None) -> Path:
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = (), path: Path | None = None, url: str = "") -> Path:
         """Return a kubeconfig with a client certificate for this user and these groups."""
         target = path or Path(tempfile.mkdtemp(dir=self.state)) / "kubeconfig"
         return kubeconfig.write(
-            kubeconfig.with_certificate(self.url, self.ca_pem, self._authority.issue(user, groups)), target
+            kubeconfig.with_certificate(url or self.url, self.ca_pem, self._authority.issue(user, groups)), target
         )
 
     def token_kubeconfig(self, token: str, path: Path) -> Path:
@@ -145,15 +160,22 @@ class ControlPlane:
         """Return a server's certificate by the same authority, for webhooks and APIs of our own."""
         return self._authority.issue(dns[0] if dns else ips[0], dns=dns, ips=ips)
 
+    def _apiserver_flags(self) -> list[str]:
+        return flags.apiserver(self._files, self.server[1], self._etcd_url, self._options.address)
+
     def _context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=self.ca_pem.decode())
 
     def _write_credentials(self) -> None:
         files, issue = self._files, self._authority.issue
+        addresses = (LOOPBACK, flags.SERVICE_IP, self._options.address)
         files.write(
-            ca=Pair(self._authority.ca_pem, self._authority.ca_key_pem),
-            serving=issue("rig", dns=flags.SERVER_NAMES, ips=(LOOPBACK, flags.SERVICE_IP)),
-            service_accounts=signing_pair(),
+            {
+                "ca": Pair(self._authority.ca_pem, self._authority.ca_key_pem),
+                "serving": issue("rig", dns=flags.SERVER_NAMES, ips=addresses),
+                "service-accounts": signing_pair(),
+                "kubelet-client": issue("kube-apiserver", ["system:masters"]),
+            }
         )
         self.kubeconfig_for("admin", ["system:masters"], self.kubeconfig)
         for name in ("kube-controller-manager", "kube-scheduler"):
@@ -165,7 +187,7 @@ class ControlPlane:
 
     def _start_followers(self) -> None:
         binaries, files, options = self._binaries, self._files, self._options
-        ports = free_port(), free_port()
+        ports = self._follower_ports
         followers = (
             self._run(
                 "kube-controller-manager",
@@ -182,6 +204,6 @@ class ControlPlane:
             process.wait_ready(partial(flags.healthy, f"https://{LOOPBACK}:{port}/healthz", self._context()), _READY_S)
 
     def _run(self, name: str, path: Path, arguments: Sequence[str]) -> Process:
-        program = Program(name, [str(path), *arguments], outlive=self._options.outlive)
+        program = Program(name, [*self._options.enter, str(path), *arguments], outlive=self._options.outlive)
         self._processes[name] = Process(program, self.state / "log" / f"{name}.log")
         return self._processes[name]

@@ -1,6 +1,7 @@
 """The command lines of the control plane's programs, and the files that they name."""
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +24,10 @@ class Files:
 
     state: Path
 
-    def write(self, ca: Pair, serving: Pair, service_accounts: Pair) -> None:
-        """Write the key pairs, readable by their owner only."""
+    def write(self, pairs: Mapping[str, Pair]) -> None:
+        """Write the key pairs by name, readable by their owner only."""
         self.pki.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for name, pair in (("ca", ca), ("serving", serving), ("service-accounts", service_accounts)):
+        for name, pair in pairs.items():
             self.public(name).write_bytes(pair.public_pem)
             self.private(name).touch(mode=0o600)
             self.private(name).write_bytes(pair.private_pem)
@@ -65,13 +66,14 @@ def etcd(files: Files, client_url: str, peer_port: int) -> list[str]:
     ]
 
 
-def apiserver(files: Files, port: int, etcd_url: str) -> list[str]:
-    """Return the API server's arguments: RBAC, admission by webhook and policy, as in a cluster."""
+def apiserver(files: Files, port: int, etcd_url: str, address: str = LOOPBACK) -> list[str]:
+    """Return the API server's arguments: RBAC, admission by webhook and policy, as in a cluster.
+
+    `address`: where nodes find it; loopback where there are no real ones.
+    """
     return [
         f"--etcd-servers={etcd_url}",
-        f"--bind-address={LOOPBACK}",
-        f"--advertise-address={LOOPBACK}",
-        "--endpoint-reconciler-type=none",  # loopback is refused as an endpoint
+        *(_alone() if address == LOOPBACK else _with_nodes(files, address)),
         f"--secure-port={port}",
         f"--tls-cert-file={files.public('serving')}",
         f"--tls-private-key-file={files.private('serving')}",
@@ -83,6 +85,27 @@ def apiserver(files: Files, port: int, etcd_url: str) -> list[str]:
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--shutdown-delay-duration=0s",
+    ]
+
+
+def _alone() -> list[str]:
+    return [
+        f"--bind-address={LOOPBACK}",
+        f"--advertise-address={LOOPBACK}",
+        "--endpoint-reconciler-type=none",  # loopback is refused as an endpoint
+    ]
+
+
+def _with_nodes(files: Files, address: str) -> list[str]:
+    return [
+        "--bind-address=0.0.0.0",
+        f"--advertise-address={address}",
+        "--allow-privileged=true",
+        "--enable-aggregator-routing=true",  # webhooks behind Services are called at their pods: no proxy beside it
+        f"--kubelet-client-certificate={files.public('kubelet-client')}",
+        f"--kubelet-client-key={files.private('kubelet-client')}",
+        f"--kubelet-certificate-authority={files.public('ca')}",
+        "--kubelet-preferred-address-types=InternalIP",
     ]
 
 

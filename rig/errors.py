@@ -5,7 +5,8 @@ LarderError (shared.errors)
     ├── SetupFailed      a binary could be neither found, built nor fetched
     ├── MissingBinaries  nothing was set up yet, and the caller must not build now
     ├── StartFailed      a program ended, or was not ready in time
-    └── CallRefused      the API server answered a request of the rig with an error
+    ├── CallRefused      the API server answered a request of the rig with an error
+    └── HelmFailed       helm ended with an error
 """
 
 from shared.errors import NeedsAction
@@ -21,6 +22,10 @@ class MissingBinaries(NeedsAction):
 
 class StartFailed(NeedsAction):
     """A program ended, or was not ready in time; the message has the end of its log."""
+
+
+class HelmFailed(NeedsAction):
+    """Helm ended with an error; the message has its words."""
 
 
 class CallRefused(NeedsAction):

@@ -1,14 +1,19 @@
 """Helm, from its Go module: renders and installs the charts in tests, on a control plane or a real node."""
 
+import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rig.binaries import HELM, cache_dir, locate
+import yaml
+
+from rig.binaries import HELM, KUBERNETES_VERSION, cache_dir, locate
 from rig.errors import HelmFailed, MissingBinaries
 
+Json = dict[str, Any]
 _CHARTS = Path(__file__).parents[1] / "charts"
 LARDER = _CHARTS / "larder"
 LARDER_CRDS = _CHARTS / "larder-crds"
@@ -17,7 +22,7 @@ _KEPT = ("PATH", "HOME", "TMPDIR", "LANG")  # no KUBECONFIG and no HELM_*: a tes
 
 
 def find_helm(env: Mapping[str, str]) -> Path:
-    """Return the program from HELM (a path) or the cache; raise MissingBinaries, which says how to get it."""
+    """Return the program that LARDER_HELM names or the cache keeps; raise MissingBinaries with the way to get it."""
     if own := env.get("LARDER_HELM"):
         return Path(own)
     found = locate(HELM, env)
@@ -44,12 +49,22 @@ class Helm:
             capture_output=True, check=False, timeout=_TIMEOUT_S,
         )  # fmt: skip
         if ran.returncode:
-            raise HelmFailed(
-                f"helm {' '.join(arguments)} failed with exit code {ran.returncode}:\n{ran.stderr}{ran.stdout}"
-            )
+            asked = " ".join(["helm", *arguments])
+            raise HelmFailed(f"{asked} failed with exit code {ran.returncode}:\n{ran.stderr}{ran.stdout}")
         return ran.stdout
+
+    def template(self, chart: Path, values: Mapping[str, Any], namespace: str, release: str = "larder") -> list[Json]:
+        """Return the objects of a chart, as a cluster without any of them would get them."""
+        arguments = ["template", release, str(chart), "--namespace", namespace, "--values", "-"]
+        printed = self.run(*arguments, "--kube-version", KUBERNETES_VERSION, stdin=json.dumps(dict(values)))
+        return [found for found in yaml.safe_load_all(printed) if found]
+
+    def upgrade(self, chart: Path, values: Mapping[str, Any], namespace: str, release: str = "larder") -> str:
+        """Install a release or bring it up to date, without waiting for its pods."""
+        arguments = ["upgrade", "--install", release, str(chart), "--namespace", namespace, "--create-namespace"]
+        return self.run(*arguments, "--values", "-", stdin=json.dumps(dict(values)))
 
     def _env(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         own = {f"HELM_{kind}_HOME": str(self.home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
-        return kept | own | ({"KUBECONFIG": str(self.kubeconfig)} if self.kubeconfig else {"KUBECONFIG": "/dev/null"})
+        return kept | own | {"KUBECONFIG": str(self.kubeconfig or os.devnull)}

@@ -5,6 +5,9 @@ import sys
 
 import structlog
 
+# The variables of a frame that failed may hold tokens and passwords.
+_TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+
 
 def configure_logging() -> None:
     """Send our events, and the warnings of libraries, to stderr as one JSON object a line."""
@@ -13,7 +16,7 @@ def configure_logging() -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.dict_tracebacks,
+            structlog.processors.ExceptionRenderer(_TRACEBACKS),
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

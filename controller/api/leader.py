@@ -5,14 +5,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import httpx
-import msgspec
 
-from shared.kube.errors import KubeError, NotFound, Unreachable
+from shared.kube.collection import decode
+from shared.kube.errors import NotFound, Unreachable
 from shared.kube.lease import Lease
 from shared.kube.transport import Kube
 
 ADDRESS_ANNOTATION = "larder.dev/api-address"
 _REMEMBERED_S = 2.0
+_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the leader said, to be said on."""
+
+    status: int
+    body: bytes
 
 
 @dataclass(slots=True)
@@ -24,31 +33,44 @@ class Leader:
     tls: ssl.SSLContext
     tls_name: str
     clock: Callable[[], float]
+    _client: httpx.AsyncClient | None = field(default=None, init=False)
     _address: str = field(default="", init=False)
     _read_at: float = field(default=-_REMEMBERED_S, init=False)
 
-    async def forward(self, path: str, body: bytes, authorization: str) -> int:
-        """Send a POST to the leader as its sender; return the status. Raises KubeError where there is no answer."""
+    async def forward(self, path: str, body: bytes, authorization: str) -> Answer:
+        """Send a POST to the leader as its sender; return its answer. Raises KubeError where there is none."""
         address = await self._find()
         headers = {"Authorization": authorization, "Content-Type": "application/json", "Larder-Forwarded": "true"}
         extensions = {"sni_hostname": self.tls_name} if self.tls_name else {}
         try:
-            async with httpx.AsyncClient(verify=self.tls, timeout=5) as client:
-                answer = await client.post(
-                    f"https://{address}{path}", content=body, headers=headers, extensions=extensions
-                )
+            answer = await self._connected().post(
+                f"https://{address}{path}", content=body, headers=headers, extensions=extensions
+            )
         except httpx.HTTPError as error:
+            self._read_at = -_REMEMBERED_S  # another may lead by now
             raise Unreachable(f"the leader at {address} does not answer: {error}") from error
-        return answer.status_code
+        return Answer(answer.status_code, answer.content)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    def _connected(self) -> httpx.AsyncClient:
+        """One pool for all reports; no proxy of the environment sees a token."""
+        if self._client is None:
+            self._client = httpx.AsyncClient(verify=self.tls, timeout=_TIMEOUT_S, trust_env=False)
+        return self._client
 
     async def _find(self) -> str:
         if self.clock() - self._read_at >= _REMEMBERED_S:
             try:
-                lease = msgspec.json.decode(await self.kube.request("GET", self.lease_path), type=Lease)
+                lease = decode(await self.kube.request("GET", self.lease_path), Lease)
             except NotFound as error:
                 raise Unreachable("no replica leads yet") from error
             self._address = lease.metadata.get("annotations", {}).get(ADDRESS_ANNOTATION, "")
             self._read_at = self.clock()
         if not self._address:
-            raise KubeError("the leader's Lease names no address")
+            raise Unreachable("the leader's Lease names no address")
         return self._address

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
 import msgspec
 import structlog
 from fastapi import APIRouter, Request, Response
 
-from controller.api.authenticate import Agent, Authenticator, DeniedError
+from controller.api.authenticate import Authenticator, DeniedError
 from controller.api.desk import Desk
 from controller.api.leader import Leader
 from controller.progress import ProgressBook
 from shared.api.wire import CredentialsRequest, Problem, ProgressReport
-from shared.errors import LarderError, NotGranted, SourceNotFound
+from shared.errors import LarderError, SourceChanged
 from shared.kube.errors import KubeError
 
 _log = structlog.get_logger()
@@ -24,6 +24,10 @@ M = TypeVar("M")
 
 class _BadRequestError(Exception):
     """The body is not the message that the route takes."""
+
+
+class _TooLargeError(Exception):
+    """The body is larger than any message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +50,15 @@ class AgentApi:
 
     async def _manifest(self, digest: str, request: Request) -> Response:
         try:
-            agent = await self._agent(request)
+            agent = await self.authenticator.agent_of(_authorization(request))
             return Response(await self.desk.manifest(agent, digest), media_type=_JSON)
         except _EXPECTED as error:
             return _problem(error)
 
     async def _credentials(self, request: Request) -> Response:
         try:
-            agent = await self._agent(request)
-            wanted = await _message(request, CredentialsRequest)
+            agent = await self.authenticator.agent_of(_authorization(request))
+            wanted = _decoded(await _body(request), CredentialsRequest)
             given = await self.desk.credentials(agent, wanted)
             return Response(msgspec.json.encode(given), media_type=_JSON, headers={"Cache-Control": "no-store"})
         except _EXPECTED as error:
@@ -62,48 +66,62 @@ class AgentApi:
 
     async def _progress(self, request: Request) -> Response:
         try:
-            agent = await self._agent(request)
-            report = await _message(request, ProgressReport)
+            agent = await self.authenticator.recent_agent_of(_authorization(request))
+            body = await _body(request)
+            report = _decoded(body, ProgressReport)
             if self.is_leading():
-                self.progress.report(agent.node, report.entries)
+                self.progress.report(agent.node, report.entries, self.desk.world.listed(agent.node))
                 return Response(status_code=204)
             if request.headers.get("Larder-Forwarded"):
                 return _answer(503, "Unreachable", "this replica leads no more; send it again")
-            header = request.headers.get("Authorization", "")
-            return Response(status_code=await self.leader.forward("/v1/progress", await request.body(), header))
+            answer = await self.leader.forward("/v1/progress", body, _authorization(request))
+            return Response(answer.body, status_code=answer.status, media_type=_JSON if answer.body else None)
         except _EXPECTED as error:
             return _problem(error)
 
-    async def _agent(self, request: Request) -> Agent:
-        return await self.authenticator.agent_of(request.headers.get("Authorization", ""))
+
+_EXPECTED = (DeniedError, LarderError, _BadRequestError, _TooLargeError)
 
 
-_EXPECTED = (DeniedError, LarderError, KubeError, _BadRequestError)
+def _authorization(request: Request) -> str:
+    return request.headers.get("Authorization", "")
 
 
-async def _message(request: Request, kind: type[M]) -> M:
-    body = await request.body()
-    if len(body) > _LARGEST_BODY_BYTES:
-        raise _BadRequestError(f"the body has {len(body)} bytes, over {_LARGEST_BODY_BYTES}")
+async def _body(request: Request) -> bytes:
+    """Read the body as far as it may go: what is announced or sent beyond that is never kept."""
+    parts, size = list[bytes](), 0
+    async for part in request.stream():
+        size += len(part)
+        if size > _LARGEST_BODY_BYTES:
+            raise _TooLargeError(f"the body has more than {_LARGEST_BODY_BYTES} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _decoded(body: bytes, kind: type[M]) -> M:
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _BadRequestError(f"the body is no {kind.__name__}: {error}") from error
 
 
-def _problem(error: Exception) -> Response:
+def _problem(error: DeniedError | LarderError | _BadRequestError | _TooLargeError) -> Response:
     match error:
         case DeniedError():
             return _answer(401, "Unauthenticated", str(error))
         case _BadRequestError():
             return _answer(400, "BadRequest", str(error))
-        case SourceNotFound():
+        case _TooLargeError():
+            return _answer(413, "TooLarge", str(error))
+        case KubeError():
+            _log.warning("api_server_trouble", error=str(error))
+            return _answer(503, "Unreachable", "the Kubernetes API or the leader does not answer; try again")
+        case SourceChanged():
             return _answer(404, error.reason, str(error))
-        case NotGranted() | LarderError():
+        case LarderError():
             return _answer(403, error.reason, str(error))
         case _:
-            _log.warning("api_server_trouble", error=str(error))
-            return _answer(503, "Unreachable", "the Kubernetes API does not answer; try again")
+            assert_never(error)
 
 
 def _answer(code: int, reason: str, message: str) -> Response:

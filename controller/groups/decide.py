@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from controller.placement.groups import MAX_INT64
 from shared.api.meta import Condition
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupStatus
 from shared.quantity import parse_quantity
@@ -26,16 +27,16 @@ def decide_status(
     group: ModelCacheNodeGroup, members: Sequence[Member], limit_of: dict[str, int], stamp: str
 ) -> ModelCacheNodeGroupStatus:
     """Return the status; `limit_of` has the limit in force on each member, the smallest of its groups."""
-    used = sum(m.used_bytes for m in members)
-    available = sum(max(0, limit_of.get(m.name, _own_limit(group)) - m.used_bytes) for m in members)
+    used = sum(max(0, m.used_bytes) for m in members)
+    available = sum(max(0, limit_of.get(m.name, _own_limit(group)) - max(0, m.used_bytes)) for m in members)
     return msgspec.structs.replace(
         group.status,
         conditions=[_overlapping(group, members, stamp)],
         observed_generation=group.metadata.generation,
         node_count=len(members),
         nodes=[m.name for m in members][:_MAX_NODES],
-        used=used,
-        available=available,
+        used=min(used, MAX_INT64),
+        available=min(available, MAX_INT64),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from controller.edit import change_finalizers, replace_part
 from controller.events import Events
 from controller.keys import ModelKey
+from controller.live import object_path
 from controller.models.observe import FINALIZERS
 from controller.models.report import Report
 from controller.models.view import ModelView
@@ -20,13 +21,6 @@ from shared.api.meta import Condition, Json, StockStatus
 from shared.kube.transport import Kube
 
 _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
-
-
-def object_path(key: ModelKey) -> str:
-    """Return the API path of a declared model."""
-    definition = _DEFINITIONS[key.kind]
-    prefix = f"/apis/{definition.group}/{definition.version}"
-    return f"{prefix}{f'/namespaces/{key.namespace}' if key.namespace else ''}/{definition.plural}/{key.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,12 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Ask the source for the commit and the list of files."""
+    """Have the source asked for the commit and the list of files; its answer comes with a later view."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reuse:
-    """Take the revision that nodes have kept."""
+class Record:
+    """Write what the source was resolved to: all nodes fetch that from now on."""
 
     resolution: Resolution
 
@@ -46,7 +46,7 @@ class Again:
     after_s: float
 
 
-Action: TypeAlias = AddFinalizer | RemoveFinalizer | Resolve | Reuse | WriteStatus | Again
+Action: TypeAlias = AddFinalizer | RemoveFinalizer | Resolve | Record | WriteStatus | Again
 
 
 def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
@@ -59,21 +59,19 @@ def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
     demand = view.demand
     if demand.stocked and not view.has_finalizer:
         actions.append(AddFinalizer())
-    if demand.stocked and demand.resolution is None and view.conflict is None:
-        if demand.reuse and view.kept is not None:
-            return [*actions, Reuse(view.kept)]
-        if view.may_resolve:
-            return [*actions, Resolve()]
-    elif _has_moved(view) and view.may_resolve:
-        return [*actions, Resolve()]
-    actions.append(WriteStatus(report(view)))
-    return actions
+    if not demand.stocked or view.conflict is not None:
+        return [*actions, WriteStatus(report(view))]
+    answer = view.found or view.kept
+    if answer is not None and answer != demand.resolution:
+        return [*actions, Record(answer)]
+    if (demand.resolution is None or _has_moved(view)) and view.may_resolve:
+        actions.append(Resolve())
+    return [*actions, WriteStatus(report(view))]
 
 
 def _has_moved(view: ModelView) -> bool:
     """Return whether a node found that the source is no longer what was resolved."""
-    stocked = view.demand.stocked and view.conflict is None
-    return stocked and any(n.status is not None and n.status.reason == SourceChanged.__name__ for n in view.nodes)
+    return any(n.status is not None and n.status.reason == SourceChanged.__name__ for n in view.nodes)
 
 
 def _decide_deleted(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:

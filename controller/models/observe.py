@@ -41,8 +41,9 @@ class ModelObserver:
             status=declared.status,
             conflict=conflict,
             nodes=tuple(self._target(n, demand) for n in self.world.targets_of(demand)) if not conflict else (),
-            remaining=self._remaining(demand),
-            kept=self._kept(demand),
+            remaining=self._remaining(demand) if demand.deleting else (),
+            kept=self._kept(demand) if demand.stocked and demand.resolution is None and not conflict else None,
+            found=self.resolver.found(meta.uid, demand.uri),
             trouble=self.resolver.trouble_of(meta.uid, meta.generation),
             may_resolve=self.resolver.wait_s(meta.uid, meta.generation) == 0,
         )
@@ -54,24 +55,25 @@ class ModelObserver:
         return TargetNode(
             name=name,
             ready=node.ready,
-            agent_ready=self.world.agent_ready(name),
-            status=self.world.status_of(node, key),
+            agent_ready=self.world.presence.ready(name),
+            status=self.world.statuses_of(node).get(key),
             done_bytes=done,
             total_bytes=total,
         )
 
     def _remaining(self, demand: Demand) -> tuple[str, ...]:
         """Return the nodes that still list this object and could answer: Ready, with a ready agent."""
-        names = set()
-        for model_node, _ in self.world.listed_by(demand.uid):
-            name = model_node.metadata.name
-            node = self.world.node(name)
-            if node is not None and node.ready and self.world.agent_ready(name):
-                names.add(name)
-        return tuple(sorted(names))
+        nodes = ((name, self.world.node(name)) for name in self.world.nodes_of_claim(demand.uid))
+        return tuple(sorted(name for name, n in nodes if n and n.ready and self.world.presence.ready(name)))
 
     def _kept(self, demand: Demand) -> Resolution | None:
-        """Return a revision of the same source that nodes keep though no object claims it."""
+        """Return what another object with this id and source has, or what nodes kept though no object claims it."""
+        for other in self.world.same_id(demand.id):
+            if other.uri == demand.uri and other.resolution is not None and not other.deleting:
+                return other.resolution
+        return self._reserved(demand) if demand.reuse else None
+
+    def _reserved(self, demand: Demand) -> Resolution | None:
         for model_node in self.world.model_nodes:
             for entry in model_node.spec.entries:
                 kept = entry.state == EntryState.PRESENT and not entry.claims and entry.manifest

@@ -13,9 +13,9 @@ from controller.models.decide import (
     Action,
     AddFinalizer,
     Again,
+    Record,
     RemoveFinalizer,
     Resolve,
-    Reuse,
     WriteStatus,
     decide,
 )
@@ -38,17 +38,21 @@ class ModelReconciler:
     finalizer_s: float
 
     async def reconcile(self, key: ModelKey) -> float | None:
-        """Return in how many seconds to look again, or None. One write a turn: the next rests on its echo."""
+        """Return in how many seconds to look again, or None. What follows a write rests on its echo."""
         declared, view = self.observer.world.declared(key), self.observer.view(key)
         if declared is None or view is None:
             return None
+        waits = []
         for action in decide(view, self.now(), self.finalizer_s):
-            again = await self._apply(key, declared, view, action)
-            if again is not None or not isinstance(action, WriteStatus):
-                return again
-        return self.resolver.wait_s(view.demand.uid, view.generation) or None
+            wrote, again_s = await self._apply(key, declared, view, action)
+            if wrote:
+                return None
+            waits.append(again_s)
+        waits.append(self.resolver.wait_s(view.demand.uid, view.generation))
+        return min((wait_s for wait_s in waits if wait_s), default=None)
 
-    async def _apply(self, key: ModelKey, declared: Declared, view: ModelView, action: Action) -> float | None:
+    async def _apply(self, key: ModelKey, declared: Declared, view: ModelView, action: Action) -> tuple[bool, float]:
+        """Return whether the rest must wait for the echo, and in how many seconds to look again; 0 is never."""
         match action:
             case AddFinalizer():
                 await self.actor.add_finalizer(key, declared)
@@ -56,24 +60,17 @@ class ModelReconciler:
                 await self.actor.remove_finalizer(key, declared)
                 self.resolver.forget(view.demand.uid)
             case Resolve():
-                return await self._resolve(key, declared, view)
-            case Reuse(resolution):
+                self.resolver.start(key, view.demand, view.generation)
+                return False, 0.0
+            case Record(resolution):
+                _log.info("source_resolved", model=view.demand.id, uri=resolution.uri, revision=resolution.revision)
                 await self.actor.record(key, declared, resolution)
+                self.resolver.recorded(view.demand.uid)
             case WriteStatus(report):
                 await self.actor.tell(key, declared, view, report)
+                return False, 0.0
             case Again(after_s):
-                return after_s
+                return False, after_s
             case _:
                 assert_never(action)
-        return None
-
-    async def _resolve(self, key: ModelKey, declared: Declared, view: ModelView) -> float | None:
-        demand = view.demand
-        resolution = await self.resolver.resolve(demand, view.generation)
-        if resolution is None:
-            trouble = self.resolver.trouble_of(demand.uid, view.generation)
-            _log.warning("source_unresolved", model=demand.id, uri=demand.uri, reason=trouble and trouble.reason)
-            return 0.0  # the next turn writes why
-        _log.info("source_resolved", model=demand.id, uri=demand.uri, revision=resolution.revision)
-        await self.actor.record(key, declared, resolution)
-        return None
+        return True, 0.0

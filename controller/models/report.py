@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from controller.models.view import ModelView, TargetNode
+from controller.progress import coarse_percent
 from shared.api.meta import NodeState
 from shared.api.model_node import Phase
 
 MAX_LISTED = 100
-_STEP_PERCENT = 5
 _MAX_MESSAGE = 1024
 
 Overall = Literal["Pending", "Downloading", "Ready", "Failed", "Deleting"]
@@ -72,7 +72,7 @@ def _node_state(node: TargetNode, view: ModelView) -> NodeState:
     if node.status is None:
         why = "" if node.agent_ready else "no agent is ready on this node"
         return NodeState(name=node.name, phase=Phase.PENDING, message=why, revision=revision)
-    percent = 100 if node.status.phase == Phase.READY else _percent(node)
+    percent = 100 if node.status.phase == Phase.READY else coarse_percent(node.done_bytes, node.total_bytes)
     return NodeState(
         name=node.name,
         phase=node.status.phase,
@@ -81,13 +81,6 @@ def _node_state(node: TargetNode, view: ModelView) -> NodeState:
         message=node.status.message,
         revision=revision,
     )
-
-
-def _percent(node: TargetNode) -> int:
-    """Return coarse progress: every step is a write."""
-    if node.total_bytes <= 0:
-        return 0
-    return min(99, 100 * node.done_bytes // node.total_bytes // _STEP_PERCENT * _STEP_PERCENT)
 
 
 def _overall(view: ModelView, nodes: tuple[NodeState, ...], *, complete: bool) -> tuple[Overall, str, str]:

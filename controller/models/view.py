@@ -30,8 +30,13 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class ModelView:
-    """One model. `remaining` are the nodes that still list it and could still answer; `kept` is a revision that nodes
-    kept from before, which `ReuseIfExists` takes; `trouble` is of the last attempt to resolve."""  # noqa: D205, D209 - one thought
+    """One model.
+
+    `remaining` are the nodes that still list one that is being deleted, and could answer. `kept` is a resolution that
+    is there already, to be taken instead of asking the source: another object's of the same id and source, or one that
+    nodes kept from before (`ReuseIfExists`). `found` is what the source answered and no status says yet; `trouble` why
+    it did not the last time.
+    """
 
     demand: Demand
     generation: int
@@ -42,5 +47,6 @@ class ModelView:
     nodes: tuple[TargetNode, ...]
     remaining: tuple[str, ...]
     kept: Resolution | None
+    found: Resolution | None
     trouble: Trouble | None
     may_resolve: bool

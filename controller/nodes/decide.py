@@ -97,14 +97,9 @@ def _unknown(view: NodeView) -> set[EntryKey]:
 
 def in_question(view: NodeView, now: datetime, pace: Pace) -> frozenset[EntryKey]:
     """Return the entries whose files would go next if live reads confirm that no CR wants them."""
-    wanted = _wanted(view)
     used = view.users or {}
-    drained = {
-        key
-        for key, entry in _old(view).items()
-        if key not in wanted and not used.get(key) and not _is_reserved(view, entry) and _drained(view, entry, now, pace)
-    }
-    return frozenset(_unknown(view) - wanted.keys() | drained)
+    drained = {e.key for e in _leaving(view) if not used.get(e.key) and _drained(view, e, now, pace)}
+    return frozenset(_unknown(view) - _wanted(view).keys() | drained)
 
 
 def _wanted(view: NodeView) -> dict[EntryKey, list[Demand]]:
@@ -125,9 +120,14 @@ def _needs_users(view: NodeView, now: datetime, pace: Pace) -> bool:
     """Return whether some entry stands at a step that the pods of the node decide."""
     if view.users is not None:
         return False
+    leaving = (e.state == EntryState.PRESENT or _drained(view, e, now, pace) for e in _leaving(view))
+    return any(leaving) or bool(view.unwanted)
+
+
+def _leaving(view: NodeView) -> list[Entry]:
+    """Return the entries that nobody wants and nobody reserved."""
     wanted = _wanted(view)
-    leaving = [e for k, e in _old(view).items() if k not in wanted and not _is_reserved(view, e)]
-    return any(e.state == EntryState.PRESENT or _drained(view, e, now, pace) for e in leaving) or bool(view.unwanted)
+    return [e for k, e in _old(view).items() if k not in wanted and not _is_reserved(view, e)]
 
 
 def _is_reserved(view: NodeView, entry: Entry) -> bool:
@@ -145,7 +145,7 @@ def _entries(view: NodeView, now: datetime, pace: Pace) -> list[Entry]:
     entries += [
         entry
         for key, before in old.items()
-        if key not in wanted and (entry := _leaving(view, before, statuses.get(key), now, pace)) is not None
+        if key not in wanted and (entry := _next_step(view, before, statuses.get(key), now, pace)) is not None
     ]
     entries += [
         Entry(id=key[0], revision=key[1], state=EntryState.DRAINING, since=_stamp(now))
@@ -196,7 +196,7 @@ def _claim(view: NodeView, demand: Demand) -> Claim:
     )
 
 
-def _leaving(view: NodeView, before: Entry, status: EntryStatus | None, now: datetime, pace: Pace) -> Entry | None:
+def _next_step(view: NodeView, before: Entry, status: EntryStatus | None, now: datetime, pace: Pace) -> Entry | None:
     """Return the next step of an entry that nobody wants: Present, Draining, Absent, gone."""
     if _is_reserved(view, before):
         return msgspec.structs.replace(before, claims=[], in_use=before.key in view.in_use)

@@ -8,7 +8,18 @@ from typing import assert_never
 import structlog
 
 from controller.nodes.act import NodeActor
-from controller.nodes.decide import Action, Again, ConfirmUnknown, Create, ListUsers, Pace, Replace, Write, decide
+from controller.nodes.decide import (
+    Action,
+    Again,
+    ConfirmUnwanted,
+    Create,
+    ListUsers,
+    Pace,
+    Replace,
+    Write,
+    decide,
+    in_question,
+)
 from controller.nodes.observe import NodeObserver
 from controller.nodes.view import NodeView
 from shared.api.model_node import ModelNodeSpec
@@ -19,18 +30,17 @@ _AFTER_REPLACE_S = 0.5
 
 @dataclass(slots=True)
 class NodeReconciler:
-    """Brings a ModelNode to what it shall be."""
+    """Brings a ModelNode to what it shall be. `granted` are the nodes of limited groups that may download now."""
 
     observer: NodeObserver
     actor: NodeActor
     now: Callable[[], datetime]
     pace: Pace
     granted: set[str] = field(default_factory=set)
-    limited: set[str] = field(default_factory=set)
 
     async def reconcile(self, name: str) -> float | None:
         """Return in how many seconds to look again, or None."""
-        view = self.observer.view(name, granted=name not in self.limited or name in self.granted)
+        view = self.observer.view(name, self.granted, self.now())
         if view is None:
             return None
         return await self._apply(view, decide(view, self.now(), self.pace))
@@ -40,25 +50,32 @@ class NodeReconciler:
         for action in actions:
             match action:
                 case ListUsers():
-                    seen = await self.observer.with_users(view)
-                    return await self._apply(seen, decide(seen, self.now(), self.pace))
-                case ConfirmUnknown():
-                    seen = await self.observer.with_unknown(view)
-                    return await self._apply(seen, decide(seen, self.now(), self.pace))
+                    return await self._decide_again(await self.observer.with_users(view))
+                case ConfirmUnwanted():
+                    asked = in_question(view, self.now(), self.pace)
+                    return await self._decide_again(await self.observer.with_unwanted(view, asked))
                 case Create(spec):
                     await self.actor.create(view, spec)
                 case Write(spec):
                     self._tell(view, spec)
                     await self.actor.write(view, spec)
                 case Replace():
-                    _log.info("model_node_replaced", node=view.name, uid=view.uid)
-                    await self.actor.replace(view)
+                    await self._replace(view)
                     again = _AFTER_REPLACE_S
                 case Again(after_s):
                     again = after_s
                 case _:
                     assert_never(action)
         return again
+
+    async def _decide_again(self, seen: NodeView) -> float | None:
+        return await self._apply(seen, decide(seen, self.now(), self.pace))
+
+    async def _replace(self, view: NodeView) -> None:
+        """The ModelNode may be the newer one, and the Node in memory the one that is gone."""
+        if await self.observer.live.node_uid(view.name) == view.uid:
+            _log.info("model_node_replaced", node=view.name, uid=view.uid)
+            await self.actor.replace(view)
 
     def _tell(self, view: NodeView, spec: ModelNodeSpec) -> None:
         before = {e.key: e.state for e in view.model_node.spec.entries} if view.model_node else {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from controller.placement.demand import Demand
 from controller.placement.groups import Limits
@@ -15,8 +16,9 @@ class NodeView:
     """One node, the demands that target it, and who uses its snapshots.
 
     `demands` are those without a conflict whose source is resolved. `keepers` are the uids of CRs that exist and are
-    not being deleted, whether they target the node or not. `users` is None until pods have been listed live; `absent`
-    holds the unknown snapshots of which a live read proved that no CR wants them.
+    not being deleted, whether they target the node or not. `acknowledged` says since when the agent has confirmed that
+    an entry drains. `users` is None until pods have been listed live; `unwanted` is None until live reads have proved
+    of which entries no CR wants them here: memory may be old, and is never enough to remove files.
     """
 
     name: str
@@ -27,6 +29,7 @@ class NodeView:
     granted: bool
     model_node: ModelNode | None
     in_use: frozenset[EntryKey] = frozenset()
+    acknowledged: Mapping[EntryKey, datetime] = field(default_factory=dict)
     users: Mapping[EntryKey, tuple[str, ...]] | None = None
-    unwanted_unknown: frozenset[EntryKey] | None = None
+    unwanted: frozenset[EntryKey] | None = None
     group_of: Mapping[str, str] = field(default_factory=dict)

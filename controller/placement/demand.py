@@ -14,6 +14,7 @@ from shared.uri import PvcUri, parse_uri
 FOREIGN = "vendor://"
 PIN_ANNOTATION = "larder.dev/pin"
 PRIORITY_ANNOTATION = "larder.dev/priority"
+_LARGEST_PRIORITY = 1_000_000_000  # one object's number must not make the ModelNodes of all its nodes invalid
 Declared: TypeAlias = BaseModel | ClusterModelCache
 
 
@@ -129,9 +130,9 @@ def _canonical(text: str, *, cluster_scoped: bool) -> tuple[str, str, bool]:
 
 
 def _priority(text: str) -> int:
-    """Return the annotation's number; what is none counts as 0, for a typo must not stop a model."""
+    """Return the annotation's number within bounds; what is none counts as 0, for a typo must not stop a model."""
     try:
-        return int(text)
+        return max(-_LARGEST_PRIORITY, min(_LARGEST_PRIORITY, int(text)))
     except ValueError:
         return 0
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Contender:
     """One node that belongs to limited groups.
 
-    `wants`: it has something left to download; `holds`: its ModelNode says granted for something unfinished;
-    `granted`: it was last told yes; `lost`: its agent is away or makes no progress.
+    `wants`: it has something left to download; `holds`: its ModelNode says granted for something that is not complete;
+    `granted`: it was last told yes; `lost`: its agent is away, or has made no progress for too long; `stalls`: how
+    often that has happened to it of late.
     """
 
     node: str
@@ -21,20 +22,24 @@ class Contender:
     lost: bool
     priority: int = 0
     since: str = ""
+    stalls: int = 0
 
 
 def decide_grants(contenders: Iterable[Contender], limits: Mapping[str, int]) -> frozenset[str]:
-    """Return the nodes that may download; a slot is free again only when the old holder's spec says so."""
+    """Return the nodes that may download.
+
+    A slot is free again when the old holder's spec says so, and one look after it was told so: that write may still be
+    on its way.
+    """
     nodes = list(contenders)
-    kept = {c.node for c in nodes if c.granted and c.wants and not c.lost}
+    kept = {c.node for c in nodes if (c.granted or c.holds) and c.wants and not c.lost}
     taken: Counter[str] = Counter()
     for c in nodes:
-        if c.node in kept or c.holds:
+        if c.granted or c.holds:
             taken.update(c.groups)
-    waiting = [c for c in nodes if c.wants and not c.lost and c.node not in kept]
-    for c in sorted(waiting, key=lambda c: (-c.priority, c.since, c.node)):
-        if c.holds or all(taken[g] < limits[g] for g in c.groups if limits.get(g)):
+    waiting = [c for c in nodes if c.wants and not (c.granted or c.holds or c.lost)]
+    for c in sorted(waiting, key=lambda c: (-c.priority, c.stalls, c.since, c.node)):
+        if all(taken[g] < limits[g] for g in c.groups if limits.get(g)):
             kept.add(c.node)
-            if not c.holds:
-                taken.update(c.groups)
+            taken.update(c.groups)
     return frozenset(kept)

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from controller.placement.selectors import Labels, matches_affinity, matches_labels
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.quantity import parse_quantity
+
+MAX_INT64 = 2**63 - 1  # what an API object can hold: 100E bytes is a quantity, and would be refused in a ModelNode
+_number = lru_cache(maxsize=1024)(parse_quantity)  # the same few texts for thousands of nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,8 @@ def limits_of(groups: Sequence[ModelCacheNodeGroup], default: Limits) -> Limits:
     """Return the smallest limits over the groups of a node, or the default for a node in none."""
     if not groups:
         return default
-    rates = [parse_quantity(g.spec.bandwidth_limit) for g in groups if g.spec.bandwidth_limit is not None]
+    rates = [_number(g.spec.bandwidth_limit) for g in groups if g.spec.bandwidth_limit is not None]
     return Limits(
-        storage_bytes=min(parse_quantity(g.spec.storage_limit) for g in groups),
-        bandwidth_bytes_s=min((rate for rate in rates if rate > 0), default=0),
+        storage_bytes=min(MAX_INT64, *(_number(g.spec.storage_limit) for g in groups)),
+        bandwidth_bytes_s=min((min(rate, MAX_INT64) for rate in rates if rate > 0), default=0),
     )

@@ -18,15 +18,18 @@ _POLL_S = 0.05
 
 
 class Hub:
-    """A running hub; use as a context manager. `state` is where it keeps what is pushed."""
+    """A running hub; use as a context manager. `state` is where it keeps what is pushed.
 
-    def __init__(self, state: Path, *, port: int | None = None) -> None:
+    Its sockets are made at once, in the network that the calling thread is in.
+    """
+
+    def __init__(self, state: Path, *, host: str = LOOPBACK, port: int | None = None) -> None:
         self.faults, self.journal = Faults(), Journal()
         self.page_size = _PAGE_SIZE
         self._repositories = Repositories(state)
         self._signature = secrets.token_urlsafe()
-        self._hub = Listener((LOOPBACK, port or free_port()), HubHandler, self)
-        self._store = Listener((LOOPBACK, free_port()), StoreHandler, self)
+        self._hub = Listener((host, port or free_port()), HubHandler, self)
+        self._store = Listener((host, free_port()), StoreHandler, self)
         self._threads = [
             threading.Thread(target=listener.serve_forever, args=(_POLL_S,), name=name, daemon=True)
             for name, listener in (("hub", self._hub), ("hub-store", self._store))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.models.decide import AddFinalizer, Again, RemoveFinalizer, Resolve, Reuse, WriteStatus, decide
+from controller.models.decide import AddFinalizer, Again, Record, RemoveFinalizer, Resolve, WriteStatus, decide
 from controller.models.report import report
 from controller.models.view import ModelView, TargetNode, Trouble
 from controller.models.words import base_model_status, cache_status
@@ -45,6 +45,7 @@ def view(*nodes: TargetNode, resolution: Resolution | None = R2, **fields: Any) 
         "conflict": None,
         "remaining": (),
         "kept": None,
+        "found": None,
         "trouble": None,
         "may_resolve": True,
     }
@@ -168,9 +169,9 @@ def kinds(seen: ModelView) -> list[type]:
     return [type(action) for action in decide(seen, NOW, 600)]
 
 
-def test_a_new_model_is_held_then_resolved_then_told() -> None:
-    assert kinds(view(resolution=None, has_finalizer=False)) == [AddFinalizer, Resolve]
-    assert kinds(view(resolution=None)) == [Resolve]
+def test_a_new_model_is_held_then_resolved_while_its_status_says_so() -> None:
+    assert kinds(view(resolution=None, has_finalizer=False)) == [AddFinalizer, Resolve, WriteStatus]
+    assert kinds(view(resolution=None)) == [Resolve, WriteStatus]
     assert kinds(view(resolution=None, may_resolve=False)) == [WriteStatus]
     assert kinds(view(node("a", "Ready"))) == [WriteStatus]
 
@@ -184,15 +185,22 @@ def test_a_vendors_model_is_left_alone() -> None:
     assert decide(view(resolution=None, foreign=True, uri="", has_finalizer=False), NOW, 600) == []
 
 
-def test_a_kept_revision_is_reused_where_that_is_asked_for() -> None:
+def test_what_is_there_already_is_taken_and_no_source_asked() -> None:
     kept = Resolution("hf://o/m@main", "r1", "e" * 64, 5)
-    assert decide(view(resolution=None, kept=kept, reuse=True), NOW, 600) == [Reuse(kept)]
-    assert kinds(view(resolution=None, kept=kept)) == [Resolve]
+    assert decide(view(resolution=None, kept=kept), NOW, 600) == [Record(kept)]
+
+
+def test_an_answer_is_recorded_once_and_before_anything_else() -> None:
+    moved = node("a", "Failed", reason="SourceChanged", message="the ETag is another")
+    answer = replace(R2, revision="r3")
+    assert decide(view(moved, found=answer), NOW, 600) == [Record(answer)]
+    assert kinds(view(moved, resolution=answer, found=answer)) == [Resolve, WriteStatus]
+    assert kinds(view(disabled=True, found=answer)) == [WriteStatus]
 
 
 def test_a_source_that_moved_is_resolved_again_in_due_time() -> None:
     moved = node("a", "Failed", reason="SourceChanged", message="the ETag is another")
-    assert kinds(view(moved)) == [Resolve]
+    assert kinds(view(moved)) == [Resolve, WriteStatus]
     assert kinds(view(moved, may_resolve=False)) == [WriteStatus]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.nodes.decide import Again, ConfirmUnknown, Create, ListUsers, Pace, Replace, Write, decide
+from controller.nodes.decide import Again, ConfirmUnwanted, Create, ListUsers, Pace, Replace, Write, decide
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import Limits
@@ -116,25 +116,42 @@ def test_an_unused_entry_drains_then_goes() -> None:
     draining = written(decide(present, NOW, PACE))[KEY]
     assert draining.state == "Draining"
 
-    early = view(spec=spec_of(draining), statuses=[said("Draining", "Draining")])
-    assert decide(early, NOW + timedelta(seconds=10), PACE) == [Again(20)]
-
     silent = view(spec=spec_of(draining), statuses=[said("Ready")])
-    assert decide(silent, NOW + timedelta(seconds=60), PACE) == [Again(0.2)]
+    assert decide(silent, NOW + timedelta(seconds=60), PACE) == []  # the agent's word will come as a change
 
-    late = NOW + timedelta(seconds=31)
-    assert decide(early, late, PACE) == [ListUsers()]
-    absent = written(decide(replace(early, users={}), late, PACE))[KEY]
+    seen = view(spec=spec_of(draining), statuses=[said("Draining", "Draining")])
+    acknowledged = replace(seen, acknowledged={KEY: NOW + timedelta(seconds=5)})
+    assert decide(acknowledged, NOW + timedelta(seconds=10), PACE) == [Again(25)]
+
+    late = NOW + timedelta(seconds=35)
+    assert decide(acknowledged, late, PACE) == [ListUsers()]
+    unused = replace(acknowledged, users={})
+    assert decide(unused, late, PACE) == [ConfirmUnwanted()]
+    absent = written(decide(replace(unused, unwanted=frozenset({KEY})), late, PACE))[KEY]
     assert absent.state == "Absent"
 
     gone = view(spec=spec_of(absent), statuses=[said("Absent", "Absent")])
     assert written(decide(gone, late, PACE)) == {}
 
 
+def test_what_a_live_read_still_wants_stays_until_memory_knows() -> None:
+    seen = view(spec=spec_of(entry("Draining")), statuses=[said("Draining", "Draining")])
+    wanted = replace(seen, acknowledged={KEY: NOW}, users={}, unwanted=frozenset())
+    assert decide(wanted, NOW + timedelta(seconds=31), PACE) == [Again(30)]
+
+
 def test_users_that_came_in_the_meantime_bring_it_back() -> None:
-    draining = view(spec=spec_of(entry("Draining")), statuses=[said("Draining", "Draining")])
-    back = written(decide(replace(draining, users={KEY: ("ns/late",)}), NOW + timedelta(seconds=31), PACE))[KEY]
+    seen = view(spec=spec_of(entry("Draining")), statuses=[said("Draining", "Draining")])
+    used = replace(seen, acknowledged={KEY: NOW}, users={KEY: ("ns/late",)})
+    back = written(decide(used, NOW + timedelta(seconds=31), PACE))[KEY]
     assert (back.state, back.in_use) == ("Present", True)
+
+
+def test_the_serving_revision_stays_while_a_new_source_is_not_resolved() -> None:
+    moved = demand(uri="hf://o/new@main", resolution=None, serving="r1")
+    before = entry(claims=[], granted=True)
+    kept = written(decide(view(moved, spec=spec_of(before), statuses=[said("Ready")]), NOW, PACE))[KEY]
+    assert (kept.state, kept.uri) == ("Present", before.uri)
 
 
 def test_wanted_again_while_draining_is_present_again() -> None:
@@ -188,12 +205,12 @@ def test_another_nodes_model_node_is_replaced_and_its_status_ignored() -> None:
 
 def test_unknown_snapshots_are_confirmed_live_and_their_users_looked_for() -> None:
     unknown = view(spec=spec_of(), statuses=[said("Unknown", "")])
-    assert decide(unknown, NOW, PACE) == [ConfirmUnknown()]
-    confirmed = replace(unknown, unwanted_unknown=frozenset({KEY}))
+    assert decide(unknown, NOW, PACE) == [ConfirmUnwanted()]
+    confirmed = replace(unknown, unwanted=frozenset({KEY}))
     assert decide(confirmed, NOW, PACE) == [ListUsers()]
     assert written(decide(replace(confirmed, users={}), NOW, PACE))[KEY].state == "Draining"
-    assert decide(replace(confirmed, users={KEY: ("ns/p",)}), NOW, PACE) == []
-    assert decide(replace(unknown, unwanted_unknown=frozenset()), NOW, PACE) == []
+    assert decide(replace(confirmed, users={KEY: ("ns/p",)}), NOW, PACE) == [Again(30)]
+    assert decide(replace(unknown, unwanted=frozenset()), NOW, PACE) == []
 
 
 def test_an_unknown_snapshot_that_is_wanted_is_taken_back() -> None:
@@ -206,43 +223,46 @@ def test_a_state_from_the_future_is_left_alone() -> None:
     assert decide(odd, NOW, PACE) == []
 
 
-@pytest.mark.parametrize("phase", ["Ready", "Repairing"])
-def test_what_is_done_stays_granted_when_the_slot_goes_to_another(phase: str) -> None:
-    done = replace(view(demand(), spec=spec_of(), statuses=[said(phase)]), granted=False)
-    assert written(decide(done, NOW, PACE))[KEY].granted
-    waiting = replace(view(demand(), spec=spec_of(), statuses=[said("Waiting")]), granted=False)
-    assert not written(decide(waiting, NOW, PACE))[KEY].granted
+@pytest.mark.parametrize("phase", ["Waiting", "Ready"])
+def test_what_is_done_has_no_grant_left_for_the_day_that_its_files_are_lost(phase: str) -> None:
+    told = view(demand(), spec=spec_of(entry(granted=True)), statuses=[said(phase)])
+    assert not written(decide(replace(told, granted=False), NOW, PACE))[KEY].granted
 
 
 states = st.sampled_from(["Present", "Draining", "Absent", "Odd"])
 phases = st.sampled_from(["Pending", "Ready", "Failed", "Draining", "Absent", "Repairing", "Other"])
 
 
-@given(states, phases, states, st.integers(0, 100), st.booleans(), st.booleans())
-def test_nothing_becomes_absent_without_a_live_look_at_the_pods(
+ages = st.none() | st.integers(0, 100)
+
+
+@given(states, phases, states, ages, st.booleans(), st.booleans(), st.booleans())
+def test_nothing_becomes_absent_without_live_looks_at_the_pods_and_the_objects(
     state: str,
     phase: str,
     observed: str,
-    age_s: int,
+    acknowledged_s: int | None,
     wanted: bool,  # noqa: FBT001 - drawn
     used: bool,  # noqa: FBT001 - drawn
+    proved: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    before = entry(state, since=NOW - timedelta(seconds=age_s))
     demands = (demand(),) if wanted else ()
-    seen = view(*demands, spec=spec_of(before), statuses=[said(phase, observed)])
+    seen = view(*demands, spec=spec_of(entry(state)), statuses=[said(phase, observed)])
+    if acknowledged_s is not None:
+        seen = replace(seen, acknowledged={KEY: NOW - timedelta(seconds=acknowledged_s)})
     for users in (None, {KEY: ("ns/p",)} if used else {}):
-        actions = decide(replace(seen, users=users), NOW, PACE)
-        after = [e for a in actions if isinstance(a, Write) for e in a.spec.entries]
-        became_absent = state != "Absent" and any(e.state == "Absent" for e in after)
-        if became_absent:
-            assert users is not None
-            assert KEY not in users
-            assert not wanted
-            assert (state, observed) == ("Draining", "Draining")
-            assert age_s >= PACE.drain_s
-        vanished = bool(actions) and isinstance(actions[0], Write) and not after
-        if vanished:
-            assert (state, phase, observed) == ("Absent", "Absent", "Absent")
+        for unwanted in (None, frozenset({KEY}) if proved else frozenset[tuple[str, str]]()):
+            actions = decide(replace(seen, users=users, unwanted=unwanted), NOW, PACE)
+            after = [e for a in actions if isinstance(a, Write) for e in a.spec.entries]
+            if state != "Absent" and any(e.state == "Absent" for e in after):
+                assert users == {}
+                assert unwanted == frozenset({KEY})
+                assert not wanted
+                assert state == "Draining"
+                assert acknowledged_s is not None
+                assert acknowledged_s >= PACE.drain_s
+            if actions and isinstance(actions[0], Write) and not after:
+                assert (state, phase, observed) == ("Absent", "Absent", "Absent")
 
 
 def test_a_spec_survives_its_own_encoding() -> None:

@@ -1,4 +1,4 @@
-from rig.binaries import ALL, APISERVER, ETCD, KUBERNETES_VERSION, VERSITYGW
+from rig.binaries import APISERVER, ETCD, HELM, HELM_VERSION, KUBERNETES_VERSION, SET_UP, VERSITYGW
 from rig.compile import go_mod, link_flags, module_of
 
 REQUIREMENTS = """
@@ -28,9 +28,10 @@ def test_kubernetes_is_stamped_with_its_version() -> None:
     assert "version.gitMajor=1 " in flags
     assert "version.gitMinor=36 " in flags
     assert link_flags(ETCD) == link_flags(VERSITYGW) == "-s -w"
+    assert link_flags(HELM).endswith(f"version.version=v{HELM_VERSION}")
 
 
 def test_every_program_has_a_module() -> None:
-    assert {module_of(binary) for binary in ALL} == {
-        "go.etcd.io/etcd/server/v3", "github.com/versity/versitygw", "k8s.io/kubernetes"
+    assert {module_of(binary) for binary in SET_UP} == {
+        "go.etcd.io/etcd/server/v3", "github.com/versity/versitygw", "helm.sh/helm/v4", "k8s.io/kubernetes"
     }  # fmt: skip

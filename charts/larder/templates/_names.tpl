@@ -1,0 +1,102 @@
+{{- define "larder.labels" -}}
+app.kubernetes.io/name: larder
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: larder
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* What selects the pods of a program; never changes, for selectors cannot. Called with (list $ component). */ -}}
+{{- define "larder.selector" -}}
+app.kubernetes.io/name: larder
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- /*
+What a program's pods are labelled with: nothing that changes with the chart alone, or each upgrade would restart every
+agent. Called with (list $ component).
+*/ -}}
+{{- define "larder.podLabels" -}}
+{{- $root := index . 0 -}}
+{{ include "larder.selector" . }}
+app.kubernetes.io/part-of: larder
+{{- with $root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* Called with (list $ "controller" | "agent"). */ -}}
+{{- define "larder.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := (index $root.Values (index . 1)).image -}}
+{{- with $root.Values.image.registry }}{{ trimSuffix "/" . }}/{{ end -}}
+{{- $image.repository -}}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ coalesce $image.tag $root.Values.image.tag $root.Chart.AppVersion }}{{ end -}}
+{{- end -}}
+
+{{- /* Called with (list $ "controller" | "agent"). */ -}}
+{{- define "larder.priorityClassName" -}}
+{{- $root := index . 0 -}}
+{{- $own := ternary $root.Values.priorityClass.name "" $root.Values.priorityClass.create -}}
+{{- (index $root.Values (index . 1)).priorityClassName | default $own -}}
+{{- end -}}
+
+{{- define "larder.address" -}}
+{{- ternary "[::]" "0.0.0.0" (eq .Values.ipFamily "IPv6") -}}
+{{- end -}}
+
+{{- define "larder.serviceName" -}}
+larder.{{ .Release.Namespace }}.svc
+{{- end -}}
+
+{{- /* What both programs are told about sources. */ -}}
+{{- define "larder.sourcesEnv" -}}
+{{- with .Values.sources.hfEndpoint }}
+- {name: HF_ENDPOINT, value: {{ quote . }}}
+{{- end }}
+{{- with .Values.sources.s3Endpoint }}
+- {name: AWS_ENDPOINT_URL, value: {{ quote . }}}
+{{- end }}
+{{- with .Values.sources.s3Region }}
+- {name: AWS_REGION, value: {{ quote . }}}
+{{- end }}
+{{- with .Values.sources.allowAddresses }}
+- {name: LARDER_ALLOW_ADDRESSES, value: {{ join "," . | quote }}}
+{{- end }}
+{{- if .Values.sources.caBundle.configMap }}
+- {name: SSL_CERT_FILE, value: /etc/larder/sources/ca-bundle.crt}
+{{- end }}
+{{- end -}}
+
+{{- define "larder.sourcesMount" -}}
+{{- if .Values.sources.caBundle.configMap }}
+- {name: sources-ca, mountPath: /etc/larder/sources, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "larder.sourcesVolume" -}}
+{{- with .Values.sources.caBundle }}
+{{- if .configMap }}
+- name: sources-ca
+  configMap:
+    name: {{ .configMap }}
+    items:
+      - {key: {{ quote .key }}, path: ca-bundle.crt}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- /* A quantity as text: helm reads whole numbers as floating ones, and would write 1e+11. */ -}}
+{{- define "larder.quantity" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else }}{{ int64 . }}{{ end -}}
+{{- end -}}
+
+{{- define "larder.confined" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}

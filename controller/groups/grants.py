@@ -1,0 +1,159 @@
+"""One turn for the downloads of all limited groups."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from controller.nodes.reconcile import NodeReconciler
+from controller.placement.grants import Contender, decide_grants
+from controller.progress import ProgressBook
+from controller.world import Statuses, World
+from shared.api.core import Node
+from shared.api.model_node import PATH, EntryState, ModelNode, Phase
+from shared.kube.collection import list_objects
+from shared.kube.objects import Key, Object
+from shared.kube.transport import Kube
+
+_log = structlog.get_logger()
+_COMPLETE = (Phase.READY, Phase.REPAIRING, Phase.DRAINING)
+_SETTLED = (*_COMPLETE, Phase.FAILED, Phase.ABSENT)
+_LOOK_S = 5.0
+_HANDOVER_S = 0.5
+_CATCH_UP_S = 0.2
+_LOOKS_A_LIST = 25
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What a node has left to download."""
+
+    wants: bool = False
+    holds: bool = False
+    priority: int = 0
+    since: str = ""
+
+
+_NOTHING = _Load()
+
+
+@dataclass(slots=True)
+class GrantsReconciler:
+    """Decides which nodes of limited groups may download, and asks for their ModelNodes to say so."""
+
+    world: World
+    kube: Kube
+    progress: ProgressBook
+    nodes: NodeReconciler
+    enqueue: Callable[[str], None]
+    lost_s: float
+    stalled_s: float
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _granted_at: dict[str, float] = field(default_factory=dict, init=False)
+    _stalls: dict[str, int] = field(default_factory=dict, init=False)
+    _loads: dict[str, tuple[ModelNode, Node, _Load]] = field(default_factory=dict, init=False)
+
+    async def take_over(self) -> None:
+        """Forget an earlier reign; return once memory has every spec that another leader wrote. Raises KubeError."""
+        self.nodes.granted = set()
+        self.progress.clear()
+        self._granted_at.clear()
+        self._stalls.clear()
+        if not self._limits():
+            return
+        while True:
+            written = {o.key: o.metadata.generation for o in await list_objects(self.kube, PATH, Object)}
+            for _ in range(_LOOKS_A_LIST):
+                if not self._behind(written):
+                    return
+                await self.sleep(_CATCH_UP_S)
+
+    async def reconcile(self) -> float | None:
+        """Return in how many seconds to look again: time alone can take a grant away."""
+        limited = self._limits()
+        self._prune()
+        contenders = [c for n in self.world.nodes if (c := self._contender(n, limited)) is not None]
+        before, granted = self.nodes.granted, set(decide_grants(contenders, limited))
+        self._note(granted, contenders)
+        self.nodes.granted = granted
+        overdue = {c.node for c in contenders if c.holds and c.node not in granted}
+        for name in sorted((before ^ granted) | overdue):
+            self.enqueue(name)
+        if before != granted:
+            _log.info("grants_changed", given=sorted(granted - before), taken=sorted(before - granted))
+        if before - granted:
+            return _HANDOVER_S
+        return _LOOK_S if any(c.wants or c.holds for c in contenders) else None
+
+    def _limits(self) -> dict[str, int]:
+        return {g.metadata.name: most for g in self.world.groups if (most := g.spec.max_concurrent_nodes)}
+
+    def _behind(self, written: Mapping[Key, int]) -> bool:
+        found = ((self.world.model_nodes.get(key), generation) for key, generation in written.items())
+        return any(known is None or known.metadata.generation < generation for known, generation in found)
+
+    def _contender(self, node: Node, limited: Mapping[str, int]) -> Contender | None:
+        groups = tuple(name for name in sorted(self.world.member_of(node)) if name in limited)
+        if not groups:
+            return None
+        name, load = node.metadata.name, self._load(node)
+        return Contender(
+            node=name,
+            groups=groups,
+            wants=load.wants,
+            holds=load.holds,
+            granted=name in self.nodes.granted,
+            lost=self.world.presence.away_s(name) > self.lost_s or self._is_stalled(name),
+            priority=load.priority,
+            since=load.since,
+            stalls=self._stalls.get(name, 0),
+        )
+
+    def _load(self, node: Node) -> _Load:
+        """Remembered by object: of thousands of nodes few change between two looks."""
+        found = self.world.model_node(node.metadata.name)
+        if found is None or found.spec.node_uid != node.metadata.uid:
+            return _NOTHING
+        known = self._loads.get(node.metadata.name)
+        if known is None or known[0] is not found or known[1] is not node:
+            load = _load_of(found, self.world.statuses_of(node))
+            known = self._loads[node.metadata.name] = found, node, load
+        return known[2]
+
+    def _is_stalled(self, name: str) -> bool:
+        granted_at = self._granted_at.get(name)
+        if granted_at is None:
+            return False
+        moved_at = max(granted_at, self.progress.grew_at(name) or granted_at)
+        return self.world.clock() - moved_at > self.stalled_s
+
+    def _note(self, granted: set[str], contenders: list[Contender]) -> None:
+        for c in contenders:
+            if c.node in self._granted_at and c.lost and c.wants:
+                self._stalls[c.node] = c.stalls + 1  # others have their turn before it is tried again
+            elif not c.wants:
+                self._stalls.pop(c.node, None)
+        now = self.world.clock()
+        self._granted_at = {name: self._granted_at.get(name, now) for name in granted}
+
+    def _prune(self) -> None:
+        """Forget nodes that are gone."""
+        names = {n.metadata.name for n in self.world.nodes}
+        self.progress.keep_only(names)
+        for book in (self._loads, self._stalls):
+            for name in book.keys() - names:
+                del book[name]
+
+
+def _load_of(found: ModelNode, statuses: Statuses) -> _Load:
+    """A failed entry that its spec still grants keeps the slot: its agent may try again any time."""
+    present = [e for e in found.spec.entries if e.state == EntryState.PRESENT]
+    phases = {key: status.phase for key, status in statuses.items()}
+    wanting = [e for e in present if phases.get(e.key) not in _SETTLED]
+    return _Load(
+        wants=bool(wanting),
+        holds=any(e.granted and phases.get(e.key) not in _COMPLETE for e in present),
+        priority=max((e.priority for e in wanting), default=0),
+        since=min((e.since for e in wanting), default=""),
+    )

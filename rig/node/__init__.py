@@ -1,0 +1,1 @@
+"""Real nodes on one machine: kubelet, containerd and pods in private namespaces, as root."""

@@ -1,0 +1,83 @@
+"""Images by buildah: in a store of our own, pulling nothing, each call in a mount namespace that goes with it."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rig.errors import SetupFailed
+from rig.node import programs
+
+_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+_PASSED = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
+_TAIL_LINES = 40
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an image is built from."""
+
+    tag: str
+    dockerfile: Path
+    context: Path
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+class Buildah:
+    """A store of images below the cache; unchanged steps of a recipe are not run again."""
+
+    def __init__(self, cache: Path) -> None:
+        self._root, self._archives = cache / "buildah", cache / "images"
+
+    def build(self, recipe: Recipe) -> None:
+        """Build an image; steps reach package registries as we would. Raises SetupFailed with the log's end."""
+        argv = ["bud", "--isolation=chroot", "--pull-never", "--layers", f"--tag={recipe.tag}"]
+        argv += [f"--file={recipe.dockerfile}", f"--volume={_CERTIFICATES}:{_CERTIFICATES}:ro"]
+        argv += [f"--env={name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PASSED)]
+        argv += [f"--build-arg={name}={value}" for name, value in recipe.arguments.items()]
+        self._run([*argv, str(recipe.context)])
+
+    def has(self, tag: str) -> bool:
+        """Tell whether an image of this name is there."""
+        return bool(self._run(["images", "--quiet", "--filter", f"reference={tag}"]).strip())
+
+    def archive(self, tag: str) -> Path:
+        """Return the image as a file that containerd imports."""
+        digest = str(json.loads(self._run(["inspect", "--type=image", tag]))["FromImageID"])
+        stem = tag.replace("/", "_").replace(":", "_")
+        path = self._archives / f"{stem}-{digest[:16]}.tar"
+        if not path.exists():
+            self._archives.mkdir(parents=True, exist_ok=True)
+            for old in self._archives.glob(f"{stem}-*"):
+                old.unlink()
+            partial = path.with_suffix(".partial")
+            self._run(["push", "--quiet", tag, f"docker-archive:{partial}:{tag}"])
+            partial.rename(path)
+        return path
+
+    def compressed_bytes(self, tag: str, folder: Path) -> int:
+        """Return how many bytes a registry would hold and a node would pull."""
+        self._run(["push", "--quiet", "--compression-format=gzip", tag, f"oci:{folder}:latest"])
+        return sum(blob.stat().st_size for blob in (folder / "blobs" / "sha256").iterdir())
+
+    def run_s(self, tag: str, argv: Sequence[str]) -> float:
+        """Return how many seconds a program in the image takes from start to end."""
+        name = self._run(["from", "--pull-never", tag]).strip()
+        try:
+            started = time.monotonic()
+            self._run(["run", "--isolation=chroot", name, "--", *argv])
+            return time.monotonic() - started
+        finally:
+            self._run(["rm", name])
+
+    def _run(self, arguments: Sequence[str]) -> str:
+        argv = [programs.UNSHARE, "--mount", "--propagation=private", programs.BUILDAH]
+        argv += [f"--root={self._root}", f"--runroot={self._root}-run", "--storage-driver=overlay", *arguments]
+        ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            said = "\n".join((ran.stdout + ran.stderr).splitlines()[-_TAIL_LINES:])
+            raise SetupFailed(f"buildah {' '.join(arguments)} ended with exit code {ran.returncode}:\n{said}")
+        return ran.stdout

@@ -1,0 +1,56 @@
+"""The control groups that a node's pods run in: one of ours in every hierarchy, and nothing left of it."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from rig.processes import wait_until
+
+ROOT = Path("/sys/fs/cgroup")
+_V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
+_COPIED = ("cpuset.cpus", "cpuset.mems")  # a new cpuset of version 1 is empty, and takes no process
+_EMPTY_S = 10.0
+
+
+def writable(root: Path = ROOT) -> bool:
+    """Tell whether control groups can be made on this machine."""
+    return any(os.access(hierarchy, os.W_OK) for hierarchy in _hierarchies(root))
+
+
+def create(name: str, root: Path = ROOT) -> None:
+    """Make a group in every hierarchy that takes one."""
+    for hierarchy in _hierarchies(root):
+        if hierarchy == root:
+            _delegate(root)
+        with suppress(PermissionError):
+            (hierarchy / name).mkdir(exist_ok=True)
+        for setting in _COPIED:
+            if (hierarchy / setting).exists() and (hierarchy / name / setting).exists() and hierarchy != root:
+                (hierarchy / name / setting).write_text((hierarchy / setting).read_text())
+
+
+def remove(name: str, root: Path = ROOT) -> None:
+    """Take a group and all below it away; its processes must have been killed."""
+    wait_until(lambda: not any(_left(hierarchy / name) for hierarchy in _hierarchies(root)), _EMPTY_S, f"cgroup {name}")
+
+
+def _hierarchies(root: Path) -> list[Path]:
+    """Return the one of version 2, or those of version 1."""
+    if (root / "cgroup.controllers").exists():
+        return [root]
+    return [path for path in sorted(root.glob("*/")) if (path / "cgroup.procs").exists() and not path.is_symlink()]
+
+
+def _delegate(root: Path) -> None:
+    """Have groups of version 2 below the root count what kubelet looks at, as far as the kernel lets us."""
+    for controller in _V2_CONTROLLERS:
+        with suppress(OSError):
+            (root / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def _left(group: Path) -> bool:
+    """Remove what can be removed now, and tell whether something is left."""
+    for folder, _, _ in os.walk(group, topdown=False):
+        with suppress(OSError):  # a killed process may take its time
+            Path(folder).rmdir()
+    return group.exists()

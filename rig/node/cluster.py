@@ -1,0 +1,187 @@
+"""A control plane with real nodes, in namespaces that leave nothing behind."""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rig.api import Api
+from rig.binaries import Binaries
+from rig.control_plane import ControlPlane, Options
+from rig.errors import CallRefused
+from rig.helm import Helm
+from rig.node import containerd, kubelet
+from rig.node.addresses import GATEWAY, NodeAddresses
+from rig.node.binaries import NodeBinaries
+from rig.node.door import Door
+from rig.node.image_store import ImageStores
+from rig.node.lan import Lan
+from rig.node.machine import Machine
+from rig.node.namespaces import command
+from rig.processes import Process
+
+_NODE_READY_S = 60.0
+_NODE_LOST_AFTER_S = 12.0
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The programs that a cluster is made of and used with."""
+
+    plane: Binaries
+    node: NodeBinaries
+    helm: Path
+
+
+@dataclass
+class _Node:
+    machine: Machine
+    processes: dict[str, Process] = field(default_factory=dict)
+
+
+class NodeCluster:
+    """The control plane and its nodes; use as a context manager, and add nodes."""
+
+    def __init__(self, tools: Tools, state: Path, cache: Path) -> None:
+        self.state, self.tools = state.absolute(), tools
+        self._stores = ImageStores(cache)
+        self.lan = Lan(self.state)
+        self._nodes: dict[str, _Node] = {}
+        self._images: list[Path] = []
+        self._closing = ExitStack()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._closing.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    @property
+    def api(self) -> Api:
+        """A client with every right."""
+        return self.plane.api
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, good outside of the namespaces."""
+        return self.plane.kubeconfig
+
+    @property
+    def host(self) -> str:
+        """The address at which nodes and pods find what runs beside the control plane (see `Lan.network`)."""
+        return GATEWAY
+
+    def machine(self, node: str) -> Machine:
+        """Return the machine of a node."""
+        return self._nodes[node].machine
+
+    def load_image(self, archive: Path) -> None:
+        """Give an image to all nodes, those to come too."""
+        self._images.append(archive)
+        for node in self._nodes.values():
+            containerd.load(node.machine, self.tools.node, archive)
+
+    def add_node(self, name: str, labels: Mapping[str, str] | None = None) -> None:
+        """Add a node and return when it is Ready."""
+        machine = Machine(name, NodeAddresses(len(self._nodes) + 1), self.lan, self.state / "nodes")
+        machine.disk.mkdir(parents=True)
+        node = self._nodes[name] = _Node(machine)
+        self._closing.callback(machine.shut)
+        machine.boot()
+        self._start_containerd(node)
+        self._start_node(node)
+        self.wait_node(name)
+        self.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": dict(labels or {})}})
+
+    def reboot(self, name: str) -> None:
+        """Cut a node's power, turn it on again, and return when it is Ready; its disk stays."""
+        node = self._nodes[name]
+        node.machine.shut()
+        node.machine.boot()
+        node.processes["containerd"] = containerd.start(node.machine, self.tools.node)
+        self._start_node(node)
+        self.wait_node(name)
+
+    def restart_kubelet(self, name: str) -> None:
+        """Kill kubelet under its pods, start it anew, and return when the node is Ready."""
+        node = self._nodes[name]
+        node.processes["kubelet"].kill()
+        node.processes["kubelet"] = kubelet.start_kubelet(node.machine, self.plane, self.tools.node)
+        self.wait_node(name)
+
+    def wait_node(self, name: str) -> None:
+        """Return when kubelet has reported the node Ready after this moment."""
+        since = time.time()
+        process = self._nodes[name].processes["kubelet"]
+        process.wait_ready(lambda: self._reported(name, since), _NODE_READY_S, "ready")
+
+    def exec(self, namespace: str, pod: str, argv: Sequence[str], container: str = "") -> str:
+        """Run a program in a pod and return what it printed; raise StartFailed with its words."""
+        chosen = [f"--container={container}"] if container else []
+        return self.kubectl("exec", f"--namespace={namespace}", pod, *chosen, "--", *argv)
+
+    def logs(self, namespace: str, pod: str, *arguments: str) -> str:
+        """Return what a pod has logged."""
+        return self.kubectl("logs", f"--namespace={namespace}", pod, *arguments)
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        """Run kubectl as the administrator and return what it printed; raise StartFailed with its words."""
+        argv = [str(self.tools.plane.kubectl), f"--kubeconfig={self.kubeconfig}", *arguments]
+        return command(argv, stdin)
+
+    @property
+    def helm(self) -> Helm:
+        """Helm as the administrator."""
+        return Helm(self.tools.helm, self.state / "helm", self.kubeconfig)
+
+    def _start(self) -> None:
+        self._closing.callback(self.lan.stop)
+        self.lan.start()
+        options = Options(_NODE_LOST_AFTER_S, enter=self.lan.enter, address=GATEWAY)
+        self.plane = ControlPlane(self.tools.plane, self.state / "plane", options)
+        self._closing.enter_context(Door(self.lan.network, self.plane.ports))
+        self._closing.enter_context(self.plane)
+        dns = kubelet.start_dns(self.lan, self.plane, self.tools.node, self.state)
+        self._closing.callback(dns.kill)
+
+    def _start_containerd(self, node: _Node) -> None:
+        """Start containerd for the first time, with the images."""
+        machine, folder = node.machine, node.machine.disk / containerd.ROOT.lstrip("/")
+        cloned = self._stores.clone(self._images, folder)
+        node.processes["containerd"] = containerd.start(machine, self.tools.node)
+        if not cloned:
+            for archive in self._images:
+                containerd.load(machine, self.tools.node, archive)
+            node.processes["containerd"].kill()
+            self._stores.keep(self._images, folder)
+            node.processes["containerd"] = containerd.start(machine, self.tools.node)
+
+    def _start_node(self, node: _Node) -> None:
+        node.processes["kubelet"] = kubelet.start_kubelet(node.machine, self.plane, self.tools.node)
+        node.processes["kube-proxy"] = kubelet.start_kube_proxy(node.machine, self.plane, self.tools.node)
+
+    def _reported(self, name: str, since: float) -> bool:
+        try:
+            node = self.api.get(f"/api/v1/nodes/{name}")
+        except CallRefused:
+            return False
+        return ready_since(node, since)
+
+
+def ready_since(node: dict[str, Any], since: float) -> bool:
+    """Tell whether a Node is Ready by a heartbeat that is newer than `since`, seconds since the epoch."""
+    for condition in node.get("status", {}).get("conditions", []):
+        if condition["type"] == "Ready":
+            beat = time.mktime(time.strptime(condition["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
+            return bool(condition["status"] == "True" and beat >= since - 1)
+    return False

@@ -1,0 +1,61 @@
+"""What containerd made of images, kept for the next node: clones share the files and have databases of their own."""
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rig.binaries import CONTAINERD_VERSION
+from rig.node.namespaces import command
+
+_KEPT = 3
+_CP = "/bin/cp"
+
+
+class ImageStores:
+    """Copies of containerd's directory below the cache, by the images in it."""
+
+    def __init__(self, cache: Path) -> None:
+        self._folder = cache / "containerd"
+
+    def clone(self, archives: Sequence[Path], target: Path) -> bool:
+        """Fill the directory of a containerd that does not run yet; False where these images were never kept."""
+        kept = self._folder / _key(archives)
+        if not kept.exists():
+            return False
+        kept.touch()
+        _share(kept, target)
+        return True
+
+    def keep(self, archives: Sequence[Path], source: Path) -> None:
+        """Keep the directory of a containerd that does not run, and let go of what was not used for longest."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix="new-", dir=self._folder))
+        _share(source, made)
+        kept = self._folder / _key(archives)
+        if kept.exists():
+            shutil.rmtree(made)
+        else:
+            made.rename(kept)
+        newest = sorted(self._folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in newest[_KEPT:]:
+            shutil.rmtree(old)
+
+
+def _key(archives: Sequence[Path]) -> str:
+    names = sorted(archive.name for archive in archives)  # they end in the images' digests
+    return hashlib.sha256("\n".join([CONTAINERD_VERSION, *names]).encode()).hexdigest()[:16]
+
+
+def _share(source: Path, target: Path) -> None:
+    """Copy a tree by hard links where that can be: containerd replaces its files, but for the databases."""
+    linked = subprocess.run([_CP, "-al", f"{source}/.", str(target)], capture_output=True, check=False)
+    if linked.returncode:
+        command([_CP, "-a", f"{source}/.", str(target)])
+    for database in target.rglob("*.db"):
+        if "snapshots" not in database.parts:
+            copy = database.with_suffix(".copy")
+            shutil.copy2(database, copy)
+            copy.rename(database)

@@ -1,0 +1,111 @@
+"""The images that nodes are given: the two of the project, and a small one for sandboxes and workloads."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rig import progress
+from rig.errors import SetupFailed
+from rig.node import programs
+from rig.node.buildah import Buildah, Recipe
+from rig.node.containerd import SANDBOX_IMAGE
+
+AGENT = "localhost/larder-agent:0.1.0"
+CONTROLLER = "localhost/larder-controller:0.1.0"
+_BASE = "localhost/larder-base:bookworm"
+_ROOT = Path(__file__).parents[2]
+_SUITE = "bookworm"
+_INCLUDED = "python3,python3-pip,python3-venv,ca-certificates"
+_SOURCES = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
+_LEFT_OUT = ("/usr/share/man/*", "/usr/share/locale/*", "/usr/share/doc/*", "/usr/share/info/*")
+_SANDBOX = """\
+FROM scratch
+COPY busybox /bin/busybox
+RUN ["/bin/busybox", "--install", "-s", "/bin"]
+RUN mkdir -p -m 1777 /tmp && mkdir -p /etc && echo 'root:x:0:0::/:/bin/sh' >/etc/passwd
+CMD ["/bin/sleep", "infinity"]
+"""
+_BASE_RECIPE = """\
+FROM scratch
+ADD base.tar /
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8
+"""
+_PROGRAMS = {AGENT: "agent", CONTROLLER: "controller"}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What an image of the project costs: to pull, and to start."""
+
+    tag: str
+    compressed_bytes: int
+    start_s: float
+
+
+def ensure_base(cache: Path, say: progress.Say) -> Path:
+    """Return a small Debian with Python as a file, made once and kept in the cache."""
+    path = cache / "base" / f"{_SUITE}.tar"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            made = Path(folder) / "base.tar"
+            progress.run(progress.Step("making the base image", _mmdebstrap(made), path.parent, os.environ), say)
+            made.rename(path)
+    return path
+
+
+def build_sandbox(buildah: Buildah) -> Path:
+    """Return the image of sandboxes and simple workloads, built of busybox alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(programs.BUSYBOX, Path(folder) / "busybox")
+        _build(buildah, SANDBOX_IMAGE, _SANDBOX, Path(folder))
+    return buildah.archive(SANDBOX_IMAGE)
+
+
+def build_project(buildah: Buildah, cache: Path, say: progress.Say) -> dict[str, Path]:
+    """Build the project's images from its Dockerfiles and return them by tag, for `containerd.load`."""
+    if not buildah.has(_BASE):
+        base = ensure_base(cache, say)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            os.link(base, Path(folder) / "base.tar")
+            _build(buildah, _BASE, _BASE_RECIPE, Path(folder))
+    for tag, program in _PROGRAMS.items():
+        say(f"building {tag} ...")
+        buildah.build(Recipe(tag, _ROOT / f"Dockerfile.{program}", _ROOT, {"BASE": _BASE, "REVISION": _revision()}))
+    return {tag: buildah.archive(tag) for tag in _PROGRAMS}
+
+
+def measure(buildah: Buildah, tag: str) -> Figures:
+    """Return what an image costs; its start is that of Python with everything that the program imports."""
+    with tempfile.TemporaryDirectory() as folder:
+        size = buildah.compressed_bytes(tag, Path(folder) / "oci")
+    imports = f"import {_PROGRAMS[tag]}.__main__"
+    return Figures(tag, size, buildah.run_s(tag, ["/opt/venv/bin/python", "-c", imports]))
+
+
+def _build(buildah: Buildah, tag: str, recipe: str, folder: Path) -> None:
+    dockerfile = folder / "Dockerfile"
+    dockerfile.write_text(recipe)
+    buildah.build(Recipe(tag, dockerfile, folder))
+
+
+def _mmdebstrap(target: Path) -> list[str]:
+    options = ["--quiet", "--variant=minbase", f"--include={_INCLUDED}", '--aptopt=Acquire::Languages "none"']
+    options += [f"--dpkgopt=path-exclude={path}" for path in _LEFT_OUT]
+    sources = next((path for path in _SOURCES if path.exists() and path.stat().st_size), None)
+    if sources is None:
+        raise SetupFailed(f"none of {', '.join(map(str, _SOURCES))} names a Debian archive")
+    return [
+        programs.UNSHARE, "--mount", "--propagation=private", programs.MMDEBSTRAP, *options, _SUITE, str(target), str(sources)
+    ]  # fmt: skip
+
+
+def _revision() -> str:
+    asked = subprocess.run(
+        ["git", "rev-parse", "HEAD"],  # noqa: S607 - the user's own git
+        cwd=_ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return asked.stdout.strip() or "unknown"

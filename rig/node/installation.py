@@ -1,0 +1,205 @@
+"""Larder installed by its charts on real nodes, a hub that they reach, and the moves that tests make."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rig.api import Api
+from rig.errors import CallRefused
+from rig.helm import LARDER, LARDER_CRDS
+from rig.hub import Hub
+from rig.larder.cluster import OBJECTS
+from rig.model import write_model
+from rig.node.cluster import NodeCluster
+from rig.node.containerd import SANDBOX_IMAGE
+from rig.node.namespaces import within_network
+from rig.processes import wait_until
+
+Json = dict[str, Any]
+NAMESPACE = "larder-system"
+RELEASE, CRDS_RELEASE = "larder", "larder-crds"
+_LEVEL = "pod-security.kubernetes.io"
+_READY_S = 90.0
+
+
+@contextmanager
+def hub_on(cluster: NodeCluster, state: Path) -> Iterator[Hub]:
+    """Serve a hub beside the control plane, where nodes and pods reach it."""
+    with within_network(cluster.lan.network):
+        hub = Hub(state, host=cluster.host)
+    with hub:
+        yield hub
+
+
+@dataclass
+class Installation:
+    """The cluster, the hub, and the moves that tests make."""
+
+    cluster: NodeCluster
+    hub: Hub
+    folder: Path
+
+    @property
+    def api(self) -> Api:
+        """A client with every right."""
+        return self.cluster.api
+
+    def values(self, **changes: Any) -> Json:  # noqa: ANN401 - values of a chart
+        """Return the values of this installation: the chart's own, but for where images and models come from."""
+        image = {"registry": "localhost", "pullPolicy": "Never"}
+        sources = {"hfEndpoint": self.hub.endpoint, "allowAddresses": [f"{self.cluster.host}/32"]}
+        return {"image": image, "sources": sources, **changes}
+
+    def install(self, **changes: Any) -> None:  # noqa: ANN401 - values of a chart
+        """Install both charts, or bring them up to date, and return when every pod of theirs is ready."""
+        levels = {f"{_LEVEL}/enforce": "privileged", f"{_LEVEL}/audit": "restricted", f"{_LEVEL}/warn": "restricted"}
+        self.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": levels}})
+        self.cluster.helm.upgrade(LARDER_CRDS, {}, NAMESPACE, CRDS_RELEASE)
+        self.cluster.helm.upgrade(LARDER, self.values(**changes), NAMESPACE, RELEASE)
+        self.wait_rolled_out()
+
+    def wait_rolled_out(self) -> None:
+        """Return when all pods of both programs are the newest ones and ready."""
+        for workload in ("deployment/larder-controller", "daemonset/larder-agent"):
+            timeout = f"--timeout={_READY_S:.0f}s"
+            self.cluster.kubectl("rollout", "status", workload, f"--namespace={NAMESPACE}", timeout)
+
+    def name(self, stem: str = "m") -> str:
+        """Return a name that no other test has."""
+        return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+    def push(self, size_bytes: int = 2**20) -> str:
+        """Push a small model and return its URI."""
+        repo, folder = f"org/{uuid.uuid4().hex[:12]}", self.folder / uuid.uuid4().hex
+        write_model(folder, size_bytes=size_bytes, seed=uuid.uuid4().int % 2**31)
+        self.hub.push(repo, folder)
+        return f"hf://{repo}"
+
+    def create(self, kind: str, name: str, spec: Mapping[str, Any]) -> str:
+        """Create one of our objects, as a user would, and return its name."""
+        group_version = OBJECTS[kind].removeprefix("/apis/").rpartition("/")[0]
+        body = {"apiVersion": group_version, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
+        self.api.create(OBJECTS[kind], body)
+        return name
+
+    def get(self, kind: str, name: str) -> Json:
+        """Return one of the objects."""
+        return self.api.get(f"{OBJECTS[kind]}/{name}")
+
+    def delete(self, kind: str, name: str) -> None:
+        """Delete an object, as a user would."""
+        self.api.delete(f"{OBJECTS[kind]}/{name}")
+
+    def base_model(self, **storage: object) -> str:
+        """Declare a ClusterBaseModel of a new repository and return its name."""
+        fields = {"storageUri": self.push(), **storage}
+        return self.create("ClusterBaseModel", self.name(), {"modelFormat": {"name": "x"}, "storage": fields})
+
+    def wait_ready(self, kind: str, name: str, within_s: float = 60) -> Json:
+        """Return the status once the object is Ready for what it says now."""
+        key = "storageStatus" if kind == "ClusterModelCache" else "state"
+
+        def ready() -> bool:
+            status = self.get(kind, name).get("status", {})
+            return bool(status.get(key) == "Ready")
+
+        wait_until(ready, within_s, f"{kind} {name} to be Ready")
+        status: Json = self.get(kind, name)["status"]
+        return status
+
+    def labels(self, node: str) -> dict[str, str]:
+        """Return a node's labels."""
+        found: dict[str, str] = self.get("Node", node)["metadata"]["labels"]
+        return found
+
+    def label(self, node: str, labels: Mapping[str, str | None]) -> None:
+        """Set labels of a node, or take those away that are None."""
+        self.api.patch(f"{OBJECTS['Node']}/{node}", {"metadata": {"labels": labels}})
+
+    def pods(self, selector: str, namespace: str = NAMESPACE) -> list[Json]:
+        """Return pods by labels."""
+        found: list[Json] = self.api.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")["items"]
+        return found
+
+    def agent(self, node: str) -> Json | None:
+        """Return the agent's pod on a node that is Ready and not on its way out."""
+        for pod in self.pods("app.kubernetes.io/component=agent"):
+            if pod["spec"].get("nodeName") == node and is_ready(pod):
+                return pod
+        return None
+
+    def deployment(self, model: str, namespace: str = "default", **pod_spec: Any) -> str:  # noqa: ANN401 - a pod's fields
+        """Run a small workload that asks for a base model, and return its name."""
+        name = self.name("web")
+        main = {"name": "main", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
+        template = {
+            "metadata": {"labels": {"app": name}, "annotations": {"ome.io/base-model-name": model}},
+            "spec": {"terminationGracePeriodSeconds": 0, "containers": [main], **pod_spec},
+        }
+        spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
+        self.api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", {"metadata": {"name": name}, "spec": spec})
+        return name
+
+    def running(self, deployment: str, namespace: str = "default", within_s: float = 60) -> Json:
+        """Return the workload's pod once it is Ready."""
+        self.until(
+            lambda: any(map(is_ready, self.pods(f"app={deployment}", namespace))), f"{deployment} to run", within_s
+        )
+        return next(filter(is_ready, self.pods(f"app={deployment}", namespace)))
+
+    def remove_deployment(self, name: str, namespace: str = "default") -> None:
+        """Take a workload away and return when its pods are gone."""
+        self.api.delete(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
+        self.until(lambda: not self.pods(f"app={name}", namespace), f"the end of {name}")
+
+    def delete_pod(self, pod: Json, grace_s: int | None = None) -> None:
+        """Delete a pod."""
+        metadata = pod["metadata"]
+        self.api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", grace_s)
+
+    def sh(self, pod: Json, script: str, container: str = "") -> str:
+        """Run a shell script in a pod and return what it printed; raise StartFailed with its words."""
+        metadata = pod["metadata"]
+        return self.cluster.exec(metadata["namespace"], metadata["name"], ["sh", "-c", script], container)
+
+    def leader(self) -> str:
+        """Return the name of the controller's pod that leads."""
+        lease = self.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/larder-controller")
+        return str(lease["spec"].get("holderIdentity", "")).rpartition("_")[0]
+
+    def store(self, node: str) -> Path:
+        """Return where the store of a node is on this machine's disk."""
+        return self.cluster.machine(node).disk / "var/lib/larder"
+
+    def explain(self) -> str:
+        """Return what a failed test wants to know: pods, events, and the last words of both programs."""
+        asked: list[Callable[[], str]] = [
+            lambda: self.cluster.kubectl("get", "pods,modelnodes,clusterbasemodels", "--all-namespaces", "-o", "wide"),
+            lambda: self.cluster.kubectl("get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"),
+        ]
+        for component in ("controller", "agent"):
+            chosen = f"--selector=app.kubernetes.io/component={component}"
+            asked.append(lambda s=chosen: self.cluster.kubectl("logs", f"--namespace={NAMESPACE}", s, "--tail=40"))  # type: ignore[misc]
+        return "\n".join(_words(ask) for ask in asked)
+
+    @staticmethod
+    def until(condition: Callable[[], bool], what: str, within_s: float = 60) -> None:
+        """Return when the condition holds; raise StartFailed naming `what`."""
+        wait_until(condition, within_s, what)
+
+
+def is_ready(pod: Json) -> bool:
+    """Tell whether a pod is Ready and nobody has deleted it."""
+    conditions = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions", [])}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _words(ask: Callable[[], str]) -> str:
+    try:
+        return ask()
+    except CallRefused as refusal:
+        return json.dumps(str(refusal))

@@ -1,0 +1,89 @@
+"""A bare machine: namespaces of its own over a disk that outlives them."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rig.node import cgroups, programs
+from rig.node.addresses import NodeAddresses
+from rig.node.lan import Lan
+from rig.node.namespaces import command
+from rig.processes import Process, Program, wait_until
+
+KUBELET = "/var/lib/kubelet"
+CONTAINERD = "/var/lib/containerd"
+STORE = "/var/lib/larder"
+ON_DISK = (KUBELET, CONTAINERD, STORE, "/var/log/pods", "/var/log/containers")
+_BOOT = Path(__file__).with_name("boot.sh")
+_BOOT_S = 20.0
+
+
+class Machine:
+    """Off when made; `boot` and `shut` it as often as you like."""
+
+    def __init__(self, name: str, addresses: NodeAddresses, lan: Lan, state: Path) -> None:
+        self.name, self.addresses = name, addresses
+        self.disk = state / name
+        self.cgroup = f"larder-rig-{os.getpid()}-{name}"
+        self._lan = lan
+        self._holder: Process | None = None
+        self._init = 0
+        self._processes: list[Process] = []
+
+    @property
+    def init(self) -> int:
+        """The process id, seen from outside, of its first process."""
+        return self._init
+
+    def log(self, program: str) -> Path:
+        """Return the log file of a program on this machine."""
+        return self.disk / "log" / f"{program}.log"
+
+    def boot(self) -> None:
+        """Make the namespaces, mount the disk and join the network."""
+        booted = self.disk / "booted"
+        booted.unlink(missing_ok=True)
+        cgroups.create(self.cgroup)
+        argv = [programs.UNSHARE, "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"]
+        argv += ["--mount-proc", "--propagation=private", "/bin/sh", str(_BOOT), str(self.disk), self.name, *ON_DISK]
+        self._holder = Process(Program(self.name, argv), self.log("boot"))
+        self._holder.wait_ready(lambda: booted.exists() and booted.read_text().strip() == "1", _BOOT_S, "booted")
+        self._init = _only_child(self._holder.pid)
+        self._lan.attach(self.addresses, self._init)
+
+    def shut(self) -> None:
+        """Kill everything that runs on it at once, as a power cut does; the disk stays."""
+        if self._holder is None:
+            return
+        self._holder.kill()
+        init, self._holder = self._init, None
+        if init:
+            wait_until(lambda: not Path(f"/proc/{init}").exists(), _BOOT_S, f"the end of machine {self.name}")
+        while self._processes:
+            self._processes.pop().kill()  # what is left of them outside
+        cgroups.remove(self.cgroup)
+
+    def discard(self) -> None:
+        """Throw the disk away."""
+        shutil.rmtree(self.disk)
+
+    def start(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Process:
+        """Start a program on it; the program is killed when the process that is returned is."""
+        inside = [*self._enter, programs.SETPRIV, "--pdeathsig=KILL", "--", *argv]
+        process = Process(Program(name, inside, env or {}), self.log(name))
+        self._processes.append(process)
+        return process
+
+    def run(self, argv: Sequence[str], stdin: str = "") -> str:
+        """Run a short program on it and return what it printed; raise StartFailed with its words."""
+        return command([*self._enter, *argv], stdin)
+
+    @property
+    def _enter(self) -> list[str]:
+        namespaces = ["--mount", "--pid", "--net", "--uts", "--ipc"]
+        return [programs.NSENTER, f"--target={self._init}", *namespaces, "--"]
+
+
+def _only_child(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())

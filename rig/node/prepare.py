@@ -1,0 +1,65 @@
+"""What real nodes need on this machine: rights, Debian's packages, compiled programs, a base image."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from rig import binaries, build
+from rig.errors import MissingBinaries, SetupFailed
+from rig.helm import find_helm
+from rig.node import binaries as node_binaries
+from rig.node import cgroups, images, programs
+from rig.node.cluster import Tools
+from rig.progress import Say, Step, run
+
+_APT = "/usr/bin/apt-get"
+
+
+def hindrances(env: Mapping[str, str]) -> list[str]:
+    """Return why there can be no real nodes here and now, each with its way out; empty when nothing is in the way."""
+    if sys.platform != "linux":
+        return ["kubelet needs Linux"]
+    if os.geteuid() != 0:
+        return ["namespaces and kubelet need root; run it as root"]
+    found = []
+    if not cgroups.writable():
+        found.append(f"control groups cannot be made below {cgroups.ROOT}")
+    if absent := programs.missing():
+        found.append(f"packages are missing: {', '.join(absent)}; run: .venv/bin/python -m rig node setup")
+    elif subprocess.run([programs.UNSHARE, "--mount", "--net", "/bin/true"], capture_output=True, check=False).returncode:
+        found.append("the kernel refuses new namespaces; a container needs CAP_SYS_ADMIN")
+    try:
+        tools(env)
+    except MissingBinaries as error:
+        found.append(str(error))
+    return found
+
+
+def tools(env: Mapping[str, str]) -> Tools:
+    """Return the programs; raise MissingBinaries, which says how to get them."""
+    return Tools(binaries.find(env), node_binaries.find(env), find_helm(env))
+
+
+def setup(env: Mapping[str, str], say: Say) -> Tools:
+    """Bring everything that is missing; raise SetupFailed with what, why and the way out."""
+    if os.geteuid() != 0:
+        raise SetupFailed("real nodes need root: run this as root, or do without the tests in tests/e2e")
+    _install_packages(programs.missing(), env, say)
+    build.setup(env, say, [*binaries.SET_UP, *binaries.NODE])
+    images.ensure_base(binaries.cache_dir(env), say)
+    return tools(env)
+
+
+def _install_packages(absent: list[str], env: Mapping[str, str], say: Say) -> None:
+    if not absent:
+        return
+    if not Path(_APT).exists():
+        raise SetupFailed(f"there is no apt-get here; install what Debian calls {', '.join(absent)}")
+    quiet = {**env, "DEBIAN_FRONTEND": "noninteractive"}
+    steps = (["update"], ["install", "--yes", "--no-install-recommends", *absent])
+    for arguments in steps:
+        run(Step(f"apt-get {' '.join(arguments)}", [_APT, "-q", *arguments], Path("/"), quiet), say)
+    if left := programs.missing():
+        raise SetupFailed(f"apt-get brought no program of {', '.join(left)}; the rig looks where Debian puts them")

@@ -1,0 +1,36 @@
+"""Debian's programs that the nodes are made with, and the packages that they come from."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+NSENTER = "/usr/bin/nsenter"
+UNSHARE = "/usr/bin/unshare"
+SETPRIV = "/usr/bin/setpriv"
+SLEEP = "/bin/sleep"
+IP = "/sbin/ip"
+SYSCTL = "/sbin/sysctl"
+TINI = "/usr/bin/tini"
+RUNC = "/usr/sbin/runc"
+BUILDAH = "/usr/bin/buildah"
+BUSYBOX = "/bin/busybox"
+MMDEBSTRAP = "/usr/bin/mmdebstrap"
+CNI = "/usr/lib/cni"
+
+PACKAGES: Mapping[str, str] = {
+    "buildah": BUILDAH,
+    "busybox-static": BUSYBOX,
+    "containernetworking-plugins": f"{CNI}/bridge",
+    "iproute2": IP,
+    "iptables": "/usr/sbin/iptables",
+    "mmdebstrap": MMDEBSTRAP,
+    "procps": SYSCTL,
+    "runc": RUNC,
+    "tini": TINI,
+    "util-linux": UNSHARE,
+}
+
+
+def missing() -> list[str]:
+    """Return the packages whose program is not there."""
+    return sorted(name for name, path in PACKAGES.items() if not os.access(Path(path), os.X_OK))

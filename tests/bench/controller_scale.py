@@ -1,0 +1,180 @@
+"""What the controller's memory costs at scale: `python tests/bench/controller_scale.py [NODES [MODELS [GROUPS]]]`.
+
+Every model is wanted by one group of nodes, every node is in one group, and every node has what it shall have.
+"""
+
+import asyncio
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from kubernetes.aio.client import ApiClient, Configuration
+
+from controller.credentials import Secrets
+from controller.groups.grants import GrantsReconciler
+from controller.keys import ModelKey, QueueKey
+from controller.live import Live
+from controller.manifests import Manifests
+from controller.models.observe import ModelObserver
+from controller.models.report import report
+from controller.nodes.act import NodeActor
+from controller.nodes.decide import Pace, decide
+from controller.nodes.observe import NodeObserver
+from controller.nodes.reconcile import NodeReconciler
+from controller.placement.groups import Limits
+from controller.progress import ProgressBook
+from controller.resolver import Resolver
+from controller.watch import Watcher
+from controller.world import World
+from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
+from shared.api.core import Node, PlainCondition, Pod, PodSpec, StatusWithConditions
+from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
+from shared.api.model_node import Claim, Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
+from shared.kube.objects import Meta
+from shared.kube.transport import Kube
+from shared.sources.settings import settings_from_environ
+
+Scale = tuple[int, int, int]
+READY = StatusWithConditions(phase="Running", conditions=[PlainCondition(type="Ready", status="True")])
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DEFAULTS = (5000, 200, 10)
+
+
+@contextmanager
+def timed(what: str, count: int = 1) -> Iterator[None]:
+    """Print the CPU time of a block, and that of each of `count` parts."""
+    began = time.process_time()
+    yield
+    took = time.process_time() - began
+    sys.stdout.write(f"{what:40} {took * 1e3:10.1f} ms {took / count * 1e6:10.1f} us each\n")
+
+
+def node(index: int, groups: int) -> Node:
+    name = f"node-{index:05}"
+    labels = {"kubernetes.io/hostname": name, "pool": f"p{index % groups}"} | {f"label-{i}": "x" for i in range(20)}
+    return Node(metadata=Meta(name=name, uid=f"uid-{name}", labels=labels, resource_version="1"), status=READY)
+
+
+def group(index: int) -> ModelCacheNodeGroup:
+    spec = ModelCacheNodeGroupSpec(storage_limit="1Ti", node_selector={"pool": f"p{index}"}, max_concurrent_nodes=50)
+    return ModelCacheNodeGroup(metadata=Meta(name=f"group-{index}", resource_version="1"), spec=spec)
+
+
+def cache(index: int, groups: int, version: str = "1", revision: str = "c0ffee") -> ClusterModelCache:
+    name = f"model-{index:03}"
+    return ClusterModelCache(
+        metadata=Meta(
+            name=name, uid=f"uid-{name}", resource_version=version, creation_timestamp="2026-01-01T00:00:00Z"
+        ),
+        spec=ClusterModelCacheSpec(storage_uri=f"hf://org/{name}", node_group=f"group-{index % groups}"),
+        status=ClusterModelCacheStatus(
+            source=f"hf://org/{name}@main",
+            resolved_revision=revision,
+            serving_revision="c0ffee",
+            manifest_digest="d" * 64,
+        ),
+    )
+
+
+def model_node(index: int, scale: Scale, version: str = "1", phase: str = "Ready") -> ModelNode:
+    name, (_, models, groups) = f"node-{index:05}", scale
+    mine = [f"model-{i:03}" for i in range(models) if i % groups == index % groups]
+    told = [EntryStatus(id=m, revision="c0ffee", phase="Ready", observed="Present") for m in mine]
+    if told:
+        told[0] = EntryStatus(id=mine[0], revision="c0ffee", phase=phase, observed="Present")
+    return ModelNode(
+        metadata=Meta(name=name, uid=f"mn-{name}", resource_version=version),
+        spec=ModelNodeSpec(node_uid=f"uid-{name}", entries=[entry(m) for m in mine]),
+        status=ModelNodeStatus(node_uid=f"uid-{name}", entries=told),
+    )
+
+
+def entry(model: str) -> Entry:
+    claim = Claim(kind="ClusterModelCache", name=model, uid=f"uid-{model}")
+    uri, since = f"hf://org/{model}@main", "2026-01-01T00:00:00Z"
+    return Entry(id=model, revision="c0ffee", uri=uri, manifest="d" * 64, since=since, claims=[claim])
+
+
+def pod(name: str, node_name: str) -> Pod:
+    spec = PodSpec(node_name=node_name, node_selector={"model-cache-ready-x": "true"})
+    return Pod(metadata=Meta(name=name, namespace="default", resource_version="1"), spec=spec, status=READY)
+
+
+def fill(world: World, scale: Scale) -> None:
+    """In the worst order: the models before what they stand on."""
+    nodes, models, groups = scale
+    with timed("fill: models", models):
+        world.caches.replace([cache(i, groups) for i in range(models)])
+    made_nodes = [node(i, groups) for i in range(nodes)]
+    with timed("fill: nodes", nodes):
+        world.nodes.replace(made_nodes)
+    with timed("fill: groups", groups):
+        world.groups.replace([group(i) for i in range(groups)])
+    made = [model_node(i, scale) for i in range(nodes)]
+    with timed("fill: ModelNodes", nodes):
+        world.model_nodes.replace(made)
+    with timed("fill: agents", nodes):
+        world.agents.replace([pod(f"agent-{i}", f"node-{i:05}") for i in range(nodes)])
+    with timed("fill: users (two a node)", 2 * nodes):
+        world.users.replace([pod(f"user-{i}", f"node-{i % nodes:05}") for i in range(2 * nodes)])
+
+
+async def measure(
+    world: World, scale: Scale, at_node: NodeObserver, at_model: ModelObserver, grants: GrantsReconciler
+) -> None:
+    nodes, models, groups = scale
+    some = range(0, nodes, max(1, nodes // 100))
+    found = [n for i in some if (n := world.node(f"node-{i:05}")) is not None]
+    with timed("World.demands_for", len(found)):
+        for n in found:
+            world.demands_for(n)
+    with timed("NodeObserver.view", len(found)):
+        views = [v for n in found if (v := at_node.view(n.metadata.name, (), NOW)) is not None]
+    with timed("nodes.decide", len(views)):
+        for view in views:
+            decide(view, NOW, Pace())
+    keys = [ModelKey("ClusterModelCache", "", f"model-{i:03}") for i in range(min(models, 20))]
+    for which in ("first", "again"):
+        with timed(f"ModelObserver.view ({which})", len(keys)):
+            model_views = [seen for k in keys if (seen := at_model.view(k)) is not None]
+    with timed("models.report", len(keys)):
+        for model_view in model_views:
+            report(model_view)
+    for which in ("first", "again"):
+        with timed(f"GrantsReconciler ({which})"):
+            await grants.reconcile()
+    changed = [model_node(i, scale, "2", "Downloading") for i in some]
+    with timed("a ModelNode's status changes", len(changed)):
+        for m in changed:
+            world.model_nodes.upsert(m)
+    resolved = [cache(i, groups, "2", "beef") for i in range(10)]
+    with timed("a model is resolved", len(resolved)):
+        for c in resolved:
+            world.caches.upsert(c)
+
+
+async def main(scale: Scale) -> None:
+    clock = asyncio.get_running_loop().time
+    world = World(Limits(2**40, 0), clock)
+    wanted: set[QueueKey] = set()
+    Watcher(world, wanted.add, lambda key, _: wanted.add(key)).listen()
+    async with ApiClient(Configuration()) as client:  # nobody is asked
+        kube, sources = Kube(client), settings_from_environ({})
+        fill(world, scale)
+        secrets, manifests = Secrets(kube, "larder-system", sources), Manifests(kube, "larder-system")
+        progress = ProgressBook(clock, lambda *_: None)
+        resolver = Resolver(secrets, manifests, sources, clock, lambda _: None)
+        observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
+        turns = NodeReconciler(observer, NodeActor(kube), lambda: NOW, Pace())
+        grants = GrantsReconciler(world, kube, progress, turns, lambda _: None, 120, 600)
+        await measure(world, scale, observer, ModelObserver(world, resolver, progress), grants)
+    sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB at most\n")
+
+
+if __name__ == "__main__":
+    given = [int(argument) for argument in sys.argv[1:]]
+    nodes, models, groups = (*given, *DEFAULTS[len(given) :])
+    asyncio.run(main((nodes, models, groups)))

@@ -1,0 +1,74 @@
+"""Helm, the charts as it renders them, and a control plane that they are installed on."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rig.api import Api
+from rig.binaries import Binaries
+from rig.control_plane import ControlPlane
+from rig.errors import MissingBinaries
+from rig.helm import LARDER, LARDER_CRDS, Helm, Json, find_helm
+from rig.processes import wait_until
+
+NAMESPACE = "larder-system"
+TEAMS = ("team-a", "team-b")
+VALUES = {
+    "credentialNamespaces": list(TEAMS),
+    # no controller runs here; what the API server itself refuses is the question
+    "admission": {"failurePolicy": {"ephemeralContainers": "Ignore", "models": "Ignore"}},
+}
+Render = Callable[..., list[Json]]
+_WITHIN_S = 30.0
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm without a cluster; where it is missing the test fails and says what to run."""
+    try:
+        return Helm(find_helm(os.environ), tmp_path_factory.mktemp("helm"))
+    except MissingBinaries as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def render(helm: Helm) -> Render:
+    """Renders the chart larder with some values; each set of values once."""
+    known: dict[str, list[Json]] = {}
+
+    def rendered(values: Mapping[str, Any] | None = None, namespace: str = NAMESPACE) -> list[Json]:
+        key = repr((values, namespace))
+        if key not in known:
+            known[key] = helm.template(LARDER, values or {}, namespace)
+        return known[key]
+
+    return rendered
+
+
+@pytest.fixture(scope="package")
+def plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of the charts' own: their cluster-wide objects would be in the way of others."""
+    with ControlPlane(binaries, tmp_path_factory.mktemp("plane")) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def cluster(helm: Helm, plane: ControlPlane) -> Helm:
+    """Helm on that control plane, with both charts installed as releases larder-crds and larder."""
+    found = replace(helm, kubeconfig=plane.kubeconfig)
+    for name in TEAMS:
+        plane.api.ensure("/api/v1/namespaces", {"metadata": {"name": name}})
+    found.upgrade(LARDER_CRDS, {}, NAMESPACE, "larder-crds")
+    wait_until(lambda: plane.api.answers("/apis/larder.dev/v1alpha1/modelnodes"), _WITHIN_S, "ModelNodes to be served")
+    found.upgrade(LARDER, VALUES, NAMESPACE)
+    return found
+
+
+@pytest.fixture(scope="package")
+def api(plane: ControlPlane, cluster: Helm) -> Api:
+    """A client with every right, where both charts are installed."""
+    assert cluster.kubeconfig == plane.kubeconfig
+    return plane.api

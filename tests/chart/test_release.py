@@ -1,0 +1,212 @@
+"""Both charts on a real API server: what it accepts, what an upgrade keeps, what an uninstall leaves."""
+
+import base64
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rig.api import Api
+from rig.binaries import KUBERNETES_VERSION
+from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
+from rig.helm import LARDER, LARDER_CRDS, Helm, Json
+from rig.processes import wait_until
+from tests.chart.conftest import NAMESPACE, VALUES, Render
+from tests.chart.objects import kinds, only, pod_specs
+from tests.chart.test_templates import EVERYTHING
+
+KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TLS = f"/api/v1/namespaces/{NAMESPACE}/secrets/larder-tls"
+CA = f"/api/v1/namespaces/{NAMESPACE}/secrets/larder-ca"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/larder"
+FOREIGN = ("monitoring.coreos.com", "cert-manager.io")  # kinds of others, which this cluster does not have
+
+
+def _collection(api: Api, found: Json) -> str:
+    """Return the path of an object's collection, as the API server's discovery says."""
+    version = found["apiVersion"]
+    root = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+    (resource,) = (
+        r for r in api.get(root)["resources"] if r["kind"] == found["kind"] and "/" not in r["name"]
+    )  # fmt: skip
+    inside = f"/namespaces/{found['metadata'].get('namespace', NAMESPACE)}" if resource["namespaced"] else ""
+    return f"{root}{inside}/{resource['name']}"
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, {"ipFamily": "IPv6"}], ids=["defaults", "everything", "IPv6"])
+def test_the_api_server_accepts_every_object_as_it_stands(values: Json, render: Render, api: Api) -> None:
+    ours = [o for o in render(values) if not o["apiVersion"].startswith(FOREIGN)]
+    assert len(ours) > 20
+    for found in ours:
+        path = f"{_collection(api, found)}/{found['metadata']['name']}"
+        query = "dryRun=All&fieldValidation=Strict&fieldManager=test&force=true"
+        api.call("PATCH", f"{path}?{query}", found, "application/apply-patch+yaml")
+
+
+def test_policies_have_no_warnings_of_type_checking(api: Api) -> None:
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+
+    def checked() -> bool:
+        return all(p.get("status", {}).get("observedGeneration") for p in _ours(api, policies))
+
+    wait_until(checked, 30, "the policies to be type-checked")
+    assert {p["metadata"]["name"] for p in _ours(api, policies)} == {
+        "larder-agent-nodes", "larder-agent-modelnodes", "larder-store-paths"
+    }  # fmt: skip
+    for policy in _ours(api, policies):
+        assert not policy["status"].get("typeChecking", {}).get("expressionWarnings"), policy["metadata"]["name"]
+
+
+def _ours(api: Api, path: str) -> list[Json]:
+    return [o for o in api.get(path)["items"] if o["metadata"]["name"].startswith("larder")]
+
+
+def test_everything_but_the_agent_runs_in_a_restricted_namespace(render: Render, api: Api) -> None:
+    label = {"pod-security.kubernetes.io/enforce": "restricted"}
+    api.ensure("/api/v1/namespaces", {"metadata": {"name": "restricted", "labels": label}})
+    wait_until(lambda: api.answers("/api/v1/namespaces/restricted/serviceaccounts/default"), 20, "its account")
+    specs = pod_specs(render())
+    refused = {name: _refusal(api, spec) for name, spec in specs.items()}
+    assert not refused["larder-controller"]
+    assert not refused["larder-test"]
+    assert "hostPath" in refused["larder-agent"]
+    assert "privileged" not in refused["larder-agent"]
+    assert "unrestricted capabilities" in refused["larder-agent"]  # CHOWN, in the init container
+
+
+def _refusal(api: Api, spec: Json) -> str:
+    pod = {"metadata": {"generateName": "x-"}, "spec": spec | {"serviceAccountName": "default"}}
+    try:
+        api.create("/api/v1/namespaces/restricted/pods?dryRun=All", pod)
+    except CallRefused as refusal:
+        return str(refusal)
+    return ""
+
+
+def _data(api: Api, path: str) -> dict[str, bytes]:
+    return {key: base64.b64decode(value) for key, value in api.get(path)["data"].items()}
+
+
+def test_the_certificate_is_kept_by_upgrades_and_renewed_by_the_same_ca(cluster: Helm, api: Api) -> None:
+    first, authority = _data(api, TLS), _data(api, CA)
+    cluster.upgrade(LARDER, VALUES | {"controller": {"replicas": 3}}, NAMESPACE)
+    assert (_data(api, TLS), _data(api, CA)) == (first, authority)
+    api.patch(TLS, {"metadata": {"annotations": {"larder.dev/renew-after": None}}})
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    second = _data(api, TLS)
+    assert second["tls.crt"] != first["tls.crt"]
+    assert (second["ca.crt"], _data(api, CA)) == (first["ca.crt"], authority)
+    assert int(api.get(TLS)["metadata"]["annotations"]["larder.dev/renew-after"]) > 1_000_000_000
+    (bundle,) = {w["clientConfig"]["caBundle"] for w in api.get(WEBHOOKS)["webhooks"]}
+    assert base64.b64decode(bundle) == first["ca.crt"]
+
+
+def test_the_certificate_holds_for_the_service_by_the_strictest_rules(api: Api, tmp_path: Path) -> None:
+    found = _data(api, TLS)
+    for name, body in found.items():
+        (tmp_path / name).write_bytes(body)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    client = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    client.verify_flags |= ssl.VERIFY_X509_STRICT  # what Python 3.13 demands
+    assert _handshake(server, client, f"larder.{NAMESPACE}.svc")["subjectAltName"]
+    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+        _handshake(server, client, "other.example.com")
+
+
+def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> Json:
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    there = server.wrap_bio(to_server, to_client, server_side=True)
+    here = client.wrap_bio(to_client, to_server, server_hostname=name)
+    for _ in range(4):
+        for end in (here, there):
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    return dict(here.getpeercert() or {})
+
+
+def test_kinds_of_others_are_left_alone_and_groups_can_be_switched_off(cluster: Helm, api: Api) -> None:
+    name = "basemodels.ome.io"
+    with _without_our_label(api, f"{KINDS}/{name}"):
+        assert name not in _kinds_to_install(cluster)
+    assert name in _kinds_to_install(cluster)
+    assert _kinds_to_install(cluster, **{"ome.io": False, "serving.kserve.io": False}) == {"modelnodes.larder.dev"}
+
+
+@contextmanager
+def _without_our_label(api: Api, path: str) -> Iterator[None]:
+    api.patch(path, {"metadata": {"labels": {"app.kubernetes.io/part-of": None}}})
+    try:
+        yield
+    finally:
+        api.patch(path, {"metadata": {"labels": {"app.kubernetes.io/part-of": "larder"}}})
+
+
+def _kinds_to_install(helm: Helm, **groups: bool) -> set[str]:
+    arguments = ["template", "larder-crds", str(LARDER_CRDS), f"--namespace={NAMESPACE}", "--dry-run=server"]
+    arguments += ["--kube-version", KUBERNETES_VERSION]  # which a helm built from its module does not know of itself
+    arguments += [f"--set=groups.{group.replace('.', chr(92) + '.')}={str(on).lower()}" for group, on in groups.items()]
+    return {name for kind, name in kinds(filter(None, yaml.safe_load_all(helm.run(*arguments))))}
+
+
+def test_a_group_that_is_switched_off_loses_nothing(cluster: Helm, api: Api) -> None:
+    before = _crds(api)
+    cluster.upgrade(LARDER_CRDS, {"groups": {"ome.io": False}}, NAMESPACE, "larder-crds")
+    assert _crds(api) == before
+    cluster.upgrade(LARDER_CRDS, {}, NAMESPACE, "larder-crds")
+    assert _crds(api) == before
+
+
+def test_the_ca_of_an_existing_certificate_is_read_from_its_secret(cluster: Helm, api: Api) -> None:
+    secrets = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+    api.create(secrets, {"metadata": {"name": "mine"}, "stringData": {"ca.crt": "PEM"}})
+    values = VALUES | {"certificates": {"provider": "existing", "secretName": "mine"}}
+    try:
+        cluster.upgrade(LARDER, values, NAMESPACE)
+        (bundle,) = {w["clientConfig"]["caBundle"] for w in api.get(WEBHOOKS)["webhooks"]}
+        assert base64.b64decode(bundle) == b"PEM"
+        assert not api.answers(TLS)
+    finally:
+        cluster.upgrade(LARDER, VALUES, NAMESPACE)
+        api.delete(f"{secrets}/mine")
+    assert api.answers(TLS)
+
+
+def test_the_notes_say_what_to_do_about_pod_security(cluster: Helm, api: Api) -> None:
+    asked = "pod-security.kubernetes.io/enforce=privileged"
+    assert asked in cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    api.patch(f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"labels": dict([asked.split("=")])}})
+    said = cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    assert asked not in said
+    assert "WARNING" not in said
+
+
+def test_uninstalling_leaves_the_kinds_and_what_they_hold(cluster: Helm, plane: ControlPlane, render: Render) -> None:
+    api = plane.api
+    path = "/apis/larder.dev/v1alpha1/modelnodes"
+    api.create(
+        path, {"apiVersion": "larder.dev/v1alpha1", "kind": "ModelNode", "metadata": {"name": "kept"}, "spec": {}}
+    )
+    cluster.run("uninstall", "larder", "--namespace", NAMESPACE)
+    cluster.run("uninstall", "larder-crds", "--namespace", NAMESPACE)
+    try:
+        assert api.answers(f"{path}/kept")
+        assert len(_crds(api)) == 5
+        assert not api.answers(WEBHOOKS)
+        assert only(render(), "DaemonSet", "larder-agent")
+        assert not api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")["items"]
+    finally:
+        cluster.upgrade(LARDER_CRDS, {}, NAMESPACE, "larder-crds")  # takes up the kinds that it left
+        cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    assert api.answers(f"{path}/kept")
+    api.delete(f"{path}/kept")
+
+
+def _crds(api: Api) -> list[str]:
+    return [c["metadata"]["name"] for c in api.get(KINDS)["items"]]

@@ -1,0 +1,235 @@
+"""What the chart larder renders, without a cluster."""
+
+import re
+from typing import Any
+
+import pytest
+from pydantic_settings import BaseSettings
+
+from agent.settings import Settings as AgentSettings
+from controller.admission.webhooks import (
+    AtService,
+    WebhookSettings,
+    mutating_configuration,
+    validating_configuration,
+)
+from controller.settings import Settings as ControllerSettings
+from rig.errors import HelmFailed
+from rig.helm import LARDER, LARDER_CRDS, Helm
+from rig.pki import Authority
+from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.objects import environment, kinds, only, pod_specs
+
+EVERYTHING = {
+    "credentialNamespaces": ["team-a", "team-b", NAMESPACE],
+    "monitoring": {"monitors": True, "rules": True, "dashboard": True},
+    "sources": {
+        "hfEndpoint": "https://hub.example.com",
+        "s3Endpoint": "http://s3.example.com:9000",
+        "s3Region": "eu-central-1",
+        "allowAddresses": ["10.1.0.0/16", "fd00::/8"],
+        "caBundle": {"configMap": "sources"},
+    },
+    "networkPolicy": {"metricsFrom": [{"namespaceSelector": {}}], "egress": [{"ports": [{"port": 443}]}]},
+    "imagePullSecrets": [{"name": "registry"}],
+}
+
+
+@pytest.mark.parametrize("chart", [LARDER, LARDER_CRDS])
+def test_lint_has_nothing_to_say(chart: Any, helm: Helm) -> None:
+    helm.run("lint", "--strict", str(chart), "--namespace", NAMESPACE)
+
+
+@pytest.mark.parametrize(("root", "namespace"), [("/var/lib/larder", NAMESPACE), ("/mnt/nvme/models", "kube-system")])
+def test_admission_is_what_the_controller_says(root: str, namespace: str, render: Render) -> None:
+    pem = Authority().ca_pem
+    certificates = {"provider": "existing", "secretName": "mine", "caBundle": pem.decode()}
+    rendered = render({"storeRoot": root, "certificates": certificates}, namespace)
+    settings = WebhookSettings(AtService(namespace, "larder"), pem, namespace, root)
+    assert only(rendered, "MutatingWebhookConfiguration", "larder") == mutating_configuration(settings)
+    assert only(rendered, "ValidatingWebhookConfiguration", "larder") == validating_configuration(settings)
+
+
+def test_failure_policies_are_values(render: Render) -> None:
+    rendered = render({"admission": {"failurePolicy": {"pods": "Ignore"}}})
+    webhooks = only(rendered, "MutatingWebhookConfiguration", "larder")["webhooks"]
+    assert [w["failurePolicy"] for w in webhooks] == ["Ignore", "Fail"]
+
+
+def test_every_pod_but_for_one_line_of_the_init_container_is_restricted(render: Render) -> None:
+    specs = pod_specs(render())
+    assert specs.keys() == {"larder-controller", "larder-agent", "larder-test"}
+    for spec in specs.values():
+        pod = spec["securityContext"]
+        assert (pod["runAsNonRoot"], pod["runAsUser"]) == (True, 65532)
+        assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            own = container["securityContext"]
+            assert own["readOnlyRootFilesystem"] is True
+            assert own["allowPrivilegeEscalation"] is False
+            assert own["capabilities"]["drop"] == ["ALL"]
+            added = own["capabilities"].get("add", [])
+            assert added == (["CHOWN"] if container["name"] == "own-store-root" else [])
+            assert container["resources"]["requests"].keys() == {"cpu", "memory", "ephemeral-storage"}
+            assert container["resources"]["limits"].keys() == {"memory", "ephemeral-storage"}
+
+
+def test_the_agent_sees_one_directory_of_the_host_and_of_the_secret_the_ca_alone(render: Render) -> None:
+    spec = pod_specs(render({"storeRoot": "/mnt/models"}))["larder-agent"]
+    volumes = {v["name"]: v for v in spec["volumes"]}
+    assert [v["hostPath"] for v in volumes.values() if "hostPath" in v] == [
+        {"path": "/mnt/models", "type": "DirectoryOrCreate"}
+    ]
+    assert [i["key"] for i in volumes["api-ca"]["secret"]["items"]] == ["ca.crt"]
+    assert spec["automountServiceAccountToken"] is False
+    (init,) = spec["initContainers"]
+    assert [m["name"] for m in init["volumeMounts"]] == ["store"]
+    (token,) = volumes["api-token"]["projected"]["sources"]
+    assert token["serviceAccountToken"] == {"path": "token", "audience": "larder", "expirationSeconds": 3600}
+
+
+def test_both_programs_understand_their_environment(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = pod_specs(render(EVERYTHING))
+    programs: list[tuple[str, type[BaseSettings]]] = [("controller", ControllerSettings), ("agent", AgentSettings)]
+    for name, settings in programs:
+        (container,) = specs[f"larder-{name}"]["containers"]
+        given = environment(container)
+        known = {f"LARDER_{field.upper()}" for field in settings.model_fields} | {"LARDER_ALLOW_ADDRESSES"}
+        assert {key for key in given if key.startswith("LARDER_")} <= known
+        with monkeypatch.context() as patch:
+            for key, value in given.items():
+                patch.setenv(key, value)
+            settings()
+        assert given["LARDER_ALLOW_ADDRESSES"] == "10.1.0.0/16,fd00::/8"
+        assert given["HF_ENDPOINT"] == "https://hub.example.com"
+        mounted = {m["mountPath"] for m in container["volumeMounts"]}
+        assert given["SSL_CERT_FILE"].rpartition("/")[0] in mounted
+
+
+def test_the_programs_find_each_other(render: Render) -> None:
+    rendered = render()
+    specs = pod_specs(rendered)
+    agent = environment(specs["larder-agent"]["containers"][0])
+    controller = environment(specs["larder-controller"]["containers"][0])
+    service = only(rendered, "Service", "larder")
+    assert agent["LARDER_API_URL"] == f"https://larder.{NAMESPACE}.svc"
+    assert controller["LARDER_TLS_NAME"] == f"larder.{NAMESPACE}.svc"
+    assert service["spec"]["ports"] == [{"name": "https", "port": 443, "targetPort": "https"}]
+    labels = only(rendered, "Deployment", "larder-controller")["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    labels = only(rendered, "DaemonSet", "larder-agent")["spec"]["template"]["metadata"]["labels"]
+    assert labels["app.kubernetes.io/component"] == "agent"  # by which the controller finds them
+
+
+def test_addresses_of_ipv6(render: Render) -> None:
+    specs = pod_specs(render({"ipFamily": "IPv6"}))
+    assert environment(specs["larder-controller"]["containers"][0])["LARDER_ADVERTISE"] == "[$(POD_IP)]:8443"
+    assert environment(specs["larder-agent"]["containers"][0])["LARDER_LISTEN"] == "[::]:8081"
+
+
+def test_quantities_may_be_whole_numbers(render: Render) -> None:
+    (container,) = pod_specs(render({"controller": {"defaultStorageLimit": 100 * 2**30}}))["larder-controller"][
+        "containers"
+    ]
+    assert environment(container)["LARDER_DEFAULT_STORAGE_LIMIT"] == "107374182400"
+
+
+def test_secrets_are_readable_in_the_named_namespaces_alone(render: Render) -> None:
+    rendered = render(EVERYTHING)
+    with_secrets = {
+        (o["kind"], o["metadata"].get("namespace"))
+        for o in rendered
+        for rule in o.get("rules") or []
+        if "secrets" in rule.get("resources", []) or "*" in rule.get("resources", [])
+    }
+    assert with_secrets == {("Role", NAMESPACE), ("Role", "team-a"), ("Role", "team-b")}
+    assert not any(name == "larder-credentials" for _, name in kinds(render()))
+
+
+def test_optional_objects_are_optional(render: Render) -> None:
+    optional = {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+    assert not optional & {o["kind"] for o in render()}
+    assert optional <= {o["kind"] for o in render(EVERYTHING)}
+    off = {
+        "admission": {"protectStoreRoot": False},
+        "networkPolicy": {"enabled": False},
+        "flowControl": {"enabled": False},
+        "priorityClass": {"create": False},
+        "podDisruptionBudget": {"enabled": False},
+        "agent": {"ownStoreRoot": False},
+    }
+    left = {o["kind"] for o in render(off)}
+    assert not left & {"NetworkPolicy", "FlowSchema", "PriorityClass", "PodDisruptionBudget"}
+    assert "initContainers" not in pod_specs(render(off))["larder-agent"]
+    assert "priorityClassName" not in pod_specs(render(off))["larder-agent"]
+
+
+def test_images_by_tag_and_by_digest(render: Render) -> None:
+    digest = "sha256:" + "0" * 64
+    values = {
+        "image": {"registry": "registry.example.com/larder/", "tag": "9"},
+        "agent": {"image": {"digest": digest}},
+    }
+    specs = pod_specs(render(values))
+    assert specs["larder-controller"]["containers"][0]["image"] == "registry.example.com/larder/larder-controller:9"
+    assert specs["larder-agent"]["initContainers"][0]["image"] == f"registry.example.com/larder/larder-agent@{digest}"
+    values["controller"] = {"image": {"tag": "8"}}
+    (container,) = pod_specs(render(values))["larder-test"]["containers"]
+    assert container["image"].endswith("/larder-controller:8")
+    (container,) = pod_specs(render())["larder-test"]["containers"]
+    assert re.fullmatch(r"larder-controller:\d+\.\d+\.\d+", container["image"])
+
+
+def test_cert_manager_makes_the_certificate_and_fills_in_the_ca(render: Render) -> None:
+    rendered = render({"certificates": {"provider": "cert-manager"}})
+    assert ("Secret", "larder-tls") not in kinds(rendered)
+    certificate = only(rendered, "Certificate", "larder-tls")["spec"]
+    assert certificate["issuerRef"]["name"] == "larder-ca"
+    assert f"larder.{NAMESPACE}.svc" in certificate["dnsNames"]
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        configuration = only(rendered, kind, "larder")
+        wanted = {"cert-manager.io/inject-ca-from": f"{NAMESPACE}/larder-tls"}
+        assert configuration["metadata"]["annotations"] == wanted
+        assert all("caBundle" not in w["clientConfig"] for w in configuration["webhooks"])
+    issuer = {"name": "company", "kind": "ClusterIssuer"}
+    rendered = render({"certificates": {"provider": "cert-manager", "issuerRef": issuer}})
+    assert only(rendered, "Certificate", "larder-tls")["spec"]["issuerRef"] == issuer
+    assert not any(kind == "Issuer" for kind, _ in kinds(rendered))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"replicas": 3}, "replicas"),
+        ({"controller": {"replicas": 0}}, "replicas"),
+        ({"storeRoot": "var/lib"}, "storeRoot"),
+        ({"storeRoot": "/"}, "storeRoot"),
+        ({"storeRoot": "/var/lib/../etc"}, "storeRoot"),
+        ({"storeRoot": "/var/lib/larder/"}, "storeRoot"),
+        ({"storeRoot": "/var/lib/a'b"}, "storeRoot"),
+        ({"storeRoot": "/var/lib"}, "storeRoot"),
+        ({"storeRoot": "/etc/larder"}, "storeRoot"),
+        ({"storeRoot": "/var/lib/kubelet/models"}, "storeRoot"),
+        ({"controller": {"defaultStorageLimit": "100GB"}}, "defaultStorageLimit"),
+        ({"agent": {"maxUnavailable": "0%"}}, "maxUnavailable"),
+        ({"agent": {"image": {"digest": "latest"}}}, "digest"),
+        ({"sources": {"hfEndpoint": "hub.example.com"}}, "hfEndpoint"),
+        ({"sources": {"hfEndpoint": "https://user:secret@hub.example.com"}}, "hfEndpoint"),
+        ({"sources": {"allowAddresses": "10.0.0.0/8"}}, "allowAddresses"),
+        ({"credentialNamespaces": ["*"]}, "credentialNamespaces"),
+        ({"admission": {"failurePolicy": {"pods": "Maybe"}}}, "failurePolicy"),
+        ({"certificates": {"provider": "vault"}}, "provider"),
+        ({"certificates": {"provider": "existing"}}, "secretName"),
+        ({"priorityClass": {"value": 2000000000}}, "value"),
+    ],
+)
+def test_the_schema_refuses(values: dict[str, Any], words: str, helm: Helm) -> None:
+    with pytest.raises(HelmFailed, match=words):
+        helm.template(LARDER, values, NAMESPACE)
+
+
+def test_an_existing_certificate_needs_its_ca_where_helm_sees_no_cluster(helm: Helm) -> None:
+    values = {"certificates": {"provider": "existing", "secretName": "mine"}}
+    with pytest.raises(HelmFailed, match=r"certificates\.caBundle: Secret mine .* has no ca\.crt that helm could read"):
+        helm.template(LARDER, values, NAMESPACE)

@@ -1,0 +1,50 @@
+"""One cluster of real nodes with Larder installed by its charts, for all tests of this folder."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from rig.binaries import cache_dir
+from rig.errors import StartFailed
+from rig.node import images
+from rig.node.buildah import Buildah
+from rig.node.cluster import NodeCluster
+from rig.node.installation import Installation, hub_on
+from rig.node.prepare import hindrances, tools
+
+GPU = {"gpu": "yes"}
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """Node `one` in the group `gpus`, and the installation as its users get it; LARDER_E2E=required forbids to skip."""
+    if found := hindrances(os.environ):
+        reason = f"NOT TESTED on a real node: {'; '.join(found)}"
+        if os.environ.get("LARDER_E2E") == "required":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    cache, state = cache_dir(os.environ), tmp_path_factory.mktemp("e2e")
+    buildah = Buildah(cache)
+    archives = [images.build_sandbox(buildah), *images.build_project(buildah, cache, print).values()]
+    with NodeCluster(tools(os.environ), state, cache) as cluster, hub_on(cluster, state / "hub") as hub:
+        for archive in archives:
+            cluster.load_image(archive)
+        cluster.add_node("one", GPU)
+        site = Installation(cluster, hub, state / "models")
+        try:
+            site.install(controller={"drainSeconds": 2})
+        except StartFailed as error:
+            pytest.fail(f"{error}\n{site.explain()}", pytrace=False)
+        site.create("ModelCacheNodeGroup", "gpus", {"storageLimit": "1Gi", "nodeSelector": GPU})
+        yield site
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") -> Iterator[None]:
+    """Add to a failed test what its cluster says of itself."""
+    report = yield
+    site = item.funcargs.get("site") if isinstance(item, pytest.Function) else None
+    if report.failed and call.when == "call" and isinstance(site, Installation):
+        report.sections.append(("cluster", site.explain()))
+    return report

@@ -1,0 +1,108 @@
+import time
+from pathlib import Path
+
+from rig.node.installation import NAMESPACE, RELEASE, Installation, Json
+from rig.node.label_log import LabelLog
+from shared.names import ready_label, snapshot_path
+
+
+def _restarts(pod: Json) -> int:
+    return sum(status["restartCount"] for status in pod["status"]["containerStatuses"])
+
+
+def _same(site: Installation, web: str, pod: Json) -> None:
+    """The workload was left alone."""
+    (now,) = site.pods(f"app={web}", "default")
+    assert (now["metadata"]["uid"], _restarts(now)) == (pod["metadata"]["uid"], _restarts(pod))
+    assert site.sh(now, "cat $MODEL_PATH/config.json")
+
+
+def test_an_agent_that_is_deleted_comes_back_without_a_word(site: Installation, tmp_path: Path) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    site.wait_ready("ClusterBaseModel", model)
+    web = site.deployment(model)
+    pod, old = site.running(web), site.agent("one")
+    assert old is not None
+    with LabelLog(site.cluster, "one", tmp_path) as labels:
+        site.delete_pod(old)
+        site.until(lambda: (new := site.agent("one")) is not None and new != old, "another agent")
+        site.cluster.wait_node("one")  # one more heartbeat has been watched
+    assert labels.always(ready_label(model))
+    _same(site, web, pod)
+    site.remove_deployment(web)
+
+
+def test_an_upgrade_leaves_workloads_and_labels_alone(site: Installation, tmp_path: Path) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    site.wait_ready("ClusterBaseModel", model)
+    web = site.deployment(model)
+    pod, old = site.running(web), site.agent("one")
+    with LabelLog(site.cluster, "one", tmp_path) as labels:
+        newer = {"podAnnotations": {"release": "newer"}}
+        site.install(agent=newer, controller={"drainSeconds": 2, **newer})
+        new = site.agent("one")
+        assert new is not None
+        assert old is not None
+        assert new["metadata"]["uid"] != old["metadata"]["uid"]
+        site.cluster.wait_node("one")
+    assert labels.always(ready_label(model))
+    _same(site, web, pod)
+    site.remove_deployment(web)
+
+
+def test_another_controller_leads_when_the_leader_is_killed(site: Installation) -> None:
+    leader = site.leader()
+    (pod,) = [p for p in site.pods("app.kubernetes.io/component=controller") if p["metadata"]["name"] == leader]
+    site.delete_pod(pod, grace_s=0)
+    site.until(lambda: site.leader() not in ("", leader), "another leader")
+    site.wait_ready("ClusterBaseModel", site.base_model(nodeSelector={"gpu": "yes"}))
+    site.wait_rolled_out()
+
+
+def test_a_kubelet_that_restarts_keeps_the_pods(site: Installation) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    site.wait_ready("ClusterBaseModel", model)
+    web = site.deployment(model)
+    pod = site.running(web)
+    site.cluster.restart_kubelet("one")
+    site.cluster.wait_node("one")
+    _same(site, web, pod)
+    site.remove_deployment(web)
+
+
+def test_a_rebooted_node_has_its_models_in_seconds(site: Installation, tmp_path: Path) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
+    config = site.store("one") / snapshot_path(model, revision) / "config.json"
+    before = config.stat()
+    web = site.deployment(model)
+    pod = site.running(web)
+
+    with LabelLog(site.cluster, "one", tmp_path) as labels:
+        site.cluster.reboot("one")
+        started = time.monotonic()
+        site.until(lambda: _restarts(site.running(web)) > _restarts(pod), "the workload's new container")
+        assert site.sh(site.running(web), "cat $MODEL_PATH/config.json")
+        site.until(lambda: site.agent("one") is not None, "the agent", 30)
+        assert time.monotonic() - started < 30
+    assert labels.always(ready_label(model))
+    assert config.stat() == before
+
+    site.wait_rolled_out()
+    site.wait_ready("ClusterBaseModel", site.base_model(nodeSelector={"gpu": "yes"}))
+    site.remove_deployment(web)
+
+
+def test_uninstalled_files_and_models_stay_and_are_adopted_again(site: Installation) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
+    config = site.store("one") / snapshot_path(model, revision) / "config.json"
+    before = config.stat()
+    site.cluster.helm.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
+    site.until(lambda: not site.pods("app.kubernetes.io/part-of=larder"), "the end of Larder's pods")
+    assert site.get("ClusterBaseModel", model)["status"]["state"] == "Ready"
+    assert config.stat() == before
+    site.install(controller={"drainSeconds": 2})
+    site.wait_ready("ClusterBaseModel", model)
+    site.wait_ready("ClusterBaseModel", site.base_model(nodeSelector={"gpu": "yes"}))
+    assert config.stat() == before

@@ -1,0 +1,71 @@
+import os
+
+import pytest
+
+from rig.errors import StartFailed
+from rig.node.installation import Installation
+from shared.names import ready_label, snapshot_label, snapshot_path
+
+
+def test_models_and_caches_reach_ready_through_the_daemonset(site: Installation) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    cache = site.create("ClusterModelCache", site.name("cache"), {"storageUri": site.push(), "nodeGroup": "gpus"})
+    for kind, name in (("ClusterBaseModel", model), ("ClusterModelCache", cache)):
+        revision = site.wait_ready(kind, name)["servingRevision"]
+        labels = site.labels("one")
+        assert labels[ready_label(name)] == labels[snapshot_label(name, revision)] == "true"
+        snapshot = site.store("one") / snapshot_path(name, revision)
+        assert (snapshot / ".completed").exists()
+        assert (snapshot / "config.json").stat().st_uid == 65532
+        assert snapshot.stat().st_mode & 0o777 == 0o555
+
+
+def test_a_workload_finds_its_model_and_cannot_change_it(site: Installation) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
+    web = site.deployment(model)
+    pod = site.running(web)
+    assert pod["spec"]["nodeName"] == "one"
+    assert site.sh(pod, "cat $MODEL_PATH/config.json") == (
+        site.store("one") / snapshot_path(model, revision) / "config.json"
+    ).read_text(encoding="utf-8")
+    for attempt in ("touch $MODEL_PATH/new", "echo x >>$MODEL_PATH/config.json", "chmod 777 $MODEL_PATH/config.json"):
+        with pytest.raises(StartFailed, match="Read-only file system"):
+            site.sh(pod, attempt)
+    site.remove_deployment(web)
+
+
+def test_a_model_in_use_is_kept_and_goes_when_it_is_not(site: Installation) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
+    snapshot = site.store("one") / snapshot_path(model, revision)
+    web = site.deployment(model)
+    site.running(web)
+    with pytest.raises(Exception, match=web):  # refused at admission, with its users named
+        site.delete("ClusterBaseModel", model)
+    assert snapshot.exists()
+    site.remove_deployment(web)
+    site.delete("ClusterBaseModel", model)
+    site.until(lambda: not snapshot.exists(), "the files to go")
+    site.until(lambda: ready_label(model) not in site.labels("one"), "the label to go")
+
+
+def test_a_second_node_gets_its_models_and_loses_them_when_relabelled(site: Installation) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
+    site.cluster.add_node("two", {"gpu": "yes"})
+    snapshot = site.store("two") / snapshot_path(model, revision)
+    site.until(lambda: ready_label(model) in site.labels("two"), "the model on node two", 90)
+    both = ["one", "two"]
+    site.until(lambda: sorted(site.wait_ready("ClusterBaseModel", model)["nodesReady"]) == both, "both in the status")
+    assert (snapshot / "config.json").exists()
+
+    site.label("two", {"gpu": None})
+    site.until(lambda: ready_label(model) not in site.labels("two"), "the label to go")
+    site.until(lambda: not snapshot.exists(), "the files to go")
+    site.until(lambda: _blobs(site, "two") == [], "the blobs to go")
+    assert ready_label(model) in site.labels("one")
+
+
+def _blobs(site: Installation, node: str) -> list[str]:
+    return [name for _, _, files in os.walk(site.store(node) / "blobs") for name in files]
