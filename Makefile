@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup check format test unit demo crds charts lock clean
+.PHONY: help setup check format test unit e2e images demo crds charts lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -33,9 +33,18 @@ format: $(STAMP) ## apply the formatter and the safe fixes
 unit: $(STAMP) ## the tests that need no server
 	$(BIN)/pytest tests/unit
 
-test: $(STAMP) ## set up everything and run every test
+test: $(STAMP) ## set up everything and run every test; those on a real node where this is root
 	$(BIN)/python -m rig setup
+	$(BIN)/python -m rig node setup --if-root
 	$(BIN)/pytest
+
+e2e: $(STAMP) ## the tests on a real node, with the images and the chart (root)
+	$(BIN)/python -m rig node setup
+	LARDER_E2E=required $(BIN)/pytest tests/e2e
+
+images: $(STAMP) ## build both images with buildah (root), and print their size and the time that they start in
+	$(BIN)/python -m rig node setup
+	$(BIN)/python -m rig node images
 
 demo: $(STAMP) ## the main job on a real control plane; KEEP=1 leaves it running
 	$(BIN)/larder demo $(if $(KEEP),--keep)

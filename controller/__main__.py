@@ -118,7 +118,7 @@ class Controller:
             world,
             kube,
             self.progress,
-            nodes,
+            nodes.granted,
             lambda name: self.queue.add(NodeKey(name)),
             settings.agent_lost_seconds,
             settings.stalled_seconds,

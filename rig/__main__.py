@@ -11,6 +11,7 @@ from pathlib import Path
 from rig import binaries, build
 from rig.hub import Hub
 from rig.model import write_model
+from rig.node import command as node_command
 from rig.nodes import NodeHeart, NodeSpec
 from shared.errors import LarderError
 from shared.kube.transport import connect
@@ -54,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("--seed", type=int, default=0)
     model.add_argument("folder", type=Path, metavar="DIRECTORY")
     model.set_defaults(run=_model)
+    node_command.add_to(commands)
     return parser
 
 

@@ -9,7 +9,7 @@ Rewrite = Callable[[Json], tuple[Json, tuple[str, ...]]]  # from a pod to what a
 BASE_MODEL = "ome.io/base-model-name"
 ENABLE_CACHE = "serving.kserve.io/enable-model-cache"
 KSERVE_URI = "internal.serving.kserve.io/storage-initializer-sourceuri"
-_IMAGE = "registry.k8s.io/pause:3.10"
+_IMAGE = "pause:3.10"
 
 
 def plain_pod(name: str, annotations: Mapping[str, str] | None = None, *containers: str) -> Json:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.nodes.reconcile import NodeReconciler
 from controller.placement.grants import Contender, decide_grants
 from controller.progress import ProgressBook
 from controller.world import Statuses, World
@@ -40,12 +39,15 @@ _NOTHING = _Load()
 
 @dataclass(slots=True)
 class GrantsReconciler:
-    """Decides which nodes of limited groups may download, and asks for their ModelNodes to say so."""
+    """Decides which nodes of limited groups may download, and asks for their ModelNodes to say so.
+
+    `granted` is shared with those who write ModelNodes: this turn alone changes it.
+    """
 
     world: World
     kube: Kube
     progress: ProgressBook
-    nodes: NodeReconciler
+    granted: set[str]
     enqueue: Callable[[str], None]
     lost_s: float
     stalled_s: float
@@ -56,7 +58,7 @@ class GrantsReconciler:
 
     async def take_over(self) -> None:
         """Forget an earlier reign; return once memory has every spec that another leader wrote. Raises KubeError."""
-        self.nodes.granted = set()
+        self.granted.clear()
         self.progress.clear()
         self._granted_at.clear()
         self._stalls.clear()
@@ -74,9 +76,10 @@ class GrantsReconciler:
         limited = self._limits()
         self._prune()
         contenders = [c for n in self.world.nodes if (c := self._contender(n, limited)) is not None]
-        before, granted = self.nodes.granted, set(decide_grants(contenders, limited))
+        before, granted = frozenset(self.granted), decide_grants(contenders, limited)
         self._note(granted, contenders)
-        self.nodes.granted = granted
+        self.granted.clear()
+        self.granted.update(granted)
         overdue = {c.node for c in contenders if c.holds and c.node not in granted}
         for name in sorted((before ^ granted) | overdue):
             self.enqueue(name)
@@ -103,7 +106,7 @@ class GrantsReconciler:
             groups=groups,
             wants=load.wants,
             holds=load.holds,
-            granted=name in self.nodes.granted,
+            granted=name in self.granted,
             lost=self.world.presence.away_s(name) > self.lost_s or self._is_stalled(name),
             priority=load.priority,
             since=load.since,
@@ -128,7 +131,7 @@ class GrantsReconciler:
         moved_at = max(granted_at, self.progress.grew_at(name) or granted_at)
         return self.world.clock() - moved_at > self.stalled_s
 
-    def _note(self, granted: set[str], contenders: list[Contender]) -> None:
+    def _note(self, granted: frozenset[str], contenders: list[Contender]) -> None:
         for c in contenders:
             if c.node in self._granted_at and c.lost and c.wants:
                 self._stalls[c.node] = c.stalls + 1  # others have their turn before it is tried again

@@ -120,7 +120,7 @@ class NodeCluster:
         self.wait_node(name)
 
     def wait_node(self, name: str) -> None:
-        """Return when kubelet has reported the node Ready after this moment."""
+        """Return when kubelet answers and has reported the node Ready after this moment."""
         since = time.time()
         process = self._nodes[name].processes["kubelet"]
         process.wait_ready(lambda: self._reported(name, since), _NODE_READY_S, "ready")
@@ -175,7 +175,7 @@ class NodeCluster:
             node = self.api.get(f"/api/v1/nodes/{name}")
         except CallRefused:
             return False
-        return ready_since(node, since)
+        return ready_since(node, since) and self.api.answers(f"/api/v1/nodes/{name}/proxy/healthz")
 
 
 def ready_since(node: dict[str, Any], since: float) -> bool:
@@ -183,5 +183,5 @@ def ready_since(node: dict[str, Any], since: float) -> bool:
     for condition in node.get("status", {}).get("conditions", []):
         if condition["type"] == "Ready":
             beat = time.mktime(time.strptime(condition["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
-            return bool(condition["status"] == "True" and beat >= since - 1)
+            return bool(condition["status"] == "True" and beat >= since)
     return False

@@ -28,7 +28,9 @@ def hindrances(env: Mapping[str, str]) -> list[str]:
         found.append(f"control groups cannot be made below {cgroups.ROOT}")
     if absent := programs.missing():
         found.append(f"packages are missing: {', '.join(absent)}; run: .venv/bin/python -m rig node setup")
-    elif subprocess.run([programs.UNSHARE, "--mount", "--net", "/bin/true"], capture_output=True, check=False).returncode:
+    elif subprocess.run(
+        [programs.UNSHARE, "--mount", "--net", "/bin/true"], capture_output=True, check=False
+    ).returncode:
         found.append("the kernel refuses new namespaces; a container needs CAP_SYS_ADMIN")
     try:
         tools(env)

@@ -20,10 +20,8 @@ from controller.live import Live
 from controller.manifests import Manifests
 from controller.models.observe import ModelObserver
 from controller.models.report import report
-from controller.nodes.act import NodeActor
 from controller.nodes.decide import Pace, decide
 from controller.nodes.observe import NodeObserver
-from controller.nodes.reconcile import NodeReconciler
 from controller.placement.groups import Limits
 from controller.progress import ProgressBook
 from controller.resolver import Resolver
@@ -168,8 +166,7 @@ async def main(scale: Scale) -> None:
         progress = ProgressBook(clock, lambda *_: None)
         resolver = Resolver(secrets, manifests, sources, clock, lambda _: None)
         observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
-        turns = NodeReconciler(observer, NodeActor(kube), lambda: NOW, Pace())
-        grants = GrantsReconciler(world, kube, progress, turns, lambda _: None, 120, 600)
+        grants = GrantsReconciler(world, kube, progress, set(), lambda _: None, 120, 600)
         await measure(world, scale, observer, ModelObserver(world, resolver, progress), grants)
     sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB at most\n")
 

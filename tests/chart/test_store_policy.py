@@ -15,7 +15,7 @@ FORBIDDEN = 403
 
 
 def _pod(path: str, *mounts: Json, kind: str = "", place: str = "containers", **pod: Any) -> Json:
-    plain = {"name": "main", "image": "registry.k8s.io/pause:3.10"}
+    plain = {"name": "main", "image": "pause:3.10"}
     volumes = [{"name": "store", "hostPath": {"path": path} | ({"type": kind} if kind else {})}]
     spec: Json = {"containers": [plain], "volumes": volumes}
     holder = plain | {"name": "holder", "volumeMounts": [{"name": "store", "mountPath": "/m"} | m for m in mounts]}

@@ -7,9 +7,9 @@ from shared.names import ready_label, snapshot_label
 from tests.unit.controller.worlds import (
     GRANTS,
     Ears,
-    base_model,
     cache,
     caches,
+    cluster_model,
     cluster_models,
     entry,
     fresh_world,
@@ -39,7 +39,7 @@ def ears(world: World) -> Ears:
         world.agents.upsert(pod(f"agent-{name}", name))
     world.groups.upsert(group("gpus", GPU))
     world.caches.upsert(cache("llama", "gpus"))
-    world.cluster_base_models.upsert(base_model("tiny", CPU))
+    world.cluster_base_models.upsert(cluster_model("tiny", CPU))
     for name in ("a", "b"):
         world.model_nodes.upsert(model_node(name, entry("llama"), told=[said("llama")]))
     world.model_nodes.upsert(model_node("c", entry("tiny", kind="ClusterBaseModel")))
@@ -68,19 +68,19 @@ def test_a_new_revision_concerns_the_nodes(world: World, ears: Ears) -> None:
 
 
 def test_a_model_that_moves_concerns_the_nodes_it_leaves_and_those_it_comes_to(world: World, ears: Ears) -> None:
-    world.cluster_base_models.upsert(base_model("tiny", GPU))
+    world.cluster_base_models.upsert(cluster_model("tiny", GPU))
     assert ears.heard() == cluster_models("tiny") | nodes("a", "b", "c")
 
 
 def test_a_model_that_goes_concerns_nodes_that_list_it_though_they_are_no_targets(world: World, ears: Ears) -> None:
     world.nodes.upsert(node("c", {"pool": "other"}))
     ears.heard()
-    world.cluster_base_models.upsert(base_model("tiny", CPU, deletion_timestamp="2026-02-01T00:00:00Z"))
+    world.cluster_base_models.upsert(cluster_model("tiny", CPU, deletion_timestamp="2026-02-01T00:00:00Z"))
     assert ears.heard() == cluster_models("tiny") | nodes("c")
 
 
 def test_rivals_for_an_id_and_their_nodes_hear_of_each_other(world: World, ears: Ears) -> None:
-    world.cluster_base_models.upsert(base_model("llama", CPU, uri="s3://bucket/other", uid="other"))
+    world.cluster_base_models.upsert(cluster_model("llama", CPU, uri="s3://bucket/other", uid="other"))
     assert ears.heard() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
     world.caches.remove(cache("llama").key)
     assert ears.heard() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")

@@ -7,7 +7,7 @@ from controller.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey
 from controller.placement.groups import Limits
 from controller.watch import Watcher
 from controller.world import World
-from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, ClusterBaseModel, Storage
+from shared.api.base_model import BaseModel, BaseModelSpec, ClusterBaseModel, Storage
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
 from shared.api.core import Node, PlainCondition, Pod, PodSpec, StatusWithConditions
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
@@ -20,7 +20,7 @@ _versions = iter(range(1, 10**9))
 
 def meta(name: str, **fields: Any) -> Meta:
     """Metadata with a new resource version each time, as every write has."""
-    defaults = {"uid": f"uid-{name}", "creation_timestamp": "2026-01-01T00:00:00Z", "generation": 1}
+    defaults: dict[str, Any] = {"uid": f"uid-{name}", "creation_timestamp": "2026-01-01T00:00:00Z", "generation": 1}
     return Meta(name=name, resource_version=str(next(_versions)), **(defaults | fields))
 
 
@@ -42,23 +42,28 @@ def group(name: str, selector: Mapping[str, str], **spec: Any) -> ModelCacheNode
 def cache(name: str, *groups: str, uri: str = "", revision: str = "r1", **fields: Any) -> ClusterModelCache:
     """A cache that is resolved, unless `revision` is empty."""
     uri = uri or f"hf://org/{name}"
-    told = {"source": f"{uri}@main", "manifest_digest": DIGEST, "size": 10} if revision else {}
+    told: dict[str, Any] = {"source": f"{uri}@main", "manifest_digest": DIGEST, "size": 10} if revision else {}
     status = ClusterModelCacheStatus(resolved_revision=revision, serving_revision=revision, **told)
     spec = ClusterModelCacheSpec(storage_uri=uri, node_groups=list(groups))
     return ClusterModelCache(metadata=meta(name, **fields), spec=spec, status=status)
 
 
-def base_model(
-    name: str, selector: Mapping[str, str], *, uri: str = "", namespace: str = "", **fields: Any
-) -> BaseModel:
-    spec = BaseModelSpec(storage=Storage(storage_uri=uri or f"hf://org/{name}", node_selector=dict(selector)))
-    kind = BaseModel if namespace else ClusterBaseModel
-    return kind(metadata=meta(name, namespace=namespace, **fields), spec=spec, status=BaseModelStatus())
+def cluster_model(name: str, selector: Mapping[str, str], *, uri: str = "", **fields: Any) -> ClusterBaseModel:
+    """A model that is not resolved."""
+    storage = Storage(storage_uri=uri or f"hf://org/{name}", node_selector=dict(selector))
+    return ClusterBaseModel(metadata=meta(name, **fields), spec=BaseModelSpec(storage=storage))
+
+
+def base_model(namespace: str, name: str, *, secret: str = "", **parameters: str) -> BaseModel:
+    """A namespaced model that is not resolved."""
+    storage = Storage(storage_uri=f"hf://org/{name}", key=secret, parameters=parameters)
+    return BaseModel(metadata=meta(name, namespace=namespace), spec=BaseModelSpec(storage=storage))
 
 
 def entry(model: str, revision: str = "r1", *, kind: str = "ClusterModelCache", **fields: Any) -> Entry:
     claims = [Claim(kind=kind, name=model, uid=f"uid-{model}")]
-    return Entry(id=model, revision=revision, **({"claims": claims, "uri": f"hf://org/{model}@main"} | fields))
+    given: dict[str, Any] = {"claims": claims, "uri": f"hf://org/{model}@main"} | fields
+    return Entry(id=model, revision=revision, **given)
 
 
 def said(model: str, phase: str = "Ready", revision: str = "r1", **fields: Any) -> EntryStatus:
@@ -66,7 +71,7 @@ def said(model: str, phase: str = "Ready", revision: str = "r1", **fields: Any) 
 
 
 def model_node(name: str, *entries: Entry, told: Iterable[EntryStatus] = (), **status: Any) -> ModelNode:
-    fields = {"node_uid": f"uid-{name}"} | status
+    fields: dict[str, Any] = {"node_uid": f"uid-{name}"} | status
     return ModelNode(
         metadata=meta(name, uid=f"mn-{name}"),
         spec=ModelNodeSpec(node_uid=f"uid-{name}", entries=list(entries)),
