@@ -47,29 +47,13 @@ class Sources:
         return {key: value for key, value in named.items() if value}
 
 
-class ControllerProgram:
-    """One replica of the controller."""
+class _OurProgram:
+    """A program of Larder with a directory of its own."""
 
-    def __init__(self, plane: ControlPlane, state: Path, name: str, environ: dict[str, str], port: int = 0) -> None:
-        self.name, self._plane, self._state = name, plane, state / name
-        self.port, self.health_port = port or free_port(), free_port()
-        self._environ = environ
+    def __init__(self, plane: ControlPlane, state: Path, environ: dict[str, str]) -> None:
+        self._plane, self._state, self._environ = plane, state, environ
+        self.log = state / "program.log"
         self._process: Process | None = None
-
-    @property
-    def url(self) -> str:
-        """Where admission and the agents' API are."""
-        return f"https://{LOOPBACK}:{self.port}"
-
-    @property
-    def ca(self) -> Path:
-        """The certificate that vouches for it."""
-        return self._state / "ca.crt"
-
-    @property
-    def log(self) -> Path:
-        """Its log file."""
-        return self._state / "controller.log"
 
     @property
     def started(self) -> bool:
@@ -81,6 +65,25 @@ class ControllerProgram:
         """The running process."""
         assert self._process is not None  # noqa: S101 - a property of the running program
         return self._process
+
+
+class ControllerProgram(_OurProgram):
+    """One replica of the controller."""
+
+    def __init__(self, plane: ControlPlane, state: Path, name: str, environ: dict[str, str]) -> None:
+        super().__init__(plane, state / name, environ)
+        self.name = name
+        self.port, self.health_port = free_port(), free_port()
+
+    @property
+    def url(self) -> str:
+        """Where admission and the agents' API are."""
+        return f"https://{LOOPBACK}:{self.port}"
+
+    @property
+    def ca(self) -> Path:
+        """The certificate that vouches for it."""
+        return self._state / "ca.crt"
 
     def start(self) -> None:
         """Start it with a token of its service account, and return when it is ready."""
@@ -115,32 +118,14 @@ class ControllerProgram:
         return str(self._plane.api.create(path, request)["status"]["token"])
 
 
-class AgentProgram:
+class AgentProgram(_OurProgram):
     """The agent of one node, with the pod that it stands for and a store of its own."""
 
     def __init__(self, plane: ControlPlane, state: Path, node: str, environ: dict[str, str]) -> None:
-        self.node, self._plane, self._state = node, plane, state / f"agent-{node}"
-        self.port = free_port()
+        super().__init__(plane, state / f"agent-{node}", environ)
+        self.node, self.port = node, free_port()
         self.root = self._state / "store"
-        self._environ = environ
-        self._process: Process | None = None
         self._pod: AgentPod | None = None
-
-    @property
-    def log(self) -> Path:
-        """Its log file."""
-        return self._state / "agent.log"
-
-    @property
-    def started(self) -> bool:
-        """Whether it was ever started."""
-        return self._process is not None
-
-    @property
-    def process(self) -> Process:
-        """The running process."""
-        assert self._process is not None  # noqa: S101 - a property of the running program
-        return self._process
 
     @property
     def token_file(self) -> Path:
