@@ -1,6 +1,7 @@
 """The controller: settings, then objects, then one group of tasks, one exit path."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -147,6 +148,7 @@ class Controller:
     async def campaign(self) -> None:
         """Stand for election, lead while it lasts, and stand again."""
         await self.follower.synced()
+        gc.freeze()  # a hundred thousand objects that stay: every full collection would look at each of them
         while True:
             await self.elector.run()
             self.metrics.leading.set(0)

@@ -15,7 +15,7 @@ _SHAPE = re.compile(PATTERN)
 def parse_quantity(value: int | str) -> int:
     """Return a quantity such as `500Gi`, `1e9` or 1024 in its base unit, rounded up; ValueError says what is wrong."""
     text = str(value)
-    found = _SHAPE.match(text)
+    found = _SHAPE.fullmatch(text)
     if not found or len(text) > _LONGEST:
         raise ValueError(f"{text!r} is not a quantity; write a number with a unit, for example 500Gi or 20G")
     number, suffix = found.group(1), found.group(2) or ""

@@ -79,13 +79,10 @@ def render(table: Table) -> RichTable:
     return shown
 
 
-def _cells(row: Row) -> list[str]:
-    return [row.model, _coloured(row.state), row.ready, row.size, *(_coloured(c) for c in row.cells), row.reason]
-
-
-def _coloured(text: str) -> str:
-    colour = _COLOURS.get(text.partition(" ")[0])
-    return f"[{colour}]{text}[/{colour}]" if colour else text
+def _cells(row: Row) -> list[Text]:
+    """Brackets in words of agents and sources are words, and no mark-up."""
+    state, *cells = (Text(text, style=_COLOURS.get(text.partition(" ")[0], "")) for text in (row.state, *row.cells))
+    return [Text(row.model), state, Text(row.ready), Text(row.size), *cells, Text(row.reason)]
 
 
 async def _list(kube: Kube, definition: Definition) -> list[Json]:

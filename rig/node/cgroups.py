@@ -9,12 +9,26 @@ from rig.processes import wait_until
 ROOT = Path("/sys/fs/cgroup")
 _V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
 _COPIED = ("cpuset.cpus", "cpuset.mems")  # a new cpuset of version 1 is empty, and takes no process
+_PREFIX = "larder-rig-"
 _EMPTY_S = 10.0
 
 
 def writable(root: Path = ROOT) -> bool:
     """Tell whether control groups can be made on this machine."""
     return any(os.access(hierarchy, os.W_OK) for hierarchy in _hierarchies(root))
+
+
+def name_of(machine: str) -> str:
+    """Return the name of a machine's group; it tells whose it is."""
+    return f"{_PREFIX}{os.getpid()}-{machine}"
+
+
+def sweep(root: Path = ROOT) -> None:
+    """Take away the groups of rigs that were killed."""
+    for hierarchy in _hierarchies(root):
+        for group in hierarchy.glob(f"{_PREFIX}*"):
+            if not Path("/proc", group.name.removeprefix(_PREFIX).partition("-")[0]).exists():
+                _left(group)
 
 
 def create(name: str, root: Path = ROOT) -> None:

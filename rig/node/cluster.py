@@ -19,7 +19,7 @@ from rig.node.binaries import NodeBinaries
 from rig.node.door import Door
 from rig.node.image_store import ImageStores
 from rig.node.lan import Lan
-from rig.node.machine import Machine
+from rig.node.machine import CONTAINERD, Machine
 from rig.node.namespaces import command
 from rig.processes import Process
 
@@ -96,6 +96,7 @@ class NodeCluster:
         machine = Machine(name, NodeAddresses(len(self._nodes) + 1), self.lan, self.state / "nodes")
         machine.disk.mkdir(parents=True)
         node = self._nodes[name] = _Node(machine)
+        self._closing.callback(machine.discard)
         self._closing.callback(machine.shut)
         machine.boot()
         self._start_containerd(node)
@@ -156,7 +157,7 @@ class NodeCluster:
 
     def _start_containerd(self, node: _Node) -> None:
         """Start containerd for the first time, with the images."""
-        machine, folder = node.machine, node.machine.disk / containerd.ROOT.lstrip("/")
+        machine, folder = node.machine, node.machine.disk / CONTAINERD.lstrip("/")
         cloned = self._stores.clone(self._images, folder)
         node.processes["containerd"] = containerd.start(machine, self.tools.node)
         if not cloned:

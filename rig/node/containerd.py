@@ -7,8 +7,7 @@ from rig.errors import StartFailed
 from rig.node import programs
 from rig.node.addresses import NodeAddresses
 from rig.node.binaries import NodeBinaries
-from rig.node.machine import CONTAINERD as ROOT
-from rig.node.machine import Machine
+from rig.node.machine import CONTAINERD, Machine
 from rig.processes import Process
 
 SANDBOX_IMAGE = "localhost/larder-rig:1"
@@ -21,11 +20,11 @@ def start(machine: Machine, binaries: NodeBinaries) -> Process:
     """Start containerd and return when it answers."""
     folder = machine.disk / "etc"
     (folder / "cni").mkdir(parents=True, exist_ok=True)
-    (folder / "cni" / "10-rig.conflist").write_text(_cni(machine.addresses))
-    config = folder / "containerd.toml"
-    config.write_text(_config(folder / "cni"))
+    (folder / "cni" / "10-rig.conflist").write_text(network(machine.addresses))
+    settings = folder / "containerd.toml"
+    settings.write_text(config(folder / "cni"))
     path = f"{binaries.containerd_shim.parent}:{os.environ.get('PATH', '')}"  # its shim is found there, and runc
-    process = machine.start("containerd", [str(binaries.containerd), "--config", str(config)], {"PATH": path})
+    process = machine.start("containerd", [str(binaries.containerd), "--config", str(settings)], {"PATH": path})
     process.wait_ready(lambda: _answers(machine, binaries), _READY_S)
     return process
 
@@ -49,11 +48,12 @@ def _ctr(binaries: NodeBinaries) -> list[str]:
     return [str(binaries.ctr), f"--address={_SOCKET}", "--namespace=k8s.io"]
 
 
-def _config(cni: Path) -> str:
+def config(cni: Path) -> str:
+    """Return the settings, as TOML; `cni`: the directory with the network's."""
     # Without restrict_oom_score_adj every sandbox dies where root may not lower that score.
     return f"""\
 version = 3
-root = "{ROOT}"
+root = "{CONTAINERD}"
 state = "/run/containerd"
 disabled_plugins = ["io.containerd.nri.v1.nri"]
 [grpc]
@@ -76,7 +76,8 @@ disabled_plugins = ["io.containerd.nri.v1.nri"]
 """
 
 
-def _cni(addresses: NodeAddresses) -> str:
+def network(addresses: NodeAddresses) -> str:
+    """Return how pods get their addresses, for CNI."""
     return f"""\
 {{"cniVersion": "1.0.0", "name": "rig", "plugins": [
   {{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true,

@@ -93,14 +93,13 @@ def _build(buildah: Buildah, tag: str, recipe: str, folder: Path) -> None:
 
 
 def _mmdebstrap(target: Path) -> list[str]:
-    options = ["--quiet", "--variant=minbase", f"--include={_INCLUDED}", '--aptopt=Acquire::Languages "none"']
+    options = ["--variant=minbase", f"--include={_INCLUDED}", '--aptopt=Acquire::Languages "none"']
     options += [f"--dpkgopt=path-exclude={path}" for path in _LEFT_OUT]
     sources = next((path for path in _SOURCES if path.exists() and path.stat().st_size), None)
     if sources is None:
         raise SetupFailed(f"none of {', '.join(map(str, _SOURCES))} names a Debian archive")
-    return [
-        programs.UNSHARE, "--mount", "--propagation=private", programs.MMDEBSTRAP, *options, _SUITE, str(target), str(sources)
-    ]  # fmt: skip
+    private = [programs.UNSHARE, "--mount", "--propagation=private"]
+    return [*private, programs.MMDEBSTRAP, *options, _SUITE, str(target), str(sources)]
 
 
 def _revision() -> str:

@@ -146,10 +146,14 @@ class Installation:
 
     def running(self, deployment: str, namespace: str = "default", within_s: float = 60) -> Json:
         """Return the workload's pod once it is Ready."""
-        self.until(
-            lambda: any(map(is_ready, self.pods(f"app={deployment}", namespace))), f"{deployment} to run", within_s
-        )
-        return next(filter(is_ready, self.pods(f"app={deployment}", namespace)))
+        found: list[Json] = []
+
+        def ready() -> bool:
+            found[:] = filter(is_ready, self.pods(f"app={deployment}", namespace))
+            return bool(found)
+
+        self.until(ready, f"{deployment} to run", within_s)
+        return found[0]
 
     def remove_deployment(self, name: str, namespace: str = "default") -> None:
         """Take a workload away and return when its pods are gone."""

@@ -1,6 +1,5 @@
 """A bare machine: namespaces of its own over a disk that outlives them."""
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ class Machine:
     def __init__(self, name: str, addresses: NodeAddresses, lan: Lan, state: Path) -> None:
         self.name, self.addresses = name, addresses
         self.disk = state / name
-        self.cgroup = f"larder-rig-{os.getpid()}-{name}"
+        self.cgroup = cgroups.name_of(name)
         self._lan = lan
         self._holder: Process | None = None
         self._init = 0
@@ -44,6 +43,7 @@ class Machine:
         """Make the namespaces, mount the disk and join the network."""
         booted = self.disk / "booted"
         booted.unlink(missing_ok=True)
+        cgroups.sweep()
         cgroups.create(self.cgroup)
         argv = [programs.UNSHARE, "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child"]
         argv += ["--mount-proc", "--propagation=private", "/bin/sh", str(_BOOT), str(self.disk), self.name, *ON_DISK]
@@ -65,8 +65,8 @@ class Machine:
         cgroups.remove(self.cgroup)
 
     def discard(self) -> None:
-        """Throw the disk away."""
-        shutil.rmtree(self.disk)
+        """Throw away what is on the disk; logs and settings stay."""
+        shutil.rmtree(self.disk / "var", ignore_errors=True)
 
     def start(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Process:
         """Start a program on it; the program is killed when the process that is returned is."""

@@ -17,11 +17,11 @@ from rig.progress import Say, Step, run
 _APT = "/usr/bin/apt-get"
 
 
-def hindrances(env: Mapping[str, str]) -> list[str]:
-    """Return why there can be no real nodes here and now, each with its way out; empty when nothing is in the way."""
+def hindrances(env: Mapping[str, str], user: int | None = None) -> list[str]:
+    """Return why `user` (us) can have no real nodes here, each with its way out; empty when nothing is in the way."""
     if sys.platform != "linux":
         return ["kubelet needs Linux"]
-    if os.geteuid() != 0:
+    if (os.geteuid() if user is None else user) != 0:
         return ["namespaces and kubelet need root; run it as root"]
     found = []
     if not cgroups.writable():

@@ -1,7 +1,7 @@
 """One cluster of real nodes with Larder installed by its charts, for all tests of this folder."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -16,7 +16,7 @@ from rig.node.prepare import hindrances, tools
 GPU = {"gpu": "yes"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """Node `one` in the group `gpus`, and the installation as its users get it; LARDER_E2E=required forbids to skip."""
     if found := hindrances(os.environ):
@@ -41,7 +41,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: "pytest.CallInfo[None]"
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add to a failed test what its cluster says of itself."""
     report = yield
     site = item.funcargs.get("site") if isinstance(item, pytest.Function) else None

@@ -57,8 +57,10 @@ def test_an_upgrade_leaves_workloads_and_labels_alone(site: Installation, tmp_pa
 
 
 def test_another_controller_leads_when_the_leader_is_killed(site: Installation) -> None:
+    controllers = "app.kubernetes.io/component=controller"
+    site.until(lambda: site.leader() in [p["metadata"]["name"] for p in site.pods(controllers)], "a leader that lives")
     leader = site.leader()
-    (pod,) = [p for p in site.pods("app.kubernetes.io/component=controller") if p["metadata"]["name"] == leader]
+    (pod,) = [p for p in site.pods(controllers) if p["metadata"]["name"] == leader]
     site.delete_pod(pod, grace_s=0)
     site.until(lambda: site.leader() not in ("", leader), "another leader")
     site.wait_ready("ClusterBaseModel", site.base_model(nodeSelector={"gpu": "yes"}))
@@ -87,7 +89,7 @@ def test_a_rebooted_node_has_its_models_in_seconds(site: Installation, tmp_path:
     with LabelLog(site.cluster, "one", tmp_path) as labels:
         site.cluster.reboot("one")
         started = time.monotonic()
-        site.until(lambda: _restarts(site.running(web)) > _restarts(pod), "the workload's new container")
+        site.until(lambda: _restarts(site.pods(f"app={web}", "default")[0]) > _restarts(pod), "a new container")
         assert site.sh(site.running(web), "cat $MODEL_PATH/config.json")
         site.until(lambda: site.agent("one") is not None, "the agent", 30)
         assert time.monotonic() - started < 30

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from rig.errors import StartFailed
-from rig.node.installation import Installation
+from rig.node.installation import NAMESPACE, RELEASE, Installation
 from shared.names import ready_label, snapshot_label, snapshot_path
 
 
@@ -69,3 +69,7 @@ def test_a_second_node_gets_its_models_and_loses_them_when_relabelled(site: Inst
 
 def _blobs(site: Installation, node: str) -> list[str]:
     return [name for _, _, files in os.walk(site.store(node) / "blobs") for name in files]
+
+
+def test_the_chart_tests_itself(site: Installation) -> None:
+    assert "Phase:          Succeeded" in site.cluster.helm.run("test", RELEASE, "--namespace", NAMESPACE)

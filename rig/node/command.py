@@ -1,0 +1,81 @@
+"""`python -m rig node`: prepare this machine for real nodes, build the images, or keep a cluster by hand."""
+
+import argparse
+import os
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rig.binaries import NODE, cache_dir, locate
+from rig.errors import SetupFailed
+from rig.node import images, prepare, programs
+from rig.node.buildah import Buildah
+from rig.node.cluster import NodeCluster
+from rig.node.installation import Installation, hub_on
+
+_MB = 1_000_000
+
+
+def add_to(commands: Any) -> None:  # noqa: ANN401 - argparse keeps the type of its sub-commands to itself
+    """Add the command and those below it."""
+    node = commands.add_parser("node", help="real nodes: kubelet, containerd, pods (as root)", description=__doc__)
+    below = node.add_subparsers(required=True, metavar="COMMAND")
+    setup = below.add_parser("setup", help="install Debian's packages, compile the programs, make the base image")
+    setup.add_argument("--if-root", action="store_true", help="do nothing, and say so, where this is not root")
+    setup.set_defaults(run=_setup)
+    build = below.add_parser("images", help="build both images, and print what they cost")
+    build.set_defaults(run=_images)
+    up = below.add_parser("up", help="a cluster with Larder on it, until Ctrl-C")
+    up.add_argument("--nodes", type=int, default=1)
+    up.set_defaults(run=_up)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _setup(arguments: argparse.Namespace) -> int:
+    if arguments.if_root and os.geteuid() != 0:
+        _say("not root: no real nodes here, and the tests in tests/e2e will be skipped")
+        return 0
+    prepare.setup(os.environ, _say)
+    for binary in NODE:
+        _say(f"{binary.name:24} {binary.version:8} {locate(binary, os.environ)}")
+    return 0
+
+
+def _images(_: argparse.Namespace) -> int:
+    if os.geteuid() != 0 or programs.missing():
+        raise SetupFailed(
+            f"buildah needs root here, and packages ({', '.join(programs.missing()) or 'all there'}); "
+            "run as root: python -m rig node setup"
+        )
+    cache = cache_dir(os.environ)
+    buildah = Buildah(cache)
+    images.build_project(buildah, cache, _say)
+    for tag in (images.AGENT, images.CONTROLLER):
+        cost = images.measure(buildah, tag)
+        _say(f"{cost.tag:40} {cost.compressed_bytes / _MB:6.0f} MB compressed, starts in {cost.start_s:.1f} s")
+    return 0
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before threads start, so that only we take them
+    tools, cache = prepare.setup(os.environ, _say), cache_dir(os.environ)
+    buildah = Buildah(cache)
+    archives = [images.build_sandbox(buildah), *images.build_project(buildah, cache, _say).values()]
+    with tempfile.TemporaryDirectory(prefix="larder-node-") as folder:
+        state = Path(folder)
+        with NodeCluster(tools, state, cache) as cluster, hub_on(cluster, state / "hub") as hub:
+            for archive in archives:
+                cluster.load_image(archive)
+            for number in range(arguments.nodes):
+                cluster.add_node(f"node-{number + 1}")
+            site = Installation(cluster, hub, state / "models")
+            site.install()
+            _say(f"KUBECONFIG={cluster.kubeconfig} {tools.plane.kubectl} get nodes")
+            _say(f"a model to try: {site.push()}; Ctrl-C ends all of it")
+            signal.sigwait(ends)
+    return 0

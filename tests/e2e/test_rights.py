@@ -1,0 +1,167 @@
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rig.api import Api
+from rig.errors import CallRefused
+from rig.node.containerd import SANDBOX_IMAGE
+from rig.node.installation import NAMESPACE, Installation, Json
+
+ELSEWHERE = "elsewhere"
+_TOKEN = "print(open('/var/run/secrets/kubernetes.io/serviceaccount/token').read())"
+_NODES, _MODEL_NODES = "/api/v1/nodes", "/apis/larder.dev/v1alpha1/modelnodes"
+_STRATEGIC = "application/strategic-merge-patch+json"
+_READY = {"metadata": {"labels": {"model-cache-ready-fake": "true"}}}
+
+
+@contextmanager
+def as_agent(site: Installation) -> Iterator[Api]:
+    """A client with the token that stands in the agent's pod on node one."""
+    agent = site.agent("one")
+    assert agent is not None
+    argv = ["/opt/venv/bin/python", "-c", _TOKEN]
+    token = site.cluster.exec(NAMESPACE, agent["metadata"]["name"], argv, "agent").strip()
+    client = site.cluster.plane.api_with_token(token)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def elsewhere(site: Installation) -> Iterator[str]:
+    """A Node without a machine, and its ModelNode, for a stolen token to try its luck with."""
+    site.api.create(_NODES, {"metadata": {"name": ELSEWHERE}})
+    site.until(lambda: site.api.answers(f"{_MODEL_NODES}/{ELSEWHERE}"), "its ModelNode")
+    yield ELSEWHERE
+    site.api.delete(f"{_NODES}/{ELSEWHERE}")
+    site.wait_rolled_out()
+
+
+def _refused(client: Api, method: str, path: str, body: object = None) -> bool:
+    try:
+        client.call(method, path, body, "application/merge-patch+json" if method == "PATCH" else "application/json")
+    except CallRefused as refusal:
+        return refusal.status == 403
+    return False
+
+
+def test_the_token_of_an_agent_opens_nothing_but_its_own_node(site: Installation, elsewhere: str) -> None:
+    model_node = site.api.get(f"{_MODEL_NODES}/{elsewhere}")
+    own = site.api.get(f"{_MODEL_NODES}/one")
+    pod = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
+    tries: list[tuple[str, str, object]] = [
+        ("GET", "/api/v1/secrets", None),
+        ("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets", None),
+        ("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets/larder-tls", None),
+        ("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps", None),
+        ("GET", "/api/v1/pods", None),
+        ("GET", f"/api/v1/namespaces/{NAMESPACE}/pods", None),
+        ("GET", "/apis/ome.io/v1beta1/clusterbasemodels", None),
+        ("GET", "/apis/serving.kserve.io/v1alpha1/clustermodelcaches", None),
+        ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", pod),
+        ("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/larder-controller/token", {"spec": {}}),
+        ("DELETE", f"{_NODES}/{elsewhere}", None),
+        ("DELETE", f"{_MODEL_NODES}/{elsewhere}", None),
+        ("DELETE", f"{_MODEL_NODES}/one", None),
+        ("PATCH", f"{_NODES}/{elsewhere}", _READY),
+        ("PATCH", f"{_NODES}/one", {"metadata": {"labels": {"gpu": "no"}}}),
+        ("PATCH", f"{_NODES}/one", {"spec": {"unschedulable": True}}),
+        ("PATCH", f"{_NODES}/one/status", {"status": {"capacity": {"x.com/y": "1"}}}),
+        ("PUT", f"{_MODEL_NODES}/{elsewhere}/status", model_node | {"status": {"storeID": "stolen"}}),
+        ("PUT", f"{_MODEL_NODES}/one", own | {"spec": own["spec"] | {"entries": []}}),
+    ]
+    with as_agent(site) as agent:
+        assert [(method, path) for method, path, body in tries if not _refused(agent, method, path, body)] == []
+        assert agent.patch(f"{_NODES}/one", _READY)["metadata"]["labels"]["model-cache-ready-fake"] == "true"
+        agent.patch(f"{_NODES}/one", {"metadata": {"labels": {"model-cache-ready-fake": None}}})
+        assert agent.get(f"{_MODEL_NODES}/one")
+
+
+def _fingerprint(root: Path) -> dict[str, tuple[int, int, int, str]]:
+    """Owner, group, mode and content of all that the store holds of models."""
+    found = {}
+    for top in ("blobs", "models"):
+        for folder, _, files in os.walk(root / top):
+            for path in [Path(folder), *(Path(folder, name) for name in files)]:
+                stat = path.stat()
+                content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+                found[str(path)] = (stat.st_uid, stat.st_gid, stat.st_mode, content)
+    return found
+
+
+def test_a_tenant_changes_no_byte_owner_or_mode(site: Installation) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    site.wait_ready("ClusterBaseModel", model)
+    before = _fingerprint(site.store("one"))
+    web = site.deployment(model, securityContext={"fsGroup": 2000, "runAsUser": 0})
+    pod = site.running(web)
+    for attempt in ("chown -R 7 $MODEL_PATH", "chmod -R 777 $MODEL_PATH", "mount -o remount,rw $MODEL_PATH"):
+        assert "0" not in site.sh(pod, f"{attempt} 2>/dev/null && echo 0; true")
+    debugger = _debugger(site, pod)
+    if debugger:
+        assert "0" not in site.sh(pod, "echo x >>/stolen/config.json && echo 0; true", debugger)
+    assert _fingerprint(site.store("one")) == before
+    site.remove_deployment(web)
+
+
+def _debugger(site: Installation, pod: Json) -> str:
+    """Put a container into the pod that mounts the model to write, and return its name; empty where it is refused."""
+    (volume,) = [v["name"] for v in pod["spec"]["volumes"] if "larder" in str(v.get("hostPath", ""))]
+    mount = {"name": volume, "mountPath": "/stolen", "readOnly": False}
+    container = {"name": "debugger", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "volumeMounts": [mount]}
+    path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}"
+    try:
+        site.api.patch(f"{path}/ephemeralcontainers", {"spec": {"ephemeralContainers": [container]}}, _STRATEGIC)
+    except CallRefused:
+        return ""
+
+    def running() -> bool:
+        states = site.api.get(path)["status"].get("ephemeralContainerStatuses", [])
+        return any("running" in status["state"] for status in states)
+
+    site.until(running, "the debugger")
+    return "debugger"
+
+
+def test_a_pod_that_mounts_the_store_itself_to_write_is_refused(site: Installation) -> None:
+    volume = {"name": "s", "hostPath": {"path": "/var/lib/larder"}}
+    mount = {"name": "s", "mountPath": "/s"}
+    container = {"name": "main", "image": SANDBOX_IMAGE, "volumeMounts": [mount]}
+    pod = {"metadata": {"name": "thief"}, "spec": {"containers": [container], "volumes": [volume]}}
+    with pytest.raises(CallRefused, match="larder"):
+        site.api.create("/api/v1/namespaces/default/pods", pod)
+
+
+def test_the_controller_runs_where_pods_are_restricted(site: Installation) -> None:
+    levels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    site.api.ensure("/api/v1/namespaces", {"metadata": {"name": "strict", "labels": levels}})
+    (pod, *_) = site.pods("app.kubernetes.io/component=controller")
+    spec = {key: value for key, value in pod["spec"].items() if key not in ("nodeName", "serviceAccountName")}
+    spec |= {"serviceAccount": "default", "automountServiceAccountToken": False}
+    spec["volumes"] = [v for v in spec["volumes"] if not v["name"].startswith("kube-api-access")]
+    for container in spec["containers"]:
+        mounts = container["volumeMounts"]
+        container["volumeMounts"] = [m for m in mounts if not m["name"].startswith("kube-api-access")]
+    site.until(lambda: site.api.answers("/api/v1/namespaces/strict/serviceaccounts/default"), "its service account")
+    site.api.create("/api/v1/namespaces/strict/pods?dryRun=All", {"metadata": {"name": "controller"}, "spec": spec})
+    body = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "x", "image": "x"}]}}
+    with pytest.raises(CallRefused, match="restricted"):
+        site.api.create("/api/v1/namespaces/strict/pods?dryRun=All", body)
+
+
+def test_an_idle_agent_costs_next_to_nothing(site: Installation) -> None:
+    def usage() -> Json:
+        agent = site.agent("one")
+        summary = site.api.get("/api/v1/nodes/one/proxy/stats/summary")
+        assert agent is not None
+        wanted = agent["metadata"]["uid"]
+        return next((p["containers"][0] for p in summary["pods"] if p["podRef"]["uid"] == wanted), {})
+
+    def idle() -> bool:
+        return int(usage().get("cpu", {}).get("usageNanoCores", 10**9)) < 5_000_000
+
+    site.until(idle, "the agent to need less than 5 millicores", 60)
+    assert usage()["memory"]["rssBytes"] < 80 * 10**6

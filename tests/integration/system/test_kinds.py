@@ -1,0 +1,112 @@
+"""The kinds as users of kubectl meet them: what is accepted, what is shown, and what one object cannot break."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from rig.binaries import Binaries
+from rig.errors import CallRefused
+from rig.larder.site import Site
+
+Json = dict[str, Any]
+Kubectl = Callable[..., str]
+
+
+@pytest.fixture
+def kubectl(site: Site, binaries: Binaries) -> Kubectl:
+    """Run kubectl as an administrator, and return what it printed."""
+
+    def run(*arguments: str, stdin: object = None) -> str:
+        argv = [str(binaries.kubectl), f"--kubeconfig={site.cluster.plane.kubeconfig}", *arguments]
+        text = None if stdin is None else json.dumps(stdin)
+        return subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout  # noqa: S603 - the rig's own kubectl
+
+    return run
+
+
+def columns(table: str) -> Json:
+    """The one row of a printed table by its heads; every head stands above its column."""
+    head, row = table.splitlines()
+    starts = [i for i, char in enumerate(head) if char != " " and (i == 0 or head[i - 1] == " ")]
+    ends = [*starts[1:], max(len(head), len(row))]
+    return {head[a:b].strip(): row[a:b].strip() for a, b in zip(starts, ends, strict=True)}
+
+
+def clear(site: Site, **objects: str) -> None:
+    """Leave the nodes as they were: other tests count their bytes."""
+    for kind, name in objects.items():
+        site.delete(kind, name)
+        site.until(lambda kind=kind, name=name: site.is_gone(kind, name), f"{name} to go")  # type: ignore[misc]
+
+
+def test_tables_show_what_matters(site: Site, kubectl: Kubectl) -> None:
+    repo = site.push()
+    cache = site.cache(f"hf://{repo}")
+    model = site.base_model(f"hf://{repo}", nodeSelector={"kubernetes.io/hostname": "c"})
+    site.wait_ready("ClusterModelCache", cache)
+    site.wait_ready("ClusterBaseModel", model)
+    shown = columns(kubectl("get", "cmc", cache))
+    assert {k: shown[k] for k in ("NAME", "STATUS", "NODES", "REASON", "GROUP")} == {
+        "NAME": cache, "STATUS": "Ready", "NODES": "2/2", "REASON": "Stocked", "GROUP": "gpus",
+    }  # fmt: skip
+    shown = columns(kubectl("get", "cbm", model, "-o", "wide"))
+    assert (shown["STATE"], shown["NODES"], shown["URI"]) == ("Ready", "1/1", f"hf://{repo}")
+    assert len(shown["REVISION"]) == 40
+    shown = columns(kubectl("get", "mcng", "gpus"))
+    assert (shown["NODES"], shown["LIMIT"]) == ("2", "1Gi")
+    assert int(shown["USED"]) > 2**20
+    assert cache in kubectl("get", "larder", "--all-namespaces")
+    clear(site, ClusterModelCache=cache, ClusterBaseModel=model)
+
+
+def test_nulls_mean_nothing_said(site: Site, kubectl: Kubectl) -> None:
+    cache, model = site.name("null"), site.name("null")
+    spec = {"storageUri": f"hf://{site.push()}", "nodeGroup": "gpus"}
+    nothing = {"pvSpec": None, "pvcSpec": None, "modelSize": None, "credentialsSecret": None, "nodeGroups": None}
+    body = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ClusterModelCache", "metadata": {"name": cache}}
+    kubectl("apply", "-f-", stdin=body | {"spec": spec | nothing})
+    site.wait_ready("ClusterModelCache", cache)
+    storage = {"storageUri": f"hf://{site.push()}", "path": None, "key": None, "nodeSelector": None, "parameters": None}
+    fields = {"modelFormat": None, "modelType": None, "modelCapabilities": None, "modelConfiguration": None}
+    body = {"apiVersion": "ome.io/v1beta1", "kind": "ClusterBaseModel", "metadata": {"name": model}}
+    kubectl("apply", "-f-", stdin=body | {"spec": fields | {"storage": storage}})
+    site.wait_ready("ClusterBaseModel", model)
+    clear(site, ClusterModelCache=cache, ClusterBaseModel=model)
+
+
+def test_a_manifest_that_is_applied_twice_stays_as_it_is(site: Site, kubectl: Kubectl) -> None:
+    name = site.name("twice")
+    spec = {"storage": {"storageUri": "hf://a/b", "later": {"deep": [{"x": 1}]}}, "disabled": True, "new": {"y": 2}}
+    body = {"apiVersion": "ome.io/v1beta1", "kind": "ClusterBaseModel", "metadata": {"name": name}, "spec": spec}
+    assert "created" in kubectl("apply", "-f-", stdin=body)
+    site.until(lambda: bool(site.status("ClusterBaseModel", name)), "a status")
+    assert "unchanged" in kubectl("apply", "-f-", stdin=body)
+    assert yaml.safe_load(kubectl("get", "cbm", name, "-o", "yaml"))["spec"] == spec
+
+
+def test_one_objects_wild_numbers_harm_no_other(site: Site) -> None:
+    """They fit their own object, and would not fit the ModelNodes of every node that it is meant for."""
+    labels = {"wild": site.name("w")}
+    group = site.group(labels, storageLimit="9E", bandwidthLimit="9E")
+    site.label("c", labels)
+    repo, wild = site.push(), site.name("wild")
+    annotations = {"larder.dev/priority": "9" * 30}
+    spec = {"storageUri": f"hf://{repo}", "nodeGroup": group}
+    site.cluster.create("ClusterModelCache", wild, spec, annotations=annotations)
+    tame = site.cache(f"hf://{repo}", group=group)
+    site.wait_ready("ClusterModelCache", wild)
+    site.wait_ready("ClusterModelCache", tame)
+    site.until(lambda: site.cluster.get("ModelCacheNodeGroup", group).get("status", {}).get("used", 0) > 0, "usage")
+    site.label("c", {"wild": None})
+    clear(site, ClusterModelCache=wild)
+    clear(site, ClusterModelCache=tame)
+
+
+@pytest.mark.parametrize("limit", ["-1", -1, "1 Gi", "", {}, None])
+def test_a_limit_that_is_no_quantity_is_refused(site: Site, limit: object) -> None:
+    with pytest.raises(CallRefused, match="storageLimit"):
+        site.group({"x": "y"}, storageLimit=limit)

@@ -1,0 +1,20 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from shared.kube.transport import Kube
+from tests.unit.controller.apiserver import Objects, serving
+
+
+@pytest.fixture
+def objects() -> Objects:
+    """What the API server has; put objects in by their path."""
+    return Objects()
+
+
+@pytest.fixture
+async def kube(objects: Objects, tmp_path: Path) -> AsyncIterator[Kube]:
+    """A connection to a server with the objects."""
+    async with serving(objects, tmp_path) as connected:
+        yield connected

@@ -1,0 +1,122 @@
+"""What admission is told of models, groups and users, from memory and from live reads."""
+
+import asyncio
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.admission.catalog import CatalogModel
+from controller.catalog import WorldCatalog
+from controller.manifests import Manifests, pack
+from controller.world import World
+from shared.api.core import PODS
+from shared.api.kinds import NODE_GROUP
+from shared.api.meta import Condition
+from shared.errors import Unreachable
+from shared.kube.transport import Kube
+from shared.manifest import File, build_manifest
+from tests.unit.controller.apiserver import Objects, listed
+from tests.unit.controller.worlds import base_model, cache, cluster_model, fresh_world, group, node
+
+
+@pytest.fixture
+def world() -> World:
+    return fresh_world()
+
+
+@pytest.fixture
+def catalog(world: World, kube: Kube) -> WorldCatalog:
+    return WorldCatalog(world, kube, Manifests(kube, "ns"))
+
+
+async def test_a_namespaces_own_model_comes_first(catalog: WorldCatalog, world: World) -> None:
+    assert catalog.base_model("team", "m") is None
+    world.cluster_base_models.upsert(cluster_model("m", {}))
+    assert found(catalog.base_model("team", "m")).id == "m"
+    world.base_models.upsert(base_model("team", "m"))
+    assert found(catalog.base_model("team", "m")).id == "team_m"
+    assert found(catalog.base_model("elsewhere", "m")).id == "m"
+
+
+def found(model: CatalogModel | None) -> CatalogModel:
+    assert model is not None
+    return model
+
+
+async def test_caches_are_told_with_what_serves(catalog: WorldCatalog, world: World) -> None:
+    world.caches.upsert(cache("m", "g"))
+    world.caches.upsert(cache("new", "g", revision=""))
+    told = {model.name: (model.serving_revision, model.uri, model.groups) for model in catalog.caches()}
+    assert told == {"m": ("r1", "hf://org/m@main", ("g",)), "new": ("", "hf://org/new@main", ("g",))}
+
+
+async def test_why_pods_cannot_have_a_model(catalog: WorldCatalog, world: World) -> None:
+    world.cluster_base_models.upsert(cluster_model("bad", {}, uri="ftp://x/y"))
+    assert found(catalog.base_model("", "bad")).reason == "InvalidURI"
+    world.caches.upsert(cache("m", "g"))
+    later = cluster_model("m", {}, uri="s3://bucket/x", creation_timestamp="2026-05-01T00:00:00Z", uid="later")
+    world.cluster_base_models.upsert(later)
+    assert found(catalog.base_model("", "m")).reason == "NameConflict"
+    unresolved = cluster_model("gone", {})
+    why = Condition(type="Resolved", status="False", reason="SourceNotFound", message="no", last_transition_time="t")
+    status = msgspec.structs.replace(unresolved.status, conditions=[why])
+    world.cluster_base_models.upsert(msgspec.structs.replace(unresolved, status=status))
+    assert (found(catalog.base_model("", "gone")).reason, found(catalog.base_model("", "gone")).message) == (
+        "SourceNotFound",
+        "no",
+    )
+
+
+async def test_groups_from_memory_and_their_names_live(catalog: WorldCatalog, world: World, objects: Objects) -> None:
+    world.nodes.upsert(node("a", {"pool": "gpu"}))
+    world.groups.upsert(group("gpus", {"pool": "gpu"}))
+    assert [n.name for n in catalog.nodes_of_group("gpus")] == ["a"]
+    assert list(catalog.nodes_of_group("none")) == []
+    assert catalog.group("none") is None
+    objects.objects[NODE_GROUP.path] = listed({"metadata": {"name": "z"}}, {"metadata": {"name": "a"}})
+    assert await catalog.group_names() == ["a", "z"]
+
+
+async def test_users_are_the_pods_that_have_not_ended(catalog: WorldCatalog, objects: Objects) -> None:
+    def pod(name: str, phase: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "namespace": "ns"}, "status": {"phase": phase}}
+
+    objects.objects[PODS] = listed(pod("b", "Running"), pod("a", "Pending"), pod("done", "Succeeded"))
+    assert await catalog.users_of("m") == ["ns/a", "ns/b"]
+    objects.down = True
+    with pytest.raises(Unreachable):
+        await catalog.users_of("m")
+
+
+async def test_paths_of_a_snapshot_are_known_once_its_list_was_read(
+    catalog: WorldCatalog, world: World, objects: Objects
+) -> None:
+    manifest = build_manifest("hf://org/m@c", "r1", [File("a/config.json", 1), File("b", 2)])
+    digest, packed = pack(manifest)
+    cached = cache("m", "g")
+    status = msgspec.structs.replace(cached.status, manifest_digest=digest)
+    world.caches.upsert(msgspec.structs.replace(cached, status=status))
+    path = f"/api/v1/namespaces/ns/configmaps/manifest-{digest}"
+    binary = {"manifest.json.z": base64.b64encode(packed).decode()}
+    objects.objects[path] = {"metadata": {"name": "x"}, "binaryData": binary}
+    (model,) = catalog.caches()
+    assert catalog.has_path(model, "a") is None
+    await asyncio.gather(*catalog._reading.values())
+    assert [catalog.has_path(model, p) for p in ("a", "a/config.json", "b", "c", "a/conf")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert len(objects.asked) == 1
+
+
+async def test_a_list_that_cannot_be_read_is_not_known(catalog: WorldCatalog, world: World) -> None:
+    world.caches.upsert(cache("m", "g"))
+    (model,) = catalog.caches()
+    assert catalog.has_path(model, "a") is None
+    await asyncio.gather(*catalog._reading.values())
+    assert catalog.has_path(model, "a") is None

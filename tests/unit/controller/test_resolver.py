@@ -1,0 +1,134 @@
+"""One question a model and generation, asked beside the queue, and again in due time."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from controller.credentials import Secrets
+from controller.keys import ModelKey
+from controller.manifests import Manifests
+from controller.placement.demand import Demand, Resolution, cache_demand
+from controller.resolver import Resolver
+from rig.scripted_http import ScriptedServer, reply, scripted
+from shared.kube.transport import Kube
+from shared.sources.settings import settings_from_environ
+from tests.unit.controller.worlds import cache
+
+KEY = ModelKey("ClusterModelCache", "", "m")
+
+
+class Asking:
+    """A resolver on a clock of its own that waits the longest of every range, and what it says is done."""
+
+    def __init__(self, kube: Kube, hub: str) -> None:
+        self.now = 1000.0
+        self.done: asyncio.Queue[ModelKey] = asyncio.Queue()
+        settings = settings_from_environ({"HF_ENDPOINT": hub, "LARDER_ALLOW_ADDRESSES": "127.0.0.1/32"})
+        self.resolver = Resolver(
+            Secrets(kube, "ns", settings),
+            Manifests(kube, "ns"),
+            settings,
+            lambda: self.now,
+            self.done.put_nowait,
+            _most,
+        )
+
+    async def ask(self, demand: Demand, generation: int = 1) -> None:
+        self.resolver.start(KEY, demand, generation)
+        async with asyncio.timeout(20):
+            assert await self.done.get() == KEY
+
+    def waits_s(self, generation: int = 1) -> float:
+        return self.resolver.wait_s("uid-m", generation)
+
+    def reason(self, generation: int = 1) -> str:
+        trouble = self.resolver.trouble_of("uid-m", generation)
+        return trouble.reason if trouble else ""
+
+
+def _most(_least: float, most: float) -> float:
+    return most
+
+
+@pytest.fixture
+def hub() -> Iterator[ScriptedServer]:
+    with scripted(lambda _: reply(404, b"{}", X_Error_Code="RepoNotFound")) as server:
+        yield server
+
+
+@pytest.fixture
+def asking(kube: Kube, hub: ScriptedServer) -> Asking:
+    return Asking(kube, hub.url)
+
+
+def demand(uri: str = "hf://org/m", secret: str = "") -> Demand:
+    return replace(cache_demand("ClusterModelCache", cache("m", uri=uri, revision="")), secret=secret)
+
+
+async def test_what_waits_for_somebody_is_asked_later_and_later_up_to_half_an_hour(asking: Asking) -> None:
+    waits = []
+    for _ in range(7):
+        await asking.ask(demand(secret="missing"))
+        waits.append(asking.waits_s())
+        asking.now += waits[-1]
+    assert waits == [60, 120, 240, 480, 960, 1800, 1800]
+    assert asking.reason() == "AuthDenied"
+
+
+async def test_a_changed_object_is_asked_at_once_and_counted_anew(asking: Asking) -> None:
+    await asking.ask(demand(secret="missing"))
+    await asking.ask(demand(secret="missing"))
+    assert (asking.waits_s(1), asking.waits_s(2)) == (120, 0)
+    assert (asking.reason(1), asking.reason(2)) == ("AuthDenied", "")
+    await asking.ask(demand(secret="missing"), generation=2)
+    assert (asking.waits_s(1), asking.waits_s(2)) == (0, 60)
+
+
+async def test_what_may_pass_is_asked_soon(asking: Asking, hub: ScriptedServer) -> None:
+    hub.answer = lambda _: reply(500)
+    await asking.ask(demand())
+    assert (asking.reason(), asking.waits_s()) == ("Unreachable", 1)
+    await asking.ask(demand())
+    assert asking.waits_s() == 2
+
+
+async def test_the_hubs_own_time_is_kept(asking: Asking, hub: ScriptedServer) -> None:
+    hub.answer = lambda _: reply(429, b"{}", Retry_After="100")
+    await asking.ask(demand())
+    assert (asking.reason(), asking.waits_s()) == ("RateLimited", 120)
+
+
+async def test_an_answer_is_kept_for_its_source_until_it_is_recorded(asking: Asking) -> None:
+    resolver, answer = asking.resolver, Resolution("hf://org/m@main", "c", "d" * 64, 5)
+    drops = (partial(resolver.recorded, "uid-m"), resolver.drop_answers, partial(resolver.forget, "uid-m"))
+    for drop in drops:
+        resolver._answers["uid-m"] = answer
+        assert resolver.found("uid-m", "hf://org/m@v2") is None
+        assert resolver.found("uid-m", "hf://org/m@main") == answer
+        drop()
+        assert resolver.found("uid-m", "hf://org/m@main") is None
+
+
+async def test_a_question_is_asked_once_at_a_time(asking: Asking) -> None:
+    for _ in range(5):
+        asking.resolver.start(KEY, demand(secret="missing"), 1)
+    async with asyncio.timeout(20):
+        await asking.done.get()
+    assert asking.done.empty()
+    assert asking.waits_s() == 60
+
+
+async def test_an_answer_that_nobody_foresaw_concerns_its_model_alone(asking: Asking, hub: ScriptedServer) -> None:
+    hub.answer = lambda _: reply(200, b'{"sha": 5, "siblings": "what"}', Content_Type="application/json")
+    await asking.ask(demand())
+    assert asking.reason() == "Unreachable"
+    assert asking.waits_s() > 0
+
+
+async def test_what_is_gone_is_forgotten(asking: Asking) -> None:
+    await asking.ask(demand(secret="missing"))
+    asking.resolver.forget("uid-m")
+    assert (asking.waits_s(), asking.reason()) == (0, "")

@@ -1,0 +1,101 @@
+"""What a turn for a node is told, from memory and from live reads."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.live import Live
+from controller.nodes.observe import NodeObserver
+from controller.nodes.view import NodeView
+from controller.world import World
+from shared.api.core import PODS
+from shared.names import snapshot_label
+from tests.unit.controller.apiserver import Objects, listed, serving
+from tests.unit.controller.worlds import cache, entry, fresh_world, group, model_node, node, pod, said
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+KEY = ("m", "r1")
+
+
+@pytest.fixture
+def objects() -> Objects:
+    return Objects()
+
+
+@pytest.fixture
+def world() -> World:
+    world = fresh_world()
+    world.nodes.upsert(node("a", {"pool": "gpu"}))
+    world.groups.upsert(group("gpus", {"pool": "gpu"}))
+    world.caches.upsert(cache("m", "other", "gpus"))
+    return world
+
+
+@pytest.fixture
+async def observer(world: World, objects: Objects, tmp_path: Path) -> AsyncIterator[NodeObserver]:
+    async with serving(objects, tmp_path) as kube:
+        yield NodeObserver(world, kube, Live(kube), "/var/lib/larder")
+
+
+def view(observer: NodeObserver, *granted: str, now: datetime = NOW) -> NodeView:
+    seen = observer.view("a", granted, now)
+    assert seen is not None
+    return seen
+
+
+async def test_a_node_of_an_unlimited_group_may_start_and_one_of_a_limited_group_waits(
+    observer: NodeObserver, world: World
+) -> None:
+    assert view(observer).granted
+    world.groups.upsert(group("gpus", {"pool": "gpu"}, max_concurrent_nodes=1))
+    assert not view(observer).granted  # also before anybody has counted who downloads
+    assert view(observer, "a").granted
+
+
+async def test_claims_know_the_group_that_brought_them(observer: NodeObserver) -> None:
+    assert view(observer).group_of == {"uid-m": "gpus"}
+
+
+async def test_there_is_no_view_of_a_node_that_is_gone(observer: NodeObserver, world: World) -> None:
+    world.nodes.remove(node("a").key)
+    assert observer.view("a", (), NOW) is None
+
+
+async def test_what_pods_use_is_known_from_memory_and_live(
+    observer: NodeObserver, world: World, objects: Objects
+) -> None:
+    world.model_nodes.upsert(model_node("a", entry("m")))
+    world.users.upsert(pod("p", "a", [snapshot_label(*KEY)]))
+    assert view(observer).in_use == {KEY}
+    selector = {"nodeSelector": {snapshot_label(*KEY): "true"}}
+    objects.objects[PODS] = listed({"metadata": {"name": "p", "namespace": "ns"}, "spec": selector})
+    assert (await observer.with_users(view(observer))).users == {KEY: ("ns/p",)}
+
+
+def drains(since: str = "2026-06-01T00:00:00Z", observed: str = "Draining") -> Any:
+    told = said("m", "Draining")
+    word = type(told)(id="m", revision="r1", phase="Draining", observed=observed)
+    return model_node("a", entry("m", state="Draining", since=since), told=[word])
+
+
+async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObserver, world: World) -> None:
+    later = NOW + timedelta(seconds=20)
+    world.model_nodes.upsert(drains(observed="Present"))
+    assert view(observer).acknowledged == {}
+    world.model_nodes.upsert(drains())
+    assert view(observer).acknowledged == {KEY: NOW}
+    assert view(observer, now=later).acknowledged == {KEY: NOW}
+
+
+async def test_another_drain_is_acknowledged_anew(observer: NodeObserver, world: World) -> None:
+    later = NOW + timedelta(seconds=20)
+    world.model_nodes.upsert(drains())
+    assert view(observer).acknowledged == {KEY: NOW}
+    world.model_nodes.upsert(drains(since="2026-06-01T00:00:15Z"))
+    assert view(observer, now=later).acknowledged == {KEY: later}
+    world.model_nodes.upsert(model_node("a"))
+    assert view(observer, now=later).acknowledged == {}
+    assert observer.acks._seen == {}

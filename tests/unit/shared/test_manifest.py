@@ -1,0 +1,81 @@
+import hashlib
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.errors import UnsafePath
+from shared.manifest import File, Manifest, build_manifest, decode_manifest
+
+files = st.lists(
+    st.builds(
+        File,
+        path=st.text("abc/", min_size=1, max_size=6).filter(lambda p: all(p.split("/"))),
+        size=st.integers(0, 2**50),
+        digest=st.sampled_from(["", "sha256:" + "a" * 64, "git-sha1:" + "b" * 40, "md5:" + "c" * 32]),
+    ),
+    unique_by=lambda f: f.path,
+    max_size=5,
+)
+
+
+def built(found: list[File], revision: str = "") -> Manifest | None:
+    try:
+        return build_manifest("s3://bucket/m", revision, found)
+    except UnsafePath:  # a file that is also a directory
+        return None
+
+
+@given(files, st.randoms())
+def test_equal_lists_are_equal_bytes_in_any_order(found: list[File], chance: Random) -> None:
+    one, shuffled = built(found), list(found)
+    chance.shuffle(shuffled)
+    other = built(shuffled)
+    assert (one is None) == (other is None)
+    if one is not None and other is not None:
+        assert one.encode() == other.encode()
+        assert one.digest == hashlib.sha256(one.encode()).hexdigest()
+        assert decode_manifest(one.encode(), one.digest) == one
+        assert one.size_bytes == sum(f.size for f in found)
+
+
+def test_a_list_without_a_revision_is_named_after_all_that_it_says() -> None:
+    first = File("a", 1, "sha256:" + "a" * 64, '"etag"')
+    revisions = {
+        m.revision
+        for m in (
+            built([first]),
+            built([msgspec.structs.replace(first, size=2)]),
+            built([msgspec.structs.replace(first, path="b")]),
+            built([msgspec.structs.replace(first, digest="")]),
+            built([msgspec.structs.replace(first, etag="")]),
+            build_manifest("s3://bucket/other", "", [first]),
+        )
+        if m is not None
+    }
+    assert len(revisions) == 6
+    assert all(len(r) == 40 for r in revisions)
+
+
+def test_other_bytes_are_refused() -> None:
+    manifest = build_manifest("hf://o/m@c", "c", [File("a", 1)])
+    with pytest.raises(ValueError, match="do not have the digest"):
+        decode_manifest(manifest.encode() + b" ", manifest.digest)
+
+
+@pytest.mark.parametrize("revision", ["../x", "a/b", ".", "..", ".hidden"])
+def test_a_revision_that_is_no_directory_name_is_refused(revision: str) -> None:
+    body = Manifest("hf://o/m", revision, ()).encode()
+    with pytest.raises(UnsafePath):
+        decode_manifest(body, hashlib.sha256(body).hexdigest())
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", ".completed"])
+def test_an_unsafe_path_is_refused_wherever_it_comes_from(path: str) -> None:
+    body = Manifest("hf://o/m", "c", (File(path, 1),)).encode()
+    with pytest.raises(UnsafePath):
+        decode_manifest(body, hashlib.sha256(body).hexdigest())
+    with pytest.raises(UnsafePath):
+        build_manifest("hf://o/m", "c", [File(path, 1)])
