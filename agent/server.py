@@ -1,19 +1,9 @@
-"""An HTTP server that leaves the process's signals to its owner."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""The agent's HTTP server: it is given a socket that is open already, so that a taken port is told before the work."""
 
 import uvicorn
 from fastapi import FastAPI
 
-
-class Server(uvicorn.Server):
-    """Serves until `should_exit`; the composition root alone reads signals."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
+from shared.serve import Server
 
 
 def build_server(app: FastAPI) -> Server:

@@ -60,7 +60,7 @@ async def follow_certificate(
         _LOG.info("certificate_loaded", file=str(tls.certificate))
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """Leaves signals to the program's root."""
 
     @contextmanager
@@ -90,7 +90,7 @@ async def serve(
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.private_key if tls else None,
     )
-    server = _Server(config)
+    server = Server(config)
     following: asyncio.Task[None] | None = None
     if tls:
         config.load()
