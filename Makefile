@@ -33,9 +33,8 @@ format: $(STAMP) ## apply the formatter and the safe fixes
 unit: $(STAMP) ## the tests that need no server
 	$(BIN)/pytest tests/unit
 
-test: $(STAMP) ## set up everything and run every test; those on a real node where this is root
+test: $(STAMP) ## set up everything and run every test but those of `make e2e`
 	$(BIN)/python -m rig setup
-	$(BIN)/python -m rig node setup --if-root
 	$(BIN)/pytest
 
 e2e: $(STAMP) ## the tests on a real node, with the images and the chart (root)

@@ -2,11 +2,25 @@
 
 import logging
 import sys
+from typing import TextIO
 
 import structlog
 
 # The variables of a frame that failed may hold tokens and passwords.
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+
+
+class _Stderr(logging.StreamHandler[TextIO]):
+    """Writes to stderr as it is now, not as it was when this was made."""
+
+    @property
+    def stream(self) -> TextIO:
+        """The present stderr."""
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: TextIO) -> None:
+        """Take no other: the base class sets one."""
 
 
 def configure_logging() -> None:
@@ -27,6 +41,6 @@ def configure_logging() -> None:
         processor=structlog.processors.JSONRenderer(),
         foreign_pre_chain=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True)],
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Stderr()
     handler.setFormatter(formatter)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)

@@ -1,13 +1,14 @@
 """Kubernetes quantities as whole numbers."""
 
 import re
-from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+from math import ceil
 
 PATTERN = r"^([0-9]+|[0-9]*\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][0-9]{1,2})?$"
 
 _BINARY = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _DECIMAL = {suffix: 1000**power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)}
-_FACTORS = {"": Decimal(1), "m": Decimal("0.001")} | {s: Decimal(f) for s, f in (_BINARY | _DECIMAL).items()}
+_FACTORS = {"": Fraction(1), "m": Fraction(1, 1000)} | {s: Fraction(f) for s, f in (_BINARY | _DECIMAL).items()}
 _LONGEST = 32
 _SHAPE = re.compile(PATTERN)
 
@@ -19,8 +20,8 @@ def parse_quantity(value: int | str) -> int:
     if not found or len(text) > _LONGEST:
         raise ValueError(f"{text!r} is not a quantity; write a number with a unit, for example 500Gi or 20G")
     number, suffix = found.group(1), found.group(2) or ""
-    factor = _FACTORS.get(suffix) or Decimal(10) ** int(suffix[1:])
-    return int((Decimal(number) * factor).to_integral_value(ROUND_CEILING))
+    factor = _FACTORS.get(suffix) or Fraction(10) ** int(suffix[1:])
+    return ceil(Fraction(number) * factor)
 
 
 def format_bytes(size_bytes: int) -> str:

@@ -57,7 +57,7 @@ def _end(key: Key, work: Work, entry: Entry | None, world: World) -> Iterator[Ac
         case Fetching(stopping=True) | Removing():
             return
         case Removed():
-            if entry is None or entry.state != EntryState.ABSENT:
+            if entry is None or entry.state != EntryState.ABSENT or key in world.held:  # somebody put files back
                 yield Forget(key)
         case Fetching() | Preparing() if entry is None or not wanted or not _may_go_on(entry, work, world):
             yield Stop(key)

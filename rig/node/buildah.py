@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rig.errors import SetupFailed
 from rig.node import programs
+from rig.node.namespaces import command
 
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _PASSED = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
@@ -43,6 +44,11 @@ class Buildah:
     def has(self, tag: str) -> bool:
         """Tell whether an image of this name is there."""
         return bool(self._run(["images", "--quiet", "--filter", f"reference={tag}"]).strip())
+
+    def prune(self, above_bytes: int) -> None:
+        """Let go of the steps of earlier builds, where the store is larger; the next build runs all its steps."""
+        if int(command(["/usr/bin/du", "--summarize", "--bytes", str(self._root)]).split()[0]) > above_bytes:
+            self._run(["rmi", "--prune"])
 
     def archive(self, tag: str) -> Path:
         """Return the image as a file that containerd imports."""

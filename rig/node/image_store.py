@@ -10,7 +10,7 @@ from pathlib import Path
 from rig.binaries import CONTAINERD_VERSION
 from rig.node.namespaces import command
 
-_KEPT = 3
+_KEPT = 2
 _CP = "/bin/cp"
 
 

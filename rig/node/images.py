@@ -17,6 +17,7 @@ AGENT = "localhost/larder-agent:0.1.0"
 CONTROLLER = "localhost/larder-controller:0.1.0"
 _BASE = "localhost/larder-base:bookworm"
 _ROOT = Path(__file__).parents[2]
+_LARGEST_STORE_BYTES = 6 * 2**30
 _SUITE = "bookworm"
 _INCLUDED = "python3,python3-pip,python3-venv,ca-certificates"
 _SOURCES = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
@@ -75,6 +76,7 @@ def build_project(buildah: Buildah, cache: Path, say: progress.Say) -> dict[str,
     for tag, program in _PROGRAMS.items():
         say(f"building {tag} ...")
         buildah.build(Recipe(tag, _ROOT / f"Dockerfile.{program}", _ROOT, {"BASE": _BASE, "REVISION": _revision()}))
+    buildah.prune(_LARGEST_STORE_BYTES)
     return {tag: buildah.archive(tag) for tag in _PROGRAMS}
 
 

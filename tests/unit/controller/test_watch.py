@@ -2,6 +2,7 @@
 
 import pytest
 
+from controller.watch import Watcher
 from controller.world import World
 from shared.names import ready_label, snapshot_label
 from tests.unit.controller.worlds import (
@@ -186,3 +187,16 @@ def test_a_user_concerns_its_node_when_it_comes_ends_or_goes(world: World, ears:
     assert ears.heard() == nodes("a")
     world.users.remove(pod("user", "a").key)
     assert ears.heard() == nodes("a")
+
+
+def test_what_many_nodes_cause_together_waits_a_little_where_there_are_many() -> None:
+    world, waits = fresh_world(), list[float]()
+    Watcher(world, lambda _: None, lambda _, after_s: waits.append(after_s)).listen()
+    world.caches.upsert(cache("llama", "gpus"))
+    world.groups.upsert(group("gpus", {}))
+    for count in (3, 1000, 5000):
+        for i in range(count):
+            world.nodes.upsert(node(f"n{i}"))
+        waits.clear()
+        world.model_nodes.upsert(model_node("n0", entry("llama"), told=[said("llama", f"phase {count}")]))
+        assert set(waits) == {min(count * 0.0005, 2.0)}

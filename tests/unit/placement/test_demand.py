@@ -65,3 +65,11 @@ def test_the_same_source_is_no_conflict() -> None:
 def test_a_typo_in_the_priority_counts_as_none() -> None:
     assert base_model_demand("C", base("m", "hf://o/m", annotations={"larder.dev/priority": "high"})).priority == 0
     assert base_model_demand("C", base("m", "hf://o/m", annotations={"larder.dev/priority": "-3"})).priority == -3
+
+
+def test_a_wild_priority_still_fits_the_nodes_objects() -> None:
+    for text, priority in (("9" * 40, 10**9), ("-" + "9" * 40, -(10**9)), ("9" * 5000, 0)):
+        assert (
+            base_model_demand("C", base("m", "hf://o/m", annotations={"larder.dev/priority": text})).priority
+            == priority
+        )

@@ -119,4 +119,4 @@ def test_only_the_last_image_stores_are_kept(tmp_path: Path) -> None:
     source.mkdir()
     for number in range(5):
         stores.keep([Path(f"image-{number}.tar")], source)
-    assert len(list((tmp_path / "cache" / "containerd").iterdir())) == 3
+    assert len(list((tmp_path / "cache" / "containerd").iterdir())) == 2

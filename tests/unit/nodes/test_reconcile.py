@@ -1,0 +1,55 @@
+"""A ModelNode is replaced only where the live Node bears it out."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.live import Live
+from controller.nodes.act import NodeActor
+from controller.nodes.decide import Pace
+from controller.nodes.observe import NodeObserver
+from controller.nodes.reconcile import NodeReconciler
+from controller.world import World
+from shared.api.core import NODES
+from shared.api.model_node import PATH
+from tests.unit.controller.apiserver import Objects, serving
+from tests.unit.controller.worlds import fresh_world, model_node, node
+
+
+@pytest.fixture
+def objects() -> Objects:
+    return Objects()
+
+
+@pytest.fixture
+async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[World, NodeReconciler]]:
+    world = fresh_world()
+    async with serving(objects, tmp_path) as kube:
+        observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
+        yield world, NodeReconciler(observer, NodeActor(kube), lambda: datetime.now(UTC), Pace())
+
+
+@pytest.mark.parametrize(("live_uid", "deletes"), [("uid-new", True), ("uid-newest", False), ("", False)])
+async def test_memory_of_an_earlier_node_deletes_nothing(
+    turns: tuple[World, NodeReconciler],
+    objects: Objects,
+    live_uid: str,
+    deletes: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    world, reconciler = turns
+    world.nodes.upsert(node("a", uid="uid-new"))
+    world.model_nodes.upsert(model_node("a"))  # of the Node with the uid uid-a
+    if live_uid:
+        objects.objects[f"{NODES}/a"] = msgspec.to_builtins(node("a", uid=live_uid))
+    assert await reconciler.reconcile("a") == 0.5
+    assert (f"DELETE {PATH}/a" in objects.asked) is deletes
+
+
+async def test_there_is_nothing_to_do_for_a_node_that_is_gone(
+    turns: tuple[World, NodeReconciler], objects: Objects
+) -> None:
+    assert await turns[1].reconcile("gone") is None
+    assert objects.asked == []
