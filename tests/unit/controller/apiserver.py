@@ -1,5 +1,6 @@
 """Objects by their path, over a real socket: enough for what reads them."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from aiohttp import web
 from shared.kube.transport import Kube, connect
 
 Json = dict[str, Any]
+_FAREWELL_S = 5
 
 
 class Objects:
@@ -52,6 +54,9 @@ async def serving(objects: Objects, folder: Path) -> AsyncIterator[Kube]:
         path.write_text(json.dumps(config))
         async with connect(path) as kube:
             yield kube
+        async with asyncio.timeout(_FAREWELL_S):  # the client is gone: so are its connections, in a turn or two
+            while runner.server is not None and runner.server.connections:  # noqa: ASYNC110 - aiohttp tells nobody
+                await asyncio.sleep(0)
     finally:
         await runner.cleanup()
 
