@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 .PHONY: help setup check format test unit e2e images demo crds charts lock clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 setup: $(STAMP) ## the virtual environment, from the lock file
 

@@ -27,7 +27,7 @@ TREES = (shared.errors, controller.admission.errors, shared.kube.errors, rig.err
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-_TARGET = re.compile(r"(?:^|`|\$ )make ([a-z]+)", re.MULTILINE)
+_TARGET = re.compile(r"(?:^|`|\$ )make ([a-z0-9]+)", re.MULTILINE)
 
 
 def text_of(page: Path) -> str:
@@ -100,7 +100,7 @@ def test_every_command_can_be_called(name: str, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_target_that_is_named_exists(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
     assert set(_TARGET.findall(text_of(page))) <= targets
 
 
