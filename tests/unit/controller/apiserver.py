@@ -26,6 +26,7 @@ class Objects:
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append(f"{request.method} {request.path}")
+        await request.read()  # an answer before the body was read would leave the connection open
         if self.down:
             return web.json_response({"code": 500, "message": "etcd is away"}, status=500)
         if request.method == "POST" and request.path in self.posts:
