@@ -27,15 +27,13 @@ class Options:
     """What differs between uses.
 
     `node_lost_after_s`: a node whose heartbeat is older becomes NotReady. `scheduler_config`: a
-    KubeSchedulerConfiguration file. `outlive`: the programs go on when the rig's own process ends. `enter` begins
-    every command line, and may put the programs into another network if the ports of its loopback are reached through
-    ours; `address` is where real nodes find the API server then.
+    KubeSchedulerConfiguration file. `enter` begins every command line, and may put the programs into another network
+    if the ports of its loopback are reached through ours; `address` is where real nodes find the API server then.
     """
 
     node_lost_after_s: float = 6.0
     apiserver_flags: Sequence[str] = ()
     scheduler_config: Path | None = None
-    outlive: bool = False
     enter: Sequence[str] = ()
     address: str = LOOPBACK
 
@@ -204,6 +202,6 @@ class ControlPlane:
             process.wait_ready(partial(flags.healthy, f"https://{LOOPBACK}:{port}/healthz", self._context()), _READY_S)
 
     def _run(self, name: str, path: Path, arguments: Sequence[str]) -> Process:
-        program = Program(name, [*self._options.enter, str(path), *arguments], outlive=self._options.outlive)
+        program = Program(name, [*self._options.enter, str(path), *arguments])
         self._processes[name] = Process(program, self.state / "log" / f"{name}.log")
         return self._processes[name]

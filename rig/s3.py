@@ -23,10 +23,10 @@ class S3:
 
     region = "us-east-1"
 
-    def __init__(self, binaries: Binaries, state: Path, *, outlive: bool = False) -> None:
+    def __init__(self, binaries: Binaries, state: Path) -> None:
         self.access_key, self.secret_key = "rig", secrets.token_urlsafe(24)
         self._address = f"{LOOPBACK}:{free_port()}"
-        self._versitygw, self._state, self._outlive = binaries.versitygw, state.absolute(), outlive
+        self._versitygw, self._state = binaries.versitygw, state.absolute()
         self._process: Process | None = None
 
     @property
@@ -41,7 +41,7 @@ class S3:
         argv = [str(self._versitygw), "--port", self._address, "--region", self.region, "--health", _HEALTH]
         argv += ["--iam-dir", str(roles), "--keep-alive", "--quiet", "posix", "--sidecar", str(facts), str(buckets)]
         secret = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
-        program = Program("versitygw", argv, secret, outlive=self._outlive)
+        program = Program("versitygw", argv, secret)
         self._process = Process(program, self._state / "log" / "versitygw.log")
         self._process.wait_ready(self._answers, _READY_S)
         return self

@@ -63,11 +63,6 @@ class Snapshot:
         """What the files were checked against: `digest`, or `size` where one had no publisher's digest."""
         return verification(f.digest for f in self.files)
 
-    @property
-    def completed(self) -> Completed:
-        """The content of the snapshot's mark."""
-        return Completed(self.id, self.revision, self.uri, self.manifest_digest, self.files)
-
 
 def completed_of(manifest: Manifest, identity: str, digests: Mapping[str, str]) -> Completed:
     """Return the mark of a manifest whose files have these SHA-256 digests by path. Raises KeyError."""

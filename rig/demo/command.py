@@ -17,7 +17,7 @@ from rig import build
 from rig.binaries import find
 from rig.demo import story
 from rig.demo.holder import READY
-from rig.processes import Process, Program
+from rig.processes import Process, Program, wait_until
 from shared.errors import LarderError
 
 _READY_S = 90.0
@@ -87,12 +87,11 @@ def _stop(pid: int) -> int:
         return 1
     state = Path(command.read_bytes().split(b"\0")[-2].decode())
     os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + _GRACE_S
-    while command.exists():
-        if time.monotonic() > deadline:
-            sys.stderr.write(f"process {pid} does not end; its log is {state / 'demo.log'}\n")
-            return 1
-        time.sleep(0.1)
+    try:
+        wait_until(lambda: not command.exists(), _GRACE_S, f"process {pid} to end; its log is {state / 'demo.log'}")
+    except LarderError as error:
+        sys.stderr.write(f"{error.reason}: {error}\n")
+        return 1
     shutil.rmtree(state, onerror=_make_removable)
     return 0
 

@@ -131,10 +131,6 @@ class NodeCluster:
         chosen = [f"--container={container}"] if container else []
         return self.kubectl("exec", f"--namespace={namespace}", pod, *chosen, "--", *argv)
 
-    def logs(self, namespace: str, pod: str, *arguments: str) -> str:
-        """Return what a pod has logged."""
-        return self.kubectl("logs", f"--namespace={namespace}", pod, *arguments)
-
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         """Run kubectl as the administrator and return what it printed; raise StartFailed with its words."""
         argv = [str(self.tools.plane.kubectl), f"--kubeconfig={self.kubeconfig}", *arguments]
