@@ -19,7 +19,8 @@ from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
 
 _READY_S = 60.0
-_ETCD_GRACE_S = 2.0
+_STOP_GRACE_S = 2.0
+_FOLLOWERS = ("kube-controller-manager", "kube-scheduler")
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class ControlPlane:
         self.api = self.api_for("admin", ["system:masters"])
         self._closing.callback(self.api.close)
         self._start_etcd()
-        self.start_apiserver()
+        self._start_apiserver()
         self._start_followers()
         wait_until(
             lambda: self.api.answers("/api/v1/namespaces/default/serviceaccounts/default"),
@@ -104,30 +105,31 @@ class ControlPlane:
         """End all programs, the last started first."""
         while self._processes:
             _, process = self._processes.popitem()
-            process.stop(_ETCD_GRACE_S)
+            process.stop(_STOP_GRACE_S)
         self._closing.close()
 
     def pids(self) -> dict[str, int]:
         """Return the process id of each program by name."""
         return {name: process.pid for name, process in self._processes.items()}
 
-    def start_apiserver(self) -> None:
-        """Start the API server on its port and return when /readyz is ok."""
-        apiserver = self._run(
-            "kube-apiserver",
-            self._binaries.kube_apiserver,
-            [*self._apiserver_flags(), *self._options.apiserver_flags],
-        )
-        apiserver.wait_ready(lambda: self.api.answers("/readyz"), _READY_S)
-
     def stop_apiserver(self) -> None:
         """End the API server at once, as a crash would (KILL)."""
         self._processes.pop("kube-apiserver").kill()
 
+    def resume_apiserver(self) -> None:
+        """Start the API server after a stop, on the same port, and return when pods are scheduled again.
+
+        Scheduler and controller manager start afresh: their own waits between attempts grow to 30 s during a stop.
+        """
+        self._start_apiserver()
+        for name in _FOLLOWERS:
+            self._processes.pop(name).stop(_STOP_GRACE_S)
+        self._start_followers()
+
     def restart_apiserver(self) -> None:
-        """Crash the API server and return when it is ready again on the same port."""
+        """Crash the API server and resume it."""
         self.stop_apiserver()
-        self.start_apiserver()
+        self.resume_apiserver()
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), path: Path | None = None, url: str = "") -> Path:
         """Return a kubeconfig with a client certificate for this user and these groups."""
@@ -176,12 +178,20 @@ class ControlPlane:
             }
         )
         self.kubeconfig_for("admin", ["system:masters"], self.kubeconfig)
-        for name in ("kube-controller-manager", "kube-scheduler"):
+        for name in _FOLLOWERS:
             self.kubeconfig_for(f"system:{name}", (), files.kubeconfig(name))
 
     def _start_etcd(self) -> None:
         etcd = self._run("etcd", self._binaries.etcd, flags.etcd(self._files, self._etcd_url, free_port()))
         etcd.wait_ready(lambda: flags.healthy(f"{self._etcd_url}/health", self._context()), _READY_S)
+
+    def _start_apiserver(self) -> None:
+        apiserver = self._run(
+            "kube-apiserver",
+            self._binaries.kube_apiserver,
+            [*self._apiserver_flags(), *self._options.apiserver_flags],
+        )
+        apiserver.wait_ready(lambda: self.api.answers("/readyz"), _READY_S)
 
     def _start_followers(self) -> None:
         binaries, files, options = self._binaries, self._files, self._options

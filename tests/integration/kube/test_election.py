@@ -104,7 +104,7 @@ async def test_without_an_api_server_the_work_ends_and_afterwards_goes_on(
         await reigns.until(lambda: reigns.working is None)
         assert reigns.ended_at[0] - stopped_at <= DEADLINE_S + 0.5
     finally:
-        await asyncio.to_thread(control_plane.start_apiserver)
+        await asyncio.to_thread(control_plane.resume_apiserver)
     assert await reigns.leader() == 0
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -37,6 +37,6 @@ def test_the_api_server_crashes_and_comes_back_with_its_objects(control_plane: C
     before = control_plane.pids()["kube-apiserver"]
     control_plane.stop_apiserver()
     assert not api.answers("/readyz")
-    control_plane.start_apiserver()
+    control_plane.resume_apiserver()
     assert control_plane.pids()["kube-apiserver"] != before
     assert api.get("/api/v1/namespaces/rig-survives")["metadata"]["name"] == "rig-survives"

@@ -29,8 +29,8 @@ def _condition(thing: dict[str, Any], kind: str = "Ready") -> str | None:
     return found[0] if found else None
 
 
-def _eventually(look: Callable[[], bool], what: str, within_s: float = SOON_S) -> None:
-    wait_until(look, within_s, what)
+def _eventually(look: Callable[[], bool], what: str) -> None:
+    wait_until(look, SOON_S, what)
 
 
 def _pod(name: str, selector: dict[str, str]) -> dict[str, Any]:
@@ -70,8 +70,7 @@ def test_nodes_and_pods_go_on_after_the_api_server_crashed(control_plane: Contro
     nodes.add("rig-f", {"rig": "f"})
     control_plane.restart_apiserver()
     api.create(pods, _pod("rig-after", {"rig": "f"}))
-    # The scheduler and the controller manager come back in their own time: their waits double up to 30 s.
-    _eventually(lambda: _condition(api.get(f"{pods}/rig-after")) == "True", "the pod to be Ready", 120)
+    _eventually(lambda: _condition(api.get(f"{pods}/rig-after")) == "True", "the pod to be Ready")
     api.delete(f"{pods}/rig-after")
     _eventually(lambda: not api.answers(f"{pods}/rig-after"), "the pod to be gone")
     assert _condition(api.get("/api/v1/nodes/rig-f")) == "True"
