@@ -33,8 +33,9 @@ format: $(STAMP) ## apply the formatter and the safe fixes
 unit: $(STAMP) ## the tests that need no server
 	$(BIN)/pytest tests/unit
 
-test: $(STAMP) ## set up everything and run every test but those of `make e2e`
+test: $(STAMP) ## set up everything and run every test; those of `make e2e` only as root on a machine that can have nodes
 	$(BIN)/python -m rig setup
+	$(BIN)/python -m rig node setup --if-possible
 	$(BIN)/pytest
 
 e2e: $(STAMP) ## the tests on a real node, with the images and the chart (root)

@@ -17,8 +17,8 @@ from rig.progress import Say, Step, run
 _APT = "/usr/bin/apt-get"
 
 
-def hindrances(env: Mapping[str, str], user: int | None = None) -> list[str]:
-    """Return why `user` (us) can have no real nodes here, each with its way out; empty when nothing is in the way."""
+def obstacles(user: int | None = None) -> list[str]:
+    """Return why this machine can have no real nodes for `user` (us), whatever is installed on it."""
     if sys.platform != "linux":
         return ["kubelet needs Linux"]
     if (os.geteuid() if user is None else user) != 0:
@@ -26,12 +26,18 @@ def hindrances(env: Mapping[str, str], user: int | None = None) -> list[str]:
     found = []
     if not cgroups.writable():
         found.append(f"control groups cannot be made below {cgroups.ROOT}")
+    trial = [programs.UNSHARE, "--mount", "--net", "/bin/true"]
+    if Path(programs.UNSHARE).exists() and subprocess.run(trial, capture_output=True, check=False).returncode:
+        found.append("the kernel refuses new namespaces; a container needs CAP_SYS_ADMIN")
+    return found
+
+
+def hindrances(env: Mapping[str, str], user: int | None = None) -> list[str]:
+    """Return why `user` (us) has no real nodes here, each with its way out; empty when nothing is in the way."""
+    if found := obstacles(user):
+        return found
     if absent := programs.missing():
         found.append(f"packages are missing: {', '.join(absent)}; run: .venv/bin/python -m rig node setup")
-    elif subprocess.run(
-        [programs.UNSHARE, "--mount", "--net", "/bin/true"], capture_output=True, check=False
-    ).returncode:
-        found.append("the kernel refuses new namespaces; a container needs CAP_SYS_ADMIN")
     try:
         tools(env)
     except MissingBinaries as error:
