@@ -7,8 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rig import control_plane_flags as flags
 from rig import kubeconfig
@@ -17,6 +15,7 @@ from rig.binaries import Binaries
 from rig.pki import Authority, Pair, signing_pair
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
+from rig.running import Running
 
 _READY_S = 60.0
 _STOP_GRACE_S = 2.0
@@ -39,7 +38,7 @@ class Options:
     address: str = LOOPBACK
 
 
-class ControlPlane:
+class ControlPlane(Running):
     """The four programs, their certificates and logs below one directory; use as a context manager."""
 
     def __init__(self, binaries: Binaries, state: Path, options: Options | None = None) -> None:
@@ -73,19 +72,6 @@ class ControlPlane:
     def ca_pem(self) -> bytes:
         """The certificate that vouches for the API server."""
         return self._authority.ca_pem
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start all programs and return when they are ready and a pod could be created."""

@@ -1,9 +1,9 @@
 """A real S3 server: versitygw over a directory, where a bucket is a directory and an object is a file."""
 
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import boto3
 import httpx
@@ -12,44 +12,45 @@ from botocore.config import Config
 from rig.binaries import Binaries
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program
+from rig.running import Running
 
 _READY_S = 20.0
 _HEALTH = "/healthz"
 _TIMEOUT_S = 1.0
 
 
-class S3:
-    """A running S3 server; use as a context manager. Objects are below `state`/buckets."""
+class S3(Running):
+    """A running S3 server; use as a context manager. Objects are below `state`/buckets.
+
+    `enter` begins the command line, and may put the server into another network if the port of its loopback is reached
+    through ours; `host` is where that network finds it.
+    """
 
     region = "us-east-1"
 
-    def __init__(self, binaries: Binaries, state: Path) -> None:
+    def __init__(self, binaries: Binaries, state: Path, *, enter: Sequence[str] = (), host: str = LOOPBACK) -> None:
         self.access_key, self.secret_key = "rig", secrets.token_urlsafe(24)
-        self._address = f"{LOOPBACK}:{free_port()}"
+        self._enter, self._host, self.port = list(enter), host, free_port()
         self._versitygw, self._state = binaries.versitygw, state.absolute()
         self._process: Process | None = None
 
     @property
     def endpoint(self) -> str:
         """The address to use as endpoint URL, with path-style buckets."""
-        return f"http://{self._address}"
+        return f"http://{self._host}:{self.port}"
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Start the server and return when it answers."""
         buckets, roles, facts = (self._state / name for name in ("buckets", "iam", "metadata"))
         for folder in (buckets, roles, facts):
             folder.mkdir(parents=True, exist_ok=True)
-        argv = [str(self._versitygw), "--port", self._address, "--region", self.region, "--health", _HEALTH]
+        argv = [*self._enter, str(self._versitygw), "--region", self.region, "--health", _HEALTH]
+        argv += [f"--port={host}:{self.port}" for host in {LOOPBACK, self._host}]
         argv += ["--iam-dir", str(roles), "--keep-alive", "--quiet", "posix", "--sidecar", str(facts), str(buckets)]
         secret = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
         program = Program("versitygw", argv, secret)
         self._process = Process(program, self._state / "log" / "versitygw.log")
         self._process.wait_ready(self._answers, _READY_S)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def stop(self) -> None:
         """End the server."""
@@ -82,13 +83,18 @@ class S3:
     def client(self) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
         """Return a boto3 client with the server's own keys."""
         return boto3.client(
-            "s3", endpoint_url=self.endpoint, region_name=self.region,
+            "s3", endpoint_url=self._near, region_name=self.region,
             aws_access_key_id=self.access_key, aws_secret_access_key=self.secret_key,
             config=Config(signature_version="s3v4", s3={"addressing_style": "path"}, retries={"max_attempts": 1}),
         )  # fmt: skip
 
+    @property
+    def _near(self) -> str:
+        """Where we find it."""
+        return f"http://{LOOPBACK}:{self.port}"
+
     def _answers(self) -> bool:
         try:
-            return httpx.get(f"{self.endpoint}{_HEALTH}", timeout=_TIMEOUT_S, trust_env=False).is_success
+            return httpx.get(f"{self._near}{_HEALTH}", timeout=_TIMEOUT_S, trust_env=False).is_success
         except httpx.HTTPError:
             return False

@@ -3,8 +3,6 @@
 import secrets
 import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rig.hub.answers import Places
 from rig.hub.faults import Faults
@@ -12,24 +10,27 @@ from rig.hub.handlers import HubHandler, Listener, StoreHandler
 from rig.hub.journal import Journal
 from rig.hub.repository import Access, Entry, Repositories
 from rig.ports import LOOPBACK, free_port
+from rig.running import Running
 
 _PAGE_SIZE = 1000
 _POLL_S = 0.05
 
 
-class Hub:
+class Hub(Running):
     """A running hub; use as a context manager. `state` is where it keeps what is pushed.
 
-    Its sockets are made at once, in the network that the calling thread is in.
+    Its sockets are made at once, in the network that the calling thread is in. `store_url` names another server that
+    large files are redirected to, by digest.
     """
 
-    def __init__(self, state: Path, *, host: str = LOOPBACK, port: int | None = None) -> None:
+    def __init__(self, state: Path, *, host: str = LOOPBACK, port: int | None = None, store_url: str = "") -> None:
         self.faults, self.journal = Faults(), Journal()
         self.page_size = _PAGE_SIZE
         self._repositories = Repositories(state)
         self._signature = secrets.token_urlsafe()
         self._hub = Listener((host, port or free_port()), HubHandler, self)
         self._store = Listener((host, free_port()), StoreHandler, self)
+        self._store_url = store_url or self._store.url
         self._threads = [
             threading.Thread(target=listener.serve_forever, args=(_POLL_S,), name=name, daemon=True)
             for name, listener in (("hub", self._hub), ("hub-store", self._store))
@@ -43,7 +44,7 @@ class Hub:
     @property
     def store_endpoint(self) -> str:
         """The address of the other host, which large files are redirected to."""
-        return self._store.url
+        return self._store_url
 
     @property
     def repositories(self) -> Repositories:
@@ -55,14 +56,13 @@ class Hub:
         """The addresses and settings that answers are made with."""
         return Places(self.endpoint, self.store_endpoint, self._signature, self.page_size)
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Serve both hosts."""
         for thread in self._threads:
             thread.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
+        """Release what is stalled, and end both hosts."""
         self.faults.clear()
         for listener, thread in zip((self._hub, self._store), self._threads, strict=True):
             listener.stop()

@@ -1,11 +1,9 @@
 """A cluster with Larder on it: control plane, nodes, sources, controller, agents."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 from controller.admission.webhooks import AtUrl, WebhookSettings
 from rig import agents
@@ -14,15 +12,7 @@ from rig.control_plane import ControlPlane
 from rig.larder import objects
 from rig.larder.programs import NAMESPACE, STORE_ROOT, AgentProgram, ControllerProgram, Sources, answers
 from rig.nodes import Nodes
-from rig.processes import wait_until
-
-OBJECTS = {
-    "ClusterBaseModel": "/apis/ome.io/v1beta1/clusterbasemodels",
-    "ClusterModelCache": "/apis/serving.kserve.io/v1alpha1/clustermodelcaches",
-    "ModelCacheNodeGroup": "/apis/serving.kserve.io/v1alpha1/modelcachenodegroups",
-    "ModelNode": "/apis/larder.dev/v1alpha1/modelnodes",
-    "Node": "/api/v1/nodes",
-}
+from rig.running import Running
 
 
 @dataclass(frozen=True)
@@ -35,7 +25,7 @@ class LarderOptions:
     replicas: int = 1
 
 
-class LarderCluster:
+class LarderCluster(Running):
     """An installation on a running control plane; use as a context manager."""
 
     def __init__(self, plane: ControlPlane, state: Path, options: LarderOptions | None = None) -> None:
@@ -50,20 +40,8 @@ class LarderCluster:
         """A client with every right, for the user's part."""
         return self.plane.api
 
-    def __enter__(self) -> Self:
-        try:
-            self._install()
-        except BaseException:
-            self._closing.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closing.close()
-
-    def _install(self) -> None:
+    def start(self) -> None:
+        """Install everything but nodes, and return when the controllers are ready."""
         agents.ensure_namespace(self.api, NAMESPACE)
         objects.install_kinds(self.api)
         objects.install_roles(self.api, NAMESPACE)
@@ -75,6 +53,10 @@ class LarderCluster:
             self.controllers.append(program)
             program.start()
         self.aim_webhooks(self.controllers[0])
+
+    def stop(self) -> None:
+        """End the programs and the nodes; the objects stay."""
+        self._closing.close()
 
     def _stop_programs(self) -> None:
         programs: list[AgentProgram | ControllerProgram] = [*self.agents.values(), *self.controllers]
@@ -107,17 +89,3 @@ class LarderCluster:
         """Return when every agent that was started is ready."""
         for program in self.agents.values():
             program.process.wait_ready(lambda port=program.port: answers(port), within_s)  # type: ignore[misc]
-
-    def create(self, kind: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of the metadata
-        """Create one of our objects, as a user would."""
-        body = {"kind": kind, "metadata": {"name": name, **metadata}, "spec": dict(spec)}
-        group_version = OBJECTS[kind].removeprefix("/apis/").rpartition("/")[0]
-        return self.api.create(OBJECTS[kind], {"apiVersion": group_version, **body})
-
-    def get(self, kind: str, name: str) -> dict[str, Any]:
-        """Return one of the objects."""
-        return self.api.get(f"{OBJECTS[kind]}/{name}")
-
-    def wait(self, kind: str, name: str, fits: Callable[[dict[str, Any]], bool], within_s: float, what: str) -> None:
-        """Return when an object fits; raise StartFailed naming `what` after `within_s`."""
-        wait_until(lambda: fits(self.get(kind, name)), within_s, what)

@@ -1,6 +1,6 @@
 """The cluster's objects that an installation consists of: CRDs, roles, policies, webhooks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,13 @@ from controller.admission.webhooks import WebhookSettings, mutating_configuratio
 from rig.api import Api
 from rig.processes import wait_until
 
+KINDS = {
+    "ClusterBaseModel": "/apis/ome.io/v1beta1/clusterbasemodels",
+    "ClusterModelCache": "/apis/serving.kserve.io/v1alpha1/clustermodelcaches",
+    "ModelCacheNodeGroup": "/apis/serving.kserve.io/v1alpha1/modelcachenodegroups",
+    "ModelNode": "/apis/larder.dev/v1alpha1/modelnodes",
+    "Node": "/api/v1/nodes",
+}
 _ROOT = Path(__file__).parents[2]
 _NAMESPACE = "{{ .Release.Namespace }}"
 _ESTABLISHED_S = 20.0
@@ -25,6 +32,18 @@ _PLURALS = {
     "MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
     "ValidatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
 }
+
+
+def path_of(kind: str, name: str) -> str:
+    """Return where the API server has one of our objects, or a Node."""
+    return f"{KINDS[kind]}/{name}"
+
+
+def create(api: Api, kind: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of the metadata
+    """Create one of our objects, as a user would."""
+    body = {"kind": kind, "metadata": {"name": name, **metadata}, "spec": dict(spec)}
+    group_version = KINDS[kind].removeprefix("/apis/").rpartition("/")[0]
+    return api.create(KINDS[kind], {"apiVersion": group_version, **body})
 
 
 def install_kinds(api: Api) -> None:

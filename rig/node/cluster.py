@@ -4,9 +4,9 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rig.api import Api
 from rig.binaries import Binaries
@@ -21,7 +21,9 @@ from rig.node.image_store import ImageStores
 from rig.node.lan import Lan
 from rig.node.machine import CONTAINERD, Machine
 from rig.node.namespaces import command
+from rig.node.small_disk import SmallDisk
 from rig.processes import Process
+from rig.running import Running
 
 _NODE_READY_S = 60.0
 _NODE_LOST_AFTER_S = 12.0
@@ -39,10 +41,11 @@ class Tools:
 @dataclass
 class _Node:
     machine: Machine
+    disk: SmallDisk | None = None
     processes: dict[str, Process] = field(default_factory=dict)
 
 
-class NodeCluster:
+class NodeCluster(Running):
     """The control plane and its nodes; use as a context manager, and add nodes."""
 
     def __init__(self, tools: Tools, state: Path, cache: Path) -> None:
@@ -50,21 +53,9 @@ class NodeCluster:
         self._stores = ImageStores(cache)
         self.lan = Lan(self.state)
         self._nodes: dict[str, _Node] = {}
+        self._numbers = count(1)
         self._images: list[Path] = []
         self._closing = ExitStack()
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._closing.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closing.close()
 
     @property
     def api(self) -> Api:
@@ -91,24 +82,34 @@ class NodeCluster:
         for node in self._nodes.values():
             containerd.load(node.machine, self.tools.node, archive)
 
-    def add_node(self, name: str, labels: Mapping[str, str] | None = None) -> None:
-        """Add a node and return when it is Ready."""
-        machine = Machine(name, NodeAddresses(len(self._nodes) + 1), self.lan, self.state / "nodes")
-        machine.disk.mkdir(parents=True)
-        node = self._nodes[name] = _Node(machine)
+    def add_node(self, name: str, labels: Mapping[str, str] | None = None, disk: SmallDisk | None = None) -> None:
+        """Add a node and return when it is Ready; what is on a small disk does not outlive a reboot."""
+        machine = Machine(name, NodeAddresses(next(self._numbers)), self.lan, self.state / "nodes")
+        machine.disk.mkdir(parents=True, exist_ok=True)
+        node = self._nodes[name] = _Node(machine, disk)
         self._closing.callback(machine.discard)
         self._closing.callback(machine.shut)
-        machine.boot()
+        self._boot(node)
         self._start_containerd(node)
         self._start_node(node)
         self.wait_node(name)
         self.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": dict(labels or {})}})
 
+    def remove_node(self, name: str) -> None:
+        """Scrap a node: cut its power, throw its disk away, and delete its Node and the pods on it."""
+        machine = self._nodes.pop(name).machine
+        machine.shut()
+        machine.discard()
+        self.api.delete(f"/api/v1/nodes/{name}")
+        for pod in self.api.get(f"/api/v1/pods?fieldSelector=spec.nodeName={name}")["items"]:
+            metadata = pod["metadata"]
+            self.api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", grace_s=0)
+
     def reboot(self, name: str) -> None:
         """Cut a node's power, turn it on again, and return when it is Ready; its disk stays."""
         node = self._nodes[name]
         node.machine.shut()
-        node.machine.boot()
+        self._boot(node)
         node.processes["containerd"] = containerd.start(node.machine, self.tools.node)
         self._start_node(node)
         self.wait_node(name)
@@ -117,7 +118,7 @@ class NodeCluster:
         """Kill kubelet under its pods, start it anew, and return when the node is Ready."""
         node = self._nodes[name]
         node.processes["kubelet"].kill()
-        node.processes["kubelet"] = kubelet.start_kubelet(node.machine, self.plane, self.tools.node)
+        self._start_kubelet(node)
         self.wait_node(name)
 
     def wait_node(self, name: str) -> None:
@@ -141,15 +142,19 @@ class NodeCluster:
         """Helm as the administrator."""
         return Helm(self.tools.helm, self.state / "helm", self.kubeconfig)
 
-    def _start(self) -> None:
-        self._closing.callback(self.lan.stop)
-        self.lan.start()
+    def start(self) -> None:
+        """Start network, control plane and DNS."""
+        self._closing.enter_context(self.lan)
         options = Options(_NODE_LOST_AFTER_S, enter=self.lan.enter, address=GATEWAY)
         self.plane = ControlPlane(self.tools.plane, self.state / "plane", options)
         self._closing.enter_context(Door(self.lan.network, self.plane.ports))
         self._closing.enter_context(self.plane)
         dns = kubelet.start_dns(self.lan, self.plane, self.tools.node, self.state)
         self._closing.callback(dns.kill)
+
+    def stop(self) -> None:
+        """Cut the power of everything; logs stay."""
+        self._closing.close()
 
     def _start_containerd(self, node: _Node) -> None:
         """Start containerd for the first time, with the images."""
@@ -163,8 +168,17 @@ class NodeCluster:
             self._stores.keep(self._images, folder)
             node.processes["containerd"] = containerd.start(machine, self.tools.node)
 
+    def _boot(self, node: _Node) -> None:
+        node.machine.boot()
+        if node.disk:
+            node.disk.mount(node.machine)
+
+    def _start_kubelet(self, node: _Node) -> None:
+        settings = node.disk.eviction() if node.disk else {}
+        node.processes["kubelet"] = kubelet.start_kubelet(node.machine, self.plane, self.tools.node, settings)
+
     def _start_node(self, node: _Node) -> None:
-        node.processes["kubelet"] = kubelet.start_kubelet(node.machine, self.plane, self.tools.node)
+        self._start_kubelet(node)
         node.processes["kube-proxy"] = kubelet.start_kube_proxy(node.machine, self.plane, self.tools.node)
 
     def _reported(self, name: str, since: float) -> bool:

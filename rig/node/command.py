@@ -12,7 +12,8 @@ from rig.errors import SetupFailed
 from rig.node import images, prepare, programs
 from rig.node.buildah import Buildah
 from rig.node.cluster import NodeCluster
-from rig.node.installation import Installation, hub_on
+from rig.node.installation import Installation
+from rig.node.sources import sources_on
 
 REQUIRED = "LARDER_E2E"  # set to "required", it forbids to go on without real nodes
 _MB = 1_000_000
@@ -80,12 +81,12 @@ def _up(arguments: argparse.Namespace) -> int:
     archives = [images.build_sandbox(buildah), *images.build_project(buildah, cache, _say).values()]
     with tempfile.TemporaryDirectory(prefix="larder-node-") as folder:
         state = Path(folder)
-        with NodeCluster(tools, state, cache) as cluster, hub_on(cluster, state / "hub") as hub:
+        with NodeCluster(tools, state, cache) as cluster, sources_on(cluster, state) as (hub, s3):
             for archive in archives:
                 cluster.load_image(archive)
             for number in range(arguments.nodes):
                 cluster.add_node(f"node-{number + 1}")
-            site = Installation(cluster, hub, state / "models")
+            site = Installation(cluster=cluster, hub=hub, s3=s3, folder=state / "models")
             site.install()
             _say(f"KUBECONFIG={cluster.kubeconfig} {tools.plane.kubectl} get nodes")
             _say(f"a model to try: {site.push()}; Ctrl-C ends all of it")

@@ -6,16 +6,15 @@ import socket
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rig.node.namespaces import enter_network
 from rig.ports import LOOPBACK
+from rig.running import Running
 
 _CHUNK_BYTES = 2**16
 
 
-class Door:
+class Door(Running):
     """Forwards connections in a thread that stands in the other network; use as a context manager."""
 
     def __init__(self, network: Path, ports: Sequence[int]) -> None:
@@ -25,13 +24,12 @@ class Door:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="door")
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Let connections through."""
         self._thread.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
+        """Cut all connections and take no more."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 

@@ -1,47 +1,30 @@
-"""Larder installed by its charts on real nodes, a hub that they reach, and the moves that tests make."""
+"""Larder installed by its charts on real nodes, and the moves that only real pods allow."""
 
-import json
-import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rig.api import Api
-from rig.errors import CallRefused
+from rig.errors import StartFailed
 from rig.helm import LARDER, LARDER_CRDS
-from rig.hub import Hub
-from rig.larder.cluster import OBJECTS
-from rig.model import write_model
+from rig.larder.moves import Json, Moves
 from rig.node.cluster import NodeCluster
 from rig.node.containerd import SANDBOX_IMAGE
-from rig.node.namespaces import within_network
-from rig.processes import wait_until
+from rig.node.machine import STORE
 
-Json = dict[str, Any]
 NAMESPACE = "larder-system"
 RELEASE, CRDS_RELEASE = "larder", "larder-crds"
 _LEVEL = "pod-security.kubernetes.io"
-_READY_S = 90.0
+_ROLLED_OUT_S = 90.0
 
 
-@contextmanager
-def hub_on(cluster: NodeCluster, state: Path) -> Iterator[Hub]:
-    """Serve a hub beside the control plane, where nodes and pods reach it."""
-    with within_network(cluster.lan.network):
-        hub = Hub(state, host=cluster.host)
-    with hub:
-        yield hub
-
-
-@dataclass
-class Installation:
-    """The cluster, the hub, and the moves that tests make."""
+@dataclass(kw_only=True)
+class Installation(Moves):
+    """The cluster and its sources, which run beside the control plane."""
 
     cluster: NodeCluster
-    hub: Hub
-    folder: Path
+    patience_s: ClassVar[float] = 60.0
 
     @property
     def api(self) -> Api:
@@ -51,7 +34,8 @@ class Installation:
     def values(self, **changes: Any) -> Json:  # noqa: ANN401 - values of a chart
         """Return the values of this installation: the chart's own, but for where images and models come from."""
         image = {"registry": "localhost", "pullPolicy": "Never"}
-        sources = {"hfEndpoint": self.hub.endpoint, "allowAddresses": [f"{self.cluster.host}/32"]}
+        addresses = [f"{self.cluster.host}/32"]
+        sources = {"hfEndpoint": self.hub.endpoint, "s3Endpoint": self.s3.endpoint, "allowAddresses": addresses}
         return {"image": image, "sources": sources, **changes}
 
     def install(self, **changes: Any) -> None:  # noqa: ANN401 - values of a chart
@@ -65,60 +49,8 @@ class Installation:
     def wait_rolled_out(self) -> None:
         """Return when all pods of both programs are the newest ones and ready."""
         for workload in ("deployment/larder-controller", "daemonset/larder-agent"):
-            timeout = f"--timeout={_READY_S:.0f}s"
+            timeout = f"--timeout={_ROLLED_OUT_S:.0f}s"
             self.cluster.kubectl("rollout", "status", workload, f"--namespace={NAMESPACE}", timeout)
-
-    def name(self, stem: str = "m") -> str:
-        """Return a name that no other test has."""
-        return f"{stem}-{uuid.uuid4().hex[:8]}"
-
-    def push(self, size_bytes: int = 2**20) -> str:
-        """Push a small model and return its URI."""
-        repo, folder = f"org/{uuid.uuid4().hex[:12]}", self.folder / uuid.uuid4().hex
-        write_model(folder, size_bytes=size_bytes, seed=uuid.uuid4().int % 2**31)
-        self.hub.push(repo, folder)
-        return f"hf://{repo}"
-
-    def create(self, kind: str, name: str, spec: Mapping[str, Any]) -> str:
-        """Create one of our objects, as a user would, and return its name."""
-        group_version = OBJECTS[kind].removeprefix("/apis/").rpartition("/")[0]
-        body = {"apiVersion": group_version, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
-        self.api.create(OBJECTS[kind], body)
-        return name
-
-    def get(self, kind: str, name: str) -> Json:
-        """Return one of the objects."""
-        return self.api.get(f"{OBJECTS[kind]}/{name}")
-
-    def delete(self, kind: str, name: str) -> None:
-        """Delete an object, as a user would."""
-        self.api.delete(f"{OBJECTS[kind]}/{name}")
-
-    def base_model(self, **storage: object) -> str:
-        """Declare a ClusterBaseModel of a new repository and return its name."""
-        fields = {"storageUri": self.push(), **storage}
-        return self.create("ClusterBaseModel", self.name(), {"modelFormat": {"name": "x"}, "storage": fields})
-
-    def wait_ready(self, kind: str, name: str, within_s: float = 60) -> Json:
-        """Return the status once the object is Ready for what it says now."""
-        key = "storageStatus" if kind == "ClusterModelCache" else "state"
-
-        def ready() -> bool:
-            status = self.get(kind, name).get("status", {})
-            return bool(status.get(key) == "Ready")
-
-        wait_until(ready, within_s, f"{kind} {name} to be Ready")
-        status: Json = self.get(kind, name)["status"]
-        return status
-
-    def labels(self, node: str) -> dict[str, str]:
-        """Return a node's labels."""
-        found: dict[str, str] = self.get("Node", node)["metadata"]["labels"]
-        return found
-
-    def label(self, node: str, labels: Mapping[str, str | None]) -> None:
-        """Set labels of a node, or take those away that are None."""
-        self.api.patch(f"{OBJECTS['Node']}/{node}", {"metadata": {"labels": labels}})
 
     def pods(self, selector: str, namespace: str = NAMESPACE) -> list[Json]:
         """Return pods by labels."""
@@ -128,7 +60,7 @@ class Installation:
     def agent(self, node: str) -> Json | None:
         """Return the agent's pod on a node that is Ready and not on its way out."""
         for pod in self.pods("app.kubernetes.io/component=agent"):
-            if pod["spec"].get("nodeName") == node and is_ready(pod):
+            if pod["spec"].get("nodeName") == node and is_pod_ready(pod):
                 return pod
         return None
 
@@ -144,12 +76,12 @@ class Installation:
         self.api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", {"metadata": {"name": name}, "spec": spec})
         return name
 
-    def running(self, deployment: str, namespace: str = "default", within_s: float = 60) -> Json:
+    def running(self, deployment: str, namespace: str = "default", within_s: float | None = None) -> Json:
         """Return the workload's pod once it is Ready."""
         found: list[Json] = []
 
         def ready() -> bool:
-            found[:] = filter(is_ready, self.pods(f"app={deployment}", namespace))
+            found[:] = filter(is_pod_ready, self.pods(f"app={deployment}", namespace))
             return bool(found)
 
         self.until(ready, f"{deployment} to run", within_s)
@@ -177,7 +109,7 @@ class Installation:
 
     def store(self, node: str) -> Path:
         """Return where the store of a node is on this machine's disk."""
-        return self.cluster.machine(node).disk / "var/lib/larder"
+        return self.cluster.machine(node).disk / STORE.lstrip("/")
 
     def explain(self) -> str:
         """Return what a failed test wants to know: pods, events, and the last words of both programs."""
@@ -190,13 +122,8 @@ class Installation:
             asked.append(lambda s=chosen: self.cluster.kubectl("logs", f"--namespace={NAMESPACE}", s, "--tail=40"))  # type: ignore[misc]
         return "\n".join(_words(ask) for ask in asked)
 
-    @staticmethod
-    def until(condition: Callable[[], bool], what: str, within_s: float = 60) -> None:
-        """Return when the condition holds; raise StartFailed naming `what`."""
-        wait_until(condition, within_s, what)
 
-
-def is_ready(pod: Json) -> bool:
+def is_pod_ready(pod: Json) -> bool:
     """Tell whether a pod is Ready and nobody has deleted it."""
     conditions = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions", [])}
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
@@ -205,5 +132,5 @@ def is_ready(pod: Json) -> bool:
 def _words(ask: Callable[[], str]) -> str:
     try:
         return ask()
-    except CallRefused as refusal:
-        return json.dumps(str(refusal))
+    except StartFailed as refusal:
+        return str(refusal)

@@ -2,6 +2,7 @@
 
 import json
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ DOMAIN = "cluster.local"
 _DNS_READY_S = 20.0
 
 
-def start_kubelet(machine: Machine, plane: ControlPlane, binaries: NodeBinaries) -> Process:
-    """Start kubelet; it registers its Node when there is none."""
+def start_kubelet(
+    machine: Machine, plane: ControlPlane, binaries: NodeBinaries, settings: Mapping[str, Any]
+) -> Process:
+    """Start kubelet; it registers its Node when there is none. `settings` go over its configuration of the rig."""
     folder = machine.disk / "etc"
     pair = plane.server_certificate(dns=[machine.name], ips=[machine.addresses.ip])
     certificate, key = folder / "kubelet.pem", folder / "kubelet.key"
@@ -31,7 +34,7 @@ def start_kubelet(machine: Machine, plane: ControlPlane, binaries: NodeBinaries)
     user = plane.kubeconfig_for(
         f"system:node:{machine.name}", ["system:nodes"], folder / "kubelet.kubeconfig", plane.node_url
     )
-    config = _write(folder / "kubelet.json", _kubelet(machine, folder))
+    config = _write(folder / "kubelet.json", {**_kubelet(machine, folder), **settings})
     argv = [str(binaries.kubelet), f"--config={config}", f"--kubeconfig={user}"]
     argv += [f"--hostname-override={machine.name}", f"--node-ip={machine.addresses.ip}"]
     return machine.start("kubelet", argv)

@@ -2,16 +2,15 @@
 
 import json
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rig.node.cluster import NodeCluster
 from rig.processes import Process, Program
+from rig.running import Running
 
 _START_S = 15.0
 
 
-class LabelLog:
+class LabelLog(Running):
     """Watches one node; use as a context manager, and ask afterwards too."""
 
     def __init__(self, cluster: NodeCluster, node: str, folder: Path) -> None:
@@ -19,13 +18,12 @@ class LabelLog:
         argv += ["--watch", "--output=jsonpath={.metadata.labels}{'\\n'}"]
         self._process = Process(Program(f"labels-{node}", argv), folder / f"labels-{node}.log")
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Return when the node has been seen once."""
         self._process.wait_ready(lambda: bool(self.seen()), _START_S, "watching")
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
+        """Watch no more."""
         self._process.stop()
 
     def seen(self) -> list[dict[str, str]]:

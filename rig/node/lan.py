@@ -7,12 +7,16 @@ from rig.node import programs
 from rig.node.addresses import GATEWAY, NodeAddresses
 from rig.node.namespaces import OWN, command, network_of
 from rig.processes import Process, Program
+from rig.running import Running
 
 _READY_S = 10.0
 
 
-class Lan:
-    """The namespace, kept by a process that does nothing; everything in it goes when its last process ends."""
+class Lan(Running):
+    """The namespace, kept by a process that does nothing; everything in it goes when its last process ends.
+
+    Use as a context manager.
+    """
 
     def __init__(self, state: Path) -> None:
         self._log = state / "log" / "lan.log"

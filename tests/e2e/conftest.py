@@ -10,8 +10,9 @@ from rig.errors import StartFailed
 from rig.node import images
 from rig.node.buildah import Buildah
 from rig.node.cluster import NodeCluster
-from rig.node.installation import Installation, hub_on
+from rig.node.installation import Installation
 from rig.node.prepare import hindrances, tools
+from rig.node.sources import sources_on
 
 GPU = {"gpu": "yes"}
 
@@ -27,11 +28,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     cache, state = cache_dir(os.environ), tmp_path_factory.mktemp("e2e")
     buildah = Buildah(cache)
     archives = [images.build_sandbox(buildah), *images.build_project(buildah, cache, print).values()]
-    with NodeCluster(tools(os.environ), state, cache) as cluster, hub_on(cluster, state / "hub") as hub:
+    with NodeCluster(tools(os.environ), state, cache) as cluster, sources_on(cluster, state) as (hub, s3):
         for archive in archives:
             cluster.load_image(archive)
         cluster.add_node("one", GPU)
-        site = Installation(cluster, hub, state / "models")
+        site = Installation(cluster=cluster, hub=hub, s3=s3, folder=state / "models")
         try:
             site.install(controller={"drainSeconds": 2})
         except StartFailed as error:

@@ -1,9 +1,9 @@
-import time
 from pathlib import Path
 
-from rig.node.installation import NAMESPACE, RELEASE, Installation, Json
+from rig.larder.moves import Json
+from rig.node.installation import Installation
 from rig.node.label_log import LabelLog
-from shared.names import ready_label, snapshot_path
+from shared.names import ready_label
 
 
 def _restarts(pod: Json) -> int:
@@ -38,24 +38,6 @@ def test_an_agent_that_is_deleted_comes_back_without_a_word(site: Installation, 
     site.remove_deployment(web)
 
 
-def test_an_upgrade_leaves_workloads_and_labels_alone(site: Installation, tmp_path: Path) -> None:
-    model = site.base_model(nodeSelector={"gpu": "yes"})
-    site.wait_ready("ClusterBaseModel", model)
-    web = site.deployment(model)
-    pod, old = site.running(web), site.agent("one")
-    with LabelLog(site.cluster, "one", tmp_path) as labels:
-        newer = {"podAnnotations": {"release": "newer"}}
-        site.install(agent=newer, controller={"drainSeconds": 2, **newer})
-        new = site.agent("one")
-        assert new is not None
-        assert old is not None
-        assert new["metadata"]["uid"] != old["metadata"]["uid"]
-        site.cluster.wait_node("one")
-    assert labels.always(ready_label(model))
-    _same(site, web, pod)
-    site.remove_deployment(web)
-
-
 def test_another_controller_leads_when_the_leader_is_killed(site: Installation) -> None:
     controllers = "app.kubernetes.io/component=controller"
     site.until(lambda: site.leader() in [p["metadata"]["name"] for p in site.pods(controllers)], "a leader that lives")
@@ -81,36 +63,19 @@ def test_a_kubelet_that_restarts_keeps_the_pods(site: Installation) -> None:
 def test_a_rebooted_node_has_its_models_in_seconds(site: Installation, tmp_path: Path) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
-    config = site.store("one") / snapshot_path(model, revision) / "config.json"
+    config = site.snapshot("one", model, revision) / "config.json"
     before = _identity(config)
     web = site.deployment(model)
     pod = site.running(web)
 
     with LabelLog(site.cluster, "one", tmp_path) as labels:
         site.cluster.reboot("one")
-        started = time.monotonic()
         site.until(lambda: _restarts(site.pods(f"app={web}", "default")[0]) > _restarts(pod), "a new container")
         assert site.sh(site.running(web), "cat $MODEL_PATH/config.json")
-        site.until(lambda: site.agent("one") is not None, "the agent", 30)
-        assert time.monotonic() - started < 30
+        site.until(lambda: site.agent("one") is not None, "the agent")
     assert labels.always(ready_label(model))
     assert _identity(config) == before
 
     site.wait_rolled_out()
     site.wait_ready("ClusterBaseModel", site.base_model(nodeSelector={"gpu": "yes"}))
     site.remove_deployment(web)
-
-
-def test_uninstalled_files_and_models_stay_and_are_adopted_again(site: Installation) -> None:
-    model = site.base_model(nodeSelector={"gpu": "yes"})
-    revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
-    config = site.store("one") / snapshot_path(model, revision) / "config.json"
-    before = _identity(config)
-    site.cluster.helm.run("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
-    site.until(lambda: not site.pods("app.kubernetes.io/part-of=larder"), "the end of Larder's pods")
-    assert site.get("ClusterBaseModel", model)["status"]["state"] == "Ready"
-    assert _identity(config) == before
-    site.install(controller={"drainSeconds": 2})
-    site.wait_ready("ClusterBaseModel", model)
-    site.wait_ready("ClusterBaseModel", site.base_model(nodeSelector={"gpu": "yes"}))
-    assert _identity(config) == before

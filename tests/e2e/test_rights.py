@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from rig.api import Api
+from rig.demo.parts import SECRET, secret
 from rig.errors import CallRefused
+from rig.larder.moves import Json
 from rig.node.containerd import SANDBOX_IMAGE
-from rig.node.installation import NAMESPACE, Installation, Json
+from rig.node.installation import NAMESPACE, Installation
 
 ELSEWHERE = "elsewhere"
 _TOKEN = "print(open('/var/run/secrets/kubernetes.io/serviceaccount/token').read())"
@@ -78,6 +80,22 @@ def test_the_token_of_an_agent_opens_nothing_but_its_own_node(site: Installation
         assert agent.patch(f"{_NODES}/one", _READY)["metadata"]["labels"]["model-cache-ready-fake"] == "true"
         agent.patch(f"{_NODES}/one", {"metadata": {"labels": {"model-cache-ready-fake": None}}})
         assert agent.get(f"{_MODEL_NODES}/one")
+
+
+def test_a_private_bucket_is_fetched_with_a_secret_that_the_agent_cannot_read(site: Installation) -> None:
+    secrets, uri = f"/api/v1/namespaces/{NAMESPACE}/secrets", site.upload()
+    denied = site.cache(uri)
+    site.wait_reason("ClusterModelCache", denied, "AuthDenied")
+    site.api.create(secrets, secret(site.s3.access_key, site.s3.secret_key, NAMESPACE))
+    with as_agent(site) as agent:
+        assert _refused(agent, "GET", f"{secrets}/{SECRET}")
+    cache = site.cache(uri, credentialsSecret=SECRET)
+    revision = site.wait_ready("ClusterModelCache", cache)["servingRevision"]
+    assert site.snapshot("one", cache, revision).joinpath("config.json").exists()
+    told = [site.get("ModelNode", "one"), site.get("ClusterModelCache", cache)]
+    logs = site.cluster.kubectl("logs", f"--namespace={NAMESPACE}", "--selector=app.kubernetes.io/part-of=larder")
+    assert site.s3.secret_key not in f"{told}{logs}"
+    site.delete("ClusterModelCache", denied)
 
 
 def _fingerprint(root: Path) -> dict[str, tuple[int, int, int, str]]:

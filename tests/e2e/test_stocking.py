@@ -4,7 +4,7 @@ import pytest
 
 from rig.errors import StartFailed
 from rig.node.installation import NAMESPACE, RELEASE, Installation
-from shared.names import ready_label, snapshot_label, snapshot_path
+from shared.names import ready_label, snapshot_label
 
 
 def test_models_and_caches_reach_ready_through_the_daemonset(site: Installation) -> None:
@@ -14,7 +14,7 @@ def test_models_and_caches_reach_ready_through_the_daemonset(site: Installation)
         revision = site.wait_ready(kind, name)["servingRevision"]
         labels = site.labels("one")
         assert labels[ready_label(name)] == labels[snapshot_label(name, revision)] == "true"
-        snapshot = site.store("one") / snapshot_path(name, revision)
+        snapshot = site.snapshot("one", name, revision)
         assert (snapshot / ".completed").exists()
         assert (snapshot / "config.json").stat().st_uid == 65532
         assert snapshot.stat().st_mode & 0o777 == 0o555
@@ -27,7 +27,7 @@ def test_a_workload_finds_its_model_and_cannot_change_it(site: Installation) -> 
     pod = site.running(web)
     assert pod["spec"]["nodeName"] == "one"
     assert site.sh(pod, "cat $MODEL_PATH/config.json") == (
-        site.store("one") / snapshot_path(model, revision) / "config.json"
+        site.snapshot("one", model, revision) / "config.json"
     ).read_text(encoding="utf-8")
     for attempt in ("touch $MODEL_PATH/new", "echo x >>$MODEL_PATH/config.json", "chmod 777 $MODEL_PATH/config.json"):
         with pytest.raises(StartFailed, match="Read-only file system"):
@@ -38,7 +38,7 @@ def test_a_workload_finds_its_model_and_cannot_change_it(site: Installation) -> 
 def test_a_model_in_use_is_kept_and_goes_when_it_is_not(site: Installation) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
-    snapshot = site.store("one") / snapshot_path(model, revision)
+    snapshot = site.snapshot("one", model, revision)
     web = site.deployment(model)
     site.running(web)
     with pytest.raises(Exception, match=web):  # refused at admission, with its users named
@@ -54,7 +54,7 @@ def test_a_second_node_gets_its_models_and_loses_them_when_relabelled(site: Inst
     model = site.base_model(nodeSelector={"gpu": "yes"})
     revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
     site.cluster.add_node("two", {"gpu": "yes"})
-    snapshot = site.store("two") / snapshot_path(model, revision)
+    snapshot = site.snapshot("two", model, revision)
     site.until(lambda: ready_label(model) in site.labels("two"), "the model on node two", 90)
     both = ["one", "two"]
     site.until(lambda: sorted(site.wait_ready("ClusterBaseModel", model)["nodesReady"]) == both, "both in the status")

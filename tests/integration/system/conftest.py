@@ -47,8 +47,9 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             cluster.wait_agents()
             namespace = f"/api/v1/namespaces/{NAMESPACE}/secrets"
             cluster.api.ensure(namespace, secret(s3.access_key, s3.secret_key, NAMESPACE))
-            cluster.create("ModelCacheNodeGroup", "gpus", {"storageLimit": "1Gi", "nodeSelector": GPU})
-            yield Site(cluster, hub, s3, web, server.url, state / "models")
+            site = Site(hub=hub, s3=s3, folder=state / "models", cluster=cluster, web=web, web_url=server.url)
+            site.create("ModelCacheNodeGroup", "gpus", {"storageLimit": "1Gi", "nodeSelector": GPU})
+            yield site
 
 
 @pytest.fixture(autouse=True)

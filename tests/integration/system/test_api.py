@@ -65,7 +65,7 @@ def test_another_nodes_agent_gets_neither(site: Site, client: httpx.Client, stoc
 
 
 def test_tokens_that_are_none_of_an_agent_are_refused(site: Site, client: httpx.Client, stocked: str) -> None:
-    api, plane = site.cluster.api, site.cluster.plane
+    api, plane = site.api, site.cluster.plane
     pod = agents.create_agent_pod(api, "a", probe_port=1, service_account=AGENT, namespace=NAMESPACE)
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
     unbound = {"spec": {"audiences": [AUDIENCE], "expirationSeconds": 600}}
@@ -118,14 +118,14 @@ def test_progress_reaches_the_leader_through_any_replica(site: Site, stocked: st
 
 def test_secrets_stand_in_no_object_and_in_no_log(site: Site, stocked: str) -> None:
     site.until(lambda: site.phases("a", stocked) == ["Ready"], "the model to be there")
-    seen = [str(site.cluster.get("ModelNode", "a")), str(site.cluster.get("ClusterModelCache", stocked))]
+    seen = [str(site.get("ModelNode", "a")), str(site.get("ClusterModelCache", stocked))]
     seen += [c.log.read_text() for c in site.cluster.controllers]
     seen += [a.log.read_text() for a in site.cluster.agents.values()]
     assert all(site.s3.secret_key not in text for text in seen)
 
 
 def test_a_transition_is_an_event(site: Site, stocked: str) -> None:
-    events = site.cluster.api.get("/api/v1/namespaces/default/events")["items"]
+    events = site.api.get("/api/v1/namespaces/default/events")["items"]
     mine = [e for e in events if e["involvedObject"]["name"] == stocked]
     assert {"Stocked"} <= {e["reason"] for e in mine}
     assert all(e["involvedObject"]["kind"] == "ClusterModelCache" for e in mine)
@@ -133,8 +133,8 @@ def test_a_transition_is_an_event(site: Site, stocked: str) -> None:
 
 def test_an_agents_token_can_touch_nothing_but_its_own(site: Site) -> None:
     """The roles and policies of the chart, tried with a stolen token."""
-    pod = agents.create_agent_pod(site.cluster.api, "a", probe_port=1, service_account=AGENT, namespace=NAMESPACE)
-    api = site.cluster.plane.api_with_token(agents.token(site.cluster.api, pod))
+    pod = agents.create_agent_pod(site.api, "a", probe_port=1, service_account=AGENT, namespace=NAMESPACE)
+    api = site.cluster.plane.api_with_token(agents.token(site.api, pod))
     label = {"metadata": {"labels": {"model-cache-ready-probe": "true"}}}
     status = {"status": {"agentVersion": "stolen"}}
     nodes, modelnodes = "/api/v1/nodes", "/apis/larder.dev/v1alpha1/modelnodes"
@@ -168,4 +168,4 @@ def test_an_agents_token_can_touch_nothing_but_its_own(site: Site) -> None:
     for method, path, body in denied:
         assert (method, path, code(method, path, body)) == (method, path, 403)
     api.close()
-    agents.delete_agent_pod(site.cluster.api, pod)
+    agents.delete_agent_pod(site.api, pod)

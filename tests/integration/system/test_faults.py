@@ -10,16 +10,16 @@ from rig.larder.site import Site
 
 
 def test_an_api_server_that_restarts(site: Site) -> None:
-    before = site.cache(f"hf://{site.push()}")
+    before = site.cache()
     site.wait_ready("ClusterModelCache", before)
     site.cluster.plane.restart_apiserver()
-    after = site.cache(f"hf://{site.push()}")
+    after = site.cache()
     site.wait_ready("ClusterModelCache", after, within_s=40)
     site.wait_ready("ClusterModelCache", before)
 
 
 def _leader(site: Site) -> ControllerProgram:
-    lease = site.cluster.api.get("/apis/coordination.k8s.io/v1/namespaces/larder-system/leases/larder-controller")
+    lease = site.api.get("/apis/coordination.k8s.io/v1/namespaces/larder-system/leases/larder-controller")
     holder = lease["spec"]["holderIdentity"].partition("_")[0]
     return next(c for c in site.cluster.controllers if c.name == holder)
 
@@ -29,7 +29,7 @@ def test_a_killed_leader_is_replaced(site: Site) -> None:
     leader.process.kill()
     other = next(c for c in site.cluster.controllers if c is not leader)
     site.cluster.aim_webhooks(other)
-    name = site.cache(f"hf://{site.push()}")
+    name = site.cache()
     site.until(lambda: _leader(site) is other, "the other replica to lead")
     leader.start()  # on the port that its agents know
     site.wait_ready("ClusterModelCache", name, within_s=60)
@@ -39,7 +39,7 @@ def test_a_killed_leader_is_replaced(site: Site) -> None:
 def _downloading(site: Site, nodes: tuple[str, ...]) -> list[str]:
     busy = []
     for node in nodes:
-        found = site.cluster.get("ModelNode", node)
+        found = site.get("ModelNode", node)
         if any(e.get("phase") == "Downloading" for e in found.get("status", {}).get("entries", [])):
             busy.append(node)
     return busy
@@ -50,7 +50,7 @@ def test_one_node_of_a_group_at_a_time(site: Site) -> None:
     group = site.group(labels, maxConcurrentNodes=1, bandwidthLimit="1500k")
     for node in ("a", "b", "c"):
         site.label(node, labels)
-    name = site.cache(f"hf://{site.push(files={'w.bin': random.Random(1).randbytes(3_000_000)})}", group=group)
+    name = site.cache(site.push(files={"w.bin": random.Random(1).randbytes(3_000_000)}), group=group)
     seen: set[str] = set()
 
     def all_ready() -> bool:
@@ -71,7 +71,7 @@ def test_a_lost_holder_gives_its_turn_back(site: Site) -> None:
     site.hub.faults.add(Stall(100_000), times=1)
     for node in ("a", "b"):
         site.label(node, labels)
-    name = site.cache(f"hf://{site.push(files={'stalled.bin': b's' * 2_000_000})}", group=group)
+    name = site.cache(site.push(files={"stalled.bin": b"s" * 2_000_000}), group=group)
 
     def holders() -> list[str]:
         return [n for n in ("a", "b") if any(e.get("granted") for e in site.entries(n, name))]
@@ -95,7 +95,7 @@ def test_kills_at_random_moments_never_show_a_label_before_its_files(site: Site)
     group = site.group(labels, bandwidthLimit="4M")
     site.label("c", labels)
     files = {f"part-{i}.bin": chance.randbytes(1_500_000) for i in range(6)}
-    name = site.cache(f"hf://{site.push(files=files)}", group=group)
+    name = site.cache(site.push(files=files), group=group)
     agent = site.cluster.agents["c"]
     lies: list[str] = []
     done = threading.Event()

@@ -18,7 +18,7 @@ def granted(site: Site, model: str) -> set[str]:
     """The nodes whose spec lets them download, and that have not finished."""
     found = set()
     for name in NODES:
-        node = site.cluster.get("ModelNode", name)
+        node = site.get("ModelNode", name)
         phases = {e["id"]: e.get("phase", "Pending") for e in node.get("status", {}).get("entries", [])}
         for entry in node.get("spec", {}).get("entries", []):
             if entry["id"] == model and entry.get("granted") and phases.get(model) != "Ready":
@@ -58,7 +58,7 @@ def slow(site: Site) -> Iterator[tuple[str, str]]:
     """A group that no node belongs to yet, and a cache for it that takes each node two seconds."""
     label = site.name("t")
     group = site.group({"turns": label}, maxConcurrentNodes=1, bandwidthLimit="1500k")
-    name = site.cache(f"hf://{site.push(files={'w.bin': random.Random(1).randbytes(3_000_000)})}", group=group)
+    name = site.cache(site.push(files={"w.bin": random.Random(1).randbytes(3_000_000)}), group=group)
     site.until(lambda: "resolvedRevision" in site.status("ClusterModelCache", name), "the cache to be resolved")
     yield label, name
     for node in NODES:
@@ -79,7 +79,7 @@ def test_nodes_that_join_at_once_take_turns(site: Site, slow: tuple[str, str]) -
 
 
 def leader(site: Site) -> ControllerProgram:
-    holder = site.cluster.api.get(LEASE)["spec"]["holderIdentity"].partition("_")[0]
+    holder = site.api.get(LEASE)["spec"]["holderIdentity"].partition("_")[0]
     return next(c for c in site.cluster.controllers if c.name == holder)
 
 

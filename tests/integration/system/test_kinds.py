@@ -44,9 +44,9 @@ def clear(site: Site, **objects: str) -> None:
 
 
 def test_tables_show_what_matters(site: Site, kubectl: Kubectl) -> None:
-    repo = site.push()
-    cache = site.cache(f"hf://{repo}")
-    model = site.base_model(f"hf://{repo}", nodeSelector={"kubernetes.io/hostname": "c"})
+    uri = site.push()
+    cache = site.cache(uri)
+    model = site.base_model(uri, nodeSelector={"kubernetes.io/hostname": "c"})
     site.wait_ready("ClusterModelCache", cache)
     site.wait_ready("ClusterBaseModel", model)
     shown = columns(kubectl("get", "cmc", cache))
@@ -54,7 +54,7 @@ def test_tables_show_what_matters(site: Site, kubectl: Kubectl) -> None:
         "NAME": cache, "STATUS": "Ready", "NODES": "2/2", "REASON": "Stocked", "GROUP": "gpus",
     }  # fmt: skip
     shown = columns(kubectl("get", "cbm", model, "-o", "wide"))
-    assert (shown["STATE"], shown["NODES"], shown["URI"]) == ("Ready", "1/1", f"hf://{repo}")
+    assert (shown["STATE"], shown["NODES"], shown["URI"]) == ("Ready", "1/1", uri)
     assert len(shown["REVISION"]) == 40
     shown = columns(kubectl("get", "mcng", "gpus"))
     assert (shown["NODES"], shown["LIMIT"]) == ("2", "1Gi")
@@ -65,12 +65,12 @@ def test_tables_show_what_matters(site: Site, kubectl: Kubectl) -> None:
 
 def test_nulls_mean_nothing_said(site: Site, kubectl: Kubectl) -> None:
     cache, model = site.name("null"), site.name("null")
-    spec = {"storageUri": f"hf://{site.push()}", "nodeGroup": "gpus"}
+    spec = {"storageUri": site.push(), "nodeGroup": "gpus"}
     nothing = {"pvSpec": None, "pvcSpec": None, "modelSize": None, "credentialsSecret": None, "nodeGroups": None}
     body = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ClusterModelCache", "metadata": {"name": cache}}
     kubectl("apply", "-f-", stdin=body | {"spec": spec | nothing})
     site.wait_ready("ClusterModelCache", cache)
-    storage = {"storageUri": f"hf://{site.push()}", "path": None, "key": None, "nodeSelector": None, "parameters": None}
+    storage = {"storageUri": site.push(), "path": None, "key": None, "nodeSelector": None, "parameters": None}
     fields = {"modelFormat": None, "modelType": None, "modelCapabilities": None, "modelConfiguration": None}
     body = {"apiVersion": "ome.io/v1beta1", "kind": "ClusterBaseModel", "metadata": {"name": model}}
     kubectl("apply", "-f-", stdin=body | {"spec": fields | {"storage": storage}})
@@ -93,14 +93,14 @@ def test_one_objects_wild_numbers_harm_no_other(site: Site) -> None:
     labels = {"wild": site.name("w")}
     group = site.group(labels, storageLimit="9E", bandwidthLimit="9E")
     site.label("c", labels)
-    repo, wild = site.push(), site.name("wild")
+    uri, wild = site.push(), site.name("wild")
     annotations = {"larder.dev/priority": "9" * 30}
-    spec = {"storageUri": f"hf://{repo}", "nodeGroup": group}
-    site.cluster.create("ClusterModelCache", wild, spec, annotations=annotations)
-    tame = site.cache(f"hf://{repo}", group=group)
+    spec = {"storageUri": uri, "nodeGroup": group}
+    site.create("ClusterModelCache", wild, spec, annotations=annotations)
+    tame = site.cache(uri, group=group)
     site.wait_ready("ClusterModelCache", wild)
     site.wait_ready("ClusterModelCache", tame)
-    site.until(lambda: site.cluster.get("ModelCacheNodeGroup", group).get("status", {}).get("used", 0) > 0, "usage")
+    site.until(lambda: site.get("ModelCacheNodeGroup", group).get("status", {}).get("used", 0) > 0, "usage")
     site.label("c", {"wild": None})
     clear(site, ClusterModelCache=wild)
     clear(site, ClusterModelCache=tame)

@@ -13,13 +13,13 @@ from rig.pods import base_model_pod, kserve_pod
 def test_a_node_that_is_relabelled_gets_and_loses_its_models(site: Site) -> None:
     labels = {"pool": site.name("p")}
     group = site.group(labels)
-    name = site.cache(f"hf://{site.push()}", group=group)
+    name = site.cache(group=group)
     site.until(lambda: site.ready_condition("ClusterModelCache", name).get("reason") == "NoNodes", "no nodes yet")
     site.label("c", labels)
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     assert site.snapshot("c", name, revision).exists()
-    assert site.cluster.get("ModelCacheNodeGroup", group)["status"]["nodes"] == ["c"]
-    site.until(lambda: site.cluster.get("ModelCacheNodeGroup", group)["status"].get("used", 0) > 2**20, "usage")
+    assert site.get("ModelCacheNodeGroup", group)["status"]["nodes"] == ["c"]
+    site.until(lambda: site.get("ModelCacheNodeGroup", group)["status"].get("used", 0) > 2**20, "usage")
 
     site.label("c", {"pool": None})
     site.until(lambda: site.entries("c", name) == [], "the entry to go")
@@ -33,11 +33,11 @@ def test_overlapping_groups_are_told_and_the_smallest_limit_counts(site: Site) -
     first = site.group(one, storageLimit="64Mi")
     second = site.group(two, storageLimit="32Mi", bandwidthLimit="50Mi")
     site.label("c", one | two)
-    site.until(lambda: site.cluster.get("ModelNode", "c")["spec"].get("storageLimit") == 32 * 2**20, "the limit")
-    assert site.cluster.get("ModelNode", "c")["spec"]["bandwidthLimit"] == 50 * 2**20
+    site.until(lambda: site.get("ModelNode", "c")["spec"].get("storageLimit") == 32 * 2**20, "the limit")
+    assert site.get("ModelNode", "c")["spec"]["bandwidthLimit"] == 50 * 2**20
 
     def overlapping(group: str) -> str:
-        conditions = site.cluster.get("ModelCacheNodeGroup", group)["status"]["conditions"]
+        conditions = site.get("ModelCacheNodeGroup", group)["status"]["conditions"]
         return str(conditions[0]["status"])
 
     site.until(lambda: overlapping(first) == overlapping(second) == "True", "both groups to say Overlapping")
@@ -47,7 +47,7 @@ def test_overlapping_groups_are_told_and_the_smallest_limit_counts(site: Site) -
 
 
 def test_pods_land_only_where_the_model_is_twenty_times(site: Site) -> None:
-    name = site.base_model(f"hf://{site.push()}", nodeSelector={"kubernetes.io/hostname": "b"})
+    name = site.base_model(nodeSelector={"kubernetes.io/hostname": "b"})
     site.wait_ready("ClusterBaseModel", name)
     pods = [site.name("pod") for _ in range(20)]
     for pod in pods:
@@ -60,7 +60,7 @@ def test_pods_land_only_where_the_model_is_twenty_times(site: Site) -> None:
 
 def test_a_pod_waits_until_a_node_has_the_model(site: Site) -> None:
     labels = {"later": site.name("l")}
-    name = site.base_model(f"hf://{site.push()}", nodeSelector=labels)
+    name = site.base_model(nodeSelector=labels)
     site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", name), "the model to be resolved")
     pod = site.name("early")
     site.pod(base_model_pod(pod, name))
@@ -73,11 +73,11 @@ def test_a_pod_waits_until_a_node_has_the_model(site: Site) -> None:
 
 
 def test_a_kserve_pod_is_given_the_cache(site: Site) -> None:
-    repo = site.push()
-    name = site.cache(f"hf://{repo}")
+    uri = site.push()
+    name = site.cache(uri)
     site.wait_ready("ClusterModelCache", name)
     pod = site.name("kserve")
-    made = site.pod(kserve_pod(pod, f"hf://{repo}:main"))
+    made = site.pod(kserve_pod(pod, f"{uri}:main"))
     assert "initContainers" not in made["spec"]
     assert made["spec"]["nodeSelector"][f"model-cache-ready-{name}"] == "true"
     site.until(lambda: site.pod_node(pod) in ("a", "b"), "the pod to be placed")
@@ -86,7 +86,7 @@ def test_a_kserve_pod_is_given_the_cache(site: Site) -> None:
 
 def test_what_a_pod_uses_is_neither_deleted_nor_removed(site: Site) -> None:
     labels = {"used": site.name("u")}
-    name = site.base_model(f"hf://{site.push()}", nodeSelector=labels)
+    name = site.base_model(nodeSelector=labels)
     site.label("c", labels)
     revision = site.wait_ready("ClusterBaseModel", name)["resolvedRevision"]
     pod = site.name("user")
@@ -109,7 +109,7 @@ def test_what_a_pod_uses_is_neither_deleted_nor_removed(site: Site) -> None:
 
 
 def test_deleting_a_cache_cleans_its_nodes_first(site: Site) -> None:
-    name = site.cache(f"hf://{site.push()}")
+    name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     site.delete("ClusterModelCache", name)
     site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
@@ -119,20 +119,20 @@ def test_deleting_a_cache_cleans_its_nodes_first(site: Site) -> None:
 
 
 def test_reserved_files_outlive_their_object_and_are_reused(site: Site) -> None:
-    repo, name = site.push(), site.name("kept")
-    storage = {"storageUri": f"hf://{repo}", "nodeSelector": {"gpu": "yes"}}
+    uri, name = site.push(), site.name("kept")
+    storage = {"storageUri": uri, "nodeSelector": {"gpu": "yes"}}
     spec = {"storage": storage, "modelFormat": {"name": "x"}}
     reserve = {"models.ome/reserve-model-artifact": "true"}
-    site.cluster.create("ClusterBaseModel", name, spec, labels=reserve)
+    site.create("ClusterBaseModel", name, spec, labels=reserve)
     revision = site.wait_ready("ClusterBaseModel", name)["resolvedRevision"]
     site.delete("ClusterBaseModel", name)
     site.until(lambda: site.is_gone("ClusterBaseModel", name), "the model to go")
     time.sleep(3)  # longer than a drain: what must not happen has had its chance
     assert (site.snapshot("a", name, revision) / ".completed").exists()
 
-    site.push(repo=repo)  # the branch moves on
+    site.push(repo=uri.removeprefix("hf://"))  # the branch moves on
     again = spec | {"storage": storage | {"downloadPolicy": "ReuseIfExists"}}
-    site.cluster.create("ClusterBaseModel", name, again)
+    site.create("ClusterBaseModel", name, again)
     assert site.wait_ready("ClusterBaseModel", name)["resolvedRevision"] == revision
 
 
@@ -140,7 +140,7 @@ def test_a_node_that_is_not_ready_is_listed_and_counted(site: Site) -> None:
     site.cluster.nodes.add("d", {"late": "yes"})
     site.cluster.start_agent("d")
     group = site.group({"late": "yes"})
-    name = site.cache(f"hf://{site.push()}", group=group)
+    name = site.cache(group=group)
     site.wait_ready("ClusterModelCache", name)
     site.cluster.nodes.lose("d")
     site.until(lambda: site.status("ClusterModelCache", name)["nodeStatus"] == {"d": "notReady"}, "d to be listed")
@@ -151,7 +151,7 @@ def test_a_node_that_is_not_ready_is_listed_and_counted(site: Site) -> None:
 
 
 def test_a_node_with_an_empty_disk_under_the_same_name(site: Site) -> None:
-    name = site.cache(f"hf://{site.push()}")
+    name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     agent = site.cluster.agents["b"]
     agent.remove()
@@ -165,15 +165,15 @@ def test_a_node_with_an_empty_disk_under_the_same_name(site: Site) -> None:
 
 
 def test_a_stale_model_node_deletes_nothing(site: Site) -> None:
-    name = site.cache(f"hf://{site.push()}")
+    name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     path = "/apis/larder.dev/v1alpha1/modelnodes/a"
 
     def listed() -> set[tuple[str, str]]:
-        return {(e["id"], e["revision"]) for e in site.cluster.api.get(path)["spec"].get("entries", [])}
+        return {(e["id"], e["revision"]) for e in site.api.get(path)["spec"].get("entries", [])}
 
     before = listed()
-    site.cluster.api.patch(path, {"spec": {"entries": []}})
+    site.api.patch(path, {"spec": {"entries": []}})
     site.until(lambda: listed() == before, "the spec to be mended")
     assert (site.snapshot("a", name, revision) / ".completed").exists()
     site.until(lambda: site.phases("a", name) == ["Ready"], "the entry to be Ready")
@@ -181,7 +181,7 @@ def test_a_stale_model_node_deletes_nothing(site: Site) -> None:
 
 
 def test_files_that_nobody_names_are_reported_and_removed(site: Site) -> None:
-    name = site.cache(f"hf://{site.push()}")
+    name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     agent = site.cluster.agents["b"]
     copy = site.folder / site.name("copy")

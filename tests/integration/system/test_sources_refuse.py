@@ -43,10 +43,10 @@ def test_a_bad_quantity_is_refused(site: Site) -> None:
 
 
 def test_a_cache_keeps_its_uri(site: Site) -> None:
-    name = site.cache(f"hf://{site.push()}")
+    name = site.cache()
     path = f"/apis/serving.kserve.io/v1alpha1/clustermodelcaches/{name}"
     with pytest.raises(CallRefused, match="immutable"):
-        site.cluster.api.patch(path, {"spec": {"storageUri": "hf://a/other"}})
+        site.api.patch(path, {"spec": {"storageUri": "hf://a/other"}})
 
 
 def test_a_repository_that_is_not_there(site: Site) -> None:
@@ -58,7 +58,7 @@ def test_a_repository_that_is_not_there(site: Site) -> None:
 
 
 def test_a_revision_that_is_not_there(site: Site) -> None:
-    name = site.cache(f"hf://{site.push()}@v9")
+    name = site.cache(f"{site.push()}@v9")
     assert "v9" in site.wait_reason("ClusterModelCache", name, "RevisionNotFound")
 
 
@@ -70,24 +70,23 @@ def test_a_bucket_that_is_not_there(site: Site) -> None:
 def _secret(site: Site, token: str, labels: dict[str, str]) -> str:
     name = site.name("token")
     data = {"token": base64.b64encode(token.encode()).decode()}
-    site.cluster.api.create(SECRETS, {"metadata": {"name": name, "labels": labels}, "data": data})
+    site.api.create(SECRETS, {"metadata": {"name": name, "labels": labels}, "data": data})
     return str(name)
 
 
 def test_a_wrong_token_and_a_right_one(site: Site) -> None:
-    repo = site.push()
-    site.hub.push(repo, next((site.folder).iterdir()), access=Access(frozenset({"the-right-token"})))
+    uri = site.push(access=Access(frozenset({"the-right-token"})))
     wrong = _secret(site, "a-wrong-token", {"larder.dev/credentials": "true"})
-    denied = site.cache(f"hf://{repo}", credentialsSecret=wrong)
+    denied = site.cache(uri, credentialsSecret=wrong)
     message = site.wait_reason("ClusterModelCache", denied, "AuthDenied")
     assert "a-wrong-token" not in message
     right = _secret(site, "the-right-token", {"larder.dev/credentials": "true"})
-    site.wait_ready("ClusterModelCache", site.cache(f"hf://{repo}", credentialsSecret=right))
+    site.wait_ready("ClusterModelCache", site.cache(uri, credentialsSecret=right))
 
 
 def test_a_secret_that_is_not_labelled_is_not_used(site: Site) -> None:
     secret = _secret(site, "the-right-token", {})
-    name = site.cache(f"hf://{site.push()}", credentialsSecret=secret)
+    name = site.cache(credentialsSecret=secret)
     assert "larder.dev/credentials=true" in site.wait_reason("ClusterModelCache", name, "AuthDenied")
 
 
@@ -95,23 +94,23 @@ def test_over_the_limit_says_the_numbers_and_stops_nobody_else(site: Site) -> No
     labels = {"small": site.name("s")}
     site.label("c", labels)
     group = site.group(labels, storageLimit="3Mi")
-    large = site.cache(f"hf://{site.push(size_bytes=8 * 2**20)}", group=group)
-    small = site.cache(f"hf://{site.push(files={'weights.bin': b'x' * 2**20})}", group=group)
+    large = site.cache(site.push(size_bytes=8 * 2**20), group=group)
+    small = site.cache(site.push(files={"weights.bin": b"x" * 2**20}), group=group)
     message = site.wait_reason("ClusterModelCache", large, "InsufficientStorage")
     assert "need" in message
     assert "limit" in message
     site.wait_ready("ClusterModelCache", small)
 
     path = f"/apis/serving.kserve.io/v1alpha1/modelcachenodegroups/{group}"
-    site.cluster.api.patch(path, {"spec": {"storageLimit": "100Mi"}})
+    site.api.patch(path, {"spec": {"storageLimit": "100Mi"}})
     site.wait_ready("ClusterModelCache", large)
     site.label("c", {"small": None})
 
 
 def test_bytes_that_do_not_match_their_digest(site: Site) -> None:
-    repo = site.push(files={"weights.safetensors": b"w" * 300_000, "config.json": b"{}"})
+    uri = site.push(files={"weights.safetensors": b"w" * 300_000, "config.json": b"{}"})
     site.hub.faults.add(Corrupt())
-    name = site.cache(f"hf://{repo}")
+    name = site.cache(uri)
     assert "expected" in site.wait_reason("ClusterModelCache", name, "DigestMismatch")
     assert f"model-cache-ready-{name}" not in site.labels("a")
     site.hub.faults.clear()
@@ -119,20 +118,21 @@ def test_bytes_that_do_not_match_their_digest(site: Site) -> None:
 
 
 def test_a_truncated_body_is_gone_on_with(site: Site) -> None:
-    repo = site.push(files={"weights.safetensors": b"w" * 3_000_000})
+    uri = site.push(files={"weights.safetensors": b"w" * 3_000_000})
     site.hub.faults.add(Truncate(1_000_000), times=3)
-    name = site.cache(f"hf://{repo}")
+    name = site.cache(uri)
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     assert (site.snapshot("a", name, revision) / "weights.safetensors").stat().st_size == 3_000_000
     assert any(seen.range for seen in site.hub.journal.requests())
 
 
 def test_a_name_that_leaves_the_directory(site: Site) -> None:
-    repo = site.push(files={"config.json": b"{}"})
+    repo = site.name("org/escape")
+    uri = site.push(files={"config.json": b"{}"}, repo=repo)
     content = site.folder / "passwd"
     content.write_bytes(b"root")
     site.hub.add_entry(repo, Entry("../../etc/passwd", 4, git_blob_id(b"root"), content))
-    name = site.cache(f"hf://{repo}")
+    name = site.cache(uri)
     assert "../../etc/passwd" in site.wait_reason("ClusterModelCache", name, "UnsafePath")
 
 

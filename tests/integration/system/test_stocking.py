@@ -3,8 +3,8 @@ from rig.larder.site import Site
 
 
 def test_a_cache_is_ready_when_every_node_of_its_group_has_it(site: Site) -> None:
-    repo = site.push()
-    cache = site.cache(f"hf://{repo}")
+    uri = site.push()
+    cache = site.cache(uri)
     status = site.wait_ready("ClusterModelCache", cache)
     assert status["nodeStatus"] == {"a": "ready", "b": "ready"}
     assert (status["ready"], status["nodesTotal"], status["nodesReadyCount"]) == ("2/2", 2, 2)
@@ -21,7 +21,7 @@ def test_a_cache_is_ready_when_every_node_of_its_group_has_it(site: Site) -> Non
 
 
 def test_a_base_model_goes_to_the_nodes_of_its_selector(site: Site) -> None:
-    model = site.base_model(f"hf://{site.push()}", nodeSelector={"kubernetes.io/hostname": "c"})
+    model = site.base_model(nodeSelector={"kubernetes.io/hostname": "c"})
     status = site.wait_ready("ClusterBaseModel", model)
     assert status["nodesReady"] == ["c"]
     assert status["ready"] == "1/1"
@@ -45,14 +45,14 @@ def test_a_file_by_https_is_checked_by_size_and_says_so(site: Site) -> None:
     cache = site.cache(f"{site.web_url}/models/tiny.gguf")
     revision = site.wait_ready("ClusterModelCache", cache)["resolvedRevision"]
     assert (site.snapshot("a", cache, revision) / "tiny.gguf").read_bytes() == b"GGUF" * 50_000
-    entries = site.cluster.get("ModelNode", "a")["status"]["entries"]
+    entries = site.get("ModelNode", "a")["status"]["entries"]
     assert [e["verified"] for e in entries if e["id"] == cache] == ["size"]
 
 
 def test_two_objects_share_one_entry_and_one_may_go(site: Site) -> None:
-    repo, name = site.push(), site.name("shared")
-    site.cache(f"hf://{repo}", name=name)
-    site.base_model(f"hf://{repo}@main", name=name, nodeSelector={"kubernetes.io/hostname": "a"})
+    uri, name = site.push(), site.name("shared")
+    site.cache(uri, name=name)
+    site.base_model(f"{uri}@main", name=name, nodeSelector={"kubernetes.io/hostname": "a"})
     site.wait_ready("ClusterModelCache", name)
     site.wait_ready("ClusterBaseModel", name)
     (entry,) = site.entries("a", name)
@@ -70,9 +70,9 @@ def test_two_objects_share_one_entry_and_one_may_go(site: Site) -> None:
 
 def test_the_second_object_with_an_id_and_another_source_is_told(site: Site) -> None:
     first, second, name = site.push(), site.push(), site.name("taken")
-    site.cache(f"hf://{first}", name=name)
+    site.cache(first, name=name)
     site.wait_ready("ClusterModelCache", name)
-    site.base_model(f"hf://{second}", name=name)
+    site.base_model(second, name=name)
     message = site.wait_reason("ClusterBaseModel", name, "NameConflict")
     assert f"ClusterModelCache {name}" in message
     assert first in message
@@ -82,11 +82,11 @@ def test_the_second_object_with_an_id_and_another_source_is_told(site: Site) -> 
 
 
 def test_a_changed_uri_is_fetched_beside_the_old_one(site: Site) -> None:
-    model = site.base_model(f"hf://{site.push()}", nodeSelector={"gpu": "yes"})
+    model = site.base_model(nodeSelector={"gpu": "yes"})
     old = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
     second = site.push()
     path = f"/apis/ome.io/v1beta1/clusterbasemodels/{model}"
-    site.cluster.api.patch(path, {"spec": {"storage": {"storageUri": f"hf://{second}"}}})
+    site.api.patch(path, {"spec": {"storage": {"storageUri": second}}})
     site.until(lambda: site.status("ClusterBaseModel", model)["servingRevision"] != old, "the new revision to serve")
     for node in ("a", "b"):
         site.until(lambda: all(len(site.entries(n, model)) == 1 for n in ("a", "b")), "the old revision to go")
@@ -102,19 +102,19 @@ def test_models_on_claims_never_reach_a_node(site: Site) -> None:
 
 def test_a_disabled_model_is_not_downloaded(site: Site) -> None:
     name = site.name("disabled")
-    spec = {"disabled": True, "storage": {"storageUri": f"hf://{site.push()}"}, "modelFormat": {"name": "x"}}
-    site.cluster.create("ClusterBaseModel", name, spec)
+    spec = {"disabled": True, "storage": {"storageUri": site.push()}, "modelFormat": {"name": "x"}}
+    site.create("ClusterBaseModel", name, spec)
     site.until(lambda: site.ready_condition("ClusterBaseModel", name).get("reason") == "Disabled", "a status")
     assert site.entries("a", name) == []
-    site.cluster.api.patch(f"/apis/ome.io/v1beta1/clusterbasemodels/{name}", {"spec": {"disabled": False}})
+    site.api.patch(f"/apis/ome.io/v1beta1/clusterbasemodels/{name}", {"spec": {"disabled": False}})
     site.wait_ready("ClusterBaseModel", name)
 
 
 def test_fields_of_ome_that_we_do_not_know_are_kept(site: Site) -> None:
     name = site.name("ome")
     spec = {"storage": {"storageUri": "hf://a/b", "later": {"x": 1}}, "modelFormat": {"name": "x"}, "brandNew": [1, 2]}
-    site.cluster.create("ClusterBaseModel", name, spec | {"disabled": True})
+    site.create("ClusterBaseModel", name, spec | {"disabled": True})
     site.until(lambda: bool(site.status("ClusterBaseModel", name)), "a status")
-    found = site.cluster.get("ClusterBaseModel", name)["spec"]
+    found = site.get("ClusterBaseModel", name)["spec"]
     assert found["brandNew"] == [1, 2]
     assert found["storage"]["later"] == {"x": 1}

@@ -1,0 +1,21 @@
+"""A hub and an S3 server beside the control plane of real nodes, where nodes and pods reach them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rig.hub import Hub
+from rig.node.cluster import NodeCluster
+from rig.node.door import Door
+from rig.node.namespaces import within_network
+from rig.s3 import S3
+
+
+@contextmanager
+def sources_on(cluster: NodeCluster, state: Path) -> Iterator[tuple[Hub, S3]]:
+    """Serve both for a block; what they are filled with is below `state`."""
+    with within_network(cluster.lan.network):
+        hub = Hub(state / "hub", host=cluster.host)
+    s3 = S3(cluster.tools.plane, state / "s3", enter=cluster.lan.enter, host=cluster.host)
+    with Door(cluster.lan.network, [s3.port]), hub, s3:
+        yield hub, s3

@@ -1,0 +1,74 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rig.larder.moves import Json
+from rig.node.installation import Installation
+from rig.node.label_log import LabelLog
+from rig.node.small_disk import SmallDisk
+from shared.names import ready_label
+
+NODE, ONLY_THERE = "small", {"disk": "small"}
+_MIB = 2**20
+DISK = SmallDisk(1536 * _MIB, pressure_bytes=1400 * _MIB, evict_bytes=1200 * _MIB)
+PRESSURE, BELOW_FLOOR = 1300 * _MIB, 900 * _MIB  # what is left free; agents leave 1 GiB by default
+
+
+@pytest.fixture
+def small(site: Installation) -> Iterator[str]:
+    """A node whose disk can be filled."""
+    site.cluster.add_node(NODE, ONLY_THERE, DISK)
+    site.until(lambda: site.agent(NODE) is not None, "the agent")
+    yield NODE
+    site.cluster.remove_node(NODE)
+    site.wait_rolled_out()
+
+
+def _leave_free(site: Installation, free_bytes: int) -> None:
+    DISK.leave_free(site.cluster.machine(NODE), free_bytes)
+
+
+def _has_pressure(site: Installation) -> bool:
+    conditions: list[Json] = site.status("Node", NODE)["conditions"]
+    return any(c["type"] == "DiskPressure" and c["status"] == "True" for c in conditions)
+
+
+def _agent(site: Installation) -> str:
+    """Return which pod is the agent, and how often its container began; empty where none is ready."""
+    pod = site.agent(NODE)
+    return f"{pod['metadata']['uid']} {pod['status']['containerStatuses'][0]['restartCount']}" if pod else ""
+
+
+def test_a_disk_that_fills_takes_neither_the_agent_nor_a_model(site: Installation, small: str, tmp_path: Path) -> None:
+    model = site.base_model(nodeSelector=ONLY_THERE)
+    site.wait_ready("ClusterBaseModel", model)
+    web = site.deployment(model)
+    pod = site.running(web)
+    kubelet = site.cluster.machine(small).log("kubelet")
+    with LabelLog(site.cluster, small, tmp_path) as labels:
+        before = _agent(site)
+        _leave_free(site, PRESSURE)
+        site.until(lambda: _has_pressure(site), "pressure")
+        assert site.sh(pod, "cat $MODEL_PATH/config.json")
+        assert _agent(site) == before
+
+        found = site.agent(small)
+        assert found is not None
+        site.delete_pod(found)  # as an upgrade does
+        site.until(lambda: _agent(site) not in ("", before), "another agent")
+        agent = _agent(site)
+
+        _leave_free(site, BELOW_FLOOR)
+        late = site.base_model(nodeSelector=ONLY_THERE)
+        assert "of which 1073741824 bytes" in site.wait_reason("ClusterBaseModel", late, "InsufficientStorage")
+        site.until(lambda: "cannot evict a critical pod" in kubelet.read_text(), "all others to be evicted")
+        assert _agent(site) == agent
+
+        _leave_free(site, DISK.size_bytes)
+        site.until(lambda: not _has_pressure(site), "the pressure to go")
+        site.wait_ready("ClusterBaseModel", late)
+        assert site.sh(site.running(web), "cat $MODEL_PATH/config.json")
+        assert _agent(site) == agent
+    assert labels.always(ready_label(model))
+    site.remove_deployment(web)

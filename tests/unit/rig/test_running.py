@@ -1,0 +1,37 @@
+import pytest
+
+from rig.running import Running
+
+
+class _Part(Running):
+    def __init__(self, *, breaks: bool = False) -> None:
+        self.breaks = breaks
+        self.seen: list[str] = []
+
+    def start(self) -> None:
+        self.seen.append("start")
+        if self.breaks:
+            raise KeyError
+
+    def stop(self) -> None:
+        self.seen.append("stop")
+
+
+def test_it_runs_for_the_time_of_the_block() -> None:
+    with _Part() as part:
+        assert part.seen == ["start"]
+    assert part.seen == ["start", "stop"]
+
+
+def test_what_started_in_part_is_stopped() -> None:
+    part = _Part(breaks=True)
+    with pytest.raises(KeyError), part:
+        pytest.fail("the block was entered")
+    assert part.seen == ["start", "stop"]
+
+
+def test_a_block_that_breaks_is_left_in_order() -> None:
+    part = _Part()
+    with pytest.raises(KeyError), part:
+        raise KeyError
+    assert part.seen == ["start", "stop"]
