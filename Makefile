@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup check format test unit e2e images demo crds charts lock clean
+.PHONY: help setup check format test unit e2e images demo bench crds charts lock clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ images: $(STAMP) ## build both images with buildah (root), and print their size 
 
 demo: $(STAMP) ## the main job on a real control plane; KEEP=1 leaves it running
 	$(BIN)/larder demo $(if $(KEEP),--keep)
+
+bench: $(STAMP) ## Larder's transfers beside their peers'; BENCH='link --rounds 1' and others: docs/benchmarks.md
+	$(BIN)/python -m tests.bench.transfer $(BENCH)
 
 crds: $(STAMP) ## write crds/*.yaml and docs/api.md from the Structs in shared/api
 	$(BIN)/python -m shared.api.crds crds

@@ -1,0 +1,37 @@
+"""Run by the bench: capped_fetch.py BYTES_A_SECOND ROOT URI...: several models into one store under one limit."""
+
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from agent.store.store import Store
+from agent.transfer.engine import fetch
+from agent.transfer.progress import Progress
+from agent.transfer.rate import TokenBucket
+from shared.sources.port import ANONYMOUS
+from shared.sources.registry import open_source
+from shared.sources.settings import settings_from_environ
+from shared.uri import parse_uri
+
+
+def main(rate: str, root: str, *uris: str) -> None:
+    """Fetch all models at one time, as an agent does that has a bandwidth limit."""
+    bucket, stop = TokenBucket(float(rate)), threading.Event()
+    settings = settings_from_environ(os.environ)
+    store = Store.open(Path(root))
+
+    def bring(uri: str) -> None:
+        source = open_source(parse_uri(uri), ANONYMOUS, settings)
+        try:
+            fetch(source, source.resolve(), store, progress=Progress(), stop=stop, bucket=bucket)
+        finally:
+            source.close()
+
+    with ThreadPoolExecutor(len(uris)) as threads:
+        list(threads.map(bring, uris))
+    store.close()
+
+
+main(*sys.argv[1:])

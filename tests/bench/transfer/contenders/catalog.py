@@ -1,0 +1,21 @@
+"""All contenders, and those that were wished for and cannot be had."""
+
+from tests.bench.transfer.contenders import floors, http_tools, hub_client, larder, python_clients, s3_tools
+from tests.bench.transfer.contenders.contender import Contender
+
+ALL: tuple[Contender, ...] = (
+    *floors.CONTENDERS,
+    *larder.CONTENDERS,
+    *hub_client.CONTENDERS,
+    *http_tools.CONTENDERS,
+    *python_clients.CONTENDERS,
+    *s3_tools.CONTENDERS,
+)
+
+# Over a slow link only what differs by its connections is of interest.
+FAR: tuple[str, ...] = ("C program, fsync", "larder fetch hf://", "curl --parallel", "aria2", "rclone, http")
+
+LEFT_OUT = {
+    "hf download over xet": "needs a xet server, which the bench does not have",
+    "hf_transfer": "huggingface_hub 2 does not use it any more",
+}

@@ -1,0 +1,42 @@
+"""What a report says about where it was made."""
+
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rig.errors import SetupFailed
+from tests.bench.transfer.tools import Tools
+
+_IN_MEMORY = ("tmpfs", "ramfs")
+
+
+def describe(tools: Tools, work: Path) -> list[str]:
+    """Return lines of Markdown: date, machine, versions."""
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    where = f"{os.cpu_count()} cores ({_cpu()}), {memory_gib:.0f} GiB of memory, {file_system(work)}"
+    system = f"Linux {platform.release()}, Python {platform.python_version()}"
+    load = os.getloadavg()[0]
+    versions = ", ".join(f"{name} {said}" for name, said in tools.versions().items())
+    return [
+        f"- made on {datetime.now(UTC):%Y-%m-%d}, {where}, {system}, load {load:.1f}",
+        f"- {versions}",
+    ]
+
+
+def ensure_disk(work: Path) -> None:
+    """Raise SetupFailed where the directory is in memory: writing would cost nothing there."""
+    if file_system(work) in _IN_MEMORY:
+        raise SetupFailed(f"{work} is on {file_system(work)}, which is memory; name a directory on a disk by --work")
+
+
+def file_system(path: Path) -> str:
+    """Return the kind of file system that a path is on."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    holding = [mount for mount in mounts if path.resolve().is_relative_to(mount[1])]
+    return max(holding, key=lambda mount: len(mount[1]))[2]
+
+
+def _cpu() -> str:
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -1,0 +1,86 @@
+"""Rounds: every contender once, then all again, each into an empty directory on a disk that has come to rest."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rig.errors import SetupFailed
+from rig.progress import Say
+from tests.bench.transfer.contenders.contender import Contender, Job, Way
+from tests.bench.transfer.loads import Load
+from tests.bench.transfer.measure import Command, Measured, RunFailed, run_measured
+from tests.bench.transfer.site import Site
+from tests.bench.transfer.tools import Tools
+
+_OURS_BESIDE = (".larder", ".cache")  # what tools keep beside the files
+
+
+@dataclass
+class Result:
+    """What one contender did with one load; `trouble` is why it has no figures."""
+
+    contender: Contender
+    runs: list[Measured] = field(default_factory=list)
+    trouble: str = ""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the bench runs: `work` must be on a real disk; `enter` begins each contender's command line."""
+
+    site: Site
+    tools: Tools
+    work: Path
+    say: Say
+    enter: tuple[str, ...] = ()
+
+    def run(self, load: Load, contenders: Sequence[Contender], rounds: int) -> list[Result]:
+        """Return the results in the order of the contenders."""
+        results = [Result(contender, trouble=self._why_not(contender)) for contender in contenders]
+        for number in range(rounds):
+            for result in results:
+                if not result.trouble:
+                    self._run_once(load, result, f"{load.name}, round {number + 1}")
+        return results
+
+    def _why_not(self, contender: Contender) -> str:
+        if "measure" not in self.tools.programs:
+            raise SetupFailed("the bench compiles its own C programs: install what Debian calls gcc and libc6-dev")
+        if contender.way == Way.S3 and self.site.s3 is None:
+            return "no S3 server in this bench"
+        return self.tools.why_not(contender.needs)
+
+    def _run_once(self, load: Load, result: Result, title: str) -> None:
+        name = result.contender.name
+        scratch = self.work / "run"
+        target = scratch / "target"
+        target.mkdir(parents=True)
+        os.sync()
+        try:
+            made = result.contender.command(Job(self.site, load, target, scratch, self.tools))
+            command = Command([*self.enter, *made.argv], made.env, made.list_file)
+            measured = run_measured(self.tools.programs["measure"], command, scratch)
+            check_files(load, target)
+        except RunFailed as error:
+            result.runs, result.trouble = [], str(error)
+            self.say(f"{title}: {name}: {error}")
+        else:
+            result.runs.append(measured)
+            self.say(f"{title}: {name}: {measured.wall_s:.2f} s wall, {measured.cpu_s:.2f} s CPU")
+        finally:
+            shutil.rmtree(scratch)
+            os.sync()
+
+
+def check_files(load: Load, target: Path) -> None:
+    """Raise RunFailed where the target does not have exactly the files of the load, whole."""
+    found = {
+        path.relative_to(target).as_posix(): path.stat().st_size
+        for path in target.rglob("*")
+        if path.is_file() and path.relative_to(target).parts[0] not in _OURS_BESIDE
+    }
+    wrong = sorted(set(found.items()) ^ set(dict.fromkeys(load.paths, load.size_bytes).items()))
+    if wrong:
+        raise RunFailed(f"it ended well, but {len(wrong)} files are missing, too many or cut: {wrong[0][0]}")
