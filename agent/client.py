@@ -11,6 +11,7 @@ import msgspec
 from shared import errors
 from shared.api.wire import Credentials, CredentialsRequest, Problem, ProgressReport
 from shared.manifest import Manifest, decode_manifest
+from shared.trust import Pools, Trust
 
 _TIMEOUT = httpx.Timeout(30, connect=5)
 _KNOWN = {
@@ -26,7 +27,7 @@ _NOT_FOUND = 404
 
 @dataclass(slots=True)
 class ControllerApi:
-    """One connection pool. The token is read for each call and the CA when its file changes, for both are renewed."""
+    """One client. The token is read for each call and the CA when its file changes, for both are renewed."""
 
     url: str
     token_file: Path
@@ -34,8 +35,10 @@ class ControllerApi:
     connect: Callable[[ssl.SSLContext], httpx.AsyncClient] = lambda context: httpx.AsyncClient(
         verify=context, timeout=_TIMEOUT, trust_env=False
     )
-    _client: httpx.AsyncClient | None = field(default=None, init=False)
-    _ca_stamp: int = field(default=0, init=False)
+    _pools: Pools = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pools = Pools(Trust(self.ca_file), self.connect)
 
     async def manifest(self, digest: str) -> Manifest:
         """Return the manifest of this digest; NotGranted, Unreachable, UnsafePath."""
@@ -61,9 +64,7 @@ class ControllerApi:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._client:
-            await self._client.aclose()
-            self._client = None
+        await self._pools.close()
 
     async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> bytes:
         client = await self._connected()
@@ -82,15 +83,9 @@ class ControllerApi:
 
     async def _connected(self) -> httpx.AsyncClient:
         try:
-            stamp = self.ca_file.stat().st_mtime_ns if self.ca_file else 0
-            if self._client and stamp == self._ca_stamp:
-                return self._client
-            context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
-        except (OSError, ssl.SSLError) as error:
+            return await self._pools.client()
+        except OSError as error:
             raise errors.Unreachable(f"the CA of the controller, {self.ca_file}: {error}") from error
-        await self.close()
-        self._client, self._ca_stamp = self.connect(context), stamp
-        return self._client
 
     def _token(self) -> str:
         try:

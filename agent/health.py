@@ -58,7 +58,7 @@ class NodeView(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Where the agent stands, read anew for each request."""
+    """Where the agent stands, read anew for each request; `rate_limit` in bytes a second, 0 for none."""
 
     node: str
     world: Callable[[], World]
@@ -66,6 +66,7 @@ class Report:
     meters: Meters
     why_not_alive: Callable[[], str]
     why_not_ready: Callable[[], str]
+    rate_limit: Callable[[], float]
     figures: Callable[[], Figures] = read_figures
 
 

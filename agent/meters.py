@@ -1,43 +1,61 @@
 """How far the running downloads are: written by their threads, read by the loop."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import structlog
 
 from agent.client import ControllerApi
 from agent.stock.world import Key, Trouble
 from agent.transfer.progress import Progress
+from agent.transfer.traffic import Traffic
 from shared.api.wire import EntryProgress, ProgressReport
 from shared.errors import LarderError
+from shared.sources.registry import SERVED_SCHEMES
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _EVERY_S = 1.0
 _AFTER_REFUSAL_S = 5.0
 
 
+DOWNLOAD, REPAIR = "download", "repair"
+KINDS = (DOWNLOAD, REPAIR)
+COMPLETE, STOPPED, FAILED = "complete", "stopped", "failed"
+
+
+class Ending(NamedTuple):
+    """How a download ended: complete, stopped, or failed for a reason."""
+
+    result: str
+    reason: str = ""
+
+
 @dataclass(slots=True)
 class Meters:
-    """Every download that runs, and the bytes that all have brought since the start."""
+    """Every download that runs, and what has happened since the start; the loop's own but for `traffic`."""
 
     running: dict[Key, Progress] = field(default_factory=dict)
-    _settled: int = 0
+    started: Counter[str] = field(default_factory=Counter)  # by kind
+    ended: Counter[tuple[str, Ending]] = field(default_factory=Counter)  # by kind and ending
+    setbacks: Counter[str] = field(default_factory=Counter)  # by reason
+    removed: int = 0
+    damaged: int = 0
+    watch_troubles: int = 0
+    traffic: Mapping[str, Traffic] = field(default_factory=lambda: {scheme: Traffic() for scheme in SERVED_SCHEMES})
 
-    def start(self, key: Key) -> Progress:
-        """Return the progress of a new download."""
-        progress = self.running[key] = Progress()
+    def start(self, key: Key, uri: str, kind: str) -> Progress:
+        """Return the progress of a new download from this URI."""
+        self.started[kind] += 1
+        progress = self.running[key] = Progress(traffic=self.traffic.get(uri.partition("://")[0]))
         return progress
 
-    def end(self, key: Key, moved: int) -> None:
-        """Forget a download; `moved` bytes of it came over the network."""
+    def end(self, key: Key, kind: str, ending: Ending) -> None:
+        """Forget a download that ended like this."""
         self.running.pop(key, None)
-        self._settled += moved
-
-    @property
-    def downloaded(self) -> int:
-        """The bytes of the downloads that ended."""
-        return self._settled
+        self.ended[kind, ending] += 1
 
     def troubles(self) -> Mapping[Key, Trouble]:
         """Return what each download is trying again just now."""

@@ -1,15 +1,21 @@
-"""The agent's metrics: one label for the phase, never one for a model."""
+"""The agent's metrics: labels for phases, reasons and kinds, never one for a model."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agent.health import Report
+from agent.meters import COMPLETE, KINDS, STOPPED, Ending
 from agent.stock.phases import statuses
-from shared.api.model_node import Phase
+from agent.stock.world import Fetching, Reserved, World
+from agent.transfer.traffic import Traffic
+from shared.api.model_node import EntryStatus, Phase
+
+_QUEUED = (Phase.PENDING, Phase.WAITING)
+_EXPECTED = [(kind, Ending(result)) for kind in KINDS for result in (COMPLETE, STOPPED)]
 
 
 class StockCollector(Collector):
@@ -20,37 +26,118 @@ class StockCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric."""
-        yield self._models()
-        yield CounterMetricFamily(
-            "larder_downloaded_bytes", "Bytes that ended downloads brought.", value=self._report.meters.downloaded
+        world = self._report.world()
+        yield from _entries(statuses(world))
+        yield from self._downloads()
+        yield from self._traffic()
+        yield from self._space(world)
+        meters = self._report.meters
+        yield _counter("larder_snapshots_removed", "Snapshots removed because they are wanted no more.", meters.removed)
+        yield _counter("larder_snapshots_damaged", "Snapshots found with files missing or changed.", meters.damaged)
+        yield _counter("larder_watch_troubles", "Times the watch of the ModelNode broke.", meters.watch_troubles)
+
+    def _downloads(self) -> Iterator[Metric]:
+        meters = self._report.meters
+        running = meters.running.values()
+        yield _gauge("larder_downloads_running", "Downloads that run, repairs included.", len(running))
+        yield _gauge(
+            "larder_download_rate_bytes_per_second",
+            "Bytes a second that downloads brought over the last five seconds.",
+            sum(progress.rate() for progress in running),
         )
-        yield _gauge("larder_downloads_running", "Downloads that run.", len(self._report.meters.running))
-        yield from self._space()
-        figures = self._report.figures()
-        yield _gauge("larder_memory_bytes", "Resident memory of the agent.", figures.memory_bytes)
-        yield _gauge("larder_open_files", "Open file descriptors of the agent.", figures.open_files)
+        yield _gauge(
+            "larder_download_rate_limit_bytes_per_second",
+            "The most bytes a second that all downloads together may bring; 0 is no limit.",
+            self._report.rate_limit(),
+        )
+        yield _counters(
+            "larder_downloads_started",
+            "Downloads begun.",
+            ["kind"],
+            {(kind,): meters.started[kind] for kind in KINDS},
+        )
+        yield _counters(
+            "larder_downloads_ended",
+            "Downloads ended: complete, stopped, or failed for a reason.",
+            ["kind", "result", "reason"],
+            {(kind, *ending): meters.ended[kind, ending] for kind, ending in {*_EXPECTED, *meters.ended}},
+        )
+        yield _counters(
+            "larder_setbacks",
+            "Failures after which an entry is tried again later, by reason.",
+            ["reason"],
+            {(reason,): count for reason, count in meters.setbacks.items()},
+        )
 
-    def _models(self) -> Metric:
-        family = GaugeMetricFamily("larder_models", "Entries of this node by phase.", labels=["phase"])
-        counts = Counter(s.phase for s in statuses(self._report.world()))
-        for phase in sorted({*counts, *map(str, Phase)}):
-            family.add_metric([phase], counts[phase])
-        return family
+    def _traffic(self) -> Iterator[Metric]:
+        traffic = self._report.meters.traffic
+        for name, text, read in _TRAFFIC:
+            yield _counters(name, text, ["source"], {(source,): read(t) for source, t in traffic.items()})
+        yield _counters(
+            "larder_file_retries",
+            "Further tries at a file within a download, by reason.",
+            ["source", "reason"],
+            {(source, reason): n for source, t in traffic.items() for reason, n in dict(t.retries).items()},
+        )
 
-    def _space(self) -> Iterator[Metric]:
+    def _space(self, world: World) -> Iterator[Metric]:
         space = self._report.space()
         yield _gauge("larder_store_used_bytes", "Bytes of the store, each file once.", space.used)
         yield _gauge("larder_store_reserved_bytes", "Bytes reserved for what is being fetched.", space.reserved)
         yield _gauge("larder_store_limit_bytes", "Bytes that the store may use; 0 is no limit.", space.limit)
         yield _gauge("larder_disk_free_bytes", "Bytes free on the store's disk.", space.disk_free)
+        holders = sum(isinstance(work, Reserved | Fetching) for work in world.works.values())
+        yield _gauge("larder_store_reservations", "Entries that hold a reservation.", holders)
+
+
+_TRAFFIC: tuple[tuple[str, str, Callable[[Traffic], float]], ...] = (
+    (
+        "larder_downloaded_bytes",
+        "Bytes that came over the network, counted as they come.",
+        lambda t: t.received_bytes,
+    ),
+    ("larder_origin_rate_limited", "Answers of a source that ask to wait (429, 503).", lambda t: t.rate_limited),
+    ("larder_verified_files", "Files whose bytes were hashed and are right.", lambda t: t.verified_files),
+    ("larder_verified_bytes", "Bytes of those files.", lambda t: t.verified_bytes),
+    ("larder_verification_seconds", "Time that hashing those files took.", lambda t: t.verification_s),
+    ("larder_verification_failures", "Files with other bytes than the publisher named.", lambda t: t.mismatches),
+)
+
+
+def _entries(found: Sequence[EntryStatus]) -> Iterator[Metric]:
+    phases = Counter(s.phase for s in found)
+    family = GaugeMetricFamily("larder_models", "Entries of this node by phase.", labels=["phase"])
+    for phase in sorted({*phases, *map(str, Phase)}):
+        family.add_metric([phase], phases[phase])
+    yield family
+    queued = sum(phases[phase] for phase in _QUEUED)
+    yield _gauge("larder_downloads_queued", "Entries that are wanted and whose download has not begun.", queued)
+    family = GaugeMetricFamily(
+        "larder_models_in_trouble", "Entries of this node that do not go on as they should.", labels=["reason"]
+    )
+    for reason, count in sorted(Counter(s.reason for s in found if s.reason).items()):
+        family.add_metric([reason], count)
+    yield family
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)
 
 
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=value)
+
+
+def _counters(name: str, text: str, labels: Iterable[str], values: Mapping[tuple[str, ...], float]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=list(labels))
+    for given, value in sorted(values.items()):
+        family.add_metric(given, value)
+    return family
+
+
 def build_registry(report: Report) -> CollectorRegistry:
-    """Return a registry of our own, without the library's default collectors."""
+    """Return a registry of our own: the stock, and what the process itself uses."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StockCollector(report))
+    ProcessCollector(registry=registry)
     return registry

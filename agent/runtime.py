@@ -72,6 +72,7 @@ class Agent:
             self._meters,
             keeper.why_not_alive,
             keeper.why_not_ready,
+            lambda: self._bucket.rate,
         )
         server = build_server(build_app(report, build_registry(report)))
         try:
@@ -94,6 +95,10 @@ class Agent:
         finally:
             await self._api.close()
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _tell_watch_trouble(self, error: Exception, delay_s: float) -> None:
+        self._meters.watch_troubles += 1
+        _LOG.warning("watch", node=self.settings.node_name, message=str(error), again_s=round(delay_s, 1))
 
     def _keeper(self, node: OwnNode) -> Keeper:
         return Keeper(
@@ -136,7 +141,7 @@ class Agent:
             PATH,
             ModelNode,
             Cache(lambda _, node: keeper.take_model_node(node)),
-            lambda error, delay_s: _LOG.warning("watch", node=name, message=str(error), again_s=round(delay_s, 1)),
+            self._tell_watch_trouble,
             field_selector=f"metadata.name={name}",
             pace=_MANY_RECONNECT,
         )

@@ -5,22 +5,25 @@ import gc
 import os
 import signal
 import socket
-import ssl
 import sys
 import uuid
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import structlog
 from fastapi import FastAPI
+from prometheus_client import disable_created_metrics
 
 from controller.admission.server import admission_router
 from controller.admission.settings import AdmissionSettings
 from controller.api.authenticate import Authenticator
 from controller.api.desk import Desk
+from controller.api.gate import Gate
 from controller.api.leader import ADDRESS_ANNOTATION, Leader
 from controller.api.server import AgentApi
 from controller.catalog import WorldCatalog
+from controller.census import Census
 from controller.credentials import Secrets
 from controller.dispatch import Dispatcher
 from controller.events import Events
@@ -42,6 +45,7 @@ from controller.nodes.reconcile import NodeReconciler
 from controller.nodes.view import EntryKey
 from controller.placement.groups import Limits
 from controller.progress import ProgressBook
+from controller.requests import CountRequests
 from controller.resolver import Resolver
 from controller.settings import Settings
 from controller.watch import Watcher
@@ -54,6 +58,7 @@ from shared.kube.work_queue import WorkQueue
 from shared.log import configure_logging
 from shared.serve import Tls, serve
 from shared.sources.settings import SourceSettings, settings_from_environ
+from shared.trust import Trust
 
 LEASE = "larder-controller"
 _PROGRESS_DELAY_S = 1.0
@@ -80,7 +85,7 @@ class Controller:
         self.manifests = Manifests(kube, settings.namespace)
         self.secrets = Secrets(kube, settings.namespace, sources)
         self.resolver = Resolver(self.secrets, self.manifests, sources, loop.time, self.queue.add)
-        self.live = Live(kube)
+        self.live = Live(kube, self.world.ownership)
         self.follower: Follower = follow(kube, self.world, settings.namespace, self.metrics)
         lock = LeaseLock(
             kube,
@@ -98,6 +103,9 @@ class Controller:
             on_trouble=lambda error: _log.info("election_trouble", error=str(error)),
         )
         self.dispatcher = self._dispatcher()
+        self.metrics.registry.register(
+            Census(self.world, self.dispatcher.grants.granted, self.queue.__len__, lambda: self.elector.leading)
+        )
         self.catalog = WorldCatalog(self.world, kube, self.manifests)
 
     def _dispatcher(self) -> Dispatcher:
@@ -110,7 +118,7 @@ class Controller:
         )
         models = ModelReconciler(
             ModelObserver(world, self.resolver, self.progress),
-            ModelActor(kube, Events(kube, _now), _now),
+            ModelActor(kube, world.ownership, Events(kube, _now), _now),
             self.resolver,
             _now,
             settings.finalizer_seconds,
@@ -131,12 +139,13 @@ class Controller:
         """Return what is served over TLS: admission, and the agents' API."""
         settings = self.settings
         app = FastAPI(openapi_url=None)
-        app.include_router(
-            admission_router(self.catalog, AdmissionSettings(settings.store_root, settings.model_cache_enabled))
-        )
+        app.add_middleware(CountRequests, count=self.metrics.request)
+        rules = AdmissionSettings(settings.store_root, settings.model_cache_enabled)
+        app.include_router(admission_router(self.catalog, rules, self.metrics.review))
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
+        clock = asyncio.get_running_loop().time
         api = AgentApi(
-            Authenticator(self.kube, self.world, username, settings.token_audience, asyncio.get_running_loop().time),
+            Gate(Authenticator(self.kube, self.world, username, settings.token_audience, clock), clock),
             Desk(self.kube, self.world, self.manifests, self.secrets, self.live),
             self.progress,
             leader,
@@ -158,11 +167,13 @@ class Controller:
         """Serve the queue; nothing is granted before memory has caught up and the grants are read back from it."""
         _log.info("leading", advertise=self.settings.advertise)
         self.metrics.leading.set(1)
-        self.metrics.queue.set_function(lambda: float(len(self.queue)))
         self.resolver.drop_answers()
-        await self._take_over()
-        self.watcher.enqueue_all()
-        await self.queue.serve(self.settings.workers, self.dispatcher.serve)
+        try:
+            await self._take_over()
+            self.watcher.enqueue_all()
+            await self.queue.serve(self.settings.workers, self.dispatcher.serve)
+        finally:
+            await self.resolver.stop()
 
     async def _take_over(self) -> None:
         while True:
@@ -192,22 +203,28 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with connect(settings.kubeconfig, user_agent="larder-controller") as kube:
+    async with connect(settings.kubeconfig, user_agent="larder-controller") as kube, AsyncExitStack() as closing:
         controller = Controller(settings, sources, kube, identity)
         loop = asyncio.get_running_loop()
         leader = Leader(
             kube,
             f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases/{LEASE}",
-            ssl.create_default_context(cafile=settings.ca),
+            Trust(settings.ca),
             settings.tls_name,
             loop.time,
         )
+        closing.push_async_callback(leader.close)
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(controller.follower.run()),
                 tasks.create_task(controller.campaign()),
                 tasks.create_task(
-                    serve(controller.api_app(leader), settings.listen, Tls(settings.certificate, settings.private_key))
+                    serve(
+                        controller.api_app(leader),
+                        settings.listen,
+                        Tls(settings.certificate, settings.private_key),
+                        tell_end=controller.metrics.certificate_end.set,
+                    )
                 ),
                 tasks.create_task(
                     serve(health_app(controller.metrics, lambda: controller.follower.is_synced), settings.listen_health)
@@ -222,6 +239,7 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> None:
 def main() -> None:
     """Read the settings and run."""
     configure_logging()
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # no series with the birth of each counter
     try:
         settings = Settings()
     except ValueError as error:

@@ -1,7 +1,7 @@
 """Admission's look-ups, answered from the world."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -44,9 +44,13 @@ class WorldCatalog:
 
     def base_model(self, namespace: str, name: str) -> CatalogModel | None:
         """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None."""
-        return self._model(ModelKey("BaseModel", namespace, name)) or self._model(
-            ModelKey("ClusterBaseModel", "", name)
-        )
+        keys = ModelKey("BaseModel", namespace, name), ModelKey("ClusterBaseModel", "", name)
+        for key in keys:
+            if key in self.world.others:
+                return _elsewhere(key)
+            if (found := self._model(key)) is not None:
+                return found
+        return next((_elsewhere(key) for key in keys if self.world.ownership.is_foreign(key.kind)), None)
 
     def caches(self) -> Iterable[CatalogModel]:
         """Return every ClusterModelCache, those that are being deleted included."""
@@ -73,9 +77,14 @@ class WorldCatalog:
             return None
         return any(p == path or p.startswith(path + "/") for p in known)
 
+    def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
+        """Return whether an object of a kind is Larder's to look after."""
+        return self.world.ownership.manages(kind, annotations)
+
     async def group_names(self) -> Sequence[str]:
         """Return the names of the node groups that exist now, read live."""
-        return sorted(o.metadata.name for o in await self._list(NODE_GROUP.path, Object, {}))
+        found = (o.metadata for o in await self._list(NODE_GROUP.path, Object, {}))
+        return sorted(meta.name for meta in found if self.manages(NODE_GROUP.kind, meta.annotations))
 
     async def users_of(self, identity: str) -> Sequence[str]:
         """Return the non-terminal pods that use any revision of a model, listed live."""
@@ -140,3 +149,8 @@ class WorldCatalog:
         self._paths[digest] = frozenset(f.path for f in manifest.files)
         if len(self._paths) > _MOST_LISTS:
             del self._paths[next(iter(self._paths))]
+
+
+def _elsewhere(key: ModelKey) -> CatalogModel:
+    """Return a model of another product, of which nothing but the name is looked at."""
+    return CatalogModel(key.kind, key.namespace, key.name, id="", uri="", managed=False)

@@ -1,7 +1,9 @@
 """Writes that rest on the version that the decision was made from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from shared.kube.edit import update
 from shared.kube.errors import KubeError
@@ -13,15 +15,43 @@ class StaleError(KubeError):
     """The object is newer than what was decided on; the reflector will bring it."""
 
 
-async def replace_part(kube: Kube, path: str, seen: Meta, part: str, value: Mapping[str, Any]) -> None:
-    """Set `spec` or `status` of the object that was seen, keeping keys of it that we do not know.
+async def replace_part(kube: Kube, path: str, seen: Meta, part: str, value: msgspec.Struct) -> bool:
+    """Set `spec` or `status` of the object that was seen; return whether that changed it.
 
-    `path` ends in /status for that part. Raises StaleError, NotFound, KubeError.
+    Keys that the Struct does not have are other people's and stay, conditions of other types among them. `path` ends in
+    /status for that part. Raises StaleError, NotFound, KubeError.
     """
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
         _require_seen(found, seen, path)
-        return found | {part: value}
+        return found | {part: merged(found.get(part) or {}, value)}
+
+    written = await update(kube, path, change)
+    return bool(written["metadata"]["resourceVersion"] != seen.resource_version)
+
+
+def merged(found: Mapping[str, Any], value: msgspec.Struct) -> dict[str, Any]:
+    """Return the value as JSON, with what was found beside its fields."""
+    names = {field.encode_name for field in msgspec.structs.fields(value)}
+    wanted: dict[str, Any] = msgspec.to_builtins(value)
+    if "conditions" in names and (found.get("conditions") or wanted.get("conditions")):
+        wanted["conditions"] = _conditions(found.get("conditions") or [], wanted.get("conditions") or [])
+    return {key: kept for key, kept in found.items() if key not in names} | wanted
+
+
+def _conditions(found: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    before = {condition.get("type"): condition for condition in found}
+    ours = {condition["type"]: {**before.get(condition["type"], {}), **condition} for condition in wanted}
+    return [*ours.values(), *(dict(condition) for kind, condition in before.items() if kind not in ours)]
+
+
+async def change_annotation(kube: Kube, path: str, seen: Meta, name: str, value: str) -> None:
+    """Set an annotation of the object that was seen. Raises StaleError, NotFound, KubeError."""
+
+    def change(found: dict[str, Any]) -> dict[str, Any]:
+        _require_seen(found, seen, path)
+        annotations = (found["metadata"].get("annotations") or {}) | {name: value}
+        return found | {"metadata": found["metadata"] | {"annotations": annotations}}
 
     await update(kube, path, change)
 

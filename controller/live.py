@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controller.keys import ModelKey
 from controller.nodes.view import EntryKey
+from controller.ownership import Ownership
 from controller.placement.demand import Demand, base_model_demand, cache_demand, conflict_of
 from controller.placement.groups import is_member
 from controller.placement.targets import is_target
@@ -48,19 +49,20 @@ class Live:
     """Reads from the API server. Every method raises KubeError, and then nothing is known."""
 
     kube: Kube
+    ownership: Ownership = field(default_factory=Ownership)
 
     async def demand(self, key: ModelKey) -> Demand | None:
-        """Return what a declared model asks for, None where there is none."""
+        """Return what a declared model asks for, None where there is none, or none that Larder manages."""
         path = object_path(key)
         match key.kind:
             case "BaseModel":
-                base = await get_object(self.kube, path, BaseModel)
+                base = self.ownership.managed(key.kind, await get_object(self.kube, path, BaseModel))
                 return base_model_demand(key.kind, base) if base else None
             case "ClusterBaseModel":
-                cluster = await get_object(self.kube, path, ClusterBaseModel)
+                cluster = self.ownership.managed(key.kind, await get_object(self.kube, path, ClusterBaseModel))
                 return base_model_demand(key.kind, cluster) if cluster else None
             case _:
-                cache = await get_object(self.kube, path, ClusterModelCache)
+                cache = self.ownership.managed(key.kind, await get_object(self.kube, path, ClusterModelCache))
                 return cache_demand(key.kind, cache) if cache else None
 
     async def node_uid(self, name: str) -> str:
@@ -85,7 +87,8 @@ class Live:
     async def _is_target(self, demand: Demand, node: Node) -> bool:
         meta, member_of = node.metadata, set[str]()
         for name in demand.groups if demand.stocked else ():
-            group = await get_object(self.kube, f"{NODE_GROUP.path}/{name}", ModelCacheNodeGroup)
+            found = await get_object(self.kube, f"{NODE_GROUP.path}/{name}", ModelCacheNodeGroup)
+            group = self.ownership.managed(NODE_GROUP.kind, found)
             if group is not None and is_member(group, meta.name, meta.labels):
                 member_of.add(name)
         return is_target(demand, member_of, meta.name, meta.labels)

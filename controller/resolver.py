@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from controller.aside import run_aside
 from controller.credentials import Secrets
 from controller.keys import ModelKey
 from controller.manifests import Manifests
@@ -90,6 +91,13 @@ class Resolver:
             task = self._running[run] = asyncio.create_task(self._ask(demand, generation))
             task.add_done_callback(lambda _: self._done(run, key))
 
+    async def stop(self) -> None:
+        """End what is under way: another replica may lead from now on."""
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
     def _done(self, run: tuple[str, int], key: ModelKey) -> None:
         self._running.pop(run, None)
         self.on_done(key)
@@ -113,7 +121,7 @@ class Resolver:
 
     async def _resolve(self, demand: Demand) -> Resolution:
         credentials = await self.secrets.credentials_of(demand)
-        manifest = await asyncio.to_thread(self._list, demand.uri, credentials)
+        manifest = await run_aside(self._list, demand.uri, credentials)
         digest = await self.manifests.keep(manifest)
         return Resolution(demand.uri, manifest.revision, digest, manifest.size_bytes, len(manifest.files))
 

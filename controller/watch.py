@@ -32,11 +32,13 @@ class Watcher:
         self.world.on_agent = self._agent_changed
         self.world.on_user = self._user_changed
         self.world.on_model = self._model_changed
+        self.world.on_other = self.enqueue
 
     def enqueue_all(self) -> None:
         """Want everything served once, as a new leader does."""
         self._add(_names(self.world.nodes))
         self._add(list(self.world.demands))
+        self._add(list(self.world.others))
         self._add(GroupKey(g.metadata.name) for g in self.world.groups)
         self.enqueue(GrantsKey())
 
@@ -80,7 +82,7 @@ class Watcher:
                 yield key
 
     def _model_node_changed(self, before: ModelNode | None, after: ModelNode | None) -> None:
-        """Figures (bytes used, disk free) are told every half minute by every node: they concern its groups alone."""
+        """Figures (bytes used, disk free) are told by every node now and then: they concern its groups alone."""
         known = after or before
         if known is None:
             return

@@ -7,7 +7,8 @@ from functools import partial
 from controller.index import Index
 from controller.keys import ModelKey
 from controller.nodes.view import EntryKey
-from controller.placement.demand import Demand, base_model_demand, cache_demand, conflict_of
+from controller.ownership import Ownership
+from controller.placement.demand import Declared, Demand, base_model_demand, cache_demand, conflict_of
 from controller.placement.groups import Limits, groups_of, limits_of
 from controller.placement.targets import is_target
 from controller.presence import Presence
@@ -32,7 +33,10 @@ def _ignore(*_: object) -> None:
 
 @dataclass(slots=True)
 class World:
-    """The caches, and questions over them. `on_...` hear of a change after every index knows it."""
+    """The caches, and questions over them. `on_...` hear of a change after every index knows it.
+
+    They hold what Larder manages; `others` are the models of kinds that another product defined, left alone.
+    """
 
     default_limits: Limits
     clock: Clock
@@ -44,6 +48,8 @@ class World:
     on_agent: Callable[[str], None] = field(default=_ignore, init=False)  # the node that won or lost its agent
     on_user: Callable[[Pod | None, Pod | None], None] = field(default=_ignore, init=False)
     on_model: Callable[[ModelKey, Demand | None, Demand | None], None] = field(default=_ignore, init=False)
+    on_other: Callable[[ModelKey], None] = field(default=_ignore, init=False)  # one that was found not to be managed
+    ownership: Ownership = field(default_factory=Ownership, init=False)
     nodes: Cache[Node] = field(init=False)
     model_nodes: Cache[ModelNode] = field(init=False)
     groups: Cache[ModelCacheNodeGroup] = field(init=False)
@@ -54,6 +60,7 @@ class World:
     users: Cache[Pod] = field(init=False)
     presence: Presence = field(init=False)
     demands: dict[ModelKey, Demand] = field(default_factory=dict, init=False)
+    others: dict[ModelKey, Declared] = field(default_factory=dict, init=False)
     _keys_of_id: Index[str, ModelKey] = field(default_factory=Index, init=False)
     _nodes_of_claim: Index[str, str] = field(default_factory=Index, init=False)
     _users_at: Index[str, Key] = field(default_factory=Index, init=False)
@@ -93,6 +100,15 @@ class World:
                 return self.cluster_base_models.get(name)
             case _:
                 return self.caches.get(name)
+
+    def note_other(self, kind: str, name: Key, found: Declared | None) -> None:
+        """Take a model that Larder does not manage; None where there is none of that name, or it is managed."""
+        key = ModelKey(kind, name.namespace, name.name)
+        if found is None:
+            self.others.pop(key, None)
+        else:
+            self.others[key] = found
+            self.on_other(key)
 
     def keys_of_id(self, identity: str) -> list[ModelKey]:
         """Return the declared models that have a model id."""

@@ -11,9 +11,12 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from shared.certificate import not_after
+
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _RELOAD_S = 10.0
 _Stamp = tuple[tuple[int, int], ...]
+_Tell = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,10 @@ class Tls:
         self._check()
         context.load_cert_chain(self.certificate, self.private_key)
 
+    def not_after(self) -> float:
+        """Return until when the certificate is valid, in seconds since 1970. Raises OSError, ValueError."""
+        return not_after(self.certificate.read_text())
+
     def _check(self) -> None:
         """A pair half written must not reach the live context, which would have its chain and not its key."""
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.private_key)
@@ -42,10 +49,14 @@ async def follow_certificate(
     tls: Tls,
     context: ssl.SSLContext,
     seen: _Stamp,
+    tell_end: _Tell = lambda _: None,
     every_s: float = _RELOAD_S,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Load the pair anew whenever its files are others than those `seen`; what cannot be loaded leaves the last one."""
+    """Load the pair anew whenever its files are others than those `seen`; what cannot be loaded leaves the last one.
+
+    `tell_end` is told until when a new one is valid, in seconds since 1970.
+    """
     while True:
         await sleep(every_s)
         try:
@@ -58,6 +69,15 @@ async def follow_certificate(
             continue
         seen = stamp
         _LOG.info("certificate_loaded", file=str(tls.certificate))
+        _tell_end(tls, tell_end)
+
+
+def _tell_end(tls: Tls, tell: _Tell) -> None:
+    """A certificate that only the TLS library can read is served all the same."""
+    try:
+        tell(tls.not_after())
+    except (OSError, ValueError) as error:
+        _LOG.warning("certificate_end_unknown", file=str(tls.certificate), error=str(error))
 
 
 class Server(uvicorn.Server):
@@ -70,11 +90,17 @@ class Server(uvicorn.Server):
 
 
 async def serve(
-    app: ASGIApp, listen: str, tls: Tls | None = None, grace_s: int = 3, reload_s: float = _RELOAD_S
+    app: ASGIApp,
+    listen: str,
+    tls: Tls | None = None,
+    grace_s: int = 3,
+    reload_s: float = _RELOAD_S,
+    tell_end: _Tell = lambda _: None,
 ) -> None:
     """Serve until cancelled, then let running requests end; `listen` is HOST:PORT. Raises OSError.
 
-    The files of `tls` are looked at every `reload_s`, and new connections get what stands there.
+    The files of `tls` are looked at every `reload_s`, and new connections get what stands there. `tell_end` is told
+    until when each certificate that is loaded is valid, in seconds since 1970.
     """
     seen = tls.stamp() if tls else ()
     host, _, port = listen.rpartition(":")
@@ -96,7 +122,8 @@ async def serve(
         config.load()
         assert config.ssl is not None  # noqa: S101 - uvicorn makes one where it is given a certificate
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-        following = asyncio.create_task(follow_certificate(tls, config.ssl, seen, reload_s))
+        _tell_end(tls, tell_end)
+        following = asyncio.create_task(follow_certificate(tls, config.ssl, seen, tell_end, reload_s))
     task = asyncio.create_task(server.serve())
     try:
         await asyncio.shield(task)

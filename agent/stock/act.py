@@ -10,7 +10,7 @@ from typing import Any, TypeVar, assert_never
 import structlog
 
 from agent.client import ControllerApi
-from agent.meters import Meters
+from agent.meters import COMPLETE, DOWNLOAD, FAILED, REPAIR, STOPPED, Ending, Meters
 from agent.node import OwnNode
 from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
 from agent.stock.book import Book
@@ -129,7 +129,8 @@ class Hands:
 
     async def _download(self, entry: Entry, stop: threading.Event, *, repair: bool) -> None:
         log = _LOG.bind(model=entry.id, revision=entry.revision)
-        manifest, progress, moved = self.book.manifests[entry.key], self.meters.start(entry.key), 0
+        kind, ending = REPAIR if repair else DOWNLOAD, Ending(STOPPED)
+        manifest, progress = self.book.manifests[entry.key], self.meters.start(entry.key, entry.uri, kind)
         mends = self.book.held.get(entry.key) if repair else None
         log.info("repair started" if repair else "download started", size_bytes=manifest.size_bytes)
         at_controller = True
@@ -142,11 +143,14 @@ class Hands:
         except Stopped:
             log.info("download stopped", done_bytes=progress.done)
         except LarderError as error:
+            ending = Ending(FAILED, error.reason)
             self._set_back(entry, error, passing=at_controller)
         except Exception as error:  # a fault of ours in one model must not end the others
             log.exception("download broke")
+            ending = Ending(FAILED, StoreFailure.__name__)
             self._set_back(entry, StoreFailure(f"{type(error).__name__}: {error}"))
         else:
+            ending = Ending(COMPLETE)
             self.book.held[entry.key] = snapshot
             self.book.disk_changes += 1
             self.book.setbacks.pop(entry.key, None)
@@ -154,7 +158,7 @@ class Hands:
             log.info("snapshot complete", moved_bytes=moved, verified=snapshot.verified)
         finally:
             stop.set()  # a cancelled task leaves its thread behind
-            self.meters.end(entry.key, moved)
+            self.meters.end(entry.key, kind, ending)
             self._stops.pop(entry.key, None)
             self.book.works.pop(entry.key, None)
             await self._release(entry)
@@ -191,6 +195,7 @@ class Hands:
         else:
             self.book.held.pop(entry.key, None)
             self.book.works[entry.key] = Removed()
+            self.meters.removed += 1
             self.book.retry_shortages(self.clock())
             log.info("snapshot removed")
         finally:
@@ -224,6 +229,7 @@ class Hands:
         before = self.book.setbacks.get(entry.key)
         setback = self.retries.setback(entry, error, before, self.clock(), passing=passing)
         self.book.setbacks[entry.key] = setback
+        self.meters.setbacks[error.reason] += 1
         if before is None or before.trouble != setback.trouble:
             again_s = round(setback.due_s - self.clock(), 1)
             _LOG.warning(

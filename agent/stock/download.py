@@ -40,7 +40,8 @@ class Downloader:
 
         With `mends`, put right that snapshot instead. Raises LarderError, or Stopped when `stop` was set.
         """
-        result = self._fetch(entry, manifest, granted, progress, stop, prove_access=mends is None)
+        is_repair = mends is not None and mends.manifest_digest == manifest.digest
+        result = self._fetch(entry, manifest, granted, progress, stop, prove_access=not is_repair)
         if mends is None:
             return self.store.commit(manifest, entry.id, result.sha256), result.moved
         return self.store.mend(mends, manifest, result.sha256), result.moved

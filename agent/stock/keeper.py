@@ -228,6 +228,7 @@ class Keeper:
         for key, snapshot in held.items():
             known = self.book.held.get(key)
             if snapshot.damaged and not (known and known.damaged):
+                self.meters.damaged += 1
                 _LOG.warning("snapshot damaged", model=key[0], revision=key[1], files=list(snapshot.damaged)[:10])
         self.book.held = held
 

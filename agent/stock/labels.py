@@ -19,8 +19,12 @@ class Borne:
 
 
 def ours(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels that the agent owns."""
-    return {k: v for k, v in labels.items() if k.startswith((READY_PREFIX, SNAPSHOT_PREFIX))}
+    """Return the labels that the agent owns; model-cache-ready-x.org/y has a prefix of its own and is another's."""
+    return {k: v for k, v in labels.items() if k.startswith(SNAPSHOT_PREFIX) or _is_ready_label(k)}
+
+
+def _is_ready_label(key: str) -> bool:
+    return key.startswith(READY_PREFIX) and "/" not in key
 
 
 def label_changes(world: World) -> dict[str, str | None]:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.store.identity import keys_by_path
+from agent.store.identity import distinct_files, keys_by_path
 from agent.store.snapshot import verification
 from agent.store.store import Store
 from agent.transfer.crew import Crew
@@ -14,7 +14,8 @@ from agent.transfer.progress import Progress
 from agent.transfer.rate import TokenBucket
 from agent.transfer.receive import BytePath, Stopped
 from agent.transfer.retry import RetryPolicy, Timing
-from shared.manifest import Manifest
+from shared.errors import LarderError
+from shared.manifest import File, Manifest
 from shared.sources.port import Source
 
 __all__ = ["FetchResult", "Stopped", "fetch"]
@@ -48,10 +49,10 @@ def fetch(
 ) -> FetchResult:
     """Bring every missing file of the manifest into the store; what is verified stays, however this ends.
 
-    `reservation` is the key of the store's promise, which shrinks as bytes arrive. Where nothing has to be moved, one
-    byte is asked for, so that bytes which another's credentials brought are not linked without the source's consent;
-    `prove_access=False` is for repairs of what is linked already. Raises LarderError; Stopped within a second after
-    `stop` was set.
+    `reservation` is the key of the store's promise, which shrinks as bytes arrive. Of the files that this download did
+    not bring itself, one byte is asked for, so that what another's credentials brought is not linked without the
+    source's consent; `prove_access=False` is for repairs of what is linked already. Raises LarderError; Stopped within
+    a second after `stop` was set.
     """
     found = store.pin(manifest)
     before = progress.done
@@ -65,10 +66,10 @@ def fetch(
     crew = Crew(fetcher.fetch, halt)
     for lane in plan_lanes(missing, concurrency):
         crew.man(lane)
-    if not missing and prove_access:
-        crew.start(lambda: _prove_access(fetcher))
     try:
         crew.wait(stop)
+        if prove_access:
+            _prove_access(fetcher, stop)
     except BaseException:
         progress.find(before - progress.done)  # the next attempt finds these bytes again
         raise
@@ -84,11 +85,21 @@ def _by_path(manifest: Manifest, digests: Mapping[str, str]) -> dict[str, str]:
     return {path: by_key[key] for path, key in keys.items()}
 
 
-def _prove_access(fetcher: FileFetcher) -> None:
-    file = next((f for f in fetcher.manifest.files if f.size), None)
-    if file is None:
-        return
-    body = fetcher.path.source.open(file, 0, 1)
+def _prove_access(fetcher: FileFetcher, stop: threading.Event) -> None:
+    """Ask the source for a byte of the largest file that it did not give to this download, if there is one."""
+    found = [f for f in distinct_files(fetcher.manifest).values() if f.size and f.path not in fetcher.brought]
+    if found:
+        crew = Crew(fetcher.fetch, threading.Event())
+        crew.start(lambda: _ask_for_a_byte(fetcher, max(found, key=lambda f: f.size)))
+        crew.wait(stop)
+
+
+def _ask_for_a_byte(fetcher: FileFetcher, file: File) -> None:
+    try:
+        body = fetcher.path.source.open(file, 0, 1)
+    except LarderError as error:
+        fetcher.path.progress.traffic.fail(error)
+        raise
     try:
         body.readinto(memoryview(bytearray(1)))
     finally:

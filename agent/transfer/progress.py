@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from agent.transfer.traffic import Traffic
 from shared.errors import LarderError
 
 _WINDOW_S = 5.0
@@ -14,11 +15,13 @@ _SAMPLE_S = 0.25
 class Progress:
     """Counters of one download, in bytes. Thread-safe.
 
-    `trouble` is what is being retried right now, None while bytes flow.
+    `trouble` is what is being retried right now, None while bytes flow. `traffic` counts beyond this download.
     """
 
-    def __init__(self, total: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
-        self.total = total
+    def __init__(
+        self, total: int = 0, clock: Callable[[], float] = time.monotonic, traffic: Traffic | None = None
+    ) -> None:
+        self.total, self.traffic = total, traffic or Traffic()
         self.trouble: LarderError | None = None
         self._clock, self._done, self._received = clock, 0, 0
         self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
@@ -37,6 +40,7 @@ class Progress:
     def receive(self, size_bytes: int) -> None:
         """Count bytes that came over the network."""
         now = self._clock()
+        self.traffic.receive(size_bytes)
         with self._lock:
             self._done += size_bytes
             self._received += size_bytes

@@ -27,6 +27,8 @@ def give_base_model(draft: Json, namespace: str, name: str, catalog: Catalog, se
     model = catalog.base_model(namespace, name)
     if model is None:
         raise ModelNotFound(_not_found(namespace, name))
+    if not model.managed:
+        return Given()
     if model.uri.startswith(FOREIGN):
         return left_alone(draft, f"{model.title} is at {model.uri}, which its vendor provides")
     uri = parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None

@@ -13,6 +13,7 @@ class CatalogModel:
 
     `uri` is canonical (as written where no source of ours serves it), `serving_revision` empty until the source is
     resolved, `mount_path` what the object asks for; `reason` and `message` say why pods cannot get it, if they cannot.
+    One that is not `managed` is another product's, and so are the pods that name it.
     """
 
     kind: str
@@ -27,6 +28,7 @@ class CatalogModel:
     deleting: bool = False
     reason: str = ""
     message: str = ""
+    managed: bool = True
 
     @property
     def title(self) -> str:
@@ -47,6 +49,10 @@ class Catalog(Protocol):
 
     def base_model(self, namespace: str, name: str) -> CatalogModel | None:
         """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None."""
+        ...
+
+    def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
+        """Return whether an object of a kind is Larder's to look after, by its annotations."""
         ...
 
     def caches(self) -> Iterable[CatalogModel]:
@@ -84,6 +90,7 @@ class MemoryCatalog:
     members: dict[str, list[CatalogNode]] = field(default_factory=dict)
     paths: dict[str, set[str]] = field(default_factory=dict)
     users: dict[str, list[str]] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
     lookups: int = 0
 
     def base_model(self, namespace: str, name: str) -> CatalogModel | None:
@@ -91,6 +98,10 @@ class MemoryCatalog:
         self.lookups += 1
         found = {m.namespace: m for m in self.base_models if m.name == name and m.namespace in (namespace, "")}
         return found.get(namespace) or found.get("")
+
+    def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
+        """As in the port."""
+        return kind not in self.foreign or annotations.get("larder.dev/managed") == "true"
 
     def caches(self) -> Iterable[CatalogModel]:
         """As in the port."""

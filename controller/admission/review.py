@@ -48,7 +48,7 @@ def read_review(body: bytes) -> Request:
     """Return the request of a review; MalformedReviewError says what is wrong with the body."""
     try:
         review = msgspec.json.decode(body, type=_Review)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedReviewError(f"the body is not an AdmissionReview: {error}") from error
     if review.api_version != API_VERSION or review.kind != "AdmissionReview":
         raise MalformedReviewError(f"expected AdmissionReview {API_VERSION}, got {review.kind} {review.api_version}")

@@ -1,6 +1,8 @@
 """The two admission endpoints; TLS and the port are the composition root's."""
 
+import time
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -10,6 +12,7 @@ from controller.admission.catalog import Catalog
 from controller.admission.ephemeral import protect
 from controller.admission.errors import AdmissionFailure, Refused
 from controller.admission.inject import Injection, inject
+from controller.admission.keys import annotations_of
 from controller.admission.review import MalformedReviewError, allow, read_review, refuse
 from controller.admission.review import Request as Review
 from controller.admission.settings import AdmissionSettings
@@ -18,9 +21,13 @@ from shared.names import model_id
 
 MUTATE_PATH = "/mutate-pods"
 VALIDATE_PATH = "/validate"
+PATHS = (MUTATE_PATH, VALIDATE_PATH)
+OUTCOMES = ("allowed", "denied", "failed")
 
 _log = structlog.get_logger("admission")
+Outcome = Literal["allowed", "denied", "failed"]
 Decide = Callable[[Review], Awaitable[bytes]]
+Record = Callable[[str, Outcome, float], None]
 
 
 def admission_app(catalog: Catalog, settings: AdmissionSettings) -> FastAPI:
@@ -30,8 +37,11 @@ def admission_app(catalog: Catalog, settings: AdmissionSettings) -> FastAPI:
     return app
 
 
-def admission_router(catalog: Catalog, settings: AdmissionSettings) -> APIRouter:
-    """Return the endpoints that the webhook configurations name."""
+def admission_router(catalog: Catalog, settings: AdmissionSettings, record: Record = lambda *_: None) -> APIRouter:
+    """Return the endpoints that the webhook configurations name.
+
+    `record` is told of each review: the path, how it ended, and how many seconds the answer took.
+    """
 
     async def mutate(review: Review) -> bytes:
         change = mutate_pod(review, catalog, settings)
@@ -41,10 +51,10 @@ def admission_router(catalog: Catalog, settings: AdmissionSettings) -> APIRouter
         return allow(review, warnings=await validate_object(review, catalog))
 
     async def mutate_endpoint(request: Request) -> Response:
-        return await _respond(request, mutate)
+        return await _respond(request, mutate, record)
 
     async def validate_endpoint(request: Request) -> Response:
-        return await _respond(request, check)
+        return await _respond(request, check, record)
 
     router = APIRouter()
     router.add_api_route(MUTATE_PATH, mutate_endpoint, methods=["POST"])
@@ -69,6 +79,8 @@ async def validate_object(review: Review, catalog: Catalog) -> list[str]:
     kind = review.kind.kind
     if kind not in validate.KINDS or review.sub_resource:
         return []
+    if not catalog.manages(kind, annotations_of(review.object or review.old_object or {})):
+        return []
     if review.operation == "DELETE":
         await _check_delete(review, catalog)
         return []
@@ -89,28 +101,34 @@ async def _check_delete(review: Review, catalog: Catalog) -> None:
     validate.check_delete_model(f"{review.kind.kind} {where}", await catalog.users_of(identity))
 
 
-async def _respond(request: Request, decide: Decide) -> Response:
+async def _respond(request: Request, decide: Decide, record: Record) -> Response:
+    body, began_s = await request.body(), time.perf_counter()
     try:
-        review = read_review(await request.body())
+        review = read_review(body)
     except MalformedReviewError as error:
+        record(request.scope["path"], "failed", time.perf_counter() - began_s)
         return Response(str(error), status_code=400, media_type="text/plain")
-    return Response(await _decided(review, decide), media_type="application/json")
+    answer, outcome = await _decided(review, decide)
+    record(request.scope["path"], outcome, time.perf_counter() - began_s)
+    return Response(answer, media_type="application/json")
 
 
-async def _decided(review: Review, decide: Decide) -> bytes:
-    """Return the answer; a failure of ours is one, too, never a stack trace."""
+async def _decided(review: Review, decide: Decide) -> tuple[bytes, Outcome]:
+    """Return the answer and how it ended; a failure of ours is one, too, never a stack trace."""
     about = {"kind": review.kind.kind, "namespace": review.namespace, "name": review.name, "uid": review.uid}
     try:
-        return await decide(review)
+        return await decide(review), "allowed"
     except (Refused, InvalidURI) as error:
         _log.info("admission refused", reason=error.reason, message=str(error), **about)
-        return refuse(review, error)
+        return refuse(review, error), "denied"
     except LarderError as error:
         _log.warning("admission failed", reason=error.reason, message=str(error), **about)
-        return refuse(review, AdmissionFailure(f"{error}; nothing was decided about this {about['kind']}, try again"))
+        failure = f"{error}; nothing was decided about this {about['kind']}, try again"
+        return refuse(review, AdmissionFailure(failure)), "failed"
     except Exception as error:  # noqa: BLE001 - whatever it is, the API server needs an answer that people can read
         _log.exception("admission failed", **about)
         failure = (
             f"Larder could not decide about this {review.kind.kind} ({type(error).__name__}); try again, and look "
         )
-        return refuse(review, AdmissionFailure(f"{failure}for review {review.uid} in the controller's log"))
+        failure += f"for review {review.uid} in the controller's log"
+        return refuse(review, AdmissionFailure(failure)), "failed"

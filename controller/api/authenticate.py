@@ -61,7 +61,23 @@ class Authenticator:
     _recent: dict[bytes, tuple[float, Agent]] = field(default_factory=dict, init=False)
 
     async def agent_of(self, header: str) -> Agent:
-        """Return who sent an Authorization header; raises DeniedError, KubeError."""
+        """Return who sent an Authorization header, and remember it a while; raises DeniedError, KubeError."""
+        mark = _mark(header)
+        try:
+            agent = await self._reviewed(header)
+        except DeniedError:
+            self._recent.pop(mark, None)
+            raise
+        now = self.clock()
+        self._remember(mark, (now + _RECENT_S, agent), now)
+        return agent
+
+    def remembered(self, header: str) -> Agent | None:
+        """Return whose token a header was at most `_RECENT_S` ago, None where nobody knows."""
+        known = self._recent.get(_mark(header))
+        return known[1] if known is not None and known[0] > self.clock() else None
+
+    async def _reviewed(self, header: str) -> Agent:
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise DeniedError("no bearer token; agents send the token that is projected into their pod")
@@ -71,15 +87,6 @@ class Authenticator:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         review = decode(await self.kube.request("POST", _REVIEWS, body=body), _Review)
         return await self._checked(review.status)
-
-    async def recent_agent_of(self, header: str) -> Agent:
-        """Return the same, at most `_RECENT_S` old: for what is asked often and gives nothing away."""
-        mark, now = hashlib.sha256(header.encode()).digest(), self.clock()
-        known = self._recent.get(mark)
-        if known is None or known[0] <= now:
-            known = now + _RECENT_S, await self.agent_of(header)
-            self._remember(mark, known, now)
-        return known[1]
 
     def _remember(self, mark: bytes, known: tuple[float, Agent], now: float) -> None:
         if len(self._recent) >= _MOST_RECENT:
@@ -110,3 +117,8 @@ class Authenticator:
         if node is None:
             raise DeniedError(f"there is no node {name}")
         return node.metadata.uid
+
+
+def _mark(header: str) -> bytes:
+    """Return what tells tokens apart, in place of the token."""
+    return hashlib.sha256(header.encode()).digest()

@@ -10,10 +10,12 @@ from shared.kube.collection import decode
 from shared.kube.errors import NotFound, Unreachable
 from shared.kube.lease import Lease
 from shared.kube.transport import Kube
+from shared.trust import Pools, Trust
 
 ADDRESS_ANNOTATION = "larder.dev/api-address"
 _REMEMBERED_S = 2.0
 _TIMEOUT_S = 5.0
+_AT_ONE_TIME = 32  # below what the leader takes from one address of tokens that are new to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Answer:
 
     status: int
     body: bytes
+    retry_after: str = ""
 
 
 @dataclass(slots=True)
@@ -30,12 +33,15 @@ class Leader:
 
     kube: Kube
     lease_path: str
-    tls: ssl.SSLContext
+    trust: Trust
     tls_name: str
     clock: Callable[[], float]
-    _client: httpx.AsyncClient | None = field(default=None, init=False)
+    _pools: Pools = field(init=False)
     _address: str = field(default="", init=False)
     _read_at: float = field(default=-_REMEMBERED_S, init=False)
+
+    def __post_init__(self) -> None:
+        self._pools = Pools(self.trust, _connected)
 
     async def forward(self, path: str, body: bytes, authorization: str) -> Answer:
         """Send a POST to the leader as its sender; return its answer. Raises KubeError where there is none."""
@@ -43,25 +49,18 @@ class Leader:
         headers = {"Authorization": authorization, "Content-Type": "application/json", "Larder-Forwarded": "true"}
         extensions = {"sni_hostname": self.tls_name} if self.tls_name else {}
         try:
-            answer = await self._connected().post(
-                f"https://{address}{path}", content=body, headers=headers, extensions=extensions
-            )
+            client = await self._pools.client()
+            answer = await client.post(f"https://{address}{path}", content=body, headers=headers, extensions=extensions)
+        except OSError as error:
+            raise Unreachable(f"the CA of the other replicas, {self.trust.file}: {error}") from error
         except httpx.HTTPError as error:
             self._read_at = -_REMEMBERED_S  # another may lead by now
             raise Unreachable(f"the leader at {address} does not answer: {error}") from error
-        return Answer(answer.status_code, answer.content)
+        return Answer(answer.status_code, answer.content, answer.headers.get("Retry-After", ""))
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
-
-    def _connected(self) -> httpx.AsyncClient:
-        """One pool for all reports; no proxy of the environment sees a token."""
-        if self._client is None:
-            self._client = httpx.AsyncClient(verify=self.tls, timeout=_TIMEOUT_S, trust_env=False)
-        return self._client
+        await self._pools.close()
 
     async def _find(self) -> str:
         if self.clock() - self._read_at >= _REMEMBERED_S:
@@ -74,3 +73,9 @@ class Leader:
         if not self._address:
             raise Unreachable("the leader's Lease names no address")
         return self._address
+
+
+def _connected(context: ssl.SSLContext) -> httpx.AsyncClient:
+    """One pool for all reports; no proxy of the environment sees a token."""
+    limits = httpx.Limits(max_connections=_AT_ONE_TIME)
+    return httpx.AsyncClient(verify=context, timeout=_TIMEOUT_S, limits=limits, trust_env=False)

@@ -1,6 +1,7 @@
 """The HTTPS surface for agents: thin routes over the desk. The messages are in shared/api/wire.py."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar, assert_never
 
@@ -8,8 +9,9 @@ import msgspec
 import structlog
 from fastapi import APIRouter, Request, Response
 
-from controller.api.authenticate import Authenticator, DeniedError
+from controller.api.authenticate import Agent, DeniedError
 from controller.api.desk import Desk
+from controller.api.gate import Gate, TooManyError
 from controller.api.leader import Leader
 from controller.progress import ProgressBook
 from shared.api.wire import CredentialsRequest, Problem, ProgressReport
@@ -34,7 +36,7 @@ class _TooLargeError(Exception):
 class AgentApi:
     """The routes, and who stands behind them."""
 
-    authenticator: Authenticator
+    gate: Gate
     desk: Desk
     progress: ProgressBook
     leader: Leader
@@ -50,14 +52,14 @@ class AgentApi:
 
     async def _manifest(self, digest: str, request: Request) -> Response:
         try:
-            agent = await self.authenticator.agent_of(_authorization(request))
+            agent = await self._admit("manifests", request)
             return Response(await self.desk.manifest(agent, digest), media_type=_JSON)
         except _EXPECTED as error:
             return _problem(error)
 
     async def _credentials(self, request: Request) -> Response:
         try:
-            agent = await self.authenticator.agent_of(_authorization(request))
+            agent = await self._admit("credentials", request)
             wanted = _decoded(await _body(request), CredentialsRequest)
             given = await self.desk.credentials(agent, wanted)
             return Response(msgspec.json.encode(given), media_type=_JSON, headers={"Cache-Control": "no-store"})
@@ -66,7 +68,7 @@ class AgentApi:
 
     async def _progress(self, request: Request) -> Response:
         try:
-            agent = await self.authenticator.recent_agent_of(_authorization(request))
+            agent = await self._admit("progress", request, reviewed=False)
             body = await _body(request)
             report = _decoded(body, ProgressReport)
             if self.is_leading():
@@ -75,12 +77,18 @@ class AgentApi:
             if request.headers.get("Larder-Forwarded"):
                 return _answer(503, "Unreachable", "this replica leads no more; send it again")
             answer = await self.leader.forward("/v1/progress", body, _authorization(request))
-            return Response(answer.body, status_code=answer.status, media_type=_JSON if answer.body else None)
+            headers = {"Retry-After": answer.retry_after} if answer.retry_after else None
+            media_type = _JSON if answer.body else None
+            return Response(answer.body, status_code=answer.status, headers=headers, media_type=media_type)
         except _EXPECTED as error:
             return _problem(error)
 
+    async def _admit(self, route: str, request: Request, *, reviewed: bool = True) -> Agent:
+        address = request.client.host if request.client else ""
+        return await self.gate.admit(route, _authorization(request), address, reviewed=reviewed)
 
-_EXPECTED = (DeniedError, LarderError, _BadRequestError, _TooLargeError)
+
+_EXPECTED = (DeniedError, TooManyError, LarderError, _BadRequestError, _TooLargeError)
 
 
 def _authorization(request: Request) -> str:
@@ -105,8 +113,10 @@ def _decoded(body: bytes, kind: type[M]) -> M:
         raise _BadRequestError(f"the body is no {kind.__name__}: {error}") from error
 
 
-def _problem(error: DeniedError | LarderError | _BadRequestError | _TooLargeError) -> Response:
+def _problem(error: DeniedError | TooManyError | LarderError | _BadRequestError | _TooLargeError) -> Response:
     match error:
+        case TooManyError():
+            return _answer(429, "RateLimited", str(error), {"Retry-After": str(math.ceil(error.after_s))})
         case DeniedError():
             return _answer(401, "Unauthenticated", str(error))
         case _BadRequestError():
@@ -124,5 +134,6 @@ def _problem(error: DeniedError | LarderError | _BadRequestError | _TooLargeErro
             assert_never(error)
 
 
-def _answer(code: int, reason: str, message: str) -> Response:
-    return Response(msgspec.json.encode(Problem(reason, message)), status_code=code, media_type=_JSON)
+def _answer(code: int, reason: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    body = msgspec.json.encode(Problem(reason, message))
+    return Response(body, status_code=code, headers=headers, media_type=_JSON)

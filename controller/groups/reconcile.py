@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
 from controller.edit import replace_part
 from controller.groups.decide import Member, decide_status
 from controller.world import World
@@ -33,7 +31,7 @@ class GroupReconciler:
         status = decide_status(group, [self._member(n, name) for n in nodes], limits, stamp)
         if status != group.status:
             path = f"{NODE_GROUP.path}/{name}/status"
-            await replace_part(self.kube, path, group.metadata, "status", msgspec.to_builtins(status))
+            await replace_part(self.kube, path, group.metadata, "status", status)
         return None
 
     def _member(self, node: Node, name: str) -> Member:

@@ -6,18 +6,18 @@ from datetime import datetime
 
 import msgspec
 
-from controller.edit import change_finalizers, replace_part
+from controller.edit import change_annotation, change_finalizers, replace_part
 from controller.events import Events
 from controller.keys import ModelKey
 from controller.live import object_path
-from controller.models.observe import FINALIZERS
 from controller.models.report import Report
 from controller.models.view import ModelView
 from controller.models.words import base_model_status, cache_status
+from controller.ownership import RECORD_ANNOTATION, Ownership, record_of
 from controller.placement.demand import Declared, Resolution
 from shared.api.base_model import BaseModel
 from shared.api.kinds import DEFINITIONS
-from shared.api.meta import Condition, Json, StockStatus
+from shared.api.meta import Condition, StockStatus
 from shared.kube.transport import Kube
 
 _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
@@ -28,17 +28,18 @@ class ModelActor:
     """The writes, each resting on the version that was decided from."""
 
     kube: Kube
+    ownership: Ownership
     events: Events
     now: Callable[[], datetime]
 
-    async def add_finalizer(self, key: ModelKey, seen: Declared) -> None:
+    async def add_finalizer(self, key: ModelKey, seen: Declared, name: str) -> None:
         """Hold the object's deletion until the nodes are clean."""
-        wanted = [*seen.metadata.finalizers, FINALIZERS[key.kind]]
+        wanted = [*seen.metadata.finalizers, name]
         await change_finalizers(self.kube, object_path(key), seen.metadata, wanted)
 
-    async def remove_finalizer(self, key: ModelKey, seen: Declared) -> None:
+    async def remove_finalizer(self, key: ModelKey, seen: Declared, name: str) -> None:
         """Let the object go."""
-        wanted = [f for f in seen.metadata.finalizers if f != FINALIZERS[key.kind]]
+        wanted = [f for f in seen.metadata.finalizers if f != name]
         await change_finalizers(self.kube, object_path(key), seen.metadata, wanted)
 
     async def record(self, key: ModelKey, seen: Declared, resolution: Resolution) -> None:
@@ -63,15 +64,22 @@ class ModelActor:
             status = cache_status(view, report, seen.status, stamp)
         if status == seen.status:
             return
-        await self._write(key, seen, status)
+        if not await self._write(key, seen, status):
+            return
         before, after = _ready(seen.status), _ready(status)
         if after and (before is None or (before.status, before.reason) != (after.status, after.reason)):
             warn = report.overall == "Failed" or bool(report.failed)
             await self.events.tell(_DEFINITIONS[key.kind], seen.metadata, after.reason, after.message, warn=warn)
 
-    async def _write(self, key: ModelKey, seen: Declared, status: StockStatus) -> None:
-        value: Json = msgspec.to_builtins(status)
-        await replace_part(self.kube, f"{object_path(key)}/status", seen.metadata, "status", value)
+    async def _write(self, key: ModelKey, seen: Declared, status: StockStatus) -> bool:
+        """Return whether the status changed; of another product's kind the record goes before it, alone."""
+        path = object_path(key)
+        if self.ownership.is_foreign(key.kind):
+            record = record_of(status)
+            if seen.metadata.annotations.get(RECORD_ANNOTATION) != record:
+                await change_annotation(self.kube, path, seen.metadata, RECORD_ANNOTATION, record)
+                return False
+        return await replace_part(self.kube, f"{path}/status", seen.metadata, "status", status)
 
 
 def _ready(status: StockStatus) -> Condition | None:

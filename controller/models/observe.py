@@ -11,10 +11,11 @@ from controller.world import World
 from shared.api.core import Node
 from shared.api.model_node import EntryState
 
+OWN_FINALIZER = "larder.dev/finalizer"
 FINALIZERS = {
     "BaseModel": "basemodels.ome.io/finalizer",
     "ClusterBaseModel": "clusterbasemodels.ome.io/finalizer",
-    "ClusterModelCache": "larder.dev/finalizer",
+    "ClusterModelCache": OWN_FINALIZER,
 }
 
 
@@ -25,6 +26,10 @@ class ModelObserver:
     world: World
     resolver: Resolver
     progress: ProgressBook
+
+    def finalizer_of(self, kind: str) -> str:
+        """Return the finalizer for a kind; where another product defined it, one that cannot be that product's own."""
+        return OWN_FINALIZER if self.world.ownership.is_foreign(kind) else FINALIZERS[kind]
 
     def view(self, key: ModelKey) -> ModelView | None:
         """Return the model as the reflectors know it, or None."""
@@ -37,7 +42,7 @@ class ModelObserver:
             demand=demand,
             generation=meta.generation,
             deleted_at=meta.deletion_timestamp,
-            has_finalizer=FINALIZERS[key.kind] in meta.finalizers,
+            has_finalizer=self.finalizer_of(key.kind) in meta.finalizers,
             status=declared.status,
             conflict=conflict,
             nodes=tuple(self._target(n, demand) for n in self.world.targets_of(demand)) if not conflict else (),

@@ -19,7 +19,7 @@ from controller.models.decide import (
     WriteStatus,
     decide,
 )
-from controller.models.observe import ModelObserver
+from controller.models.observe import OWN_FINALIZER, ModelObserver
 from controller.models.view import ModelView
 from controller.placement.demand import Declared
 from controller.resolver import Resolver
@@ -41,6 +41,7 @@ class ModelReconciler:
         """Return in how many seconds to look again, or None. What follows a write rests on its echo."""
         declared, view = self.observer.world.declared(key), self.observer.view(key)
         if declared is None or view is None:
+            await self._leave_alone(key)
             return None
         waits = []
         for action in decide(view, self.now(), self.finalizer_s):
@@ -51,13 +52,19 @@ class ModelReconciler:
         waits.append(self.resolver.wait_s(view.demand.uid, view.generation))
         return min((wait_s for wait_s in waits if wait_s), default=None)
 
+    async def _leave_alone(self, key: ModelKey) -> None:
+        """Take our finalizer from a model that Larder does not manage any more: nothing else of it is ours."""
+        other = self.observer.world.others.get(key)
+        if other is not None and OWN_FINALIZER in other.metadata.finalizers:
+            await self.actor.remove_finalizer(key, other, OWN_FINALIZER)
+
     async def _apply(self, key: ModelKey, declared: Declared, view: ModelView, action: Action) -> tuple[bool, float]:
         """Return whether the rest must wait for the echo, and in how many seconds to look again; 0 is never."""
         match action:
             case AddFinalizer():
-                await self.actor.add_finalizer(key, declared)
+                await self.actor.add_finalizer(key, declared, self.observer.finalizer_of(key.kind))
             case RemoveFinalizer():
-                await self.actor.remove_finalizer(key, declared)
+                await self.actor.remove_finalizer(key, declared, self.observer.finalizer_of(key.kind))
                 self.resolver.forget(view.demand.uid)
             case Resolve():
                 self.resolver.start(key, view.demand, view.generation)

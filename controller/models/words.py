@@ -13,7 +13,7 @@ from shared.api.meta import Condition, NodeState, StockStatus
 from shared.api.model_node import Phase
 
 S = TypeVar("S", bound=StockStatus)
-_MAX_NODE_STATUS = 100
+_OURS = ("Ready", "Resolved")
 
 
 def base_model_status(view: ModelView, report: Report, before: BaseModelStatus, stamp: str) -> BaseModelStatus:
@@ -25,7 +25,10 @@ def base_model_status(view: ModelView, report: Report, before: BaseModelStatus, 
         state = "Failed"
     stocked = _stock(view, report, before, stamp, ready=state == "Ready")
     return msgspec.structs.replace(
-        stocked, state=state, nodes_ready=list(report.ready), nodes_failed=list(report.failed)
+        stocked,
+        state=state,
+        nodes_ready=list(report.ready[:MAX_LISTED]),  # the counts tell of all
+        nodes_failed=list(report.failed[:MAX_LISTED]),
     )
 
 
@@ -38,22 +41,25 @@ def cache_status(
 
 
 def _stock(view: ModelView, report: Report, before: S, stamp: str, *, ready: bool) -> S:
-    resolution = view.demand.resolution
+    resolution, listed = view.demand.resolution, _listed(report.nodes)
     wanted = [
         ("Ready", _truth(ready), report.reason, report.message),
         ("Resolved", _truth(report.resolved), report.resolved_reason, report.resolved_message),
     ]
     status = msgspec.structs.replace(
         before,
-        conditions=[_condition(before.conditions, *w, stamp, view.generation) for w in wanted],
+        conditions=[
+            *(_condition(before.conditions, *w, stamp, view.generation) for w in wanted),
+            *(c for c in before.conditions if c.type not in _OURS),
+        ],
         observed_generation=view.generation,
         serving_revision=report.serving,
         nodes_total=report.total,
         nodes_ready_count=len(report.ready),
         nodes_failed_count=len(report.failed),
         ready=f"{len(report.ready)}/{report.total}",
-        node_status={n.name: _word(n.phase) for n in _listed(report.nodes, _MAX_NODE_STATUS)},
-        nodes=_listed(report.nodes, MAX_LISTED),
+        node_status={n.name: _word(n.phase) for n in listed},
+        nodes=listed,
     )
     if resolution is None:
         return status
@@ -71,11 +77,11 @@ def _word(phase: str) -> str:
     return phase[:1].lower() + phase[1:]
 
 
-def _listed(nodes: Sequence[NodeState], most: int) -> list[NodeState]:
-    """Return all nodes, or where there are too many the ones that need attention first."""
-    if len(nodes) <= most:
+def _listed(nodes: Sequence[NodeState]) -> list[NodeState]:
+    """Return all nodes, or where there are too many the ones that need attention most."""
+    if len(nodes) <= MAX_LISTED:
         return list(nodes)
-    return sorted(nodes, key=lambda n: (n.phase == Phase.READY, n.name))[:most]
+    return sorted(nodes, key=lambda n: (n.phase == Phase.READY, n.phase != Phase.FAILED, n.name))[:MAX_LISTED]
 
 
 def _truth(holds: object) -> str:

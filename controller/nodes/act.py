@@ -35,7 +35,7 @@ class NodeActor:
         """Set the whole spec."""
         if view.model_node is not None:
             seen = view.model_node.metadata
-            await replace_part(self.kube, f"{PATH}/{view.name}", seen, "spec", msgspec.to_builtins(spec))
+            await replace_part(self.kube, f"{PATH}/{view.name}", seen, "spec", spec)
 
     async def replace(self, view: NodeView) -> None:
         """Delete the ModelNode of a Node that is gone; the next look creates one for the new Node."""

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 from shared.kube.backoff import Uniform
 
+_RELEASES_A_RETRY = 4
+
 
 class Lock(Protocol):
     """A lease that at most one candidate holds."""
@@ -26,7 +28,10 @@ def _ignore(_: Exception) -> None:
 
 @dataclass(slots=True)
 class Elector:
-    """Campaign, then work while the lease lasts; `deadline_s` must stay below the lease."""
+    """Campaign, then work while the lease lasts; `deadline_s` must stay below the lease.
+
+    However it ends, the work has ended before the lease is given back, and no attempt to take it is still under way.
+    """
 
     lock: Lock
     work: Callable[[], Coroutine[Any, Any, None]]
@@ -35,6 +40,7 @@ class Elector:
     on_trouble: Callable[[Exception], None] = _ignore  # the lock failed; it is tried again in `retry_s`
     uniform: Uniform = random.uniform
     _until: float = field(default=-math.inf, init=False)
+    _attempt: "asyncio.Task[bool | None] | None" = field(default=None, init=False)
 
     @property
     def leading(self) -> bool:
@@ -46,8 +52,8 @@ class Elector:
 
         An error of the work comes out in an ExceptionGroup.
         """
-        await self._campaign()
         try:
+            await self._campaign()
             async with asyncio.TaskGroup() as tasks:
                 work = tasks.create_task(self.work())
                 renewal = tasks.create_task(self._renew())
@@ -55,8 +61,7 @@ class Elector:
                 work.cancel()
                 renewal.cancel()
         finally:
-            self._until = -math.inf
-            await asyncio.shield(self._release())
+            await _to_the_end(asyncio.create_task(self._give_back()))
 
     async def _campaign(self) -> None:
         """Return once the lease is ours."""
@@ -79,16 +84,20 @@ class Elector:
 
     async def _try(self) -> bool | None:
         """Return True for ours, False for another's, None when no one can tell."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()  # the lease counts from no later than the request
+        began = asyncio.get_running_loop().time()  # the lease counts from no later than the request
+        self._attempt = asyncio.create_task(self._acquire(self._attempt_end(began)))
+        ours = await asyncio.shield(self._attempt)  # a write that was cut short may still take the lease
+        if ours is not None:
+            self._until = began + self.deadline_s if ours else -math.inf
+        return ours
+
+    async def _acquire(self, end: float) -> bool | None:
         try:
-            async with asyncio.timeout_at(self._attempt_end(began)):
-                ours = await self.lock.acquire()
+            async with asyncio.timeout_at(end):
+                return await self.lock.acquire()
         except Exception as error:  # noqa: BLE001 - an unreachable API server is a lost race, never a crash
             self.on_trouble(error)
             return None
-        self._until = began + self.deadline_s if ours else -math.inf
-        return ours
 
     def _attempt_end(self, began: float) -> float:
         """Half the deadline, so that one hung connection leaves time for a second attempt."""
@@ -98,9 +107,35 @@ class Elector:
     def _pause_s(self) -> float:
         return self.retry_s * self.uniform(1.0, 1.2)
 
-    async def _release(self) -> None:
+    async def _give_back(self) -> None:
+        """Release the lease: again and again while it would be ours anyway, once where it may be another's by now."""
+        loop = asyncio.get_running_loop()
+        until, self._until = self._until, -math.inf
+        if self._attempt is not None:
+            await asyncio.wait({self._attempt})
+        end = max(until, loop.time() + self.retry_s)
+        while not await self._release(end):
+            if loop.time() + self._pause_s() / _RELEASES_A_RETRY >= end:
+                return  # then it lapses by itself
+            await asyncio.sleep(self._pause_s() / _RELEASES_A_RETRY)
+
+    async def _release(self, end: float) -> bool:
         try:
-            async with asyncio.timeout(self.retry_s):
+            async with asyncio.timeout_at(end):
                 await self.lock.release()
-        except Exception as error:  # noqa: BLE001 - then it lapses by itself
+        except Exception as error:  # noqa: BLE001 - an unreachable API server must not keep the program from ending
             self.on_trouble(error)
+            return False
+        return True
+
+
+async def _to_the_end(task: "asyncio.Task[None]") -> None:
+    """Wait for a task, however often the wait is cancelled, and pass the cancellation on afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled:
+        raise cancelled

@@ -15,6 +15,8 @@ from rig.processes import wait_until
 from tests.chart.conftest import NAMESPACE
 
 JSON = "application/json"
+JSON_PATCH, STRATEGIC = "application/json-patch+json", "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
 NODES, MODEL_NODES = "/api/v1/nodes", "/apis/larder.dev/v1alpha1/modelnodes"
 OWN, OTHER = f"{NODES}/node-a", f"{NODES}/node-b"
 OWN_MODELS, OTHER_MODELS = f"{MODEL_NODES}/node-a", f"{MODEL_NODES}/node-b"
@@ -34,15 +36,24 @@ class Try:
 
     method: str
     path: str
-    body: Json | None = None
+    body: Json | list[Json] | None = None
     kind: str = MERGE
 
     def __str__(self) -> str:
-        return f"{self.method} {self.path} {self.body or ''}"
+        return f"{self.method} {self.path} {str(self.body or '')[:150]}"
 
 
 def _post(path: str, body: Json) -> Try:
     return Try("POST", path, body, JSON)
+
+
+def _json_patch(**operation: object) -> Try:
+    return Try("PATCH", OWN, [operation], JSON_PATCH)
+
+
+def _apply(manager: str, **labels: str) -> Try:
+    body = {"apiVersion": "v1", "kind": "Node"} | _metadata(name="node-a", labels=labels)
+    return Try("PATCH", f"{OWN}?fieldManager={manager}&force=true", body, APPLY)
 
 
 REFUSED = [
@@ -71,13 +82,32 @@ REFUSED = [
     Try("GET", f"{CACHES}/clustermodelcaches"),
     Try("GET", f"{CACHES}/modelcachenodegroups"),
     _post(f"{MODELS}/clusterbasemodels", {"metadata": {"name": "m"}, "spec": {}}),
+    # what opens other pods, other accounts, other programs
+    _post(f"/api/v1/namespaces/{NAMESPACE}/pods/any/exec?command=ls", {}),
+    _post(f"/api/v1/namespaces/{NAMESPACE}/pods/any/portforward", {}),
+    _post(f"/api/v1/namespaces/{NAMESPACE}/pods/any/eviction", {}),
+    _post(f"/api/v1/namespaces/{NAMESPACE}/pods/any/binding", {}),
+    Try("PATCH", f"/api/v1/namespaces/{NAMESPACE}/pods/any/ephemeralcontainers", {}),
+    _post("/apis/events.k8s.io/v1/namespaces/default/events", {}),
+    _post("/apis/certificates.k8s.io/v1/certificatesigningrequests", {}),
+    _post("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", {}),
+    _post("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", {}),
+    _post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", {}),
+    Try("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
+    Try("GET", "/api/v1/namespaces"),
+    Try("GET", "/api/v1/persistentvolumes"),
+    Try("GET", "/metrics"),
+    Try("GET", f"/api/v1/namespaces/{NAMESPACE}/services/https:larder:443/proxy/metrics"),
     # other nodes
     Try("GET", NODES),
     Try("PATCH", OTHER, _metadata(labels={READY: "true"})),
     Try("PATCH", OTHER, _metadata(labels={SNAPSHOT: "true"})),
     Try("PATCH", OTHER, _metadata(annotations={"larder.dev/x": "y"})),
+    Try("PATCH", OTHER, {}),
+    Try("PATCH", f"{OTHER}?dryRun=All", _metadata(labels={READY: "true"})),
     _post(NODES, {"metadata": {"name": "node-c"}}),
     Try("DELETE", OTHER),
+    Try("DELETE", NODES),
     # the own node: anything but our labels and annotations
     Try("DELETE", OWN),
     Try("PUT", OWN, {"metadata": {"name": "node-a"}}, JSON),
@@ -87,12 +117,35 @@ REFUSED = [
     Try("PATCH", OWN, _metadata(labels={"pool": None})),
     Try("PATCH", OWN, _metadata(labels={READY: "true", "x": "y"})),
     Try("PATCH", OWN, _metadata(labels={"model-cache-ready": "true"})),
+    Try("PATCH", OWN, _metadata(labels={"Model-Cache-Ready-m": "true"})),
+    Try("PATCH", OWN, _metadata(labels={"model-cache-ready-x.example.com/y": "true"})),
+    Try("PATCH", OWN, _metadata(labels={"x.snapshot.larder.dev/y": "true"})),
+    Try("PATCH", OWN, _metadata(labels={"larder.dev/x": "true"})),
+    Try("PATCH", OWN, _metadata(labels={"node-restriction.kubernetes.io/x": "true"})),
+    Try("PATCH", OWN, _metadata(labels={READY: "false"})),
+    Try("PATCH", OWN, _metadata(labels={SNAPSHOT: "x" * 63})),
+    Try("PATCH", OWN, _metadata(labels={f"model-cache-ready-{i}": "true" for i in range(4001)})),
+    Try("PATCH", OWN, {"metadata": {"labels": {"$patch": "replace", READY: "true"}}}, STRATEGIC),
+    _json_patch(op="replace", path="/metadata/labels", value={READY: "true"}),
+    _json_patch(op="replace", path="/metadata/labels/pool", value="true"),
+    _json_patch(op="move", path=f"/metadata/labels/{READY}", **{"from": "/metadata/labels/pool"}),
+    _json_patch(op="copy", path=f"/metadata/labels/{READY}", **{"from": "/metadata/labels/pool"}),
+    Try("PATCH", f"{OWN}?dryRun=All", _metadata(labels={"x": "y"})),
+    Try("PATCH", OWN, _metadata(annotations={"larder.dev/x": "x" * 131072})),
+    Try("PATCH", OWN, _metadata(generateName="x")),
+    # the ledger of who owns which field
+    _apply("larder-agent", applied="true"),
+    _apply("operator"),
+    _apply("larder-agent", **{READY: "true"}),
+    Try("PATCH", OWN, _metadata(managedFields=[{}])),
     Try("PATCH", OWN, _metadata(annotations={"x": "y"})),
     Try("PATCH", OWN, _metadata(annotations={"kept": None})),
     Try("PATCH", OWN, _metadata(finalizers=["larder.dev/x"])),
     Try("PATCH", OWN, _metadata(ownerReferences=[{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "x"}])),
     Try("PATCH", OWN, {"spec": {"unschedulable": True}}),
     Try("PATCH", OWN, {"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}}),
+    Try("PATCH", OWN, {"spec": {"podCIDR": "10.9.0.0/24"}}),
+    Try("PATCH", OWN, {"spec": {"providerID": "x://y"}}),
     Try("PATCH", f"{OWN}/status", {"status": {"capacity": {"cpu": "999"}}}),
     Try("GET", f"{OWN}/proxy/pods"),
     # ModelNodes: anything but the own status
@@ -120,6 +173,8 @@ def pod(api: Api) -> AgentPod:
         uid = node["metadata"]["uid"]
         made = {"apiVersion": "larder.dev/v1alpha1", "kind": "ModelNode", "spec": {"nodeUID": uid}}
         api.create(MODEL_NODES, made | _metadata(name=name))
+    applied = _apply("operator", applied="true")
+    api.call(applied.method, applied.path, applied.body, applied.kind)
     return agents.create_agent_pod(api, "node-a", probe_port=1, service_account="larder-agent", namespace=NAMESPACE)
 
 
@@ -155,6 +210,34 @@ def _wanted(found: Json) -> Json:
     """What nobody but its writer may change; the node's controllers write to its status and taints meanwhile."""
     kept = {k: found["metadata"].get(k) for k in ("uid", "labels", "annotations", "finalizers", "ownerReferences")}
     return kept | {"spec": found["spec"] if found.get("kind") == "ModelNode" else None}
+
+
+def test_a_field_is_not_written_down_as_somebody_else_s(agent: Api, api: Api) -> None:
+    """What an applier owns goes when it applies again without it, so that this would remove the label `pool`."""
+    fields = api.get(OWN)["metadata"]["managedFields"]
+    (operator,) = [entry for entry in fields if entry["operation"] == "Apply"]
+    operator["fieldsV1"]["f:metadata"]["f:labels"]["f:pool"] = {}
+    assert _refused(agent, Try("PATCH", OWN, _metadata(managedFields=fields)))
+
+
+def test_the_agent_takes_off_what_somebody_else_put_on_in_its_name(agent: Api, api: Api) -> None:
+    put_on = _apply("operator", applied="true", **{READY: "true"})
+    api.call(put_on.method, put_on.path, put_on.body, put_on.kind)
+    agent.patch(OWN, _metadata(labels={READY: None}))
+    assert READY not in api.get(OWN)["metadata"]["labels"]
+    put_back = _apply("operator", applied="true")
+    api.call(put_back.method, put_back.path, put_back.body, put_back.kind)
+    api.patch(OWN, _metadata(labels={READY: "by-hand"}))
+    agent.patch(OWN, _metadata(labels={SNAPSHOT: "true"}))
+    agent.patch(OWN, _metadata(labels={SNAPSHOT: None, READY: None}))
+
+
+def test_as_many_labels_as_a_model_node_has_models_are_allowed(agent: Api) -> None:
+    names = [f"model-cache-ready-{i:027d}" for i in range(2000)] + [
+        f"snapshot.larder.dev/{i:020x}" for i in range(1999)
+    ]
+    agent.patch(OWN, _metadata(labels=dict.fromkeys(names, "true")))
+    agent.patch(OWN, _metadata(labels=dict.fromkeys(names)))
 
 
 def test_what_the_agent_must_do(agent: Api, api: Api) -> None:

@@ -1,67 +1,116 @@
-"""Alerts and the dashboard ask for metrics that the programs have, and for labels that those have."""
+"""Alerts and the dashboard ask for metrics that the programs have, with labels that those have; all are documented."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
 
-from agent.figures import Figures
 from agent.health import Report
-from agent.meters import Meters
+from agent.meters import DOWNLOAD, FAILED, Ending, Meters
 from agent.metrics import build_registry
 from agent.stock.book import Space
-from agent.stock.phases import statuses
+from controller.admission.server import OUTCOMES
+from controller.census import Census
 from controller.metrics import Metrics
 from rig.helm import LARDER, Json
 from shared.api.model_node import Phase
+from shared.errors import InsufficientStorage, RateLimited
 from tests.chart.conftest import Render
 from tests.chart.objects import only
-from tests.unit.agent.worlds import world
+from tests.unit.agent.worlds import entry, setback, world
+from tests.unit.controller.worlds import cache, fresh_world
 
 ON = {"monitoring": {"monitors": True, "rules": True, "dashboard": True, "labels": {"release": "prometheus"}}}
-METRIC = re.compile(r"\blarder_[a-z_]+\b")
+METRIC = re.compile(r"\b(?:larder|process)_[a-z_]+\b")
 OF_PROMETHEUS = {"namespace", "pod", "node", "job", "le"}
+DOCUMENTED = re.compile(r"^\| `([a-z_]+)(?:\{([a-z, ]+)\})?` \|", re.MULTILINE)
+ROOT = Path(__file__).parents[2]
+AGGREGATIONS = {"bottomk", "count", "max", "min", "sum", "topk"}
+FUNCTIONS = AGGREGATIONS | {"absent", "histogram_quantile", "increase", "rate", "time", "vector"}
+KEYWORDS = {"by", "on", "and", "or"}
 
 
 @pytest.fixture(scope="module")
-def samples() -> dict[str, set[str]]:
-    """The labels of every sample that a scrape of both programs brings, by its name."""
-    empty = world()
-    assert not list(statuses(empty))
-    space, figures = Space(1, 2, 3, 4), Figures(5, 6)
-    report = Report("n1", lambda: empty, lambda: space, Meters(), str, str, lambda: figures)
-    metrics = Metrics()
+def families() -> list[Metric]:
+    """Every metric of both programs, each with a sample at least."""
+    found = [*_of_agent(), *_of_controller()]
+    assert [family.name for family in found if not family.samples] == []
+    return found
+
+
+def _of_agent() -> Iterable[Metric]:
+    full = entry("full")
+    stuck = world(full, setbacks={full.key: setback(full, 200.0, "InsufficientStorage")})
+    meters, key = Meters(), ("m", "r1")
+    meters.start(key, "hf://org/m", DOWNLOAD).traffic.retry(RateLimited("wait", 1))
+    meters.end(key, DOWNLOAD, Ending(FAILED, "Unreachable"))
+    meters.setbacks["Unreachable"] += 1
+    report = Report("n1", lambda: stuck, lambda: Space(1, 2, 3, 4), meters, str, str, lambda: 0.0)
+    return build_registry(report).collect()
+
+
+def _of_controller() -> Iterable[Metric]:
+    known, metrics = fresh_world(), Metrics()
+    known.caches.upsert(cache("m", "gpus"))
+    metrics.registry.register(Census(known, (), lambda: 0, lambda: True))
     for labelled in (metrics.turns, metrics.failures):
         labelled.labels(kind="NodeKey")
     metrics.watch_troubles.labels(resource="nodes")
-    return {name: labels for r in (build_registry(report), metrics.registry) for name, labels in _samples(r)}
+    metrics.request("/v1/credentials", 200)
+    return metrics.registry.collect()
 
 
-def _samples(registry: CollectorRegistry) -> Iterator[tuple[str, set[str]]]:
-    for family in registry.collect():
-        for sample in family.samples:
-            yield sample.name, set(sample.labels)
+@pytest.fixture(scope="module")
+def samples(families: list[Metric]) -> dict[str, set[str]]:
+    """The labels of every sample that a scrape of both programs brings, by its name."""
+    return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
 
 def _alerts(render: Render) -> list[Json]:
-    (group,) = only(render(ON), "PrometheusRule", "larder")["spec"]["groups"]
-    found: list[Json] = group["rules"]
-    return found
+    groups: list[Json] = only(render(ON), "PrometheusRule", "larder")["spec"]["groups"]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 def _queries(render: Render) -> list[str]:
     dashboard = json.loads(only(render(ON), "ConfigMap", "larder-dashboard")["data"]["larder.json"])
-    shown = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    shown = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
     return shown + [alert["expr"] for alert in _alerts(render)]
 
 
 def test_every_metric_that_is_asked_for_exists(render: Render, samples: dict[str, set[str]]) -> None:
     asked = {name for query in _queries(render) for name in METRIC.findall(query)}
-    assert len(asked) > 10
+    assert len(asked) > 30
     assert asked <= samples.keys()
+
+
+def test_every_metric_of_ours_is_in_a_panel_or_an_alert(render: Render, families: list[Metric]) -> None:
+    asked = {name for query in _queries(render) for name in METRIC.findall(query)}
+    ours = [family for family in families if family.name.startswith("larder_")]
+    assert [f.name for f in ours if not asked & {sample.name for sample in f.samples}] == []
+
+
+def test_metrics_follow_the_naming_conventions(families: list[Metric]) -> None:
+    names = [family.name for family in families if not family.name.startswith("process_")]  # those both programs have
+    assert len(names) == len(set(names))
+    for family in families:
+        assert family.documentation.endswith(".")
+        assert not family.name.endswith(("_count", "_sum", "_bucket", "_total", "_ms", "_kb", "_mib"))
+        assert family.type in {"counter", "gauge", "histogram"}
+
+
+def test_every_metric_is_documented_with_its_labels(families: list[Metric]) -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    told = {name: {label.strip() for label in labels.split(",") if label} for name, labels in DOCUMENTED.findall(page)}
+    labels = {f.name: {name for sample in f.samples for name in sample.labels} - {"le"} for f in families}
+    assert told == {f"{f.name}_total" if f.type == "counter" else f.name: labels[f.name] for f in families}
+
+
+def test_every_alert_is_documented(render: Render) -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(Larder\w+)` \|", page, re.MULTILINE)) == {a["alert"] for a in _alerts(render)}
 
 
 def test_every_label_that_is_asked_for_exists(render: Render, samples: dict[str, set[str]]) -> None:
@@ -73,6 +122,39 @@ def test_every_label_that_is_asked_for_exists(render: Render, samples: dict[str,
         matched = set(re.findall(r"([a-z_]+)=~?\"", query))
         assert grouped | matched <= known, query
         assert set(re.findall(r'phase="(\w+)"', query)) <= set(Phase)
+        assert set(re.findall(r'outcome="(\w+)"', query)) <= set(OUTCOMES)
+        assert set(re.findall(r'reason="(\w+)"', query)) <= {InsufficientStorage.__name__}
+
+
+def test_queries_are_well_formed(render: Render) -> None:
+    assert {query: flaw for query in _queries(render) if (flaw := _flaw(query))} == {}
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["sum(rate(larder_x_total[5m])", "sum(rte(larder_x_total[5m]))", "rate(larder_x_total)", "larder_x >", "larder_x)",
+     'larder_x{phase="Ready"', 'larder_x{phase="Ready}', "larder_x{phase=Ready}"],
+)  # fmt: skip
+def test_a_slip_of_the_pen_is_found(query: str) -> None:
+    assert _flaw(query)
+
+
+def _flaw(query: str) -> str:
+    """Return what is wrong. No parser of the language: it finds slips of the pen."""
+    plain, rest = re.sub(r'(?<==|~)"[^"]*"', "", query), ""
+    if '"' in plain or re.search(r"[=~]\w", plain.replace("== ", "")):
+        return "quotes"
+    brackets = re.sub(r"[^][(){}]", "", plain)
+    while brackets != rest:
+        rest, brackets = brackets, re.sub(r"\(\)|\[\]|\{\}", "", brackets)
+    if brackets:
+        return f"brackets: {brackets}"
+    unknown = set(re.findall(r"(\w+) ?\(", plain)) - FUNCTIONS - KEYWORDS
+    if unknown:
+        return f"functions: {unknown}"
+    if re.search(r"\b(?:rate|increase)\(\w+(?:\{[^}]*\})?(?!\w|\{|\[\d+[smhd]\])", plain):
+        return "a range is missing"
+    return "" if re.search(r"[\w)}\]]$", plain) else "it does not end"
 
 
 def test_alerts_say_what_is_wrong_and_what_to_do(render: Render) -> None:
@@ -80,7 +162,8 @@ def test_alerts_say_what_is_wrong_and_what_to_do(render: Render) -> None:
     assert len(names) == len(set(names)) > 5
     for alert in _alerts(render):
         assert alert["labels"]["severity"] in {"warning", "critical"}
-        assert alert["annotations"].keys() == {"summary", "description"}
+        assert alert["annotations"].keys() == {"summary", "description", "action"}
+        assert all(text.strip() for text in alert["annotations"].values())
         assert alert["for"]
 
 

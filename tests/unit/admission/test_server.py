@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.admission.catalog import MemoryCatalog
+from controller.admission.catalog import CatalogModel, MemoryCatalog
 from controller.admission.server import admission_app
 from controller.admission.settings import AdmissionSettings
 from rig.pods import base_model_pod, kserve_pod, plain_pod
@@ -147,6 +147,7 @@ async def test_a_failure_of_ours_is_an_answer_without_a_stack_trace(error: Excep
         b"{",
         b"[]",
         b"\xff\xfe",
+        b'{"request": {"uid": "u", "operation": "CREATE", "object": {"a": ' + b"[" * 50_000 + b"]" * 50_000 + b"}}}",
         {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"},
         {
             "apiVersion": "admission.k8s.io/v1beta1",
@@ -162,3 +163,27 @@ async def test_a_malformed_body_is_a_bad_request(path: str, body: object, catalo
     response = await _post(catalog, path, body)
     assert response.status_code == 400
     assert response.text
+
+
+FOREIGN = {"ClusterBaseModel", "ModelCacheNodeGroup", "ClusterModelCache"}
+ASKS = {"annotations": {"larder.dev/managed": "true"}}
+WRONG = {"storage": {"storageUri": "ftp://nowhere"}}
+
+
+@pytest.mark.parametrize(("metadata", "allowed"), [({}, True), (ASKS, False)])
+async def test_of_anothers_kind_only_what_asks_is_checked(
+    catalog: MemoryCatalog, metadata: dict[str, Any], *, allowed: bool
+) -> None:
+    catalog.foreign |= FOREIGN
+    catalog.users["m"] = ["ns/pod"]
+    written = {"metadata": {"name": "m", **metadata}, "spec": WRONG}
+    created = await _answer(catalog, "/validate", _review("ClusterBaseModel", name="m", object=written))
+    deleted = await _answer(catalog, "/validate", _review("ClusterBaseModel", "DELETE", name="m", oldObject=written))
+    assert (created["allowed"], deleted["allowed"]) == (allowed, allowed)
+
+
+async def test_a_pod_of_anothers_model_passes_as_it_is(catalog: MemoryCatalog) -> None:
+    catalog.base_models.append(CatalogModel("ClusterBaseModel", "", "theirs", id="", uri="", managed=False))
+    review = _review("Pod", namespace="default", object=base_model_pod("p", "theirs"))
+    answer = await _answer(catalog, "/mutate-pods", review)
+    assert answer == {"uid": "u-1", "allowed": True}

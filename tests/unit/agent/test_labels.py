@@ -90,5 +90,6 @@ def test_a_model_on_a_claim_never_has_a_label() -> None:
 
 
 def test_labels_of_others_are_not_ours() -> None:
-    found = ours({"kubernetes.io/hostname": "n", READY: "true", SNAPSHOT: "true", "snapshot.larder.dev.x/y": "1"})
+    theirs = {"kubernetes.io/hostname": "n", "snapshot.larder.dev.x/y": "1", "model-cache-ready-x.org/y": "true"}
+    found = ours(theirs | {READY: "true", SNAPSHOT: "true"})
     assert set(found) == {READY, SNAPSHOT}

@@ -1,7 +1,16 @@
-import msgspec
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
-from agent.reporter import transitions, with_since
-from shared.api.model_node import EntryStatus, ModelNodeStatus
+import msgspec
+import pytest
+from aiohttp import web
+
+from agent.reporter import Reporter, have_moved, transitions, with_since
+from shared.api.model_node import PATH, EntryStatus, ModelNodeStatus
+from shared.kube.transport import Kube
+from tests.unit.controller.apiserver import Objects, serving
 
 NOW = "2026-11-21T12:00:00Z"
 BEFORE = "2026-11-20T12:00:00Z"
@@ -35,3 +44,97 @@ def test_a_phase_a_limit_or_a_generation_is_one() -> None:
     assert transitions(status(entry("Ready"), limit=5)) != known
     assert transitions(status(entry("Ready"), observed_generation=2)) != known
     assert transitions(status()) != known
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        ({"disk_free": 50 * GIB}, {"disk_free": 50 * GIB + GIB // 2}, False),
+        ({"disk_free": 50 * GIB}, {"disk_free": 52 * GIB}, True),
+        ({"disk_free": 900 * GIB}, {"disk_free": 905 * GIB}, False),
+        ({"disk_free": 900 * GIB}, {"disk_free": 890 * GIB}, True),
+        ({"used": 10 * GIB, "disk_free": 10}, {"used": 12 * GIB, "disk_free": 10}, True),
+        ({"reserved": 0}, {"reserved": 2 * GIB}, True),
+    ],
+)
+def test_a_figure_moves_by_a_step(before: dict[str, int], after: dict[str, int], *, moved: bool) -> None:
+    assert have_moved(status(**after), status(**before)) is moved
+
+
+class Node(Objects):
+    """A ModelNode that counts what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {f"{PATH}/n/status": {"metadata": {"name": "n", "resourceVersion": "1"}, "spec": {"nodeUID": "n"}}}
+        )
+        self.written: list[dict[str, Any]] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.method == "PUT":
+            body = await request.json()
+            self.objects[request.path] = body
+            self.written.append(body["status"])
+            return web.json_response(body)
+        return await super().answer(request)
+
+
+class Turns:
+    """A reporter whose looks at the figures the test makes, on a clock of the test's own."""
+
+    def __init__(self, kube: Kube, node: Node) -> None:
+        self.now, self.node = 0.0, node
+        self.reporter = Reporter(kube, "n", now=lambda: NOW, clock=lambda: self.now, uniform=lambda _, high: high)
+
+    async def look(self, offered: ModelNodeStatus, at_s: float) -> int:
+        """Offer a status and let the reporter look; return how many writes there were by then."""
+        self.now = at_s
+        self.reporter.offer(offered)
+        await self.reporter._write()
+        return len(self.node.written)
+
+
+@pytest.fixture
+async def turns(tmp_path: Path) -> AsyncIterator[Turns]:
+    node = Node()
+    async with serving(node, tmp_path) as kube:
+        yield Turns(kube, node)
+
+
+async def test_a_disk_that_others_write_to_costs_few_writes(turns: Turns) -> None:
+    free = [500 * GIB - i * 2**20 for i in range(200)]
+    assert await turns.look(status(entry("Ready"), disk_free=free[0]), 0) == 1
+    assert await turns.look(status(entry("Ready"), disk_free=free[1]), 30) == 2, "figures follow a transition"
+    for turn in range(2, 21):
+        assert await turns.look(status(entry("Ready"), disk_free=free[turn]), 30.0 * turn) == 2
+    assert await turns.look(status(entry("Ready"), disk_free=free[21]), 630) == 3, "any difference, ten minutes later"
+    assert turns.node.written[-1]["diskFree"] == free[21]
+
+
+async def test_a_download_is_told_in_steps_and_not_all_the_time(turns: Turns) -> None:
+    writes = [await turns.look(status(entry("Downloading"), used=i * 30 * GIB), 30.0 * i) for i in range(22)]
+    assert writes[-1] <= 2 + 660 // 180
+    assert writes[8] == 3
+
+
+async def test_a_transition_waits_for_nobody(turns: Turns) -> None:
+    assert await turns.look(status(entry("Downloading")), 0) == 1
+    assert await turns.look(status(entry("Ready")), 1) == 2
+    assert await turns.look(status(entry("Ready")), 10_000) == 2, "what is written already is not written again"
+
+
+async def test_a_run_writes_what_is_offered(turns: Turns) -> None:
+    running = asyncio.create_task(turns.reporter.run())
+    turns.reporter.offer(status(entry("Ready"), used=7))
+    await _until(lambda: bool(turns.node.written))
+    running.cancel()
+    assert turns.node.written[0]["used"] == 7
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - the server of the test tells nobody
+            await asyncio.sleep(0.01)

@@ -1,6 +1,5 @@
 """The agents' API: who is known, what is given, and which answer every failure has."""
 
-import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -8,9 +7,11 @@ import httpx
 import msgspec
 import pytest
 from fastapi import FastAPI
+from structlog.testing import capture_logs
 
 from controller.api.authenticate import Agent, Authenticator, DeniedError
 from controller.api.desk import Desk
+from controller.api.gate import RATES, STRANGERS, Gate, site_of
 from controller.api.leader import Leader
 from controller.api.server import AgentApi
 from controller.credentials import Secrets
@@ -25,6 +26,7 @@ from shared.api.wire import CredentialsRequest
 from shared.errors import AuthDenied, NotGranted
 from shared.kube.transport import Kube
 from shared.sources.settings import settings_from_environ
+from shared.trust import Trust
 from tests.unit.controller.apiserver import Objects
 from tests.unit.controller.worlds import cache, entry, fresh_world, model_node, node
 
@@ -57,10 +59,12 @@ class Api:
         secrets = Secrets(kube, "ns", settings_from_environ({}))
         self.authenticator = Authenticator(kube, self.world, AGENT, "larder", lambda: self.now)
         self.desk = Desk(kube, self.world, manifests, secrets, Live(kube))
-        leader = Leader(kube, "/lease", ssl.create_default_context(), "", lambda: self.now)
+        leader = Leader(kube, "/lease", Trust(None), "", lambda: self.now)
         app = FastAPI(openapi_url=None)
         app.include_router(
-            AgentApi(self.authenticator, self.desk, self.progress, leader, lambda: self.leading).router()
+            AgentApi(
+                Gate(self.authenticator, lambda: self.now), self.desk, self.progress, leader, lambda: self.leading
+            ).router()
         )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="https://larder")
 
@@ -139,7 +143,7 @@ async def test_credentials_are_never_given_on_an_old_review(api: Api) -> None:
 async def test_known_tokens_are_kept_in_bounds(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.api.authenticate._MOST_RECENT", 3)
     for i in range(10):
-        await api.authenticator.recent_agent_of(f"Bearer token.{i}")
+        await api.authenticator.agent_of(f"Bearer token.{i}")
     assert len(api.authenticator._recent) <= 3
 
 
@@ -224,3 +228,98 @@ async def test_an_entry_on_its_way_out_needs_no_credentials(api: Api) -> None:
     api.world.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
     with pytest.raises(NotGranted):
         await api.desk.credentials(ME, ASKED)
+
+
+WANTED = {"id": "m", "revision": "r1"}
+
+
+async def ask(api: Api, bearer: str = "aaa.bbb.ccc", path: str = "/v1/credentials") -> httpx.Response:
+    return await api.client.post(path, json=WANTED, headers={"Authorization": f"Bearer {bearer}"})
+
+
+def reviews(api: Api) -> int:
+    return api.objects.asked.count(f"POST {REVIEWS}")
+
+
+async def test_a_node_that_asks_too_often_is_told_when_to_come_back(api: Api) -> None:
+    api.world.caches.upsert(cache("m"))
+    burst = RATES["credentials"].burst
+    with capture_logs() as logs:
+        answers = [await ask(api) for _ in range(3 * burst)]
+    assert [a.status_code for a in answers] == [200] * burst + [429] * 2 * burst
+    assert (answers[-1].json()["reason"], answers[-1].headers["retry-after"]) == ("RateLimited", "1")
+    assert reviews(api) == burst, "what is refused costs no review"
+    limited = [line for line in logs if line["event"] == "rate_limited"]
+    assert [(line["what"], line["sender"]) for line in limited] == [("credentials", "a")]
+    assert "aaa.bbb.ccc" not in str(logs)
+    api.now = 1.0
+    assert [(await ask(api)).status_code for _ in range(2)] == [200, 429]
+
+
+async def test_one_node_uses_up_nothing_of_another(api: Api) -> None:
+    api.world.caches.upsert(cache("m"))
+    while (await ask(api)).status_code == 200:
+        pass
+    api.world.nodes.upsert(node("b"))
+    api.world.model_nodes.upsert(model_node("b", entry("m")))
+    api.trust(review(node_name="b", node_uid="uid-b"))
+    assert (await ask(api, "of.node.b")).status_code == 200
+
+
+async def test_the_same_node_is_counted_over_all_its_tokens(api: Api) -> None:
+    api.world.caches.upsert(cache("m"))
+    codes = [(await ask(api, f"token.{i}")).status_code for i in range(RATES["credentials"].burst + 5)]
+    assert codes == [200] * RATES["credentials"].burst + [429] * 5
+
+
+async def test_every_route_has_a_limit_of_its_own(api: Api) -> None:
+    for _ in range(RATES["progress"].burst):
+        assert (await api.report({"entries": []})).status_code == 204
+    assert (await api.report({"entries": []})).status_code == 429
+    for _ in range(RATES["manifests"].burst):
+        assert (await api.client.get(f"/v1/manifests/{'e' * 64}", headers=BEARER)).status_code == 404
+    assert (await api.client.get(f"/v1/manifests/{'e' * 64}", headers=BEARER)).status_code == 429
+
+
+async def test_a_flood_of_bad_tokens_is_none_of_reviews(api: Api) -> None:
+    await api.report({"entries": []})
+    api.trust({"status": {"authenticated": False}})
+    codes = [(await ask(api, f"bad.{i}", path)).status_code for i in range(100) for path in _PATHS]
+    assert codes == [401] * STRANGERS.burst + [429] * (len(codes) - STRANGERS.burst)
+    assert reviews(api) == 1 + STRANGERS.burst
+    assert (await api.report({"entries": []})).status_code == 204, "a token that is known is no part of it"
+    api.now = 1.0
+    assert [(await ask(api, f"bad.{i}")).status_code for i in range(2)] == [401, 429]
+
+
+_PATHS = ("/v1/credentials", "/v1/progress")
+
+
+async def test_good_tokens_of_many_nodes_may_come_from_one_address(api: Api) -> None:
+    """A replica that does not lead passes on the reports of all its agents."""
+    for i in range(3 * STRANGERS.burst):
+        api.world.nodes.upsert(node(f"n{i}"))
+        api.trust(review(node_name=f"n{i}", node_uid=f"uid-n{i}"))
+        assert (await ask(api, f"good.{i}", "/v1/progress")).status_code == 400
+
+
+async def test_an_api_server_that_is_away_is_held_against_nobody(api: Api) -> None:
+    api.objects.down = True
+    for i in range(2 * STRANGERS.burst):
+        assert (await ask(api, f"token.{i}")).status_code == 503
+    api.objects.down = False
+    assert (await ask(api, "token.0", "/v1/progress")).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("address", "site"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("", ""),
+    ],
+)
+def test_what_counts_as_one_address(address: str, site: str) -> None:
+    assert site_of(address) == site

@@ -15,6 +15,7 @@ from shared.api.core import PODS
 from shared.api.kinds import NODE_GROUP
 from shared.api.meta import Condition
 from shared.errors import Unreachable
+from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from shared.manifest import File, build_manifest
 from tests.unit.controller.apiserver import Objects, listed
@@ -120,3 +121,20 @@ async def test_a_list_that_cannot_be_read_is_not_known(catalog: WorldCatalog, wo
     assert catalog.has_path(model, "a") is None
     await asyncio.gather(*catalog._reading.values())
     assert catalog.has_path(model, "a") is None
+
+
+async def test_models_of_others_are_named_and_not_looked_at(catalog: WorldCatalog, world: World) -> None:
+    world.ownership.learn("BaseModel", foreign=True)
+    world.cluster_base_models.upsert(cluster_model("m", {}))
+    world.note_other("BaseModel", Key("team", "m"), base_model("team", "m"))
+    assert not found(catalog.base_model("team", "m")).managed, "the namespace's own comes first, whosever it is"
+    assert found(catalog.base_model("elsewhere", "m")).managed
+    assert not found(catalog.base_model("elsewhere", "unknown")).managed, "it may be there by the time the pod starts"
+
+
+async def test_groups_of_others_cannot_be_named(catalog: WorldCatalog, world: World, objects: Objects) -> None:
+    asks = {"metadata": {"name": "asks", "annotations": {"larder.dev/managed": "true"}}}
+    objects.objects[NODE_GROUP.path] = listed({"metadata": {"name": "theirs"}}, asks)
+    assert await catalog.group_names() == ["asks", "theirs"]
+    world.ownership.learn("ModelCacheNodeGroup", foreign=True)
+    assert await catalog.group_names() == ["asks"]

@@ -141,6 +141,88 @@ async def test_the_works_own_error_comes_out_and_the_lease_is_given_back() -> No
     assert record.holder == ""
 
 
+@dataclass
+class SlowLock:
+    """A lock whose answers take `takes_s`, and whose first `failures` releases fail."""
+
+    lock: MemoryLock
+    takes_s: float
+    failures: int = 0
+
+    async def acquire(self) -> bool:
+        """As a server does: what was asked is done, also where nobody waits for the answer any more."""
+        return await asyncio.shield(asyncio.create_task(self._acquire()))
+
+    async def _acquire(self) -> bool:
+        await asyncio.sleep(self.takes_s)
+        return await self.lock.acquire()
+
+    async def release(self) -> None:
+        await asyncio.sleep(self.takes_s)
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionResetError
+        await self.lock.release()
+
+
+async def ended(running: "asyncio.Task[None]", cancels: int = 1) -> None:
+    """Cancel as a program that ends does, once or more often."""
+    for _ in range(cancels):
+        running.cancel()
+        await asyncio.sleep(0.01)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_a_candidate_that_ends_while_it_takes_the_lease_gives_it_back() -> None:
+    record, ticks = Record(), list[float]()
+    running = asyncio.create_task(Elector(SlowLock(lock(record, "a"), 1.0), ticking(ticks), DEADLINE_S, RETRY_S).run())
+    await asyncio.sleep(0.5)
+    await ended(running)
+    await asyncio.sleep(5)
+    assert (record.holder, ticks) == ("", [])
+
+
+@pytest.mark.parametrize("cancels", [1, 3])
+@pytest.mark.parametrize("failures", [0, 5])
+async def test_a_leader_that_ends_gives_the_lease_back_whatever_comes_between(cancels: int, failures: int) -> None:
+    record, ticks = Record(), list[float]()
+    slow = SlowLock(lock(record, "a"), 0.3, failures)
+    running = asyncio.create_task(Elector(slow, ticking(ticks), DEADLINE_S, RETRY_S).run())
+    await asyncio.sleep(30)
+    assert record.holder == "a"
+    asked_at = now()
+    await ended(running, cancels)
+    assert record.holder == ""
+    assert now() - asked_at < DEADLINE_S
+
+
+async def test_the_lease_is_given_back_after_the_work_has_ended() -> None:
+    record, holders = Record(), list[str]()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(3)
+            holders.append(record.holder)
+
+    running = asyncio.create_task(Elector(lock(record, "a"), work, DEADLINE_S, RETRY_S).run())
+    await asyncio.sleep(5)
+    await ended(running)
+    assert (holders, record.holder) == (["a"], "")
+
+
+async def test_a_lock_that_never_answers_does_not_keep_the_program() -> None:
+    record, ticks = Record(), list[float]()
+    elector = Elector(FailingLock(lock(record, "a"), now() + 20, "hangs"), ticking(ticks), DEADLINE_S, RETRY_S)
+    running = asyncio.create_task(elector.run())
+    await asyncio.sleep(21)
+    asked_at = now()
+    await ended(running)
+    assert now() - asked_at <= DEADLINE_S + RETRY_S
+
+
 Cut = tuple[float, float, str]  # from, for how long, how
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.models.decide import AddFinalizer, Again, Record, RemoveFinalizer, Resolve, WriteStatus, decide
@@ -145,6 +146,27 @@ def test_beyond_a_hundred_nodes_those_that_need_attention_are_listed() -> None:
     assert (len(status.nodes), len(status.node_status)) == (100, 100)
     assert status.nodes[0].name == "zz"
     assert status.ready == "500/501"
+
+
+def test_every_list_of_nodes_is_capped_and_the_counts_are_not() -> None:
+    many = [node(f"r{i:04}", "Ready") for i in range(150)] + [
+        node(f"f{i:04}", "Failed", reason="StoreFailure", message="m" * 2000) for i in range(150)
+    ]
+    waiting = [node(f"a{i:04}", "Waiting") for i in range(150)]
+    status = base(view(*waiting, *many))
+    lists = (status.nodes, status.node_status, status.nodes_ready, status.nodes_failed)
+    assert [len(listed) for listed in lists] == [100] * 4
+    assert (status.nodes_total, status.nodes_ready_count, status.nodes_failed_count) == (450, 150, 150)
+    assert {n.phase for n in status.nodes} == {"Failed"}, "those that fail come before those that are on their way"
+    few = base(view(*[node(f"r{i:04}", "Ready") for i in range(100)]))
+    assert (len(few.nodes), len(few.nodes_ready)) == (100, 100)
+
+
+def test_messages_stay_short_however_many_nodes_fail() -> None:
+    failed = [node(f"f{i:04}", "Failed", reason="StoreFailure", message="m" * 2000) for i in range(5000)]
+    for condition in cache(view(*failed, deleted_at=STAMP, remaining=tuple(n.name for n in failed))).conditions:
+        assert len(condition.message) <= 1024
+    assert len(msgspec.json.encode(base(view(*failed)))) < 2**19
 
 
 def test_a_condition_keeps_its_time_while_its_status_stays() -> None:

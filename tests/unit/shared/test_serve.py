@@ -2,11 +2,13 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import trustme
 from cryptography import x509
 from fastapi import FastAPI
 
@@ -26,9 +28,9 @@ def _write(authority: Authority, tls: Tls) -> int:
 
 
 @asynccontextmanager
-async def _serving(tls: Tls) -> AsyncIterator[int]:
+async def _serving(tls: Tls, tell_end: Callable[[float], None] = lambda _: None) -> AsyncIterator[int]:
     port = free_port()
-    task = asyncio.create_task(serve(FastAPI(), f"{LOOPBACK}:{port}", tls, reload_s=0.02))
+    task = asyncio.create_task(serve(FastAPI(), f"{LOOPBACK}:{port}", tls, reload_s=0.02, tell_end=tell_end))
     try:
         yield port
     finally:
@@ -83,6 +85,29 @@ async def test_a_pair_that_does_not_match_leaves_the_last_one(tls: Tls) -> None:
         tls.private_key.unlink()
         third = _write(authority, tls)
         await _until_shown(third, port, authority)
+
+
+async def test_the_end_of_each_certificate_that_is_loaded_is_told(tls: Tls) -> None:
+    told: list[float] = []
+    ends = [datetime(year, 1, 1, tzinfo=UTC) for year in (2040, 2060)]
+    _write_until(ends[0], tls)
+    async with _serving(tls, told.append):
+        await _until_told(told, ends[0])
+        _write_until(ends[1], tls)
+        await _until_told(told, ends[1])
+    assert list(dict.fromkeys(told)) == [end.timestamp() for end in ends]
+
+
+def _write_until(end: datetime, tls: Tls) -> None:
+    pair = trustme.CA().issue_cert(NAME, not_after=end)
+    tls.certificate.write_bytes(pair.cert_chain_pems[0].bytes())
+    tls.private_key.write_bytes(pair.private_key_pem.bytes())
+
+
+async def _until_told(told: list[float], end: datetime) -> None:
+    async with asyncio.timeout(10):
+        while end.timestamp() not in told:  # noqa: ASYNC110 - the server sets no event
+            await asyncio.sleep(0.02)
 
 
 async def test_a_missing_file_is_said_at_the_start(tls: Tls) -> None:

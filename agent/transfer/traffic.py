@@ -1,0 +1,52 @@
+"""What downloads from one kind of source have cost since the start: for figures, never for decisions."""
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+
+from shared.errors import LarderError, RateLimited
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Totals over all downloads. Thread-safe.
+
+    `received_bytes` also counts what had to be thrown away; `retries` counts further tries at a file, by reason.
+    """
+
+    received_bytes: int = 0
+    verified_files: int = 0
+    verified_bytes: int = 0
+    verification_s: float = 0.0
+    mismatches: int = 0
+    rate_limited: int = 0
+    retries: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+    def receive(self, size_bytes: int) -> None:
+        """Count bytes that came over the network."""
+        with self._lock:
+            self.received_bytes += size_bytes
+
+    def verify(self, size_bytes: int, took_s: float) -> None:
+        """Count a file whose bytes are what they shall be, and the time that hashing it took."""
+        with self._lock:
+            self.verified_files += 1
+            self.verified_bytes += size_bytes
+            self.verification_s += took_s
+
+    def mismatch(self) -> None:
+        """Count a file whose bytes are others than the publisher named."""
+        with self._lock:
+            self.mismatches += 1
+
+    def fail(self, error: LarderError) -> None:
+        """Count the answer of a source that asks to be left alone; other failures are not counted here."""
+        if isinstance(error, RateLimited):
+            with self._lock:
+                self.rate_limited += 1
+
+    def retry(self, error: LarderError) -> None:
+        """Count one more try at a file after this error."""
+        with self._lock:
+            self.retries[error.reason] += 1

@@ -1,0 +1,61 @@
+"""Who defined the kinds that others define as well: read again and again, for another product may come or go."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from controller.ownership import Ownership
+from shared.api.kinds import DEFINITIONS, MODEL_NODE, Definition
+from shared.kube.collection import get_object
+from shared.kube.errors import KubeError, Refused
+from shared.kube.objects import Object
+from shared.kube.transport import Kube
+
+PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+OUR_LABEL = ("app.kubernetes.io/part-of", "larder")
+_EVERY_S = 20.0
+_AGAIN_S = 1.0
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Definitions:
+    """Keeps an ownership as the definitions in the cluster say; `synced` is set once all of them were read.
+
+    One that is not there is not ours: what another product defines in that moment is never taken for ours.
+    """
+
+    kube: Kube
+    ownership: Ownership
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    synced: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    async def run(self) -> None:
+        """Read until cancelled; what cannot be read stays as it was."""
+        while True:
+            try:
+                for definition in DEFINITIONS:
+                    if definition is not MODEL_NODE:
+                        await self._read(definition)
+            except KubeError as error:
+                hint = "the ClusterRole of the controller lacks a rule of the chart" if _is_forbidden(error) else ""
+                _log.warning("definitions_unread", error=str(error), hint=hint)
+            else:
+                self.synced.set()
+            await self.sleep(_EVERY_S if self.synced.is_set() else _AGAIN_S)
+
+    async def _read(self, definition: Definition) -> None:
+        found = await get_object(self.kube, f"{PATH}/{definition.name}", Object)
+        label, value = OUR_LABEL
+        foreign = found is None or found.metadata.labels.get(label) != value
+        if self.ownership.learn(definition.kind, foreign=foreign):
+            _log.info("definition_changed_hands", kind=definition.kind, ours=not foreign)
+
+
+def _is_forbidden(error: KubeError) -> bool:
+    return isinstance(error, Refused) and error.code == _FORBIDDEN
+
+
+_FORBIDDEN = 403

@@ -1,0 +1,81 @@
+"""Which authority vouches for the controller: a file that is replaced when certificates are renewed."""
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+_KEPT = 2
+
+
+@dataclass(slots=True)
+class Trust:
+    """What stands in a PEM file, and what stood there before: replicas take up a renewal one after the other.
+
+    No file: the authorities of the system.
+    """
+
+    file: Path | None
+    _stamp: tuple[int, int, int] = field(default=(0, 0, 0), init=False)
+    _pem: str = field(default="", init=False, repr=False)
+    _context: ssl.SSLContext | None = field(default=None, init=False)
+
+    def context(self) -> ssl.SSLContext:
+        """Return the settings for a new connection, the same object until the file is another; cheap to ask each time.
+
+        Raises OSError (SSLError for what is no certificate), and then tries the file again at the next call.
+        """
+        stamp = self._stamp_now()
+        if self._context is None or stamp != self._stamp:
+            self._context = self._load()
+            self._stamp = stamp
+        return self._context
+
+    def _stamp_now(self) -> tuple[int, int, int]:
+        if self.file is None:
+            return self._stamp
+        found = self.file.stat()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _load(self) -> ssl.SSLContext:
+        if self.file is None:
+            return ssl.create_default_context()
+        pem = self.file.read_text(encoding="ascii", errors="replace")
+        if "BEGIN " not in pem:
+            raise ssl.SSLError(f"{self.file} holds no certificate in PEM; write the CA that signs the controller's")
+        if self._context is not None and pem == self._pem:
+            return self._context  # kubelet replaces all files of a volume with each that changes
+        context = ssl.create_default_context(cadata=pem)
+        if self._pem:
+            context.load_verify_locations(cadata=self._pem)
+        self._pem = pem
+        return context
+
+
+@dataclass(slots=True)
+class Pools:
+    """Connections made under a trust, by a client that `connect` makes whenever the trust is another."""
+
+    trust: Trust
+    connect: Callable[[ssl.SSLContext], httpx.AsyncClient]
+    _context: ssl.SSLContext | None = field(default=None, init=False)
+    _clients: list[httpx.AsyncClient] = field(default_factory=list, init=False)  # the newest last
+
+    async def client(self) -> httpx.AsyncClient:
+        """Return the client of today; requests on the one before it may end in peace. Raises OSError as Trust does."""
+        context = self.trust.context()
+        if context is not self._context:
+            self._context = context
+            self._clients.append(self.connect(context))
+        newest = self._clients[-1]
+        while len(self._clients) > _KEPT:
+            await self._clients.pop(0).aclose()
+        return newest
+
+    async def close(self) -> None:
+        """Close every connection."""
+        clients, self._clients, self._context = self._clients, [], None
+        for client in clients:
+            await client.aclose()

@@ -1,0 +1,83 @@
+"""Who asks the agents' API too often is told to come back later, and takes nothing from others."""
+
+import ssl
+from collections import Counter
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from controller.api.gate import RATES, STRANGERS
+from rig.larder.site import Site
+
+ELSEWHERE = "127.0.0.9"  # another address than that of the agents
+
+
+@pytest.fixture
+def client(site: Site) -> Iterator[httpx.Client]:
+    """A client of the replica that the agents use, at an address of its own."""
+    controller = site.cluster.controllers[0]
+    context = ssl.create_default_context(cafile=controller.ca)
+    transport = httpx.HTTPTransport(verify=context, local_address=ELSEWHERE)
+    with httpx.Client(base_url=controller.url, transport=transport) as client:
+        yield client
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def reviews(site: Site) -> float:
+    """How many TokenReviews the API server has answered so far."""
+    lines = site.api._http.get("/metrics").text.splitlines()
+    mine = (line for line in lines if line.startswith("apiserver_request_total{") and "tokenreviews" in line)
+    return sum(float(line.rpartition(" ")[2]) for line in mine)
+
+
+def test_one_nodes_flood_ends_at_its_limit_and_its_agent_goes_on(site: Site, client: httpx.Client) -> None:
+    agent = site.cluster.agents["a"]
+    wanted = {"id": "none", "revision": "none"}
+    token = agent.token_file.read_text()
+    burst = RATES["credentials"].burst
+    before = reviews(site)
+    answers = [client.post("/v1/credentials", json=wanted, headers=bearer(token)) for _ in range(burst * 5)]
+    codes = Counter(a.status_code for a in answers)
+    assert codes.keys() == {403, 429}
+    assert codes[429] >= burst
+    assert reviews(site) - before <= codes[403] + 10, "what is refused costs a review all the same"
+    refused = next(a for a in answers if a.status_code == httpx.codes.TOO_MANY_REQUESTS)
+    assert (refused.json()["reason"], refused.headers["retry-after"]) == ("RateLimited", "1")
+    other = site.cluster.agents["b"].token_file.read_text()
+    assert client.post("/v1/credentials", json=wanted, headers=bearer(other)).status_code == httpx.codes.FORBIDDEN
+
+    labels = {"flooded": site.name("x")}
+    site.label("a", labels)
+    name = site.cache(group=site.group(labels))  # its agent is told to wait as well, and does
+    seen = set[str]()
+
+    def ready() -> bool:
+        client.post("/v1/credentials", json=wanted, headers=bearer(token))
+        seen.update(site.phases("a", name))
+        return site.status("ClusterModelCache", name).get("storageStatus") == "Ready"
+
+    site.until(ready, f"{name} to be Ready")
+    assert "Failed" not in seen
+    log = site.cluster.controllers[0].log.read_text()
+    assert "rate_limited" in log
+    assert token not in log
+    site.delete("ClusterModelCache", name)
+    site.label("a", {"flooded": None})
+
+
+def test_a_flood_of_bad_tokens_does_not_reach_the_api_server(site: Site, client: httpx.Client) -> None:
+    before = reviews(site)
+    answers = [client.post("/v1/progress", json={"entries": []}, headers=bearer(f"bad.{i}.x")) for i in range(400)]
+    codes = Counter(a.status_code for a in answers)
+    assert codes.keys() == {401, 429}
+    assert codes[401] <= STRANGERS.burst + 60 * STRANGERS.per_s
+    assert reviews(site) - before <= codes[401] + 20
+    good = bearer(site.cluster.agents["a"].token_file.read_text())
+    url, ca = site.cluster.controllers[0].url, site.cluster.controllers[0].ca
+    with httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=ca), trust_env=False) as elsewhere:
+        answer = elsewhere.post("/v1/progress", json={"entries": []}, headers=good)
+    assert answer.status_code == httpx.codes.NO_CONTENT, "an agent at another address is held up"

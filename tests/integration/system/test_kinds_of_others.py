@@ -1,0 +1,170 @@
+"""Where another product defined a kind, Larder looks after the objects that ask for it, and touches no other."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rig.binaries import Binaries
+from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
+from rig.hub import Hub
+from rig.larder import LarderCluster, LarderOptions
+from rig.larder.objects import path_of
+from rig.larder.programs import Sources
+from rig.larder.site import Site
+from rig.s3 import S3
+from rig.shelves import FileServer
+
+Json = dict[str, Any]
+MODEL, CACHE = "ClusterBaseModel", "ClusterModelCache"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+OURS = {"larder.dev/managed": "true"}
+FINALIZER = "larder.dev/finalizer"
+NOTICED_S = 60.0
+_CRDS = Path(__file__).parents[3] / "crds"
+_THEIR_STATUS: Json = {
+    "type": "object",
+    "properties": {
+        "state": {"type": "string"},
+        "lifecycle": {"type": "string"},
+        "nodesReady": {"type": "array", "items": {"type": "string"}},
+        "nodesFailed": {"type": "array", "items": {"type": "string"}},
+        "audit": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+}
+
+
+def as_another_product_has_it(file: str) -> Json:
+    """Our definition with a status of its own, in which fields of ours are dropped, and without our label."""
+    definition: Json = yaml.safe_load((_CRDS / file).read_text())
+    del definition["metadata"]["labels"]
+    (version,) = definition["spec"]["versions"]
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = _THEIR_STATUS
+    version["additionalPrinterColumns"] = []
+    return definition
+
+
+@pytest.fixture(scope="module")
+def site(binaries: Binaries, s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A cluster of its own: the definitions are another product's before the controller starts for the second time."""
+    state = tmp_path_factory.mktemp("others")
+    settings = {"LARDER_DRAIN_SECONDS": "1", "LARDER_LEASE_SECONDS": "4"}
+    with ControlPlane(binaries, state / "plane") as plane, Hub(state / "hub") as hub:
+        options = LarderOptions(Sources(hub.endpoint, "", "127.0.0.1/32"), settings)
+        with LarderCluster(plane, state, options) as cluster:
+            cluster.add_node("a", {"gpu": "yes"})
+            (controller,) = cluster.controllers
+            controller.process.stop()
+            site = Site(hub=hub, s3=s3, folder=state / "models", cluster=cluster, web=FileServer(), web_url="")
+            for name in ("basemodels.ome.io", "clusterbasemodels.ome.io"):
+                cluster.api.delete(f"{DEFINITIONS}/{name}")
+                site.until(lambda name=name: not cluster.api.answers(f"{DEFINITIONS}/{name}"), f"{name} to go")  # type: ignore[misc]
+                cluster.api.create(DEFINITIONS, as_another_product_has_it(f"{name}.yaml"))
+            site.until(lambda: cluster.api.answers("/apis/ome.io/v1beta1/clusterbasemodels"), "the kind to be served")
+            controller.start()
+            yield site
+
+
+def declare(site: Site, uri: str, **annotations: str) -> str:
+    spec = {"modelFormat": {"name": "safetensors"}, "storage": {"storageUri": uri, "path": "/raid/models/x"}}
+    return site.create(MODEL, site.name("model"), spec, annotations=annotations)
+
+
+def pod(name: str, model: str) -> Json:
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    return {"metadata": {"name": name, "annotations": {"ome.io/base-model-name": model}}, "spec": spec}
+
+
+def finalizers(site: Site, name: str) -> list[str]:
+    found: list[str] = site.get(MODEL, name)["metadata"].get("finalizers", [])
+    return found
+
+
+def managed(site: Site) -> str:
+    """A model that asks for Larder, and is Ready."""
+    name = declare(site, site.push(), **OURS)
+    site.until(lambda: site.status(MODEL, name).get("state") == "Ready", f"{name} to be Ready")
+    return name
+
+
+def test_objects_that_do_not_ask_are_not_touched(site: Site) -> None:
+    before = [declare(site, uri) for uri in (site.push(), "oci://n/x/b/bucket/o/y", "file:///raid")]
+    seen = [site.get(MODEL, name) for name in before]
+    managed(site)  # by now the others would have been served, too
+    assert [site.get(MODEL, name) for name in before] == seen
+    assert all(site.entries("a", name) == [] for name in before)
+    for name in before:
+        site.delete(MODEL, name)
+        assert site.is_gone(MODEL, name), "nothing of ours holds it"
+
+
+def test_pods_of_others_are_not_touched(site: Site) -> None:
+    for model in (declare(site, site.push()), "no-such-model"):
+        name = site.name("pod")
+        admitted = site.pod(pod(name, model))
+        assert admitted["metadata"]["annotations"] == {"ome.io/base-model-name": model}
+        assert "nodeSelector" not in admitted["spec"]
+        site.delete_pod(name)
+
+
+def test_a_model_that_asks_is_served_though_its_kind_lacks_our_fields(site: Site) -> None:
+    name = managed(site)
+    status = site.status(MODEL, name)
+    assert status["nodesReady"] == ["a"]
+    assert "manifestDigest" not in status, "the definition is not like another product's"
+    assert FINALIZER in finalizers(site, name)
+    (entry,) = site.entries("a", name)
+    admitted = site.pod(pod(site.name("pod"), name))
+    assert admitted["spec"]["nodeSelector"][f"model-cache-ready-{name}"] == "true"
+    site.delete_pod(admitted["metadata"]["name"])
+    (controller,) = site.cluster.controllers
+    controller.process.stop()
+    controller.start()
+    managed(site)  # by now the next leader is at work
+    (later,) = site.entries("a", name)
+    kept = ("revision", "manifest", "since")
+    assert [later[k] for k in kept] == [entry[k] for k in kept], "what was resolved is known to the next leader"
+    with pytest.raises(CallRefused, match="no installed source serves ftp"):
+        declare(site, "ftp://nowhere", **OURS)
+
+
+def test_what_others_write_into_the_status_stays(site: Site) -> None:
+    name = declare(site, site.push(), **OURS)
+    theirs = {"audit": {"by": "them", "list": [1]}, "lifecycle": "Public"}
+    site.api.patch(f"{path_of(MODEL, name)}/status", {"status": theirs})
+    site.until(lambda: site.status(MODEL, name).get("state") == "Ready", f"{name} to be Ready")
+    assert site.status(MODEL, name).items() >= theirs.items()
+
+
+def test_a_model_that_asks_no_more_is_given_back(site: Site) -> None:
+    name = managed(site)
+    (entry,) = site.entries("a", name)
+    site.api.patch(path_of(MODEL, name), {"metadata": {"annotations": {"larder.dev/managed": None}}})
+    site.until(lambda: not finalizers(site, name), "our finalizer to go")
+    site.until(lambda: not site.snapshot("a", name, entry["revision"]).exists(), "the files to go")
+    site.delete(MODEL, name)
+    site.until(lambda: site.is_gone(MODEL, name), f"{name} to go")
+
+
+def test_a_deleted_model_waits_for_its_files(site: Site) -> None:
+    name = managed(site)
+    (entry,) = site.entries("a", name)
+    site.delete(MODEL, name)
+    site.until(lambda: site.is_gone(MODEL, name), f"{name} to go")
+    assert not site.snapshot("a", name, entry["revision"]).exists()
+
+
+def test_a_definition_that_changes_hands_is_noticed(site: Site) -> None:
+    site.create("ModelCacheNodeGroup", "gpus", {"storageLimit": "1Gi", "nodeSelector": {"gpu": "yes"}})
+    definition = f"{DEFINITIONS}/clustermodelcaches.serving.kserve.io"
+    before = site.cache()
+    site.wait_ready(CACHE, before)
+    site.api.patch(definition, {"metadata": {"labels": {"app.kubernetes.io/part-of": "another"}}})
+    site.until(lambda: site.entries("a", before) == [], "the cache to be left alone", NOTICED_S)
+    during = site.cache()
+    site.api.patch(definition, {"metadata": {"labels": {"app.kubernetes.io/part-of": "larder"}}})
+    site.wait_ready(CACHE, during, NOTICED_S)
+    site.wait_ready(CACHE, before)

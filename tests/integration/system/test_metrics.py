@@ -1,0 +1,112 @@
+"""What both programs count of one model's way through the system."""
+
+import ssl
+from datetime import datetime
+
+import httpx
+import pytest
+from cryptography import x509
+
+from rig.errors import CallRefused
+from rig.larder.programs import ControllerProgram
+from rig.larder.site import Site
+from rig.pods import base_model_pod
+from rig.ports import LOOPBACK
+from tests.samples import scrape
+
+LEADING = "larder_controller_leading"
+OF_THE_LEADER = (
+    "larder_controller_queue_length",
+    "larder_controller_grants_in_use",
+    'larder_controller_nodes{state="AgentReady"}',
+)
+
+
+def agent(site: Site, node: str) -> dict[str, float]:
+    return scrape(f"http://{LOOPBACK}:{site.cluster.agents[node].port}")
+
+
+def controller(program: ControllerProgram) -> dict[str, float]:
+    return scrape(f"http://{LOOPBACK}:{program.health_port}")
+
+
+def reviews(site: Site, path: str, outcome: str) -> float:
+    """How many reviews ended like this, at the replica that the webhooks are aimed at."""
+    name = f'larder_controller_admission_seconds_count{{outcome="{outcome}",path="{path}"}}'
+    return controller(site.cluster.controllers[0])[name]
+
+
+def credentials_given(site: Site) -> float:
+    name = 'larder_controller_http_requests_total{route="/v1/credentials",status="200"}'
+    return sum(controller(c).get(name, 0) for c in site.cluster.controllers)
+
+
+def leader(site: Site) -> dict[str, float]:
+    """What the replica that leads shows."""
+    found = [shown for c in site.cluster.controllers if (shown := controller(c))[LEADING]]
+    return found[0] if found else {}
+
+
+def test_a_download_moves_the_counters_of_both_programs(site: Site) -> None:
+    before, given, checked = agent(site, "a"), credentials_given(site), reviews(site, "/validate", "allowed")
+    cache = site.cache(site.push())
+    size_bytes = site.wait_ready("ClusterModelCache", cache)["size"]
+    after = agent(site, "a")
+
+    def moved(name: str) -> float:
+        return after[name] - before[name]
+
+    assert moved('larder_downloaded_bytes_total{source="hf"}') == size_bytes
+    assert moved('larder_verified_bytes_total{source="hf"}') == size_bytes
+    assert moved('larder_downloads_ended_total{kind="download",reason="",result="complete"}') == 1
+    assert moved('larder_models{phase="Ready"}') == 1
+    assert credentials_given(site) - given >= 2  # nodes a and b
+    assert reviews(site, "/validate", "allowed") - checked == 1
+    states = leader(site)
+    assert states['larder_controller_models{kind="ClusterModelCache",state="Ready"}'] >= 1
+    assert states['larder_controller_nodes{state="AgentReady"}'] == 3
+
+
+def test_admission_is_counted_by_outcome(site: Site) -> None:
+    model = site.base_model(site.push(), nodeSelector={"kubernetes.io/hostname": "a"})
+    site.wait_ready("ClusterBaseModel", model)
+    allowed, denied = (reviews(site, "/mutate-pods", outcome) for outcome in ("allowed", "denied"))
+    path = "/api/v1/namespaces/default/pods?dryRun=All"
+    site.cluster.api.create(path, base_model_pod("good", model))
+    with pytest.raises(CallRefused, match="no BaseModel"):
+        site.cluster.api.create(path, base_model_pod("bad", "no-such-model"))
+    assert reviews(site, "/mutate-pods", "allowed") - allowed >= 1
+    assert reviews(site, "/mutate-pods", "denied") - denied >= 1
+
+
+def test_what_is_no_review_counts_as_failed(site: Site) -> None:
+    failed, replica = reviews(site, "/validate", "failed"), site.cluster.controllers[0]
+    context = ssl.create_default_context(cafile=replica.ca)
+    assert httpx.post(f"{replica.url}/validate", content=b"{}", verify=context, trust_env=False).status_code == 400
+    assert reviews(site, "/validate", "failed") - failed == 1
+
+
+def test_a_model_that_is_not_ready_has_a_name_until_it_goes(site: Site) -> None:
+    cache = site.cache("hf://org/there-is-no-such-repository")
+    name = f'larder_controller_model_not_ready_since_timestamp_seconds{{kind="ClusterModelCache",model="{cache}"}}'
+    site.until(lambda: name in leader(site), "the model to be named")
+    site.wait_reason("ClusterModelCache", cache, "SourceNotFound")
+    created = site.get("ClusterModelCache", cache)["metadata"]["creationTimestamp"]
+    assert 0 <= leader(site)[name] - datetime.fromisoformat(created).timestamp() < 30
+    site.delete("ClusterModelCache", cache)
+    site.until(lambda: name not in leader(site), "the model to be forgotten")
+
+
+def test_only_the_leader_knows_what_only_a_leader_knows(site: Site) -> None:
+    site.until(lambda: bool(leader(site)), "a leader")
+    for shown in map(controller, site.cluster.controllers):
+        assert [name in shown for name in OF_THE_LEADER] == [bool(shown[LEADING])] * len(OF_THE_LEADER)
+        named = [name for name in shown if name.startswith("larder_controller_models")]
+        assert shown[LEADING] or not named
+
+
+def test_the_end_of_the_certificate_is_shown(site: Site) -> None:
+    replica = site.cluster.controllers[0]
+    text = ssl.get_server_certificate((LOOPBACK, replica.port))
+    expected = x509.load_pem_x509_certificate(text.encode()).not_valid_after_utc.timestamp()
+    assert controller(replica)["larder_controller_certificate_expiration_timestamp_seconds"] == expected

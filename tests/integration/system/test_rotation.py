@@ -1,0 +1,87 @@
+"""Certificates are renewed under running programs: replicas and agents trust the old and the new meanwhile."""
+
+import ssl
+from pathlib import Path
+
+import httpx
+import pytest
+
+from controller.admission.webhooks import AtUrl, WebhookSettings
+from rig.larder import objects
+from rig.larder.programs import NAMESPACE, STORE_ROOT, ControllerProgram
+from rig.larder.site import Site
+from rig.pki import Authority
+from rig.ports import LOOPBACK
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/larder-controller"
+TAKEN_UP_S = 30.0
+
+
+def put(path: Path, content: bytes) -> None:
+    """Replace a file as kubelet does: another one of the same name."""
+    fresh = path.with_suffix(".fresh")
+    fresh.write_bytes(content)
+    fresh.chmod(0o600)
+    fresh.replace(path)
+
+
+def renew(controller: ControllerProgram, authority: Authority) -> None:
+    folder = controller.ca.parent
+    pair = authority.issue("larder", dns=[f"larder.{NAMESPACE}.svc"], ips=[LOOPBACK])
+    put(folder / "tls.key", pair.private_pem)
+    put(folder / "tls.crt", pair.public_pem)
+    put(controller.ca, authority.ca_pem)
+
+
+def shows(controller: ControllerProgram, authority: Authority) -> bool:
+    """Return whether a new connection meets a certificate of the authority."""
+    context = ssl.create_default_context(cadata=authority.ca_pem.decode())
+    try:
+        with httpx.Client(base_url=controller.url, verify=context, trust_env=False) as client:
+            client.get("/")
+    except httpx.ConnectError:
+        return False
+    return True
+
+
+@pytest.fixture
+def roles(site: Site) -> tuple[ControllerProgram, ControllerProgram]:
+    """The leader, and the other."""
+    site.until(lambda: bool(site.api.get(LEASE)["spec"].get("holderIdentity")), "a leader")
+    name = site.api.get(LEASE)["spec"]["holderIdentity"].partition("_")[0]
+    first, second = site.cluster.controllers
+    return (first, second) if first.name == name else (second, first)
+
+
+def forwards(site: Site, follower: ControllerProgram, authority: bytes) -> bool:
+    """Return whether a report that the follower gets reaches the leader."""
+    context = ssl.create_default_context(cadata=authority.decode())
+    headers = {"Authorization": f"Bearer {site.cluster.agents['a'].token_file.read_text()}"}
+    with httpx.Client(base_url=follower.url, verify=context, trust_env=False) as client:
+        return client.post("/v1/progress", json={"entries": []}, headers=headers).status_code == httpx.codes.NO_CONTENT
+
+
+def test_reports_reach_the_leader_and_agents_the_api_through_a_renewal(
+    site: Site, roles: tuple[ControllerProgram, ControllerProgram]
+) -> None:
+    leader, follower = roles
+    old, new = site.cluster.plane.ca_pem, Authority("renewed")
+    assert forwards(site, follower, old)
+    both = WebhookSettings(AtUrl(site.cluster.controllers[0].url), old + new.ca_pem, NAMESPACE, STORE_ROOT)
+    objects.install_webhooks(site.api, both)
+    renew(follower, new)
+    site.until(lambda: shows(follower, new), "the follower to show its new certificate", TAKEN_UP_S)
+    assert forwards(site, follower, new.ca_pem), "a leader that is not renewed yet is not trusted any more"
+    renew(leader, new)
+    site.until(lambda: shows(leader, new), "the leader to show its new certificate", TAKEN_UP_S)
+    assert forwards(site, follower, new.ca_pem), "a leader that is renewed is not trusted"
+    name = site.cache()
+    site.wait_ready("ClusterModelCache", name)
+    site.delete("ClusterModelCache", name)
+    for controller in site.cluster.controllers:  # back to what the webhooks of other tests know
+        pair = site.cluster.plane.server_certificate(dns=[f"larder.{NAMESPACE}.svc"])
+        put(controller.ca.parent / "tls.key", pair.private_pem)
+        put(controller.ca.parent / "tls.crt", pair.public_pem)
+        put(controller.ca, old)
+    site.cluster.aim_webhooks(site.cluster.controllers[0])
+    site.until(lambda: not any(shows(c, new) for c in (leader, follower)), "the first certificates", TAKEN_UP_S)

@@ -1,0 +1,17 @@
+"""What a scrape of a program shows."""
+
+import re
+
+import httpx
+
+_SAMPLE = re.compile(r"^([a-z_]+(?:\{.*\})?) (\S+)$", re.MULTILINE)
+
+
+def samples(text: str) -> dict[str, float]:
+    """Return every sample of a scrape by its name and labels, as they are written."""
+    return {name: float(value) for name, value in _SAMPLE.findall(text)}
+
+
+def scrape(url: str) -> dict[str, float]:
+    """Return every sample that a running program shows."""
+    return samples(httpx.get(f"{url}/metrics", trust_env=False).raise_for_status().text)

@@ -1,0 +1,62 @@
+"""What the endpoints tell of each review besides the answer."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from controller.admission.catalog import MemoryCatalog
+from controller.admission.server import OUTCOMES, admission_router
+from controller.admission.settings import AdmissionSettings
+from rig.pods import base_model_pod
+from shared.errors import Unreachable
+
+
+class BrokenCatalog(MemoryCatalog):
+    """A catalog whose live reads fail."""
+
+    async def users_of(self, identity: str) -> Sequence[str]:
+        raise Unreachable(f"{identity}: connection reset")
+
+    async def group_names(self) -> Sequence[str]:
+        raise KeyError("group")
+
+
+def _review(kind: str, operation: str, **request: object) -> dict[str, Any]:
+    fields = {"uid": "u-1", "operation": operation, "kind": {"group": "", "version": "v1", "kind": kind}} | request
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": fields}
+
+
+CACHE = {"metadata": {"name": "c"}, "spec": {"storageUri": "s3://bucket/m", "nodeGroup": "g"}}
+GOOD = _review("Pod", "CREATE", namespace="default", object=base_model_pod("p", "llama"))
+REFUSED = _review("Pod", "CREATE", namespace="default", object=base_model_pod("p", "none"))
+UNREAD = _review("ClusterBaseModel", "DELETE", name="x", oldObject={})
+BROKEN = _review("ClusterModelCache", "CREATE", object=CACHE)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "outcome"),
+    [
+        ("/mutate-pods", GOOD, "allowed"),
+        ("/mutate-pods", REFUSED, "denied"),
+        ("/mutate-pods", {}, "failed"),
+        ("/validate", GOOD, "allowed"),
+        ("/validate", UNREAD, "failed"),
+        ("/validate", BROKEN, "failed"),
+    ],
+)
+async def test_each_review_is_told_with_its_outcome(
+    catalog: MemoryCatalog, path: str, body: dict[str, Any], outcome: str
+) -> None:
+    told = list[tuple[str, str, float]]()
+    app, broken = FastAPI(), BrokenCatalog(base_models=catalog.base_models)
+    app.include_router(admission_router(broken, AdmissionSettings(), lambda *review: told.append(review)))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://larder") as client:
+        await client.post(path, content=json.dumps(body))
+    ((where, how, took_s),) = told
+    assert (where, how) == (path, outcome)
+    assert took_s > 0
+    assert how in OUTCOMES
