@@ -20,6 +20,12 @@ COMMANDS = {
     "status": Command(
         "controller.cli.status", "models and nodes: what is where, how far, and why not", "larder[controller]"
     ),
+    "why": Command(
+        "controller.cli.why.command", "why a model, pod, node or group is stuck, and the way out", "larder[controller]"
+    ),
+    "support": Command(
+        "controller.cli.support.command", "one file for a ticket, without a secret in it", "larder[controller]"
+    ),
     "fetch": Command(
         "agent.cli.command", "fetch a model into a directory, verified, without a cluster", "larder[agent,controller]"
     ),

@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 import controller.admission.errors
 import rig.errors
@@ -27,6 +29,9 @@ TREES = (shared.errors, controller.admission.errors, shared.kube.errors, rig.err
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_SHELL = re.compile(r"(?:^|`|\$ )larder ([a-z]+)", re.MULTILINE)
+_VALUE = re.compile(r"`([a-z][A-Za-z]+(?:\.[A-Za-z]+)+)(?::[^`]*)?`|--set ([A-Za-z.]+)=")
+_ALERT = re.compile(r"- alert: (\w+)\n(?:.*\n)*?\s+labels: \{severity: (\w+)\}")
 _TARGET = re.compile(r"(?:^|`|\$ )make ([a-z0-9]+)", re.MULTILINE)
 
 
@@ -102,6 +107,70 @@ def test_every_command_can_be_called(name: str, capsys: pytest.CaptureFixture[st
 def test_every_target_that_is_named_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z0-9]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
     assert set(_TARGET.findall(text_of(page))) <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_command_that_is_named_exists(page: Path) -> None:
+    assert set(_SHELL.findall(text_of(page))) <= {*COMMANDS, "COMMAND"}
+
+
+def chart_values() -> set[str]:
+    """Every value of the charts, and every part that holds some, in dots."""
+
+    def below(value: object, path: str) -> Iterator[str]:
+        yield path
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield from below(inner, f"{path}.{key}" if path else key)
+
+    return {v for file in ROOT.glob("charts/*/values.yaml") for v in below(yaml.safe_load(text_of(file)), "")}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.parent in (ROOT, DOCS)], ids=named)
+def test_every_chart_value_that_is_named_exists(page: Path) -> None:
+    known = chart_values()
+    roots = {value.partition(".")[0] for value in known}
+    text = text_of(page)
+    asked = {value for pair in _VALUE.findall(text) for value in pair if value.partition(".")[0] in roots}
+    assert asked <= known
+
+
+def test_the_values_to_set_first_are_values() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", text_of(DOCS / "install.md"), re.DOTALL)
+    values = yaml.safe_load(blocks[0])
+    assert set(paths_of(values)) <= chart_values()
+
+
+def paths_of(values: dict[str, Any], above: str = "") -> Iterator[str]:
+    """The values that a file sets; what stands below `nodeSelector` and its like is the user's."""
+    for key, value in values.items():
+        path = f"{above}{key}"
+        yield path
+        if isinstance(value, dict) and key != "nodeSelector":
+            yield from paths_of(value, f"{path}.")
+
+
+def alerts() -> dict[str, str]:
+    """The severity of each alert of the chart."""
+    text = text_of(ROOT / "charts" / "larder" / "templates" / "monitoring" / "rules.yaml")
+    found = dict(_ALERT.findall(text))
+    assert len(found) == text.count("- alert:")
+    return found
+
+
+def test_every_alert_has_its_section_and_no_section_is_left_over() -> None:
+    text = text_of(DOCS / "operations.md").partition("\n## Alerts\n")[2].partition("\n## ")[0]
+    sections = dict(re.findall(r"^### (\w+)\n\n\*(\w+)\.\*", text, re.MULTILINE))
+    assert sections == alerts()
+    assert text.count("\n*Look:*") == text.count("\n*Do:*") == len(sections)
+
+
+def test_what_larder_why_says_is_explained() -> None:
+    text = text_of(DOCS / "troubleshooting.md")
+    code = "".join(text_of(p) for p in (ROOT / "controller" / "cli" / "why").glob("*.py"))
+    words = set(re.findall(r"\b(?:stop|wait|tell)\(\s*[^,]+?,\s*\"(\w+)\"", code)) - {"NotFound"}
+    assert len(words) > 20
+    assert {w for w in words if f"`{w}`" not in text and f"### {w}\n" not in text} == set()
 
 
 def test_every_setting_is_in_the_reference() -> None:

@@ -1,0 +1,1 @@
+"""`larder support`: what an engineer needs to see of an installation, without a secret."""

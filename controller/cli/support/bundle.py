@@ -1,0 +1,71 @@
+"""The archive: files are added one by one, and the last two say what is in it and what is not."""
+
+import io
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+ROOT = "larder-support"
+INDEX, ERRORS = "index.json", "errors.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One file of the bundle."""
+
+    file: str
+    what: str
+    size_bytes: int
+    left_out: int = 0
+
+
+@dataclass(slots=True)
+class Bundle:
+    """A tar.gz that is being written; `errors` has a line for each thing that could not be read."""
+
+    archive: tarfile.TarFile
+    now: datetime
+    contents: list[Content] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def add(self, file: str, what: str, data: bytes, left_out: int = 0) -> None:
+        """Add a file; `left_out` is how many objects had no room in it."""
+        self.contents.append(Content(file, what, len(data), left_out))
+        self._write(file, data)
+
+    def miss(self, what: str, why: str) -> None:
+        """Note what is not in the bundle, and why."""
+        self.errors.append(f"{what}: {why}")
+
+    def close(self) -> None:
+        """Write what could not be read, and the index."""
+        text = "\n".join(self.errors) or "everything was read"
+        self.add(ERRORS, "what is not in here, and why", f"{text}\n".encode())
+        files = [asdict(c) for c in sorted(self.contents, key=lambda c: c.file)]
+        index = {"made": self.now.strftime("%Y-%m-%dT%H:%M:%SZ"), "files": files}
+        self._write(INDEX, msgspec.json.format(msgspec.json.encode(index), indent=2))
+
+    def _write(self, file: str, data: bytes) -> None:
+        entry = tarfile.TarInfo(f"{ROOT}/{file}")
+        entry.size, entry.mode, entry.mtime = len(data), 0o600, int(self.now.timestamp())
+        self.archive.addfile(entry, io.BytesIO(data))
+
+
+@contextmanager
+def written(path: Path, now: datetime) -> Iterator[Bundle]:
+    """Give a bundle that stands at `path`, readable by its owner alone, once it is complete. Raises OSError."""
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        draft.touch(mode=0o600)
+        with tarfile.open(draft, "w:gz") as archive:
+            bundle = Bundle(archive, now)
+            yield bundle
+            bundle.close()
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

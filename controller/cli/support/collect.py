@@ -1,0 +1,160 @@
+"""Reads an installation into a bundle. Everything that cannot be read is noted there, and the rest goes on."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from controller.cli.support import pieces, summary
+from controller.cli.support.bundle import Bundle
+from controller.cli.support.pieces import Log, Piece
+from controller.cli.support.scrub import scrub_text
+from controller.cli.support.shelf import Shelf
+from controller.cli.support.trim import is_urgent
+from shared.kube.collection import decode, pages
+from shared.kube.errors import Expired, KubeError, Refused
+from shared.kube.transport import Kube
+
+Json = dict[str, Any]
+
+_PAGE = 100
+_MOST_READ_BYTES = 256 * 2**20  # of one collection
+_METRICS_BYTES = 2**20
+_METRICS_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much of logs is taken: lines and bytes of one container, bytes in all."""
+
+    lines: int = 2000
+    log_bytes: int = 2 * 2**20
+    logs_bytes: int = 64 * 2**20
+
+
+@dataclass(slots=True)
+class Collector:
+    """Fills one bundle; `version` is that of the command."""
+
+    kube: Kube
+    bundle: Bundle
+    namespace: str
+    version: str
+    limits: Limits = field(default_factory=Limits)
+
+    async def run(self) -> None:
+        """Read everything. Raises KubeError only where the API server does not answer at all."""
+        server = await self._server()
+        declared = [m | {"kind": k} for k, piece in pieces.MODELS.items() for m in await self._collection(piece)]
+        lines, agents, troubled = [summary.NODE_HEAD], Counter[str](), set[str]()
+
+        def note(model_node: Json) -> None:
+            lines.append(summary.node_line(model_node))
+            agents[(model_node.get("status") or {}).get("agentVersion", "") or "none"] += 1
+            if is_urgent(model_node):
+                troubled.add(model_node["metadata"]["name"])
+
+        await self._collection(pieces.MODEL_NODES, note)
+        names = [line.partition("\t")[0] for line in lines[1:]]
+        self._text("objects/modelnodes.tsv", "a line of figures for every ModelNode", "\n".join(lines))
+        self._text("status.txt", "what `larder status` prints", summary.status_text(declared, names))
+        await self._collection(pieces.nodes(declared))
+        found = {p.file: await self._collection(p) for p in pieces.namespace_pieces(self.namespace)}
+        for piece in pieces.cluster_pieces():
+            await self._collection(piece)
+        workloads = found["namespace/deployments.jsonl"] + found["namespace/daemonsets.jsonl"]
+        about = summary.versions(server, self.version, workloads, agents)
+        self._json("versions.json", "versions of the cluster, the chart, the images and the agents", about)
+        self._json("settings.json", "the environment of our containers", summary.settings(workloads))
+        chosen = pieces.choose_pods(found["namespace/pods.jsonl"], frozenset(troubled))
+        await self._logs(log for pod in chosen for log in pieces.logs_of(pod))
+        for pod in chosen:
+            await self._metrics(pod)
+
+    async def _server(self) -> Json:
+        try:
+            return decode(await self.kube.request("GET", "/version"), Json)
+        except Refused as error:
+            self.bundle.miss("/version", str(error))
+            return {}
+
+    async def _collection(self, piece: Piece, note: Callable[[Json], None] | None = None) -> list[Json]:
+        """Add a collection to the bundle; return the objects, unless they are only to be noted one by one."""
+        shelf, whole = Shelf(piece.room_bytes), list[Json]()
+        try:
+            async for item in self._items(piece):
+                urgent = is_urgent(item)
+                if shelf.has_room(urgent=urgent):
+                    shelf.put(msgspec.json.encode(piece.keep(item)) + b"\n", urgent=urgent)
+                whole.append(item) if note is None else note(item)
+        except KubeError as error:
+            self._miss(piece.file, f"GET {piece.path}: {error.reason}: {error}")
+        except (KeyError, TypeError, AttributeError) as error:
+            self._miss(piece.file, f"GET {piece.path}: an object of a shape that was not expected: {error!r}")
+        if shelf.left_out:
+            self._miss(piece.file, f"{shelf.left_out} objects left out, for there was no more room")
+        self.bundle.add(piece.file, piece.what, b"".join(shelf), shelf.left_out)
+        return whole
+
+    async def _items(self, piece: Piece) -> Any:  # noqa: ANN401 - an asynchronous iterator of JSON
+        read_bytes = 0
+        try:
+            async for page in pages(self.kube, piece.path, piece.query, size=_PAGE):
+                for raw in page.items:
+                    read_bytes += len(bytes(raw))
+                    item = decode(raw, Json)
+                    if not piece.names or item["metadata"]["name"] in piece.names:
+                        yield item
+                if read_bytes > _MOST_READ_BYTES:
+                    self._miss(piece.file, f"GET {piece.path}: stopped after {read_bytes} bytes")
+                    return
+        except Expired as error:
+            self._miss(piece.file, f"GET {piece.path}: took too long, the rest is missing: {error}")
+
+    async def _logs(self, logs: Iterable[Log]) -> None:
+        left_bytes = self.limits.logs_bytes
+        for log in logs:
+            if left_bytes <= 0:
+                self._miss(log.file, f"left out: the logs before it have {self.limits.logs_bytes} bytes")
+                continue
+            path = f"/api/v1/namespaces/{self.namespace}/pods/{log.pod}/log"
+            query = {
+                "container": log.container, "previous": str(log.previous).lower(), "timestamps": "true",
+                "tailLines": str(self.limits.lines), "limitBytes": str(self.limits.log_bytes),
+            }  # fmt: skip
+            try:
+                data = await self.kube.request("GET", path, query)
+            except KubeError as error:
+                self._miss(log.file, f"{error.reason}: {error}")
+                continue
+            left_bytes -= len(data)
+            self._text(log.file, f"the last {self.limits.lines} lines", data.decode(errors="replace"))
+
+    async def _metrics(self, pod: Json) -> None:
+        name = pod["metadata"]["name"]
+        file, lines, left_bytes = f"metrics/{name}.txt", list[bytes](), _METRICS_BYTES
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}:{pieces.metrics_port(pod)}/proxy/metrics"
+        try:
+            async with asyncio.timeout(_METRICS_S), self.kube.watch(path, {}, _METRICS_S) as stream:
+                async for line in stream:
+                    left_bytes -= len(line) + 1
+                    if left_bytes < 0:
+                        self._miss(file, f"cut after {_METRICS_BYTES} bytes")
+                        break
+                    lines.append(line)
+        except (KubeError, TimeoutError) as error:
+            self._miss(file, f"GET {path}: {type(error).__name__}: {error}")
+            return
+        self._text(file, "metrics, through the API server", b"\n".join(lines).decode(errors="replace"))
+
+    def _miss(self, what: str, why: str) -> None:
+        self.bundle.miss(what, scrub_text(why))
+
+    def _json(self, file: str, what: str, value: Json) -> None:
+        self.bundle.add(file, what, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+    def _text(self, file: str, what: str, text: str) -> None:
+        self.bundle.add(file, what, scrub_text(text.rstrip("\n") + "\n").encode())

@@ -1,0 +1,106 @@
+"""What is taken out of everything that goes into a bundle: what is a secret, and what looks like one."""
+
+import hashlib
+import re
+from functools import lru_cache
+from typing import Any
+
+Json = dict[str, Any]
+
+REMOVED = "<removed>"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+_WORDS = (
+    r"pass(?:word|wd|phrase)|secret|token|credential|cookie|signature"
+    r"|(?:api|access|private|account|security)[-_.]?key|authorization"
+)
+_SUSPICIOUS = re.compile(_WORDS, re.IGNORECASE)
+
+# Fields that name a Secret, or a key in one; the names are what an engineer has to see.
+_NAMES = frozenset({"secret", "secretName", "secretNamespace", "secretKey", "credentialsSecret"})
+# Maps whose values are their author's own affair; the keys are kept.
+_FREE = frozenset({"parameters", "modelConfiguration", "additionalMetadata", "data", "stringData", "binaryData"})
+_LABELS = frozenset({"labels", "matchLabels", "nodeSelector"})
+_PRIVATE = frozenset({"command", "args", "httpHeaders"})
+_ENVIRONMENT = frozenset(
+    {"HF_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "SSL_CERT_FILE", "HOME", "POD_IP"}
+)
+_OWN_PATHS = frozenset({"LARDER_TOKEN_FILE", "LARDER_PRIVATE_KEY", "LARDER_TOKEN_AUDIENCE"})
+_ANNOTATIONS = (
+    "larder.dev/", "ome.io/", "serving.kserve.io/", "internal.serving.kserve.io/", "meta.helm.sh/",
+    "deployment.kubernetes.io/", "deprecated.daemonset.template.generation", "cert-manager.io/",
+    "kubernetes.io/", "api-approved.kubernetes.io",
+)  # fmt: skip
+
+_TEXT: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), REMOVED),
+    # a user, unless it is the bucket in s3://BUCKET@REGION
+    (
+        re.compile(r"(?i)\b(?!s3://[a-z0-9.-]+@[a-z]{2}-[a-z-]+-\d)([a-z][a-z0-9+.-]*://)[^/\s\"'<>?#]*@"),
+        rf"\1{REMOVED}@",
+    ),
+    # no query of a URL is needed to tell where it leads, and many are signed
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^\s\"'<>?#]*)\?[^\s\"'<>]+"), rf"\1?{REMOVED}"),
+    (re.compile(r"(?i)\b(X-(?:Amz|Goog)-[a-z-]+|sig|signature|AWSAccessKeyId)=[^\s&\"']+"), rf"\1={REMOVED}"),
+    (re.compile(r"(?i)\b(bearer|basic|digest|negotiate)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {REMOVED}"),
+    (re.compile(r"(?i)((?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?)[^\"'\r\n,}]+"), rf"\1{REMOVED}"),
+    (
+        re.compile(
+            rf"(?i)([\w.-]*(?:{_WORDS})[\w.-]*\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!<removed>|(?:true|false|null)\b)[^\s\"'\\,;&)}}\]]+"
+        ),
+        rf"\1{REMOVED}",
+    ),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"), REMOVED),
+    (re.compile(r"\b(?:hf|api_org|ghp|gho|ghs|github_pat|glpat|xox[abp])[_-][A-Za-z0-9_-]{10,}"), REMOVED),
+    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), REMOVED),
+)
+
+
+@lru_cache(maxsize=16384)  # thousands of nodes have the same few revisions, URIs and times
+def scrub_text(text: str) -> str:
+    """Return a text without tokens, passwords, keys, users in URLs and queries of URLs."""
+    for pattern, replacement in _TEXT:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def scrub(value: Any, name: str = "") -> Any:  # noqa: ANN401 - any JSON
+    """Return JSON without secrets; `name` is the field that holds it."""
+    match value:
+        case dict():
+            return _scrub_map(value, name)
+        case list():
+            return [_scrub_variable(v) if name == "env" else scrub(v, name) for v in value]
+        case str() if name == "caBundle":
+            return f"{len(value)} characters, SHA-256 {hashlib.sha256(value.encode()).hexdigest()[:16]}"
+        case str() if name not in _NAMES and _SUSPICIOUS.search(name):
+            return REMOVED
+        case str():
+            return scrub_text(value)
+        case _:
+            return value
+
+
+def _scrub_map(value: Json, name: str) -> Json:
+    if name == "annotations":
+        return {key: _scrub_annotation(key, text) for key, text in value.items()}
+    if name in _LABELS:
+        return {key: scrub_text(text) if isinstance(text, str) else text for key, text in value.items()}
+    if name in _FREE:
+        return {key: scrub(inner, key) if key in _NAMES else REMOVED for key, inner in value.items()}
+    kept = {key: inner for key, inner in value.items() if key != "managedFields"}
+    return {key: REMOVED if key in _PRIVATE else scrub(inner, key) for key, inner in kept.items()}
+
+
+def _scrub_annotation(key: str, text: str) -> str:
+    return scrub_text(text) if key != LAST_APPLIED and key.startswith(_ANNOTATIONS) else REMOVED
+
+
+def _scrub_variable(variable: Json) -> Json:
+    """Keep the values of variables that Larder itself reads, and of no other."""
+    name = variable.get("name", "")
+    known = name in _ENVIRONMENT or name in _OWN_PATHS or (name.startswith("LARDER_") and not _SUSPICIOUS.search(name))
+    kept = {key: inner for key, inner in scrub(variable).items() if key != "value"}
+    if "value" not in variable:
+        return kept
+    return kept | {"value": scrub_text(variable["value"]) if known else REMOVED}

@@ -1,0 +1,84 @@
+"""The short files of a bundle: versions, settings in force, a line a node. No input or output."""
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from controller.cli.report import build_table
+from controller.cli.status import show
+from controller.cli.support.scrub import scrub, scrub_text
+from controller.cli.support.trim import is_larders
+from shared.api.kinds import NODE_GROUP
+
+Json = dict[str, Any]
+
+_COLUMNS = 300
+_NODE_HEADS = ("node", "generation", "observed", "ready", "entries", "reasons", "used", "reserved", "limit",
+               "diskFree", "agent")  # fmt: skip
+
+
+def versions(server: Json, cli: str, workloads: Iterable[Json], agents: Counter[str]) -> Json:
+    """Return which versions are there; the chart's come from labels, for helm keeps the rest in a Secret."""
+    ours = [w for w in workloads if is_larders(w)]
+    return {
+        "server": scrub(server),
+        "cli": cli,
+        "agents": dict(sorted(agents.items())),
+        "workloads": {w["metadata"]["name"]: _versions_of(w) for w in ours},
+        "note": "helm keeps a release's values and revision in a Secret, which is not read; see settings.json",
+    }
+
+
+def _versions_of(workload: Json) -> Json:
+    meta = workload["metadata"]
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    return {
+        "release": annotations.get("meta.helm.sh/release-name", ""),
+        "namespace": annotations.get("meta.helm.sh/release-namespace", ""),
+        "chart": labels.get("helm.sh/chart", ""),
+        "version": labels.get("app.kubernetes.io/version", ""),
+        "images": [scrub_text(c.get("image", "")) for c in _containers(workload)],
+    }
+
+
+def settings(workloads: Iterable[Json]) -> Json:
+    """Return the environment of each container of ours: what the chart's values came to."""
+    return {
+        f"{w['metadata']['name']}/{c['name']}": scrub(c.get("env") or [], "env")
+        for w in workloads
+        if is_larders(w)
+        for c in _containers(w)
+    }
+
+
+def _containers(workload: Json) -> list[Json]:
+    found: list[Json] = workload.get("spec", {}).get("template", {}).get("spec", {}).get("containers") or []
+    return found
+
+
+def node_line(model_node: Json) -> str:
+    """Return a line of tab-separated figures; see `NODE_HEAD`."""
+    meta, status = model_node["metadata"], model_node.get("status") or {}
+    reasons = Counter(e["reason"] for e in status.get("entries") or [] if e.get("reason"))
+    cells = (
+        meta["name"], meta.get("generation", 0), status.get("observedGeneration", 0), status.get("readyCount", 0),
+        len((model_node.get("spec") or {}).get("entries") or []),
+        ",".join(f"{reason}:{count}" for reason, count in sorted(reasons.items())) or "-",
+        status.get("used", 0), status.get("reserved", 0), (model_node.get("spec") or {}).get("storageLimit", 0),
+        status.get("diskFree", 0), status.get("agentVersion", "") or "-",
+    )  # fmt: skip
+    return "\t".join(str(cell) for cell in cells)
+
+
+NODE_HEAD = "\t".join(_NODE_HEADS)
+
+
+def status_text(declared: Iterable[Json], nodes: Sequence[str]) -> str:
+    """Return what `larder status` prints."""
+    models = [m for m in declared if m["kind"] != NODE_GROUP.kind]
+    output = io.StringIO()
+    Console(file=output, width=_COLUMNS, color_system=None, soft_wrap=True).print(show(build_table(models, nodes)))
+    return scrub_text(output.getvalue())

@@ -1,0 +1,124 @@
+"""What is kept of each object: pure functions from what the API server has to what the bundle has."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from controller.cli.support.scrub import scrub
+from shared.api.base_model import Storage
+from shared.api.kinds import Definition
+from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
+
+Json = dict[str, Any]
+Trim = Callable[[Json], Json]
+
+NAME_LABEL, COMPONENT_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/component"
+_UNKNOWN = "<field that Larder does not know, removed>"
+_NODE_LABELS = (
+    READY_PREFIX, SNAPSHOT_PREFIX, "kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/",
+    "node-role.kubernetes.io/", "beta.kubernetes.io/",
+)  # fmt: skip
+
+
+def is_larders(item: Json) -> bool:
+    """Return whether an object carries the chart's name."""
+    labels: dict[str, str] = item.get("metadata", {}).get("labels") or {}
+    return labels.get(NAME_LABEL) == "larder"
+
+
+def trim_model(definition: Definition) -> Trim:
+    """Return what keeps an object of a kind of ours: of its spec, the fields that Larder knows."""
+    return partial(_trim_model, definition)
+
+
+def _trim_model(definition: Definition, item: Json) -> Json:
+    spec: Json = _known(item.get("spec") or {}, definition.spec)
+    if isinstance(spec.get("storage"), dict):
+        spec["storage"] = _known(spec["storage"], Storage)
+    return _scrubbed(item | {"spec": spec})
+
+
+def _known(part: Json, kind: type) -> Json:
+    fields = {f.encode_name for f in msgspec.structs.fields(kind)}
+    return {key: value if key in fields else _UNKNOWN for key, value in part.items()}
+
+
+def trim_node(item: Json, more_labels: Iterable[str] = ()) -> Json:
+    """Keep of a Node what placement, scheduling and the disk depend on; `more_labels` are keys of selectors."""
+    meta, spec, status = (item.get(part) or {} for part in ("metadata", "spec", "status"))
+    wanted = frozenset(more_labels)
+    labels = {k: v for k, v in (meta.get("labels") or {}).items() if k in wanted or k.startswith(_NODE_LABELS)}
+    named = {key: meta[key] for key in ("name", "uid", "creationTimestamp", "deletionTimestamp") if key in meta}
+    kept = {key: status[key] for key in ("conditions", "capacity", "allocatable", "nodeInfo") if key in status}
+    placed = {key: spec[key] for key in ("unschedulable", "taints") if key in spec}
+    return _scrubbed({"metadata": named | {"labels": labels}, "spec": placed, "status": kept})
+
+
+def trim_workload(item: Json) -> Json:
+    """Keep an object of Larder's namespace whole where it is Larder's, else its name and where it stands."""
+    if is_larders(item):
+        return _scrubbed(item)
+    meta, status = item.get("metadata", {}), item.get("status") or {}
+    named = {key: meta[key] for key in ("name", "namespace", "creationTimestamp") if key in meta}
+    return {"metadata": named, "note": "not of Larder", "status": {"phase": status.get("phase", "")}}
+
+
+def trim_definition(item: Json) -> Json:
+    """Keep of a CustomResourceDefinition which versions it has and how it stands, without the schemas."""
+    spec, status = item.get("spec") or {}, item.get("status") or {}
+    versions = [{k: v.get(k) for k in ("name", "served", "storage")} for v in spec.get("versions", [])]
+    kept = {"group": spec.get("group"), "names": spec.get("names"), "scope": spec.get("scope"), "versions": versions}
+    stands = {key: status.get(key) for key in ("conditions", "storedVersions")}
+    return _scrubbed({"metadata": item.get("metadata", {}), "spec": kept, "status": stands})
+
+
+def trim_event(item: Json) -> Json:
+    """Keep of an Event what it says about what, and when."""
+    wanted = (
+        "type", "reason", "message", "count", "firstTimestamp", "lastTimestamp", "eventTime", "involvedObject",
+        "source", "reportingComponent", "series",
+    )  # fmt: skip
+    return _scrubbed({key: item[key] for key in wanted if item.get(key)})
+
+
+def trim_any(item: Json) -> Json:
+    """Keep all that is no secret."""
+    return _scrubbed(item)
+
+
+def selector_keys(models: Iterable[Json]) -> frozenset[str]:
+    """Return the label keys by which groups and models choose nodes."""
+    keys: set[str] = set()
+    for item in models:
+        spec = item.get("spec") or {}
+        for part in (spec, spec.get("storage") or {}):
+            keys |= (part.get("nodeSelector") or {}).keys()
+            keys |= set(_expression_keys(part.get("nodeAffinity") or {}))
+    return frozenset(keys)
+
+
+def _expression_keys(affinity: Json) -> Iterable[str]:
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or []:
+        yield from (e.get("key", "") for e in term.get("matchExpressions") or [])
+
+
+def is_urgent(item: Json) -> bool:
+    """Return whether an object says that something is wrong with it; such ones are kept first."""
+    status = item.get("status") or {}
+    ready = next((c.get("status") for c in status.get("conditions") or [] if c.get("type") == "Ready"), "True")
+    behind = status.get("observedGeneration", 0) < item.get("metadata", {}).get("generation", 0)
+    own = "entries" in (item.get("spec") or {}) and behind
+    return (
+        ready != "True"
+        or own
+        or item.get("type") == "Warning"
+        or any(e.get("reason") for e in status.get("entries") or [])
+    )
+
+
+def _scrubbed(item: Json) -> Json:
+    found: Json = scrub(item)
+    return found

@@ -1,0 +1,44 @@
+"""Why the nodes of a group do not get on. No input or output, no clock."""
+
+from collections.abc import Iterator
+
+from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop
+from controller.cli.why.nodes import agent_findings, holders_of, leader_findings
+from controller.cli.why.seen import Seen, SeenNode
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.quantity import format_bytes
+
+
+def why_group(name: str, seen: Seen) -> Answer:
+    """Return what is the matter with a node group."""
+    title = f"ModelCacheNodeGroup {name}"
+    group = next((g for g in seen.groups if g.metadata.name == name), None)
+    if group is None:
+        have = some(g.metadata.name for g in seen.groups) or "none"
+        return Answer(title, (stop(title, "NotFound", f"there is no such group; there are: {have}"),))
+    members = [n for n in seen.nodes if group in seen.groups_of(n)]
+    findings = [*leader_findings(seen), *_members(group, members, seen), *_throttle(group, seen)]
+    for node in members:
+        findings += [f for f in agent_findings(node, seen) if f.weight != "."]
+    return Answer(title, ordered(findings))
+
+
+def _members(group: ModelCacheNodeGroup, members: list[SeenNode], seen: Seen) -> Iterator[Finding]:
+    if not members:
+        wanted = ", ".join(f"{k}={v}" for k, v in sorted(group.spec.node_selector.items())) or "an affinity"
+        yield stop("nodes", "NoNodes", f"no node of {len(seen.nodes)} matches {wanted}", "label a node")
+        return
+    limit = f"each may hold {group.spec.storage_limit}"
+    yield fact("nodes", "Members", f"{some(n.metadata.name for n in members)}; {limit}")
+    for condition in group.status.conditions:
+        if condition.type == "Overlapping" and condition.status == "True":
+            yield fact("nodes", "Overlapping", condition.message)
+    left = format_bytes(group.status.available)
+    yield fact("nodes", "Space", f"used {format_bytes(group.status.used)}, left {left}, all nodes together")
+
+
+def _throttle(group: ModelCacheNodeGroup, seen: Seen) -> Iterator[Finding]:
+    most = group.spec.max_concurrent_nodes
+    if most:
+        holders = holders_of(group.metadata.name, seen)
+        yield fact("turns", "Grants", f"{len(holders)} of {most} are taken: {some(holders) or 'none'}")

@@ -1,0 +1,154 @@
+"""Why a model is not where it should be. No input or output, no clock."""
+
+from collections.abc import Iterator
+
+from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop, wait
+from controller.cli.why.nodes import agent_findings, entry_findings, leader_findings, statuses_of
+from controller.cli.why.seen import Declared, Seen, SeenNode
+from controller.cli.why.ways_out import PATIENT, way_out
+from controller.placement.demand import conflict_of
+from shared.api.core import SECRET_LABEL
+from shared.api.meta import Condition
+from shared.api.model_node import Phase
+from shared.quantity import format_bytes
+
+_MOST_NODES = 8  # told one by one; of the others, how many
+
+
+def why_model(found: Declared, seen: Seen) -> Answer:
+    """Return what keeps a model from its nodes."""
+    findings = [*leader_findings(seen), *_object(found, seen)]
+    if found.demand.stocked:
+        findings += [*_source(found), *_credentials(found, seen), *_targets(found, seen)]
+    return Answer(title_of(found), ordered(findings))
+
+
+def title_of(found: Declared) -> str:
+    """Return kind and name."""
+    demand = found.demand
+    return f"{demand.kind} {demand.namespace}/{demand.name}" if demand.namespace else f"{demand.kind} {demand.name}"
+
+
+def summary_of(found: Declared) -> str:
+    """Return what the controller says of a model, in a line."""
+    ready = _condition(found, "Ready")
+    return f"{ready.reason}: {ready.message}" if ready else "the controller has said nothing of it yet"
+
+
+def _condition(found: Declared, kind: str) -> Condition | None:
+    return next((c for c in found.status.conditions if c.type == kind), None)
+
+
+def _object(found: Declared, seen: Seen) -> Iterator[Finding]:
+    demand, about = found.demand, title_of(found)
+    if demand.foreign:
+        yield fact(about, "Foreign", "vendor:// models are left alone by Larder")
+    if demand.deleting:
+        holders = [name for name, mn in seen.model_nodes.items() if demand.uid in {c.uid for e in mn.spec.entries
+                                                                                  for c in e.claims}]  # fmt: skip
+        words = f"nodes that still list it: {some(sorted(holders)) or 'none'}"
+        yield wait(about, "Deleting", words, "it is let go after 10 minutes at the latest")
+    if demand.invalid:
+        yield stop(about, "InvalidURI", demand.invalid, way_out("InvalidURI"))
+    if demand.disabled:
+        yield stop(about, "Disabled", "spec.disabled is true: nothing is downloaded", way_out("Disabled"))
+    if demand.on_claim:
+        yield fact(about, "OnClaim", "the model is on a claim: no node downloads it; pods mount the claim")
+    other = conflict_of(demand, [m.demand for m in seen.of_id(demand.id)])
+    if other is not None:
+        words = f"{other.kind} {other.name} is older and has the id {demand.id} with another source ({other.uri})"
+        yield stop(about, "NameConflict", words, way_out("NameConflict"))
+    if found.status.observed_generation < found.meta.generation:
+        yield wait(about, "NotSeenYet", "the controller has not looked at its newest spec", "does somebody lead?")
+
+
+def _source(found: Declared) -> Iterator[Finding]:
+    demand, resolved = found.demand, _condition(found, "Resolved")
+    if demand.resolution is not None:
+        size = format_bytes(demand.resolution.size_bytes)
+        yield fact("source", "Resolved", f"{demand.uri} is revision {demand.resolution.revision}, {size}")
+        if demand.serving not in ("", demand.resolution.revision):
+            yield wait(
+                "source", "NewRevision", f"new pods still get revision {demand.serving}: they get the new one "
+                "when every live node has it",
+            )  # fmt: skip
+    elif resolved is None or resolved.reason == "Resolving":
+        yield wait("source", "Resolving", f"{demand.uri} is being asked for its list of files")
+    else:
+        tell = wait if resolved.reason in PATIENT else stop
+        yield tell("source", resolved.reason, resolved.message, way_out(resolved.reason))
+
+
+def _credentials(found: Declared, seen: Seen) -> Iterator[Finding]:
+    demand = found.demand
+    reasons = {c.reason for c in found.status.conditions} | {n.reason for n in found.node_states.values()}
+    where = f"namespace {demand.namespace or seen.release_namespace}"
+    if demand.secret:
+        need = f"Secret {demand.secret} in {where}; it must be labelled {SECRET_LABEL}=true"
+        yield fact("credentials", "Secret", f"{need} (not read by this command)")
+    elif "AuthDenied" in reasons:
+        field = "spec.credentialsSecret" if demand.kind == "ClusterModelCache" else "spec.storage.key"
+        yield stop(
+            "credentials", "NoSecret", "the source wants credentials and the model names no Secret",
+            f"make a Secret in {where}, label it {SECRET_LABEL}=true, and name it in {field}",
+        )  # fmt: skip
+
+
+def _targets(found: Declared, seen: Seen) -> Iterator[Finding]:
+    demand = found.demand
+    known = {g.metadata.name for g in seen.groups}
+    for name in demand.groups:
+        if name not in known:
+            words = f"there is no ModelCacheNodeGroup {name}; there are: {some(sorted(known)) or 'none'}"
+            yield stop("nodes", "UnknownGroup", words, "create it")
+    targets = [n for n in seen.nodes if seen.is_target(demand, n)]
+    if not targets:
+        yield stop("nodes", "NoNodes", _near_misses(found, seen), way_out("NoNodes"))
+    targets.sort(key=lambda n: (_phase(found, n, seen) == Phase.READY, n.metadata.name))
+    for node in targets[:_MOST_NODES]:
+        yield from _on_node(found, node, seen)
+    if len(targets) > _MOST_NODES:
+        left = targets[_MOST_NODES:]
+        ready = sum(_phase(found, n, seen) == Phase.READY for n in left)
+        words = f"{len(left)} more nodes, {ready} of them Ready; `larder why node/NAME` tells of each"
+        yield fact("nodes", "More", words)
+
+
+def _phase(found: Declared, node: SeenNode, seen: Seen) -> str:
+    """Return the agent's word on the resolved revision; empty where it has none, or no live agent stands behind it."""
+    resolution, model_node = found.demand.resolution, seen.model_nodes.get(node.metadata.name)
+    if resolution is None or model_node is None or not node.status.ready or not seen.agent_ready(node.metadata.name):
+        return ""
+    status = statuses_of(model_node, node).get((found.demand.id, resolution.revision))
+    return status.phase if status else ""
+
+
+def _near_misses(found: Declared, seen: Seen) -> str:
+    """Say how many nodes carry each label that is asked for."""
+    demand = found.demand
+    groups = [g for g in seen.groups if g.metadata.name in demand.groups]
+    wanted = {**demand.node_selector, **{k: v for g in groups for k, v in g.spec.node_selector.items()}}
+    counts = [
+        f"{key}={value} is on {sum(n.metadata.labels.get(key) == value for n in seen.nodes)}"
+        for key, value in sorted(wanted.items())
+    ]
+    affinity = demand.node_affinity or any(g.spec.node_affinity for g in groups)
+    also = "; an affinity is asked for, too" if affinity else ""
+    return f"no node of {len(seen.nodes)} matches; {', '.join(counts) or 'no label is asked for'}{also}"
+
+
+def _on_node(found: Declared, node: SeenNode, seen: Seen) -> Iterator[Finding]:
+    demand, about = found.demand, f"{found.demand.id} on node/{node.metadata.name}"
+    yield from (f for f in agent_findings(node, seen) if f.weight != ".")
+    if demand.resolution is None:
+        return
+    model_node = seen.model_nodes.get(node.metadata.name)
+    key = (demand.id, demand.resolution.revision)
+    entry = next((e for e in model_node.spec.entries if e.key == key), None) if model_node else None
+    if model_node is None or entry is None:
+        words = "the controller has not written it into the ModelNode yet"
+        yield wait(about, "NotPlaced", words, "does somebody lead?")
+        return
+    if demand.uid not in {c.uid for c in entry.claims}:
+        yield wait(about, "NotClaimed", "the entry is there for another object; this one's claim will be added")
+    yield from entry_findings(entry, statuses_of(model_node, node).get(key), node, seen)

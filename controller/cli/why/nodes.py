@@ -1,0 +1,196 @@
+"""Why a node has not what it should have. No input or output, no clock."""
+
+from collections.abc import Iterator
+
+from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop, wait
+from controller.cli.why.seen import Seen, SeenNode
+from controller.cli.why.ways_out import PATIENT, way_out
+from controller.placement.groups import Limits, limits_of
+from shared.api.model_node import PROTOCOL, Entry, EntryState, EntryStatus, ModelNode, Phase
+from shared.names import READY_PREFIX, ready_label, snapshot_label
+from shared.quantity import format_bytes
+
+_DONE = (Phase.READY, Phase.REPAIRING, Phase.DRAINING)
+
+
+def why_node(name: str, seen: Seen) -> Answer:
+    """Return what is the matter with a node."""
+    node = seen.node(name)
+    title = f"node/{name}"
+    if node is None:
+        return Answer(title, (stop(title, "NotFound", "there is no such node", "see `kubectl get nodes`"),))
+    findings = [*leader_findings(seen), *agent_findings(node, seen), *_space(node, seen), *_groups(node, seen)]
+    found = seen.model_nodes.get(name)
+    if found is not None:
+        statuses = statuses_of(found, node)
+        for entry in found.spec.entries:
+            findings += entry_findings(entry, statuses.get(entry.key), node, seen)
+        findings += _unnamed(found, statuses, node)
+        findings += _labels(node, statuses)
+    return Answer(title, ordered(findings))
+
+
+def leader_findings(seen: Seen) -> Iterator[Finding]:
+    """Yield whether somebody leads: without a leader nothing is placed, granted or removed."""
+    if seen.leader is None:
+        return
+    if not seen.leader.holder or seen.leader.silent:
+        last = f"{seen.leader.holder} has not renewed it" if seen.leader.holder else "nobody holds it"
+        yield stop(
+            "controller", "NobodyLeads", f"the Lease larder-controller is free ({last}): nothing is placed or removed",
+            f"see `kubectl -n {seen.release_namespace} get pods` and their logs",
+        )  # fmt: skip
+    else:
+        yield fact("controller", "Leading", f"{seen.leader.holder} leads")
+
+
+def agent_findings(node: SeenNode, seen: Seen) -> Iterator[Finding]:
+    """Yield what is the matter with a node itself, its agent, and the channel between controller and agent."""
+    name, about = node.metadata.name, f"node/{node.metadata.name}"
+    if not node.status.ready:
+        yield stop(about, "NotReady", "the node is not Ready, so nothing is fetched there", "look at its kubelet")
+    yield from _agent(node, seen)
+    found = seen.model_nodes.get(name)
+    if found is None:
+        yield wait(about, "NoModelNode", "the controller has not made its ModelNode", "does somebody lead?")
+    elif found.spec.node_uid not in ("", node.metadata.uid):
+        yield wait(about, "OtherNode", "its ModelNode is of an earlier node of this name and will be replaced")
+    elif found.status.node_uid not in ("", node.metadata.uid):
+        yield wait(about, "OtherNode", "the status is of an earlier node of this name; the agent has to write anew")
+    elif not found.status.node_uid:
+        yield wait(about, "NeverReported", "its agent has never reported", "see the agent's log")
+    elif found.status.observed_generation < found.metadata.generation:
+        yield wait(
+            about, "Behind",
+            f"the agent has acted on generation {found.status.observed_generation} of {found.metadata.generation}",
+            "if it stays: see the agent's log",
+        )  # fmt: skip
+    if found is not None and 0 < found.status.protocol < PROTOCOL:
+        yield stop(about, "OldAgent", f"the agent speaks protocol {found.status.protocol}", "upgrade the agents")
+
+
+def _agent(node: SeenNode, seen: Seen) -> Iterator[Finding]:
+    name, about = node.metadata.name, f"node/{node.metadata.name}"
+    pods = seen.agents.get(name, ())
+    if seen.agent_ready(name):
+        yield fact(about, "AgentReady", some(p.metadata.name for p in pods))
+    elif not pods:
+        taints = [f"{t.key}:{t.effect}" for t in node.spec.taints if t.effect in ("NoSchedule", "NoExecute")]
+        hint = f" (its taints: {some(taints)})" if taints else ""
+        yield stop(
+            about, "NoAgent", f"no pod of the DaemonSet larder-agent is on it{hint}",
+            "compare agent.nodeSelector, agent.affinity and agent.tolerations with it; see the DaemonSet's events",
+        )  # fmt: skip
+    else:
+        pod = pods[0]
+        words = pod.status.message or next((c.message for c in pod.status.conditions if c.message), "")
+        yield stop(
+            about, "AgentNotReady", f"pod {pod.metadata.name} is {pod.status.phase or 'Pending'}, not Ready: {words}",
+            f"see `kubectl -n {pod.metadata.namespace} logs {pod.metadata.name}`",
+        )  # fmt: skip
+
+
+def _space(node: SeenNode, seen: Seen) -> Iterator[Finding]:
+    found = seen.model_nodes.get(node.metadata.name)
+    if found is None or found.status.node_uid != node.metadata.uid:
+        return
+    status, about = found.status, f"node/{node.metadata.name}"
+    limit = format_bytes(found.spec.storage_limit) if found.spec.storage_limit else "none"
+    words = (
+        f"limit {limit}, used {format_bytes(status.used)}, promised {format_bytes(status.reserved)}, "
+        f"disk free {format_bytes(status.disk_free)}"
+    )
+    if found.spec.storage_limit and status.used > found.spec.storage_limit:
+        yield stop(about, "OverLimit", f"the store is over its limit: {words}", "raise storageLimit or remove models")
+    else:
+        yield fact(about, "Space", words)
+
+
+def _groups(node: SeenNode, seen: Seen) -> Iterator[Finding]:
+    groups, about = seen.groups_of(node), f"node/{node.metadata.name}"
+    names = [g.metadata.name for g in groups]
+    if not groups:
+        yield fact(about, "NoGroup", "it is in no node group and has the default limits")
+        return
+    limits = limits_of(groups, Limits(0, 0))
+    also = "; of several groups the smallest limit counts" if len(groups) > 1 else ""
+    yield fact(about, "Groups", f"{some(names)}; limit {format_bytes(limits.storage_bytes)}{also}")
+
+
+def statuses_of(found: ModelNode, node: SeenNode) -> dict[tuple[str, str], EntryStatus]:
+    """Return the agent's words, unless they are of another node of this name."""
+    return {s.key: s for s in found.status.entries} if found.status.node_uid == node.metadata.uid else {}
+
+
+def entry_findings(entry: Entry, status: EntryStatus | None, node: SeenNode, seen: Seen) -> Iterator[Finding]:
+    """Yield where one model stands on a node, and what it waits for."""
+    about = f"{entry.id} on node/{node.metadata.name}"
+    phase = status.phase if status else Phase.PENDING
+    reason, message = (status.reason, status.message) if status else ("", "")
+    if entry.state != EntryState.PRESENT:
+        words = f"it is being removed ({entry.state}); the files go when no pod of the node uses them"
+        yield wait(about, entry.state, words)
+    elif reason:
+        passes = phase == Phase.DOWNLOADING or (phase != Phase.FAILED and reason in PATIENT)
+        tell = wait if passes else stop
+        yield tell(about, reason, f"{phase}: {message}", way_out(reason))
+    elif phase == Phase.READY:
+        yield fact(about, "Ready", f"revision {entry.revision}")
+    elif phase == Phase.DOWNLOADING:
+        yield wait(about, "Downloading", f"{format_bytes(entry.size)} in all; `larder status` has the share")
+    elif phase == Phase.WAITING:
+        yield _waiting(about, entry, node, seen)
+    else:
+        words = "seen by the agent, nothing reserved yet" if status else "not taken up by the agent yet"
+        yield wait(about, phase, words)
+
+
+def _waiting(about: str, entry: Entry, node: SeenNode, seen: Seen) -> Finding:
+    if entry.granted:
+        return wait(about, "NoSlot", "other downloads of this node come first (agent.downloads at one time)")
+    limited = [g for g in seen.groups_of(node) if g.spec.max_concurrent_nodes]
+    words = "; ".join(
+        f"group {g.metadata.name} lets {g.spec.max_concurrent_nodes} nodes download at one time, and these do: "
+        f"{some(holders_of(g.metadata.name, seen)) or 'none'}"
+        for g in limited
+    )
+    do = "raise maxConcurrentNodes, or wait: a node without progress loses its turn after 10 minutes"
+    return wait(about, "NotItsTurn", words or "space is reserved; the controller has not let it start yet", do)
+
+
+def holders_of(group: str, seen: Seen) -> list[str]:
+    """Return the nodes of a group that may download now, by what stands in their ModelNodes."""
+    members = (n for n in seen.nodes if any(g.metadata.name == group for g in seen.groups_of(n)))
+    return sorted(n.metadata.name for n in members if _holds(n, seen.model_nodes.get(n.metadata.name)))
+
+
+def _holds(node: SeenNode, found: ModelNode | None) -> bool:
+    if found is None or found.spec.node_uid != node.metadata.uid:
+        return False
+    statuses = statuses_of(found, node)
+    phases = {key: s.phase for key, s in statuses.items()}
+    return any(
+        e.granted and e.state == EntryState.PRESENT and phases.get(e.key) not in _DONE for e in found.spec.entries
+    )
+
+
+def _unnamed(found: ModelNode, statuses: dict[tuple[str, str], EntryStatus], node: SeenNode) -> Iterator[Finding]:
+    named = {e.key for e in found.spec.entries}
+    unknown = [s for key, s in statuses.items() if key not in named and s.phase == Phase.UNKNOWN]
+    if unknown:
+        words = f"files that no entry names: {some(f'{s.id}@{s.revision[:12]}' for s in unknown)}"
+        yield wait(f"node/{node.metadata.name}", "UnknownFiles", f"{words}; the controller says what becomes of them")
+
+
+def _labels(node: SeenNode, statuses: dict[tuple[str, str], EntryStatus]) -> Iterator[Finding]:
+    ready = [s for s in statuses.values() if s.phase == Phase.READY]
+    labels, about = node.metadata.labels, f"node/{node.metadata.name}"
+    missing = [s.id for s in ready if not {ready_label(s.id), snapshot_label(*s.key)} <= labels.keys()]
+    if missing:
+        words = f"the labels of {some(missing)} are missing though the files are complete"
+        yield stop(about, "LabelsMissing", words, "the agent sets them again within a minute; else see its log")
+    kept = {ready_label(s.id) for s in statuses.values() if s.phase in (*_DONE, Phase.UNKNOWN, Phase.DOWNLOADING)}
+    stray = [key for key in labels if key.startswith(READY_PREFIX) and key not in kept]
+    if stray:
+        do = "does the agent run? it drops them; a node without an agent keeps them until somebody removes them"
+        yield stop(about, "LabelsStray", f"labels without files: {some(stray)}", do)

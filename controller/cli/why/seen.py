@@ -1,0 +1,151 @@
+"""What is read of the cluster for an answer; frozen values that the decisions take."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.placement.demand import Demand
+from controller.placement.groups import groups_of
+from controller.placement.targets import is_target
+from shared.api.core import StatusWithConditions
+from shared.api.meta import Api, NodeState, StockStatus
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.api.model_node import ModelNode
+from shared.kube.objects import Meta, Object
+
+Json = dict[str, Any]
+
+
+class Taint(Api, frozen=True, kw_only=True):
+    """Keeps pods away that do not tolerate it."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Toleration(Api, frozen=True, kw_only=True):
+    """Lets a pod onto tainted nodes."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class SeenNodeSpec(Api, frozen=True, kw_only=True):
+    """Who may be placed on the node."""
+
+    unschedulable: bool = False
+    taints: list[Taint] = []
+
+
+class SeenNode(Object, frozen=True, kw_only=True):
+    """A Node, as scheduling and placement see it."""
+
+    spec: SeenNodeSpec = SeenNodeSpec()
+    status: StatusWithConditions = StatusWithConditions()
+
+
+class Affinity(Api, frozen=True, kw_only=True):
+    """The node part alone."""
+
+    node_affinity: dict[str, Any] = {}
+
+
+class SeenPodSpec(Api, frozen=True, kw_only=True):
+    """What decides where a pod goes."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity = Affinity()
+    tolerations: list[Toleration] = []
+
+
+class PodCondition(Api, frozen=True, kw_only=True):
+    """One condition, with the words of whoever set it."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class SeenPodStatus(Api, frozen=True, kw_only=True):
+    """Where the pod stands."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[PodCondition] = []
+
+
+class SeenPod(Object, frozen=True, kw_only=True):
+    """A pod."""
+
+    spec: SeenPodSpec = SeenPodSpec()
+    status: SeenPodStatus = SeenPodStatus()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is Ready now."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A declared model: what it asks for, and what the controller says of it."""
+
+    demand: Demand
+    meta: Meta
+    status: StockStatus
+    node_states: Mapping[str, NodeState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The controller's Lease: who holds it, and whether the holder has been silent for longer than it may be."""
+
+    holder: str = ""
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The cluster. `agents` has the pods of each node's agent; `leader` is None where the Lease could not be read."""
+
+    models: tuple[Declared, ...] = ()
+    groups: tuple[ModelCacheNodeGroup, ...] = ()
+    nodes: tuple[SeenNode, ...] = ()
+    model_nodes: Mapping[str, ModelNode] = field(default_factory=dict)
+    agents: Mapping[str, tuple[SeenPod, ...]] = field(default_factory=dict)
+    leader: Leader | None = None
+    release_namespace: str = "larder-system"
+
+    def model(self, kind: str, namespace: str, name: str) -> Declared | None:
+        """Return a declared model, or None."""
+        for found in self.models:
+            if (found.demand.kind, found.demand.namespace, found.demand.name) == (kind, namespace, name):
+                return found
+        return None
+
+    def of_id(self, identity: str) -> tuple[Declared, ...]:
+        """Return the models that have an id."""
+        return tuple(m for m in self.models if m.demand.id == identity)
+
+    def node(self, name: str) -> SeenNode | None:
+        """Return a node, or None."""
+        return next((n for n in self.nodes if n.metadata.name == name), None)
+
+    def groups_of(self, node: SeenNode) -> list[ModelCacheNodeGroup]:
+        """Return the groups of a node, by name."""
+        return groups_of(self.groups, node.metadata.name, node.metadata.labels)
+
+    def is_target(self, demand: Demand, node: SeenNode) -> bool:
+        """Return whether a node shall hold a model, as far as its object says."""
+        names = {g.metadata.name for g in self.groups_of(node)}
+        return is_target(demand, names, node.metadata.name, node.metadata.labels)
+
+    def agent_ready(self, name: str) -> bool:
+        """Return whether a ready agent runs on the node."""
+        return any(p.ready and p.metadata.deletion_timestamp is None for p in self.agents.get(name, ()))

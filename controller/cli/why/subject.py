@@ -1,0 +1,36 @@
+"""What is asked about: KIND/NAME in the words of kubectl and of `larder status`."""
+
+from dataclasses import dataclass
+
+_KINDS = {
+    "ClusterModelCache": ("cmc", "clustermodelcache", "clustermodelcaches"),
+    "ClusterBaseModel": ("cbm", "clusterbasemodel", "clusterbasemodels"),
+    "BaseModel": ("bm", "basemodel", "basemodels"),
+    "ModelCacheNodeGroup": ("mcng", "modelcachenodegroup", "modelcachenodegroups", "group"),
+    "Node": ("node", "nodes", "no", "modelnode", "modelnodes", "mdn"),
+    "Pod": ("pod", "pods", "po"),
+}
+_BY_WORD = {word: kind for kind, words in _KINDS.items() for word in words}
+_NAMESPACED = ("BaseModel", "Pod")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One object; `namespace` is empty where the kind has none."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+def parse_subject(text: str, namespace: str) -> Subject:
+    """Return what KIND/NAME or KIND/NAMESPACE/NAME names; ValueError says how to write it."""
+    word, *names = text.split("/")
+    kind = _BY_WORD.get(word.lower().partition(".")[0])
+    if kind is None:
+        raise ValueError(f"{word!r} is no kind to ask about; write {', '.join(words[0] for words in _KINDS.values())}")
+    if len(names) == 2 and kind in _NAMESPACED and all(names):  # noqa: PLR2004 - namespace and name
+        return Subject(kind, *names)
+    if len(names) != 1 or not names[0]:
+        raise ValueError(f"{text!r} names nothing; write {word}/NAME")
+    return Subject(kind, namespace if kind in _NAMESPACED else "", names[0])

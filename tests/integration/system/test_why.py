@@ -1,0 +1,141 @@
+"""`larder why` on a real cluster: what is stuck is named, with what holds it and the way out."""
+
+import base64
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rig.hub import Access
+from rig.larder.programs import NAMESPACE
+from rig.larder.site import Site
+from rig.pods import base_model_pod, plain_pod
+
+Why = Callable[..., str]
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+
+
+@pytest.fixture
+def why(site: Site) -> Why:
+    """Run the command as a user would, and return what it printed."""
+
+    def run(*arguments: str, exits: int = 0) -> str:
+        kubeconfig = f"--kubeconfig={site.cluster.plane.kubeconfig}"
+        argv = [sys.executable, "-m", "shared.cli", "why", *arguments, kubeconfig]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+        assert (done.returncode, done.stderr) == (exits, "")
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def label(site: Site) -> Iterator[dict[str, str]]:
+    """A label of the test's own on node c, the one that no other test's group has."""
+    labels = {"why": site.name("w")}
+    site.label("c", labels)
+    yield labels
+    site.label("c", {"why": None})
+
+
+def test_a_model_that_does_not_fit(site: Site, why: Why, label: dict[str, str]) -> None:
+    group = site.group(label, storageLimit="3Mi")
+    name = site.cache(site.push(size_bytes=8 * 2**20), group=group)
+    site.wait_reason("ClusterModelCache", name, "InsufficientStorage")
+    said = why(f"cmc/{name}")
+    assert said.splitlines()[0] == f"ClusterModelCache {name}: {name} on node/c: InsufficientStorage"
+    assert "need" in said
+    assert "do: remove a model, raise storageLimit" in said
+    assert re.search(r"controller: Leading: controller-\d_\w+ leads", said)
+    said = why("node/c")
+    assert "limit 3.0 MiB" in said
+    assert f"! {name} on node/c: InsufficientStorage" in said
+    assert "c; each may hold 3Mi" in why(f"mcng/{group}")
+    site.delete("ClusterModelCache", name)
+    site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
+
+
+def test_a_source_that_wants_credentials(site: Site, why: Why) -> None:
+    bare = site.cache(site.upload())
+    site.wait_reason("ClusterModelCache", bare, "AuthDenied")
+    said = why(f"clustermodelcache/{bare}")
+    assert "! source: AuthDenied" in said
+    assert "names no Secret" in said
+    assert f"make a Secret in namespace {NAMESPACE}, label it larder.dev/credentials=true" in said
+
+    secret = site.name("token")
+    data = {"token": base64.b64encode(b"a-wrong-token").decode()}
+    labels = {"larder.dev/credentials": "true"}
+    site.api.create(SECRETS, {"metadata": {"name": secret, "labels": labels}, "data": data})
+    named = site.cache(site.push(access=Access(frozenset({"the-right-token"}))), credentialsSecret=secret)
+    site.wait_reason("ClusterModelCache", named, "AuthDenied")
+    said = why(f"cmc/{named}")
+    assert f"Secret {secret} in namespace {NAMESPACE}" in said
+    assert "a-wrong-token" not in said
+
+
+def test_a_pod_that_waits_for_a_label(site: Site, why: Why) -> None:
+    nowhere = {"why": site.name("nowhere")}
+    name, pod = site.base_model(nodeSelector=nowhere), site.name("early")
+    site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", name), "the model to be resolved")
+    site.pod(base_model_pod(pod, name))
+    said = why(f"pod/{pod}")
+    assert f". admission: Injected: it was given {name}@" in said
+    assert f"! labels: NoNodeHasLabel: model-cache-ready-{name}: no node has it" in said
+    assert f"! ClusterBaseModel {name}: NoNodes" in said
+    assert f"larder why clusterbasemodel/{name}" in said
+    assert f"why={nowhere['why']} is on 0" in why(f"cbm/{name}")
+    site.label("c", nowhere)
+    site.until(lambda: site.pod_node(pod) == "c", "the pod to be placed")
+    site.until(lambda: "pod: Running: on c" in why(f"pod/default/{pod}"), "the pod to run")
+    site.delete_pod(pod)
+    site.label("c", {"why": None})
+
+
+def test_a_pod_that_its_own_selector_keeps_from_the_nodes_with_the_model(
+    site: Site, why: Why, label: dict[str, str]
+) -> None:
+    name, pod = site.base_model(nodeSelector=label), site.name("elsewhere")
+    site.wait_ready("ClusterBaseModel", name)
+    body = base_model_pod(pod, name)
+    body["spec"]["nodeSelector"] = {"gpu": "yes"}
+    site.pod(body)
+    said = why(f"pod/{pod}")
+    assert "! node/c: DoesNotFit: it has the model, but has not the pod's gpu=yes" in said
+    site.delete_pod(pod)
+
+
+def test_a_pod_that_asks_for_nothing(site: Site, why: Why) -> None:
+    pod = site.name("plain")
+    site.pod(plain_pod(pod, {}))
+    assert "AsksForNoModel" in why(f"pod/{pod}").splitlines()[0]
+    site.delete_pod(pod)
+
+
+def test_a_node_without_an_agent(site: Site, why: Why) -> None:
+    bare = site.name("bare")
+    site.cluster.nodes.add(bare, {"why": bare})
+    try:
+        name = site.base_model(nodeSelector={"why": bare})
+        site.until(lambda: site.status("ClusterBaseModel", name).get("nodesTotal") == 1, "the node to be a target")
+        said = why(f"node/{bare}")
+        assert f"! node/{bare}: NoAgent: no pod of the DaemonSet larder-agent is on it" in said
+        assert "agent.tolerations" in said
+        assert f"! node/{bare}: NoAgent" in why(f"cbm/{name}")
+    finally:
+        site.cluster.nodes.remove(bare)
+
+
+def test_what_has_nothing_in_its_way(site: Site, why: Why) -> None:
+    name = site.cache()
+    site.wait_ready("ClusterModelCache", name)
+    first = f"ClusterModelCache {name}: nothing is in its way"
+    site.until(lambda: why(f"cmc/{name}").splitlines()[0] == first, "the model to be well everywhere")
+
+
+def test_what_is_not_there(why: Why) -> None:
+    assert "NotFound: there is no such object" in why("cbm/nobody", exits=1)
+    assert "NotFound: there is no such node" in why("node/nobody", exits=1)
+    assert "there are: gpus" in why("mcng/nobody", exits=1)

@@ -1,0 +1,125 @@
+"""Nothing that is a secret, or looks like one, gets through; what an engineer needs does."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.cli.support.scrub import LAST_APPLIED, REMOVED, scrub, scrub_text
+
+SECRET = "s3cr3tv4lue"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"https://bob:{SECRET}@host/path",
+        f"https://{SECRET}@host/path",
+        f"https://bob:p@{SECRET}@host/path",
+        f"s3+http://bob:{SECRET}@host",
+        f"https://host/f?X-Amz-Signature={SECRET}&a=b",
+        f"https://host/f?a={SECRET}",
+        f"redirected to /f?x=1&X-Amz-Security-Token={SECRET}",
+        f"blob?sv=1&sig={SECRET}",
+        f"Authorization: Bearer {SECRET}",
+        f"authorization={SECRET}",
+        f'{{"Authorization": "Basic {SECRET}"}}',
+        f"Proxy-Authorization: Digest {SECRET}",
+        f"sent Bearer {SECRET}",
+        f'{{"token": "{SECRET}"}}',
+        json.dumps({"inner": json.dumps({"token": SECRET})}),
+        f"password={SECRET}",
+        f"password: {SECRET}",
+        f"AWS_SECRET_ACCESS_KEY={SECRET}",
+        f"aws_session_token = {SECRET}",
+        f"api-key:{SECRET}",
+        f"--registry-token={SECRET}",
+        f"set-cookie: {SECRET}",
+        f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----",
+        f"-----BEGIN EC PRIVATE KEY-----\\n{SECRET}",
+        f"a token hf_{SECRET}{SECRET}",
+        f"jwt eyJhbGciOiJSUzI1.{SECRET}.{SECRET}",
+    ],
+)
+def test_secrets_in_a_text(text: str) -> None:
+    found = scrub_text(text)
+    assert SECRET not in found
+    assert REMOVED in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hf://org/repo@main is revision 0123456789abcdef",
+        "s3://bucket@eu-west-1/prefix",
+        "need 8 MiB, have 3 MiB (limit 3145728 bytes = 3.0 MiB)",
+        "label it larder.dev/credentials=true to allow its use",
+        "Secret s3-reader in namespace larder-system does not exist",
+        "system:serviceaccount:larder-system:larder-agent",
+        "the token is not accepted for audience 'larder'",
+        "sha256:" + "a" * 64,
+    ],
+)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert scrub_text(text) == text
+
+
+@given(st.text(max_size=300))
+def test_a_second_pass_changes_nothing(text: str) -> None:
+    once = scrub_text(text)
+    assert scrub_text(once) == once
+
+
+def test_access_keys_of_clouds_go() -> None:
+    assert scrub_text("as AKIAABCDEFGHIJKLMNOP now") == f"as {REMOVED} now"
+
+
+def test_fields_by_their_names() -> None:
+    told = scrub({"password": SECRET, "apiKey": SECRET, "tokens": [SECRET], "deep": {"accessKey": SECRET}})
+    assert told == {"password": REMOVED, "apiKey": REMOVED, "tokens": [REMOVED], "deep": {"accessKey": REMOVED}}
+
+
+def test_names_of_secrets_stay() -> None:
+    named = {"secretName": "s3-reader", "credentialsSecret": "s3-reader", "parameters": {"secretKey": "token"}}
+    assert scrub(named) == named
+
+
+def test_maps_of_free_text_keep_their_keys_alone() -> None:
+    assert scrub({"parameters": {"a": SECRET}, "modelConfiguration": {"b": {"c": SECRET}}}) == {
+        "parameters": {"a": REMOVED},
+        "modelConfiguration": {"b": REMOVED},
+    }
+    assert scrub({"data": {"tls.key": SECRET}, "stringData": {"x": SECRET}}) == {
+        "data": {"tls.key": REMOVED},
+        "stringData": {"x": REMOVED},
+    }
+
+
+def test_annotations_of_others_keep_their_keys_alone() -> None:
+    annotations = {LAST_APPLIED: SECRET, "team.example/x": SECRET, "larder.dev/models": "m@r1"}
+    assert scrub({"annotations": annotations}) == {
+        "annotations": {LAST_APPLIED: REMOVED, "team.example/x": REMOVED, "larder.dev/models": "m@r1"}
+    }
+
+
+def test_variables_that_larder_does_not_read_lose_their_values() -> None:
+    known = {"name": "LARDER_WORKERS", "value": "8"}
+    of_secret = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    told = scrub(
+        {"env": [known, {"name": "PLAIN", "value": SECRET}, {"name": "LARDER_API_TOKEN", "value": SECRET}, of_secret]}
+    )
+    assert told["env"] == [
+        known, {"name": "PLAIN", "value": REMOVED}, {"name": "LARDER_API_TOKEN", "value": REMOVED}, of_secret,
+    ]  # fmt: skip
+
+
+def test_commands_and_headers_go_and_labels_stay() -> None:
+    told = scrub({"args": ["-p", SECRET], "command": ["x"], "httpHeaders": [{"name": "a", "value": SECRET}]})
+    assert told == {"args": REMOVED, "command": REMOVED, "httpHeaders": REMOVED}
+    assert scrub({"labels": {"larder.dev/credentials": "true"}}) == {"labels": {"larder.dev/credentials": "true"}}
+
+
+def test_what_is_too_long_to_help_is_left_as_a_mark() -> None:
+    told = scrub({"managedFields": [{"x": 1}], "caBundle": "LS0t"})
+    assert told == {"caBundle": "4 characters, SHA-256 " + told["caBundle"].rpartition(" ")[2]}

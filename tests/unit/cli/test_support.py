@@ -1,0 +1,180 @@
+"""What goes into a bundle, how much of it, and whose logs."""
+
+import json
+import tarfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.cli.support.bundle import written
+from controller.cli.support.pieces import MOST_AGENTS, choose_pods, logs_of
+from controller.cli.support.shelf import Shelf
+from controller.cli.support.summary import node_line
+from controller.cli.support.trim import is_urgent, selector_keys, trim_definition, trim_model, trim_node, trim_workload
+from shared.api.kinds import CLUSTER_BASE_MODEL
+
+Json = dict[str, Any]
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def pod(name: str, component: str, *, ready: bool = True, node: str = "", **status: Any) -> Json:
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    labels = {"app.kubernetes.io/name": "larder", "app.kubernetes.io/component": component}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"nodeName": node, "initContainers": [{"name": "init"}], "containers": [{"name": "main"}]},
+        "status": {"conditions": conditions, **status},
+    }
+
+
+def test_every_controller_and_the_agents_that_are_not_ready_first() -> None:
+    well = [pod(f"agent-{i:03}", "agent", node=f"n{i:03}") for i in range(100)]
+    pods = [*well, pod("agent-x", "agent", ready=False), pod("agent-y", "agent", node="bad"), pod("c", "controller")]
+    chosen = [p["metadata"]["name"] for p in choose_pods(pods, frozenset({"bad"}))]
+    assert chosen[:4] == ["c", "agent-x", "agent-y", "agent-000"]
+    assert len(chosen) == 1 + MOST_AGENTS
+
+
+def test_pods_of_others_are_not_asked_for_logs() -> None:
+    other = pod("x", "controller")
+    other["metadata"]["labels"] = {}
+    assert choose_pods([other], frozenset()) == []
+
+
+def test_a_container_that_was_restarted_has_two_logs() -> None:
+    statuses = [{"name": "main", "restartCount": 2}, {"name": "init", "restartCount": 0}]
+    logs = [log.file for log in logs_of(pod("c", "controller", containerStatuses=statuses))]
+    assert logs == ["logs/c/init.log", "logs/c/main.log", "logs/c/main.previous.log"]
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=60), st.integers(0, 200))
+def test_a_shelf_is_never_too_full_and_counts_what_it_has_not(lines: list[tuple[int, bool]], room: int) -> None:
+    shelf = Shelf(room)
+    for size, urgent in lines:
+        shelf.put(b"u" * size if urgent else b"o" * size, urgent=urgent)
+    kept = list(shelf)
+    assert sum(len(line) for line in kept) <= room
+    assert len(kept) + shelf.left_out == len(lines)
+
+
+def test_what_is_urgent_pushes_out_what_is_not() -> None:
+    shelf = Shelf(4)
+    shelf.put(b"aa", urgent=False)
+    shelf.put(b"bb", urgent=False)
+    shelf.put(b"cc", urgent=True)
+    assert (list(shelf), shelf.left_out) == ([b"cc", b"aa"], 1)
+
+
+def test_what_will_not_fit_need_not_be_made() -> None:
+    shelf = Shelf(100)
+    assert shelf.has_room(urgent=False)
+    shelf.put(b"o" * 99, urgent=False)
+    assert not shelf.has_room(urgent=False)
+    assert shelf.has_room(urgent=True), "it pushes out the other"
+    shelf.put(b"u" * 99, urgent=True)
+    assert not shelf.has_room(urgent=True)
+    assert (len(shelf), shelf.left_out) == (1, 3)
+
+
+def test_of_a_model_the_fields_that_larder_knows() -> None:
+    spec = {"storage": {"storageUri": "hf://a/b", "note": "x"}, "disabled": True, "later": {"y": 1}}
+    told = trim_model(CLUSTER_BASE_MODEL)({"metadata": {"name": "m"}, "spec": spec})["spec"]
+    assert told["storage"]["storageUri"] == "hf://a/b"
+    assert told["disabled"] is True
+    assert "removed" in told["later"]
+    assert "removed" in told["storage"]["note"]
+
+
+def test_of_a_node_what_placement_and_scheduling_look_at() -> None:
+    labels = {"gpu": "yes", "team": "x", "model-cache-ready-m": "true", "kubernetes.io/hostname": "a"}
+    node = {
+        "metadata": {"name": "a", "labels": labels, "annotations": {"secret": "x"}},
+        "spec": {"taints": [{"key": "t", "effect": "NoSchedule"}], "providerID": "p"},
+        "status": {"capacity": {"cpu": "8"}, "images": [{"names": ["x"]}], "addresses": [{"address": "10.0.0.1"}]},
+    }
+    told = trim_node(node, {"gpu"})
+    assert told["metadata"]["labels"].keys() == {"gpu", "model-cache-ready-m", "kubernetes.io/hostname"}
+    assert told["spec"] == {"taints": [{"key": "t", "effect": "NoSchedule"}]}
+    assert told["status"] == {"capacity": {"cpu": "8"}}
+
+
+def test_the_keys_that_choose_nodes() -> None:
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    models: list[Json] = [
+        {"spec": {"nodeSelector": {"gpu": "yes"}}},
+        {"spec": {"storage": {"nodeSelector": {"pool": "a"}, "nodeAffinity": affinity}}},
+    ]
+    assert selector_keys(models) == {"gpu", "pool", "zone"}
+
+
+def test_what_is_not_larders_is_named_and_no_more() -> None:
+    told = trim_workload(
+        {"metadata": {"name": "x", "annotations": {"a": "b"}}, "spec": {"y": 1}, "status": {"phase": "Running"}}
+    )
+    assert told == {"metadata": {"name": "x"}, "note": "not of Larder", "status": {"phase": "Running"}}
+
+
+def test_a_kind_is_told_without_its_schema() -> None:
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"big": 1}}]
+    told = trim_definition(
+        {"metadata": {"name": "k"}, "spec": {"versions": versions}, "status": {"storedVersions": ["v1"]}}
+    )
+    assert told["spec"]["versions"] == [{"name": "v1", "served": True, "storage": True}]
+
+
+@pytest.mark.parametrize(
+    ("item", "urgent"),
+    [
+        ({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, True),
+        ({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, False),
+        ({"status": {"entries": [{"reason": "AuthDenied"}]}}, True),
+        ({"metadata": {"generation": 3}, "spec": {"entries": []}, "status": {"observedGeneration": 2}}, True),
+        ({"metadata": {"generation": 3}, "spec": {"replicas": 1}}, False),
+        ({"type": "Warning"}, True),
+        ({}, False),
+    ],
+)
+def test_what_is_urgent(item: Json, *, urgent: bool) -> None:
+    assert is_urgent(item) is urgent
+
+
+def test_a_line_of_figures() -> None:
+    entries = [{"reason": "AuthDenied"}, {"reason": "AuthDenied"}, {}]
+    model_node = {
+        "metadata": {"name": "a", "generation": 4},
+        "spec": {"storageLimit": 100, "entries": [{}, {}, {}]},
+        "status": {"observedGeneration": 3, "readyCount": 1, "entries": entries, "used": 7, "agentVersion": "0.1.0"},
+    }
+    assert node_line(model_node).split("\t") == ["a", "4", "3", "1", "3", "AuthDenied:2", "7", "0", "100", "0", "0.1.0"]
+
+
+def test_a_bundle_that_is_not_finished_leaves_nothing(tmp_path: Path) -> None:
+    def stop() -> None:
+        with written(tmp_path / "x.tar.gz", NOW) as bundle:
+            bundle.add("a.txt", "a", b"a")
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        stop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_content_is_the_same_archive(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        with written(tmp_path / name / "x.tar.gz", NOW) as bundle:
+            bundle.add("b.txt", "b", b"b", left_out=2)
+            bundle.miss("c.txt", "not allowed")
+    with tarfile.open(tmp_path / "one" / "x.tar.gz") as one, tarfile.open(tmp_path / "two" / "x.tar.gz") as two:
+        assert [m.get_info() for m in one] == [m.get_info() for m in two]
+        index = one.extractfile("larder-support/index.json")
+        errors = one.extractfile("larder-support/errors.txt")
+        assert index is not None
+        assert errors is not None
+        assert [c["file"] for c in json.load(index)["files"]] == ["b.txt", "errors.txt"]
+        assert errors.read() == b"c.txt: not allowed\n"

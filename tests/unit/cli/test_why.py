@@ -1,0 +1,474 @@
+"""What `larder why` finds in small clusters; each test breaks one thing."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shared.errors
+from controller.cli.why.command import shown
+from controller.cli.why.findings import Answer, Weight
+from controller.cli.why.groups import why_group
+from controller.cli.why.models import why_model
+from controller.cli.why.nodes import why_node
+from controller.cli.why.observe import leader_of
+from controller.cli.why.pods import why_pod
+from controller.cli.why.seen import (
+    Affinity,
+    Declared,
+    Leader,
+    PodCondition,
+    Seen,
+    SeenNode,
+    SeenNodeSpec,
+    SeenPod,
+    SeenPodSpec,
+    SeenPodStatus,
+    Taint,
+    Toleration,
+)
+from controller.cli.why.subject import Subject, parse_subject
+from controller.cli.why.ways_out import PATIENT, WAYS_OUT
+from controller.placement.demand import base_model_demand, cache_demand
+from shared.api.base_model import BaseModel
+from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.meta import Condition, NodeState
+from shared.api.model_node import EntryState, ModelNode, Phase
+from shared.errors import LarderError
+from shared.names import ready_label, snapshot_label
+from tests.unit.controller.worlds import (
+    base_model,
+    cache,
+    cluster_model,
+    conditions,
+    entry,
+    group,
+    meta,
+    model_node,
+    said,
+)
+
+GPU = {"gpu": "yes"}
+LABELS = {ready_label("m"): "true", snapshot_label("m", "r1"): "true"}
+
+
+def node(name: str, labels: Mapping[str, str] | None = None, *, ready: bool = True, **spec: Any) -> SeenNode:
+    return SeenNode(
+        metadata=meta(name, labels=dict(labels or {})), spec=SeenNodeSpec(**spec), status=conditions(ready=ready)
+    )
+
+
+def agent(name: str, *, ready: bool = True, **status: Any) -> SeenPod:
+    told = SeenPodStatus(conditions=[PodCondition(type="Ready", status="True" if ready else "False")], **status)
+    return SeenPod(metadata=meta(f"agent-{name}", namespace="larder-system"), status=told)
+
+
+def told(reason: str, message: str = "", kind: str = "Resolved", status: str = "False") -> Condition:
+    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
+
+
+def declared(model: ClusterModelCache | BaseModel, *states: NodeState, says: Iterable[Condition] = ()) -> Declared:
+    if isinstance(model, ClusterModelCache):
+        kind, demand = "ClusterModelCache", cache_demand("ClusterModelCache", model)
+    else:
+        kind = "BaseModel" if model.metadata.namespace else "ClusterBaseModel"
+        demand = base_model_demand(kind, model)
+    status = msgspec.structs.replace(model.status, conditions=list(says), observed_generation=1)
+    return Declared(demand, model.metadata, status, {s.name: s for s in states})
+
+
+def seen(*models: Declared, **fields: Any) -> Seen:
+    """A cluster of two nodes of a group, all well: cache m is Ready on both."""
+    nodes = (node("a", GPU | LABELS), node("b", GPU | LABELS))
+    well = Seen(
+        models=models or (declared(cache("m", "gpus")),),
+        groups=(group("gpus", GPU),),
+        nodes=nodes,
+        model_nodes={n: stocked(n) for n in ("a", "b")},
+        agents={n: (agent(n),) for n in ("a", "b")},
+        leader=Leader("controller-0"),
+    )
+    return replace(well, **fields)
+
+
+def stocked(name: str, phase: str = "Ready", reason: str = "", message: str = "", **fields: Any) -> ModelNode:
+    found = model_node(name, entry("m", granted=True), told=[said("m", phase, reason=reason, message=message)])
+    return with_status(found, observed_generation=1, protocol=1, **fields)
+
+
+def with_status(found: ModelNode, **fields: Any) -> ModelNode:
+    return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **fields))
+
+
+def with_entry(found: ModelNode, **fields: Any) -> ModelNode:
+    entries = [msgspec.structs.replace(e, **fields) for e in found.spec.entries]
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, entries=entries))
+
+
+def at_a(found: ModelNode, **fields: Any) -> Seen:
+    return seen(model_nodes={"a": found, "b": stocked("b")}, **fields)
+
+
+def reasons(answer: Answer, *weights: Weight) -> set[str]:
+    return {f.reason for f in answer.findings if f.weight in (weights or (Weight.STOP, Weight.WAIT))}
+
+
+def of_model(world: Seen) -> Answer:
+    return why_model(world.models[0], world)
+
+
+def test_nothing_is_in_the_way_of_what_is_well() -> None:
+    assert reasons(of_model(seen())) == set()
+    assert of_model(seen()).verdict == "nothing is in its way"
+    assert reasons(why_node("a", seen())) == set()
+    assert reasons(why_group("gpus", seen())) == set()
+
+
+def test_nobody_leads() -> None:
+    for leader in (Leader(), Leader("controller-0", silent=True)):
+        assert reasons(of_model(seen(leader=leader)), Weight.STOP) == {"NobodyLeads"}
+    assert reasons(of_model(seen(leader=None))) == set(), "who may not read the Lease is told nothing of it"
+
+
+@pytest.mark.parametrize(
+    ("world", "reason", "weight"),
+    [
+        (seen(nodes=(node("a", GPU, ready=False), node("b", GPU | LABELS))), "NotReady", Weight.STOP),
+        (seen(agents={"b": (agent("b"),)}), "NoAgent", Weight.STOP),
+        (seen(agents={"a": (agent("a", ready=False),), "b": (agent("b"),)}), "AgentNotReady", Weight.STOP),
+        (seen(model_nodes={"b": stocked("b")}), "NoModelNode", Weight.WAIT),
+        (at_a(stocked("a", node_uid="uid-old")), "OtherNode", Weight.WAIT),
+        (at_a(stocked("a", node_uid="")), "NeverReported", Weight.WAIT),
+        (at_a(with_status(stocked("a"), observed_generation=0)), "Behind", Weight.WAIT),
+        (at_a(stocked("a", "Failed", "InsufficientStorage", "need 8, have 3")), "InsufficientStorage", Weight.STOP),
+        (at_a(stocked("a", "Pending", "InsufficientStorage", "need 8, have 3")), "InsufficientStorage", Weight.STOP),
+        (at_a(stocked("a", "Failed", "AuthDenied", "refused")), "AuthDenied", Weight.STOP),
+        (at_a(stocked("a", "Failed", "Unreachable", "no route")), "Unreachable", Weight.STOP),
+        (at_a(stocked("a", "Pending", "NotGranted", "not listed")), "NotGranted", Weight.WAIT),
+        (at_a(stocked("a", "Downloading", "Unreachable", "reset")), "Unreachable", Weight.WAIT),
+        (at_a(stocked("a", "Downloading")), "Downloading", Weight.WAIT),
+        (at_a(stocked("a", "Repairing", "FilesDamaged", "1 file")), "FilesDamaged", Weight.STOP),
+        (at_a(stocked("a", "Pending")), "Pending", Weight.WAIT),
+        (at_a(stocked("a", "Waiting")), "NoSlot", Weight.WAIT),
+        (at_a(with_entry(stocked("a", "Waiting"), granted=False)), "NotItsTurn", Weight.WAIT),
+        (at_a(with_entry(stocked("a"), state=EntryState.DRAINING)), "Draining", Weight.WAIT),
+        (at_a(with_entry(stocked("a"), claims=[])), "NotClaimed", Weight.WAIT),
+        (at_a(model_node("a", observed_generation=1)), "NotPlaced", Weight.WAIT),
+    ],
+)
+def test_one_node_keeps_a_model(world: Seen, reason: str, weight: Weight) -> None:
+    assert reason in reasons(of_model(world), weight)
+    if reason not in ("NotPlaced", "NotClaimed"):
+        assert reason in reasons(why_node("a", world), weight)
+
+
+def test_the_words_of_the_agent_and_the_way_out_are_told() -> None:
+    answer = of_model(at_a(stocked("a", "Failed", "InsufficientStorage", "need 8, have 3")))
+    assert answer.verdict == "m on node/a: InsufficientStorage"
+    assert "need 8, have 3" in shown(answer)
+    assert "do: remove a model, raise storageLimit" in shown(answer)
+
+
+def test_who_holds_the_turns_is_named() -> None:
+    waiting = with_entry(stocked("a", "Waiting"), granted=False)
+    world = seen(
+        model_nodes={"a": waiting, "b": stocked("b", "Downloading")},
+        groups=(group("gpus", GPU, max_concurrent_nodes=1),),
+    )
+    assert "group gpus lets 1 nodes download at one time, and these do: b" in shown(of_model(world))
+    assert "1 of 1 are taken: b" in shown(why_group("gpus", world))
+
+
+def test_a_taint_is_named_where_there_is_no_agent() -> None:
+    tainted = node("a", GPU, taints=[Taint(key="gpu", effect="NoSchedule"), Taint(key="x", effect="PreferNoSchedule")])
+    text = shown(why_node("a", seen(nodes=(tainted,), agents={})))
+    assert "(its taints: gpu:NoSchedule)" in text
+
+
+def test_an_agent_that_is_older_than_the_protocol_is_not_blamed_when_it_is_not() -> None:
+    assert "OldAgent" not in reasons(why_node("a", at_a(stocked("a"))))
+
+
+def test_a_node_in_several_groups_has_the_smallest_limit() -> None:
+    groups = (group("gpus", GPU, storage_limit="2Gi"), group("small", GPU, storage_limit="1Gi"))
+    assert "gpus, small; limit 1.0 GiB; of several groups the smallest" in shown(why_node("a", seen(groups=groups)))
+
+
+def test_a_store_over_its_limit() -> None:
+    found = stocked("a", used=200)
+    limited = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, storage_limit=100))
+    assert "OverLimit" in reasons(why_node("a", at_a(limited)), Weight.STOP)
+
+
+def test_files_and_labels_that_do_not_agree() -> None:
+    bare = seen(nodes=(node("a", GPU), node("b", GPU | LABELS)))
+    assert "LabelsMissing" in reasons(why_node("a", bare), Weight.STOP)
+    stray = seen(nodes=(node("a", GPU | LABELS | {ready_label("gone"): "true"}),))
+    assert "LabelsStray" in reasons(why_node("a", stray), Weight.STOP)
+    unnamed = model_node("a", told=[said("old", Phase.UNKNOWN)], observed_generation=1)
+    assert "UnknownFiles" in reasons(why_node("a", at_a(unnamed)), Weight.WAIT)
+
+
+def unresolved(*says: Condition, **fields: Any) -> Seen:
+    return seen(declared(cache("m", "gpus", revision="", **fields), says=says))
+
+
+@pytest.mark.parametrize(("reason", "weight"), [(r, Weight.WAIT if r in PATIENT else Weight.STOP) for r in WAYS_OUT])
+def test_a_source_that_is_not_resolved(reason: str, weight: Weight) -> None:
+    assert reason in reasons(of_model(unresolved(told(reason, "words"))), weight)
+
+
+def test_a_source_that_is_being_asked() -> None:
+    for world in (unresolved(), unresolved(told("Resolving"))):
+        assert reasons(of_model(world), Weight.WAIT) == {"Resolving"}
+
+
+def test_credentials() -> None:
+    assert "NoSecret" in reasons(of_model(unresolved(told("AuthDenied", "wants some"))), Weight.STOP)
+    named = seen(declared(base_model("team", "m", secret="reader"), says=[told("AuthDenied")]))
+    text = shown(of_model(named))
+    assert "Secret reader in namespace team; it must be labelled larder.dev/credentials=true" in text
+    assert "NoSecret" not in text
+
+
+def test_no_node_matches() -> None:
+    world = seen(declared(cluster_model("m", {"gpu": "no", "zone": "x"})))
+    text = shown(of_model(world))
+    assert "no node of 2 matches; gpu=no is on 0, zone=x is on 0" in text
+    missing = seen(declared(cache("m", "nowhere")))
+    assert {"UnknownGroup", "NoNodes"} <= reasons(of_model(missing), Weight.STOP)
+    assert "there are: gpus" in shown(of_model(missing))
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (cache("m", "gpus", uri="ftp://x"), "InvalidURI"),
+        (cluster_model("m", GPU, uri="pvc://team:claim/x"), "OnClaim"),
+        (cluster_model("m", GPU, uri="vendor://x"), "Foreign"),
+        (cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z"), "Deleting"),
+    ],
+)
+def test_what_the_object_itself_says(model: ClusterModelCache | BaseModel, reason: str) -> None:
+    answer = of_model(seen(declared(model)))
+    assert reason in reasons(answer, *Weight)
+    assert "NoNodes" not in reasons(answer, *Weight)
+
+
+def test_the_nodes_that_still_list_what_is_deleted() -> None:
+    gone = declared(cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z"))
+    assert "nodes that still list it: a, b" in shown(of_model(seen(gone)))
+
+
+def test_a_disabled_model() -> None:
+    model = cluster_model("m", GPU)
+    off = msgspec.structs.replace(model, spec=msgspec.structs.replace(model.spec, disabled=True))
+    assert reasons(of_model(seen(declared(off))), Weight.STOP) == {"Disabled"}
+
+
+def test_the_older_object_of_the_same_id_is_named() -> None:
+    older = declared(cluster_model("m", GPU, uri="hf://other/x", creation_timestamp="2025-01-01T00:00:00Z", uid="o"))
+    answer = of_model(seen(declared(cache("m", "gpus")), older))
+    assert answer.verdict.endswith("NameConflict")
+    assert "ClusterBaseModel m is older" in shown(answer)
+
+
+def test_new_pods_that_still_get_the_old_revision() -> None:
+    found = declared(cache("m", "gpus"))
+    old = replace(found, demand=replace(found.demand, serving="r0"))
+    assert "NewRevision" in reasons(of_model(seen(old)), Weight.WAIT)
+
+
+def test_a_spec_that_was_not_looked_at() -> None:
+    found = declared(cache("m", "gpus"))
+    late = replace(found, meta=meta("m", generation=9))
+    assert "NotSeenYet" in reasons(of_model(seen(late)), Weight.WAIT)
+
+
+def test_of_many_nodes_those_that_are_stuck_are_told() -> None:
+    names = [f"n{i:04}" for i in range(300)]
+    world = seen(
+        nodes=tuple(node(n, GPU | LABELS) for n in names),
+        model_nodes={n: stocked(n) for n in names} | {"n0299": stocked("n0299", "Failed", "StoreFailure", "EIO")},
+        agents={n: (agent(n),) for n in names},
+    )
+    answer = of_model(world)
+    assert answer.verdict == "m on node/n0299: StoreFailure"
+    assert "292 more nodes, 292 of them Ready" in shown(answer)
+    assert len(answer.findings) < 20
+
+
+def pod(annotations: Mapping[str, str], *, namespace: str = "team", **spec: Any) -> SeenPod:
+    status = spec.pop("status", SeenPodStatus(phase="Pending"))
+    return SeenPod(
+        metadata=meta("p", namespace=namespace, annotations=dict(annotations)), spec=SeenPodSpec(**spec), status=status
+    )
+
+
+def given_pod(**fields: Any) -> SeenPod:
+    return pod({"ome.io/base-model-name": "m", "larder.dev/models": "m@r1"}, **({"node_selector": LABELS} | fields))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "namespace", "reason"),
+    [
+        ({}, "team", "AsksForNoModel"),
+        ({"ome.io/base-model-name": "m"}, "team", "NotInjected"),
+        ({"ome.io/base-model-name": "m"}, "larder-system", "ExcludedNamespace"),
+        ({"serving.kserve.io/enable-model-cache": "true", "larder.dev/not-cached": "no cache"}, "team", "NotCached"),
+    ],
+)
+def test_a_pod_that_was_given_nothing(annotations: dict[str, str], namespace: str, reason: str) -> None:
+    assert reason in reasons(why_pod(pod(annotations, namespace=namespace), seen()), Weight.STOP)
+
+
+def test_a_pod_that_wants_no_cache_is_left_alone() -> None:
+    answer = why_pod(pod({"serving.kserve.io/enable-model-cache": "false"}), seen())
+    assert reasons(answer, Weight.STOP) == set()
+
+
+def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
+    unscheduled = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu")
+    answer = why_pod(given_pod(status=SeenPodStatus(phase="Pending", conditions=[unscheduled])), seen())
+    assert reasons(answer, Weight.STOP) == set()
+    assert "Unschedulable: Insufficient cpu" in shown(answer)
+
+
+def test_a_label_that_no_node_has() -> None:
+    world = at_a(stocked("a", "Failed", "AuthDenied", "refused"), nodes=(node("a", GPU), node("b", GPU)))
+    state = NodeState(name="a", phase="Failed", reason="AuthDenied", message="refused")
+    world = replace(world, models=(declared(cache("m", "gpus"), state),))
+    answer = why_pod(given_pod(), world)
+    assert {"NoNodeHasLabel", "LabelToCome"} <= reasons(answer, Weight.STOP)
+    assert "Failed AuthDenied refused" in shown(answer)
+    assert "larder why clustermodelcache/m" in shown(answer)
+
+
+def test_a_label_that_no_node_will_have() -> None:
+    world = seen(declared(cluster_model("m", {"gpu": "no"})), nodes=(node("a", GPU),))
+    assert "NoNodes" in reasons(why_pod(given_pod(), world), Weight.STOP)
+
+
+@pytest.mark.parametrize(
+    ("where", "spec", "words"),
+    [
+        (node("a", LABELS, ready=False), {}, "is not Ready"),
+        (node("a", LABELS, unschedulable=True), {}, "is cordoned"),
+        (node("a", LABELS), {"node_selector": LABELS | {"zone": "x"}}, "has not the pod's zone=x"),
+        (node("a", LABELS, taints=[Taint(key="t", effect="NoSchedule")]), {}, "has the taint t:NoSchedule"),
+        (node("a", LABELS, taints=[Taint(key="t", value="v", effect="NoExecute")]),
+         {"tolerations": [Toleration(key="t", value="w")]}, "has the taint t:NoExecute"),
+        (node("a", LABELS),
+         {"affinity": Affinity(node_affinity={"requiredDuringSchedulingIgnoredDuringExecution": {
+             "nodeSelectorTerms": [{"matchExpressions": [{"key": "z", "operator": "Exists"}]}]}})},
+         "does not match the pod's node affinity"),
+    ],
+)  # fmt: skip
+def test_what_keeps_a_pod_from_a_node_with_its_model(where: SeenNode, spec: dict[str, Any], words: str) -> None:
+    answer = why_pod(given_pod(**spec), seen(nodes=(where,)))
+    assert "DoesNotFit" in reasons(answer, Weight.STOP)
+    assert words in shown(answer)
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        Toleration(operator="Exists"),
+        Toleration(key="t", operator="Exists"),
+        Toleration(key="t", value="v"),
+        Toleration(key="t", value="v", effect="NoSchedule"),
+    ],
+)
+def test_a_taint_that_is_tolerated(toleration: Toleration) -> None:
+    where = node("a", LABELS, taints=[Taint(key="t", value="v", effect="NoSchedule")])
+    answer = why_pod(given_pod(tolerations=[toleration]), seen(nodes=(where,)))
+    assert "Fits" in reasons(answer, Weight.FACT)
+
+
+def test_a_selector_that_somebody_removed() -> None:
+    answer = why_pod(given_pod(node_selector={ready_label("m"): "true"}), seen())
+    assert "SelectorRemoved" in reasons(answer, Weight.STOP)
+
+
+def test_a_model_that_nobody_declares_any_more_and_an_older_revision() -> None:
+    assert "NoObject" in reasons(why_pod(given_pod(), seen(declared(cache("other", "gpus")))))
+    newer = declared(cache("m", "gpus", revision="r2"))
+    assert "OlderRevision" in reasons(why_pod(given_pod(), seen(newer)), Weight.FACT)
+
+
+def test_where_a_placed_pod_stands() -> None:
+    running = given_pod(node_name="a", status=SeenPodStatus(phase="Running"))
+    assert reasons(why_pod(running, seen())) == {"Model"}, "the model's own status is not known here"
+    ended = given_pod(node_name="a", status=SeenPodStatus(phase="Failed", reason="NodeAffinity"))
+    assert "NodeAffinity" in reasons(why_pod(ended, seen()), Weight.STOP)
+    lost = seen(nodes=(node("a", GPU | LABELS, ready=False),))
+    assert "NotReady" in reasons(why_pod(given_pod(node_name="a"), lost), Weight.STOP)
+
+
+def test_a_group_without_nodes() -> None:
+    world = seen(groups=(group("gpus", {"gpu": "no"}),))
+    assert reasons(why_group("gpus", world), Weight.STOP) == {"NoNodes"}
+    assert reasons(why_group("nobody", world), Weight.STOP) == {"NotFound"}
+    assert reasons(why_node("nobody", world), Weight.STOP) == {"NotFound"}
+
+
+@given(
+    phase=st.sampled_from([*Phase, "Later"]),
+    reason=st.sampled_from(["", *WAYS_OUT]),
+    granted=st.booleans(),
+    state=st.sampled_from([*EntryState]),
+)
+def test_whatever_an_agent_says_there_is_an_answer(*, phase: str, reason: str, granted: bool, state: str) -> None:
+    found = with_entry(stocked("a", phase, reason, "words"), granted=granted, state=state)
+    for answer in (of_model(at_a(found)), why_node("a", at_a(found)), why_pod(given_pod(), at_a(found))):
+        assert answer.findings
+        if reason and state == EntryState.PRESENT:
+            assert answer.title.startswith("pod") or reason in reasons(answer)
+
+
+def test_every_reason_of_sources_and_nodes_has_a_way_out() -> None:
+    kinds = [k for k in vars(shared.errors).values() if isinstance(k, type) and issubclass(k, LarderError)]
+    assert {k.__name__ for k in kinds if not k.__subclasses__()} <= WAYS_OUT.keys()
+    assert set(PATIENT) <= WAYS_OUT.keys()
+
+
+def test_the_leader_by_its_lease() -> None:
+    now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+
+    def lease(second: int) -> bytes:
+        spec = {"holderIdentity": "c", "leaseDurationSeconds": 15, "renewTime": f"2026-01-01T00:00:{second:02}.000000Z"}
+        return msgspec.json.encode({"metadata": {}, "spec": spec})
+
+    assert leader_of(lease(45), now) == Leader("c", silent=False)
+    assert leader_of(lease(15), now) == Leader("c", silent=True)
+    assert leader_of(b'{"metadata": {}, "spec": {}}', now) == Leader("", silent=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("cmc/x", Subject("ClusterModelCache", "", "x")),
+        ("clusterbasemodel/x", Subject("ClusterBaseModel", "", "x")),
+        ("bm/x", Subject("BaseModel", "team", "x")),
+        ("bm/other/x", Subject("BaseModel", "other", "x")),
+        ("basemodels.ome.io/x", Subject("BaseModel", "team", "x")),
+        ("Pod/other/x", Subject("Pod", "other", "x")),
+        ("po/x", Subject("Pod", "team", "x")),
+        ("node/x", Subject("Node", "", "x")),
+        ("modelnode/x", Subject("Node", "", "x")),
+        ("mcng/x", Subject("ModelCacheNodeGroup", "", "x")),
+    ],
+)
+def test_subjects(text: str, subject: Subject) -> None:
+    assert parse_subject(text, "team") == subject
+
+
+@pytest.mark.parametrize("text", ["x", "deployment/x", "cmc/", "cmc/a/b", "pod/a/b/c", "pod//x", ""])
+def test_what_is_no_subject(text: str) -> None:
+    with pytest.raises(ValueError, match=r"write "):
+        parse_subject(text, "team")
