@@ -2,12 +2,15 @@
 
 import base64
 import ssl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 
 from rig.api import Api
 from rig.binaries import KUBERNETES_VERSION
@@ -22,6 +25,7 @@ from tests.chart.test_templates import EVERYTHING
 KINDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TLS = f"/api/v1/namespaces/{NAMESPACE}/secrets/larder-tls"
 CA = f"/api/v1/namespaces/{NAMESPACE}/secrets/larder-ca"
+RENEW_AFTER, OLD_CA_UNTIL = "larder.dev/renew-after", "larder.dev/old-ca-until"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/larder"
 FOREIGN = ("monitoring.coreos.com", "cert-manager.io")  # kinds of others, which this cluster does not have
 
@@ -41,6 +45,10 @@ def _collection(api: Api, found: Json) -> str:
 def test_the_api_server_accepts_every_object_as_it_stands(values: Json, render: Render, api: Api) -> None:
     ours = [o for o in render(values) if not o["apiVersion"].startswith(FOREIGN)]
     assert len(ours) > 20
+    assert {"NetworkPolicy", "FlowSchema", "PodDisruptionBudget", "Job"} <= {o["kind"] for o in ours}
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    for name in (o["metadata"]["name"] for o in ours if o["kind"] == "ServiceAccount"):
+        api.ensure(accounts, {"metadata": {"name": name}})  # those of hooks are there while these run
     for found in ours:
         path = f"{_collection(api, found)}/{found['metadata']['name']}"
         query = "dryRun=All&fieldValidation=Strict&fieldManager=test&force=true"
@@ -71,8 +79,7 @@ def test_everything_but_the_agent_runs_in_a_restricted_namespace(render: Render,
     wait_until(lambda: api.answers("/api/v1/namespaces/restricted/serviceaccounts/default"), 20, "its account")
     specs = pod_specs(render())
     refused = {name: _refusal(api, spec) for name, spec in specs.items()}
-    assert not refused["larder-controller"]
-    assert not refused["larder-test"]
+    assert not any(refused[name] for name in specs.keys() - {"larder-agent"})
     assert "hostPath" in refused["larder-agent"]
     assert "privileged" not in refused["larder-agent"]
     assert "unrestricted capabilities" in refused["larder-agent"]  # CHOWN, in the init container
@@ -95,14 +102,82 @@ def test_the_certificate_is_kept_by_upgrades_and_renewed_by_the_same_ca(cluster:
     first, authority = _data(api, TLS), _data(api, CA)
     cluster.upgrade(LARDER, VALUES | {"controller": {"replicas": 3}}, NAMESPACE)
     assert (_data(api, TLS), _data(api, CA)) == (first, authority)
-    api.patch(TLS, {"metadata": {"annotations": {"larder.dev/renew-after": None}}})
+    _go_on(api, RENEW_AFTER)
     cluster.upgrade(LARDER, VALUES, NAMESPACE)
     second = _data(api, TLS)
     assert second["tls.crt"] != first["tls.crt"]
     assert (second["ca.crt"], _data(api, CA)) == (first["ca.crt"], authority)
-    assert int(api.get(TLS)["metadata"]["annotations"]["larder.dev/renew-after"]) > 1_000_000_000
+    assert int(_annotations(api)[RENEW_AFTER]) > 1_000_000_000
+    assert _trusted(api) == first["ca.crt"]
+
+
+def _trusted(api: Api) -> bytes:
     (bundle,) = {w["clientConfig"]["caBundle"] for w in api.get(WEBHOOKS)["webhooks"]}
-    assert base64.b64decode(bundle) == first["ca.crt"]
+    return base64.b64decode(bundle)
+
+
+def _go_on(api: Api, annotation: str) -> None:
+    """Take an annotation away, which lets the next upgrade do at once what it would do later."""
+    api.patch(TLS, {"metadata": {"annotations": {annotation: None}}})
+
+
+def _annotations(api: Api) -> dict[str, str]:
+    return dict(api.get(TLS)["metadata"]["annotations"])
+
+
+def _vouches(authority: bytes, certificate: bytes) -> bool:
+    issuer = x509.load_pem_x509_certificate(authority)
+    try:
+        x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(issuer)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def test_another_ca_comes_in_three_steps_none_of_which_leaves_anybody_behind(cluster: Helm, api: Api) -> None:
+    first = _data(api, TLS)
+    api.delete(CA)
+    said = cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    both, authority = _data(api, TLS), _data(api, CA)["ca.crt"]
+    assert "Its CA is being replaced" in said
+    assert both["ca.crt"] == _trusted(api) == authority + first["ca.crt"]
+    assert (both["tls.crt"], both["tls.key"]) == (first["tls.crt"], first["tls.key"])
+    assert time.time() < int(_annotations(api)[RENEW_AFTER]) < time.time() + 3700
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    assert _data(api, TLS) == both  # an hour is not over
+
+    _go_on(api, RENEW_AFTER)
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    signed = _data(api, TLS)
+    assert signed["ca.crt"] == _trusted(api) == both["ca.crt"]
+    assert _vouches(authority, signed["tls.crt"])
+    assert not _vouches(first["ca.crt"], signed["tls.crt"])
+    assert "Its CA is being replaced" in cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    assert _data(api, TLS) == signed
+    assert OLD_CA_UNTIL in _annotations(api)
+
+    _go_on(api, OLD_CA_UNTIL)
+    assert "Its CA is being replaced" not in cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    assert _data(api, TLS) == signed | {"ca.crt": authority}
+    assert _trusted(api) == authority
+    assert OLD_CA_UNTIL not in _annotations(api)
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    assert _data(api, TLS) == signed | {"ca.crt": authority}
+
+
+def test_where_both_secrets_are_lost_the_webhooks_go_on_trusting_what_replicas_still_show(
+    cluster: Helm, api: Api
+) -> None:
+    first = _data(api, TLS)
+    api.delete(CA)
+    api.delete(TLS)
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    authority = _data(api, CA)["ca.crt"]
+    assert _trusted(api) == _data(api, TLS)["ca.crt"] == authority + first["ca.crt"]
+    assert _vouches(authority, _data(api, TLS)["tls.crt"])
+    _go_on(api, OLD_CA_UNTIL)
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+    assert _trusted(api) == authority
 
 
 def test_the_certificate_holds_for_the_service_by_the_strictest_rules(api: Api, tmp_path: Path) -> None:
@@ -169,8 +244,7 @@ def test_the_ca_of_an_existing_certificate_is_read_from_its_secret(cluster: Helm
     values = VALUES | {"certificates": {"provider": "existing", "secretName": "mine"}}
     try:
         cluster.upgrade(LARDER, values, NAMESPACE)
-        (bundle,) = {w["clientConfig"]["caBundle"] for w in api.get(WEBHOOKS)["webhooks"]}
-        assert base64.b64decode(bundle) == b"PEM"
+        assert _trusted(api) == b"PEM"
         assert not api.answers(TLS)
     finally:
         cluster.upgrade(LARDER, VALUES, NAMESPACE)
@@ -193,7 +267,7 @@ def test_uninstalling_leaves_the_kinds_and_what_they_hold(cluster: Helm, plane: 
     api.create(
         path, {"apiVersion": "larder.dev/v1alpha1", "kind": "ModelNode", "metadata": {"name": "kept"}, "spec": {}}
     )
-    cluster.run("uninstall", "larder", "--namespace", NAMESPACE)
+    cluster.run("uninstall", "larder", "--namespace", NAMESPACE, "--no-hooks")  # no pod can run here
     cluster.run("uninstall", "larder-crds", "--namespace", NAMESPACE)
     try:
         assert api.answers(f"{path}/kept")

@@ -3,9 +3,13 @@
 {{- end -}}
 
 {{- /*
-The certificates that this chart makes, as JSON: ca, caKey, crt, key, renewAfter. What the cluster has is kept until
-two thirds of its life are over; then the same CA signs anew, so that nobody has to learn another one. Made once a
-rendering, for the webhooks and the Secret must show the same.
+The certificates that this chart makes, as JSON: ca, caKey, caRenewAfter, bundle, crt, key, renewAfter, oldUntil. What the
+cluster has is kept until two thirds of its life are over. Made once a rendering, for the webhooks and the Secret must
+show the same.
+
+Another CA comes in three upgrades, for nodes see a changed Secret up to two minutes later than the API server its
+webhooks: first both CAs are trusted and the old one's certificate stays, then the new one signs, then the old one goes.
+Each step waits an hour for the one before.
 */ -}}
 {{- define "larder.certificates" -}}
 {{- if not (hasKey .Values.certificates "made") -}}
@@ -16,30 +20,63 @@ rendering, for the webhooks and the Secret must show the same.
 
 {{- define "larder.certificates.make" -}}
 {{- $days := int .Values.certificates.validityDays -}}
-{{- $secret := lookup "v1" "Secret" .Release.Namespace "larder-tls" -}}
-{{- $authority := lookup "v1" "Secret" .Release.Namespace "larder-ca" -}}
-{{- $renewAfter := dig "metadata" "annotations" "larder.dev/renew-after" "0" $secret | int64 -}}
-{{- if and $secret $authority (lt (now | unixEpoch | int64) $renewAfter) -}}
-{{- dict "ca" (index $secret.data "ca.crt" | b64dec) "caKey" (index $authority.data "ca.key" | b64dec)
-      "caRenewAfter" (dig "metadata" "annotations" "larder.dev/renew-after" "0" $authority)
-      "crt" (index $secret.data "tls.crt" | b64dec) "key" (index $secret.data "tls.key" | b64dec)
-      "renewAfter" $renewAfter | toJson -}}
-{{- else -}}
-{{- $third := mul (div $days 3) 86400 -}}
 {{- $now := now | unixEpoch | int64 -}}
-{{- $caRenewAfter := dig "metadata" "annotations" "larder.dev/renew-after" "0" $authority | int64 -}}
-{{- $ca := dict -}}
-{{- if and $authority (lt $now $caRenewAfter) -}}
-{{- $ca = buildCustomCert (index $authority.data "ca.crt") (index $authority.data "ca.key") -}}
-{{- else -}}
-{{- /* Three times as long as what it signs: every renewal in that time keeps it. */ -}}
-{{- $ca = genCA "larder-ca" (mul $days 3 | int) -}}
-{{- $caRenewAfter = add $now (mul $days 2 86400) -}}
+{{- $step := add $now 3600 -}}
+{{- $secret := lookup "v1" "Secret" .Release.Namespace "larder-tls" -}}
+{{- $trusted := include "larder.trustedBefore" (list . $secret) | trim -}}
+{{- $made := include "larder.authority" (list . $now $days) | fromJson -}}
+{{- $isNew := not (contains (trim $made.ca) $trusted) -}}
+{{- $bundle := ternary (printf "%s\n%s\n" (trim $made.ca) $trusted | trim) $trusted $isNew -}}
+{{- $renewAfter := dig "metadata" "annotations" "larder.dev/renew-after" "0" $secret | int64 -}}
+{{- $oldUntil := dig "metadata" "annotations" "larder.dev/old-ca-until" "0" $secret -}}
+{{- if and $secret (lt $now $renewAfter) -}}
+{{- if $isNew -}}
+{{- $renewAfter = min $renewAfter $step -}}
+{{- $oldUntil = "next-certificate" -}}
+{{- else if and (ne $oldUntil "next-certificate") (ge $now (int64 $oldUntil)) -}}
+{{- $bundle = $made.ca -}}
 {{- end -}}
+{{- $_ := set $made "crt" (index $secret.data "tls.crt" | b64dec) -}}
+{{- $_ := set $made "key" (index $secret.data "tls.key" | b64dec) -}}
+{{- else -}}
 {{- $names := list "larder" (printf "larder.%s" .Release.Namespace) (include "larder.serviceName" .) (printf "%s.cluster.local" (include "larder.serviceName" .)) -}}
-{{- $made := genSignedCert (include "larder.serviceName" .) nil $names $days $ca -}}
-{{- dict "ca" $ca.Cert "caKey" $ca.Key "crt" $made.Cert "key" $made.Key "caRenewAfter" $caRenewAfter
-      "renewAfter" (add $now (mul 2 $third)) | toJson -}}
+{{- $signer := buildCustomCert (b64enc $made.ca) (b64enc $made.caKey) -}}
+{{- $signed := genSignedCert (include "larder.serviceName" .) nil $names $days $signer -}}
+{{- $_ := set $made "crt" $signed.Cert -}}
+{{- $_ := set $made "key" $signed.Key -}}
+{{- $renewAfter = add $now (div (mul $days 2 86400) 3) -}}
+{{- $oldUntil = toString $step -}}
+{{- end -}}
+{{- $_ := set $made "oldUntil" (ternary "" $oldUntil (eq (trim $bundle) (trim $made.ca))) -}}
+{{- merge (dict "bundle" (printf "%s\n" (trim $bundle)) "renewAfter" (toString $renewAfter)) $made | toJson -}}
+{{- end -}}
+
+{{- /* The CA that signs, as JSON: ca, caKey, caRenewAfter. It lives three times as long as what it signs. */ -}}
+{{- define "larder.authority" -}}
+{{- $root := index . 0 -}}
+{{- $now := index . 1 -}}
+{{- $days := index . 2 -}}
+{{- $secret := lookup "v1" "Secret" $root.Release.Namespace "larder-ca" -}}
+{{- $renewAfter := dig "metadata" "annotations" "larder.dev/renew-after" "0" $secret | int64 -}}
+{{- if and $secret (lt $now $renewAfter) -}}
+{{- dict "ca" (index $secret.data "ca.crt" | b64dec) "caKey" (index $secret.data "ca.key" | b64dec) "caRenewAfter" ($renewAfter | toString) | toJson -}}
+{{- else -}}
+{{- $ca := genCA "larder-ca" (mul $days 3 | int) -}}
+{{- dict "ca" $ca.Cert "caKey" $ca.Key "caRenewAfter" (add $now (mul $days 2 86400) | toString) | toJson -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What verifies the certificate that is in use: from its Secret, or where that was deleted, from the webhooks. */ -}}
+{{- define "larder.trustedBefore" -}}
+{{- $root := index . 0 -}}
+{{- $secret := index . 1 -}}
+{{- if $secret -}}
+{{- dig "data" "ca.crt" "" $secret | b64dec -}}
+{{- else -}}
+{{- $configuration := lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" "larder" -}}
+{{- range (dig "webhooks" list $configuration | first | list) -}}
+{{- dig "clientConfig" "caBundle" "" (. | default dict) | b64dec -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -47,7 +84,7 @@ rendering, for the webhooks and the Secret must show the same.
 {{- define "larder.caBundle" -}}
 {{- $own := .Values.certificates -}}
 {{- if eq $own.provider "helm" -}}
-{{- (include "larder.certificates" . | fromJson).ca | b64enc -}}
+{{- (include "larder.certificates" . | fromJson).bundle | b64enc -}}
 {{- else if eq $own.provider "existing" -}}
 {{- if $own.caBundle -}}
 {{- $own.caBundle | b64enc -}}

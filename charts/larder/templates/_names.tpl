@@ -100,3 +100,16 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
+
+{{- define "larder.user" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- /* What a short program needs that helm runs as a hook. */ -}}
+{{- define "larder.hookResources" -}}
+requests: {cpu: 10m, memory: 32Mi, ephemeral-storage: 1Mi}
+limits: {memory: 128Mi, ephemeral-storage: 16Mi}
+{{- end -}}

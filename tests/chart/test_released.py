@@ -1,0 +1,51 @@
+"""The last release, which upgrades are tried from, is one, and older than what comes."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rig.helm import LARDER, LARDER_CRDS, Helm, Json
+from tests.chart.conftest import NAMESPACE
+from tests.chart.last_release import last_release
+from tests.chart.objects import only
+
+
+def _order(version: str) -> tuple[tuple[int, ...], bool, str]:
+    """A version's place: numbers first, and a pre-release before what it leads to."""
+    found = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.]+))?", version)
+    assert found, version
+    return tuple(map(int, found.groups()[:3])), found[4] is None, found[4] or ""
+
+
+def test_versions_are_ordered_as_semantic_versioning_says() -> None:
+    versions = ["0.1.0-alpha.1", "0.1.0-rc.1", "0.1.0", "0.2.0-alpha.1", "0.10.0", "1.0.0"]
+    assert all(_order(older) < _order(newer) for older, newer in pairwise(versions))
+
+
+@pytest.mark.parametrize("chart", [LARDER, LARDER_CRDS], ids=lambda chart: chart.name)
+def test_the_last_release_is_older_than_the_chart(chart: Path, helm: Helm) -> None:
+    released = yaml.safe_load(helm.run("show", "chart", str(last_release(chart))))
+    coming = yaml.safe_load((chart / "Chart.yaml").read_text())
+    assert released["name"] == coming["name"]
+    assert _order(released["version"]) < _order(coming["version"])
+
+
+def test_an_upgrade_never_has_to_replace_a_workload(helm: Helm) -> None:
+    """A selector cannot be changed: with another one `helm upgrade` would fail for everybody who has the release."""
+    old, new = (helm.template(chart, {}, NAMESPACE) for chart in (last_release(LARDER), LARDER))
+    for kind, name in (("Deployment", "larder-controller"), ("DaemonSet", "larder-agent")):
+        before, after = _unchangeable(only(old, kind, name)), _unchangeable(only(new, kind, name))
+        assert before == after, name
+
+
+def _unchangeable(workload: Json) -> object:
+    return workload["spec"]["selector"]
+
+
+def test_values_of_the_last_release_still_hold(helm: Helm) -> None:
+    """Whoever keeps his values gets no error from the schema."""
+    values = yaml.safe_load(helm.run("show", "values", str(last_release(LARDER))))
+    assert helm.template(LARDER, values, NAMESPACE)

@@ -1,0 +1,109 @@
+"""What the hook of `helm uninstall` does to models, on a real API server; as a pod it runs in tests/e2e."""
+
+import runpy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from rig.api import MERGE, Api
+from rig.errors import CallRefused
+from rig.helm import LARDER
+from tests.chart.test_release import KINDS
+
+HOOKS: dict[str, Any] = runpy.run_path(str(LARDER / "files" / "hooks.py"))
+DEFINITION, WORD = "clusterbasemodels.ome.io", "clusterbasemodels.ome.io/finalizer"
+MODELS = "/apis/ome.io/v1beta1/clusterbasemodels"
+_PodApi: Any = HOOKS["Api"]
+let_go: Callable[[Any, str, str], int] = HOOKS["let_go"]
+
+
+class _Direct(_PodApi):  # type: ignore[misc]  # the hook is no module that could be imported
+    """The hook's client, over the test's: outside of a pod there is no account of its own."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def call(self, method: str, path: str, body: object = None) -> object:
+        try:
+            return self._api.call(method, path, body, MERGE)
+        except CallRefused as refusal:
+            if refusal.status == HOOKS["NOT_FOUND"]:
+                return None
+            raise
+
+
+@pytest.fixture
+def hook(api: Api) -> _Direct:
+    return _Direct(api)
+
+
+@contextmanager
+def _model(api: Api, name: str, *finalizers: str) -> Iterator[str]:
+    spec = {"modelFormat": {"name": "x"}, "storage": {"storageUri": "hf://org/repo"}}
+    metadata = {"name": name, "finalizers": finalizers}
+    api.create(MODELS, {"apiVersion": "ome.io/v1beta1", "kind": "ClusterBaseModel", "metadata": metadata, "spec": spec})
+    yield f"{MODELS}/{name}"
+    if api.answers(f"{MODELS}/{name}"):
+        api.patch(f"{MODELS}/{name}", {"metadata": {"finalizers": None}})
+        api.delete(f"{MODELS}/{name}")
+
+
+def _finalizers(api: Api, path: str) -> list[str]:
+    return list(api.get(path)["metadata"].get("finalizers", []))
+
+
+def test_our_finalizers_go_and_those_of_others_stay(hook: _Direct, api: Api) -> None:
+    with _model(api, "a", WORD, "example.com/theirs") as both, _model(api, "b", "example.com/theirs") as theirs:
+        assert let_go(hook, DEFINITION, WORD) == 1
+        assert _finalizers(api, both) == _finalizers(api, theirs) == ["example.com/theirs"]
+        assert let_go(hook, DEFINITION, WORD) == 0
+
+
+def test_a_model_that_somebody_deleted_meanwhile_is_gone_then(hook: _Direct, api: Api) -> None:
+    with _model(api, "c", WORD) as path:
+        api.delete(path)
+        assert api.answers(path)
+        assert let_go(hook, DEFINITION, WORD) == 1
+        assert not api.answers(path)
+
+
+def test_where_another_product_made_the_kind_its_own_finalizer_stays(hook: _Direct, api: Api) -> None:
+    own = HOOKS["OWN_FINALIZER"]
+    api.patch(f"{KINDS}/{DEFINITION}", {"metadata": {"labels": {"app.kubernetes.io/part-of": None}}})
+    try:
+        with _model(api, "d", WORD) as theirs, _model(api, "e", own, WORD) as both:
+            assert let_go(hook, DEFINITION, WORD) == 1
+            assert _finalizers(api, theirs) == _finalizers(api, both) == [WORD]
+    finally:
+        api.patch(f"{KINDS}/{DEFINITION}", {"metadata": {"labels": {"app.kubernetes.io/part-of": "larder"}}})
+
+
+def test_a_kind_that_is_not_there_is_nobody_s(hook: _Direct) -> None:
+    assert let_go(hook, "models.example.com", "x") == 0
+
+
+def test_every_page_of_a_long_list_is_read(hook: _Direct, api: Api) -> None:
+    assert len(list(hook.list(KINDS))) == len(api.get(KINDS)["items"])
+    pages = HOOKS["let_go"].__globals__
+    before, pages["PAGE"] = pages["PAGE"], 2
+    try:
+        assert len(list(hook.list(KINDS))) == len(api.get(KINDS)["items"]) > 2
+    finally:
+        pages["PAGE"] = before
+
+
+@pytest.mark.parametrize(
+    ("wanted", "made", "ready", "words"),
+    [(3, 1, 1, "2 of 3 agents have no pod"), (3, 3, 0, "none of 3 agents is ready"), (3, 3, 2, ""), (0, 0, 0, "")],
+)
+def test_the_test_of_an_installation_finds_agents_that_pod_security_refused(
+    wanted: int, made: int, ready: int, words: str
+) -> None:
+    status = {"desiredNumberScheduled": wanted, "currentNumberScheduled": made, "numberReady": ready}
+    if not words:
+        assert HOOKS["agents"]({"status": status}, "ns") == f"agents: {ready} of {wanted} ready"
+        return
+    with pytest.raises(SystemExit, match=words):
+        HOOKS["agents"]({"status": status}, "ns")

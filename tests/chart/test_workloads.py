@@ -1,0 +1,167 @@
+"""What a reviewer of any chart asks of its pods, by the defaults and with everything switched on."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from rig.helm import Json
+from tests.chart.conftest import Render
+from tests.chart.objects import only, pod_specs
+from tests.chart.test_templates import EVERYTHING
+
+EVERYWHERE = {"commonLabels": {"team": "models"}, "certificates": {"provider": "cert-manager"}, **EVERYTHING}
+PROGRAMS = {"larder-controller", "larder-agent"}  # the others run once and end
+_UNITS = {"": 1, "m": 1e-3, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+_RECOMMENDED = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")}
+_WITHOUT_HELM = re.compile(r"larder-controller|larder-agent(-nodes|-modelnodes)?")  # the rig installs these as they are
+
+
+@pytest.fixture(params=[{}, EVERYWHERE], ids=["defaults", "everything"])
+def rendered(request: pytest.FixtureRequest, render: Render) -> list[Json]:
+    """The chart's objects."""
+    return render(request.param)
+
+
+def _containers(rendered: list[Json]) -> Iterator[tuple[str, Json]]:
+    for name, spec in pod_specs(rendered).items():
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            yield f"{name}/{container['name']}", container
+
+
+def _amount(quantity: str) -> float:
+    found = re.fullmatch(r"(\d+)([A-Za-z]*)", quantity)
+    assert found
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def test_pods_are_restricted_but_for_one_line_of_the_init_container(rendered: list[Json]) -> None:
+    for name, spec in pod_specs(rendered).items():
+        pod = spec["securityContext"]
+        assert (pod["runAsNonRoot"], pod["runAsUser"], pod["runAsGroup"]) == (True, 65532, 65532), name
+        assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"} & spec.keys()
+    for name, container in _containers(rendered):
+        own = container["securityContext"]
+        assert own["readOnlyRootFilesystem"] is True, name
+        assert own["allowPrivilegeEscalation"] is False
+        assert own["capabilities"]["drop"] == ["ALL"]
+        is_init = container["name"] == "own-store-root"
+        assert own["capabilities"].get("add", []) == (["CHOWN"] if is_init else [])
+        assert own.get("runAsNonRoot", True) is not is_init
+        assert not {"privileged", "procMount", "seccompProfile"} & own.keys()
+        assert not any("hostPort" in port for port in container.get("ports", []))
+
+
+def test_the_store_is_all_that_is_seen_of_the_host_and_by_the_agent_alone(rendered: list[Json]) -> None:
+    paths = {
+        (name, volume["hostPath"]["path"])
+        for name, spec in pod_specs(rendered).items()
+        for volume in spec.get("volumes", [])
+        if "hostPath" in volume
+    }
+    assert paths == {("larder-agent", "/var/lib/larder")}
+
+
+def test_resources_are_asked_for_and_limited_but_never_the_cpu(rendered: list[Json]) -> None:
+    for name, container in _containers(rendered):
+        requests, limits = container["resources"]["requests"], container["resources"]["limits"]
+        assert requests.keys() == {"cpu", "memory", "ephemeral-storage"}, name
+        assert limits.keys() == {"memory", "ephemeral-storage"}, name
+        assert all(_amount(requests[key]) <= _amount(limits[key]) for key in limits), name
+    for name, spec in pod_specs(rendered).items():
+        for volume in spec.get("volumes", []):
+            assert "sizeLimit" in volume.get("emptyDir", {"sizeLimit": ""}), name
+
+
+def test_programs_are_probed_and_readiness_is_not_life(rendered: list[Json]) -> None:
+    for name, spec in pod_specs(rendered).items():
+        (container,) = spec["containers"]
+        probes = {key for key in container if key.endswith("Probe")}
+        assert probes == ({"startupProbe", "livenessProbe", "readinessProbe"} if name in PROGRAMS else set()), name
+        if probes:
+            ports = {port["name"] for port in container["ports"]}
+            assert {container[key]["httpGet"]["port"] for key in probes} <= ports
+            assert container["livenessProbe"]["httpGet"]["path"] != container["readinessProbe"]["httpGet"]["path"]
+            assert container["livenessProbe"]["periodSeconds"] * container["livenessProbe"]["failureThreshold"] >= 30
+
+
+def test_pods_have_an_account_of_their_own_and_a_token_where_they_need_it(rendered: list[Json]) -> None:
+    accounts = {o["metadata"]["name"] for o in rendered if o["kind"] == "ServiceAccount"}
+    for name, spec in pod_specs(rendered).items():
+        assert spec["serviceAccountName"] == name
+        assert name in accounts
+        assert spec["automountServiceAccountToken"] is (name != "larder-agent")  # which mounts it beside its audience
+        assert spec["enableServiceLinks"] is False
+    for name in accounts - {"larder-controller"}:
+        assert only(rendered, "ServiceAccount", name)["automountServiceAccountToken"] is False
+
+
+def test_images_are_of_a_version(rendered: list[Json]) -> None:
+    for name, container in _containers(rendered):
+        assert re.search(r"@sha256:[0-9a-f]{64}$|:\d+\.\d+\.\d+[^:]*$", container["image"]), name
+        assert container["imagePullPolicy"] in ("IfNotPresent", "Always"), name
+
+
+def test_pods_have_time_to_stop(rendered: list[Json]) -> None:
+    for name in PROGRAMS:
+        spec = pod_specs(rendered)[name]
+        (container,) = spec["containers"]
+        stop = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+        stop += sum(int(e["value"]) for e in container["env"] if e["name"] == "LARDER_STOP_SECONDS")
+        assert spec["terminationGracePeriodSeconds"] >= stop + 10, name
+
+
+def test_programs_are_placed_before_what_waits_for_them(rendered: list[Json]) -> None:
+    for name in PROGRAMS:
+        assert pod_specs(rendered)[name]["priorityClassName"] == "larder"
+    assert only(rendered, "PriorityClass", "larder")["globalDefault"] is False
+
+
+def test_replicas_of_the_controller_are_apart_and_are_not_evicted_together(rendered: list[Json]) -> None:
+    deployment = only(rendered, "Deployment", "larder-controller")["spec"]
+    assert deployment["replicas"] >= 2
+    assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    budget = only(rendered, "PodDisruptionBudget", "larder-controller")["spec"]
+    assert budget["selector"] == deployment["selector"]
+    assert budget["maxUnavailable"] < deployment["replicas"]
+    spread = deployment["template"]["spec"]["topologySpreadConstraints"]
+    assert {s["topologyKey"] for s in spread} == {"kubernetes.io/hostname", "topology.kubernetes.io/zone"}
+    assert all(s["labelSelector"] == deployment["selector"] for s in spread)
+
+
+def test_services_and_workloads_select_pods_by_what_never_changes(rendered: list[Json]) -> None:
+    pods = {
+        o["metadata"]["name"]: o["spec"]["template"]
+        for o in rendered
+        if o["kind"] in ("Deployment", "DaemonSet")
+    }  # fmt: skip
+    for o in rendered:
+        if o["kind"] in ("Deployment", "DaemonSet"):
+            selector = o["spec"]["selector"]["matchLabels"]
+            assert selector.items() <= o["spec"]["template"]["metadata"]["labels"].items()
+            assert selector.keys() == {"app.kubernetes.io/name", "app.kubernetes.io/component"}
+        if o["kind"] == "Service":
+            chosen = [
+                t for t in pods.values() if o["spec"]["selector"].items() <= t["metadata"]["labels"].items()
+            ]  # fmt: skip
+            (pod,) = chosen
+            open_ports = {port["name"] for c in pod["spec"]["containers"] for port in c["ports"]}
+            assert {port["targetPort"] for port in o["spec"]["ports"]} <= open_ports
+
+
+def test_objects_have_the_labels_that_tools_look_for(rendered: list[Json]) -> None:
+    for o in rendered:
+        name = o["metadata"]["name"]
+        by_helm = not (_WITHOUT_HELM.fullmatch(name) and o["apiVersion"].startswith(("v1", "rbac", "admission")))
+        if by_helm and not o["kind"].endswith("WebhookConfiguration"):
+            assert o["metadata"].get("labels", {}).keys() >= _RECOMMENDED, (o["kind"], name)
+
+
+def test_nobody_may_do_everything(rendered: list[Json]) -> None:
+    for o in rendered:
+        for rule in o.get("rules") or []:
+            if o["kind"] in ("Role", "ClusterRole"):
+                words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+                assert "*" not in words, o["metadata"]["name"]
+                assert not {"escalate", "bind", "impersonate", "deletecollection"} & set(rule["verbs"])
