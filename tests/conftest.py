@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from rig.binaries import Binaries, find
 from rig.control_plane import ControlPlane
@@ -14,8 +15,13 @@ from rig.s3 import S3
 
 
 def pytest_configure() -> None:
-    """Leave no event loop to synchronous tests: a plugin would make one there that nobody closes."""
+    """Leave no event loop to synchronous tests: a plugin would make one there that nobody closes.
+
+    No test of properties fails because the machine is slow.
+    """
     asyncio.set_event_loop(None)
+    settings.register_profile("larder", settings(), deadline=None)
+    settings.load_profile("larder")
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The port to the file system where it may fail, and what its failures mean."""
 
+import ctypes
 import errno
 import os
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from typing import Protocol
 
 from shared.errors import InsufficientStorage, LarderError, StoreFailure
 
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.syncfs.argtypes = (ctypes.c_int,)
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _WAY_OUT = {
     errno.EROFS: "mount it writable",
@@ -30,6 +33,10 @@ class Disk(Protocol):
         """Return when the file or directory is on the disk. Raises OSError."""
         ...
 
+    def sync_all(self, descriptor: int) -> None:
+        """Return when the whole file system of this file is on the disk. Raises OSError."""
+        ...
+
     def free_bytes(self, path: Path) -> int:
         """Return what this process may still write to the file system of `path`. Raises OSError."""
         ...
@@ -41,6 +48,12 @@ class RealDisk:
     def fsync(self, descriptor: int) -> None:
         """Return when the file or directory is on the disk."""
         os.fsync(descriptor)
+
+    def sync_all(self, descriptor: int) -> None:
+        """Return when the file system is on the disk."""
+        if _LIBC.syncfs(descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
     def free_bytes(self, path: Path) -> int:
         """Return the blocks that are free to this uid, in bytes."""

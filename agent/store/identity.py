@@ -2,12 +2,14 @@
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 from shared.errors import InvalidURI
 from shared.manifest import File, Manifest
 from shared.uri import HfUri, parse_uri
 
 
+@lru_cache(maxsize=64)
 def source_key(uri: str) -> str:
     """Return what names the place that serves a URI: a hub's repository whatever the revision, else the URI."""
     try:

@@ -1,4 +1,9 @@
-"""Unfinished files: one a content, written by one thread at a time, there again after a kill."""
+"""Unfinished files: one a content, filled in any order, there again after a kill.
+
+Beside `KEY.part` stands `KEY.map`, which tells the spans of it that are here: a line for each, appended after the
+bytes were written. A kill loses no byte that has its line. What a crash of the whole node leaves is trusted only where
+a publisher's digest will tell (`held_spans`).
+"""
 
 import os
 import stat
@@ -9,25 +14,41 @@ from pathlib import Path
 
 from agent.store.disk import translated
 from agent.store.tree import remove_tree
+from shared.spans import Span, Spans
 
-SUFFIX = ".part"
+SUFFIX, MAP_SUFFIX = ".part", ".map"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Partial:
-    """The bytes of one file that are here so far: a prefix, as long as `held`."""
+    """The bytes of one file that are here so far. Bytes may be written by several threads, each its own span."""
 
-    def __init__(self, key: str, path: Path, descriptor: int, size: int) -> None:
-        self.key, self.path, self.descriptor, self.size = key, path, descriptor, size
-        self.held = os.fstat(descriptor).st_size
+    def __init__(self, key: str, path: Path, descriptor: int, size: int, held: Spans) -> None:
+        self.key, self.path, self.descriptor, self.size, self.held = key, path, descriptor, size, held
+        self._map = path.parent / f"{key}{MAP_SUFFIX}"
+        self._journal = -1
+        self._mapped = True  # or so it may be
+        if not held.size_bytes:
+            self.forget()
 
-    def write(self, data: memoryview) -> None:
-        """Append. Raises InsufficientStorage, StoreFailure."""
+    def write(self, data: memoryview, offset: int) -> None:
+        """Write bytes in their place. Raises InsufficientStorage, StoreFailure."""
         with translated(f"writing {self.path}"):
             while data:
-                written = os.pwrite(self.descriptor, data, self.held)
-                self.held += written
+                written = os.pwrite(self.descriptor, data, offset)
+                offset += written
                 data = data[written:]
+
+    def note(self, span: Span) -> None:
+        """Tell the next process that these bytes are here. Raises InsufficientStorage, StoreFailure."""
+        with translated(f"writing {self._map}"):
+            if self._journal < 0:
+                self._mapped = True
+                self._journal = os.open(self._map, _FLAGS | os.O_APPEND, 0o600)
+                # What stands there is of this boot, or will be checked; its last line may be cut short.
+                os.write(self._journal, b"\n" if os.fstat(self._journal).st_size else f"{_boot_id()}\n".encode())
+            os.write(self._journal, b"%d %d\n" % (span.start, span.end))
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
         """Fill the buffer from `offset` on; 0 at the end. Raises StoreFailure."""
@@ -36,9 +57,27 @@ class Partial:
 
     def discard(self) -> None:
         """Start over with nothing. Raises StoreFailure."""
+        self.held.clear()
         with translated(f"emptying {self.path}"):
+            self.forget()
             os.ftruncate(self.descriptor, 0)
-        self.held = 0
+
+    def forget(self) -> None:
+        """Drop what the next process was told. Raises OSError."""
+        if self._mapped:
+            self._close_map()
+            self._map.unlink(missing_ok=True)
+            self._mapped = False
+
+    def close(self) -> None:
+        """Close the files; what is written and noted stays."""
+        self._close_map()
+        os.close(self.descriptor)
+
+    def _close_map(self) -> None:
+        if self._journal >= 0:
+            os.close(self._journal)
+            self._journal = -1
 
 
 class Holds:
@@ -71,33 +110,77 @@ class Holds:
 
 
 @contextmanager
-def opened_partial(directory: Path, key: str, size: int) -> Iterator[Partial]:
-    """Yield the partial file of a content; the caller holds the key. Raises InsufficientStorage, StoreFailure."""
+def opened_partial(directory: Path, key: str, size: int, *, digest: bool) -> Iterator[Partial]:
+    """Yield the unfinished file of a content; the caller holds the key. Raises InsufficientStorage, StoreFailure.
+
+    `digest` tells whether the content will be checked against one.
+    """
     path = directory / f"{key}{SUFFIX}"
     with translated(f"opening {path}"):
-        descriptor = _open(path)
+        partial = _begun(path, key, size) or _found(path, key, size, digest=digest)
     try:
-        partial = Partial(key, path, descriptor, size)
-        if partial.held > size:
-            partial.discard()
         yield partial
     finally:
-        os.close(descriptor)
+        partial.close()
 
 
-def held_bytes(directory: Path, key: str) -> int:
-    """Return how much of a content is here."""
+def held_spans(directory: Path, key: str, size: int, *, digest: bool) -> Spans:
+    """Return which bytes of a content are here.
+
+    Without a digest to come, bytes that were written before this boot do not count: a crash may have kept a file's
+    length and lost its bytes.
+    """
+    part = directory / f"{key}{SUFFIX}"
     with suppress(OSError):
-        found = (directory / f"{key}{SUFFIX}").lstat()
-        return found.st_size if stat.S_ISREG(found.st_mode) else 0
-    return 0
-
-
-def _open(path: Path) -> int:
-    with suppress(FileNotFoundError):
-        found = path.lstat()
+        found = part.lstat()
         if not stat.S_ISREG(found.st_mode):
-            remove_tree(path)  # planted; what a link names stays
-        elif not found.st_mode & stat.S_IWUSR:
-            path.chmod(0o600)  # a kill came between its last byte and its new name
-    return os.open(path, _FLAGS, 0o600)
+            return Spans()
+        if not found.st_mode & stat.S_IWUSR:  # sealed: a kill came between its last byte and its new name
+            return Spans([Span(0, size)]) if digest and found.st_size == size else Spans()
+        boot, held = _decode(_read(part.with_suffix(MAP_SUFFIX)))
+        return held.within(min(size, found.st_size)) if digest or boot == _boot_id() else Spans()
+    return Spans()
+
+
+def remove_partial(directory: Path, key: str) -> None:
+    """Drop the unfinished file of a content. Raises OSError."""
+    for suffix in (MAP_SUFFIX, SUFFIX):
+        (directory / f"{key}{suffix}").unlink(missing_ok=True)
+
+
+def _begun(path: Path, key: str, size: int) -> Partial | None:
+    """Return a new file; None where something stands in its place."""
+    try:
+        return Partial(key, path, os.open(path, _FLAGS | os.O_EXCL, 0o600), size, Spans())
+    except FileExistsError:
+        return None
+
+
+def _found(path: Path, key: str, size: int, *, digest: bool) -> Partial:
+    held = held_spans(path.parent, key, size, digest=digest)
+    mode = path.lstat().st_mode
+    if not stat.S_ISREG(mode):
+        remove_tree(path)  # planted; what a link names stays
+    elif not mode & stat.S_IWUSR:
+        path.chmod(0o600)
+    partial = Partial(key, path, os.open(path, _FLAGS, 0o600), size, held)
+    if not held.size_bytes:
+        os.ftruncate(partial.descriptor, 0)
+    return partial
+
+
+def _read(path: Path) -> bytes:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read()
+
+
+def _boot_id() -> str:
+    return _BOOT_ID.read_text().strip()
+
+
+def _decode(text: bytes) -> tuple[str, Spans]:
+    """Return the boot that the spans were written in, and them; a line that a crash cut short is left out."""
+    boot, *lines = text[: text.rfind(b"\n") + 1].decode(errors="replace").splitlines() or [""]
+    numbers = (line.split() for line in lines)
+    spans = (Span(int(n[0]), int(n[1])) for n in numbers if len(n) == 2 and all(map(str.isdecimal, n)))  # noqa: PLR2004 - start and end
+    return boot, Spans(spans)

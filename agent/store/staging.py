@@ -14,7 +14,7 @@ from pathlib import Path
 from agent.store.disk import Disk, store_error
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
-from agent.store.partials import SUFFIX, Partial
+from agent.store.partials import Partial, remove_partial
 from agent.store.snapshot import MTIME_NS, is_untouched
 
 
@@ -29,21 +29,44 @@ def make_durable(partial: Partial, disk: Disk) -> None:
     Raises InsufficientStorage, StoreFailure.
     """
     try:
-        os.fchmod(partial.descriptor, 0o444)
-        os.utime(partial.descriptor, ns=(MTIME_NS, MTIME_NS))
+        seal(partial)
         disk.fsync(partial.descriptor)
     except OSError as error:
-        with suppress(OSError):
-            os.ftruncate(partial.descriptor, 0)
-            partial.path.unlink()
-        partial.held = 0
+        _drop(partial)
         raise store_error(error, f"bringing {partial.path} to the disk") from error
+
+
+def make_all_durable(sealed: Iterable[Partial], root: int, disk: Disk) -> None:
+    """Return when sealed files are on the disk, all at once; `root` is a descriptor in the same file system.
+
+    Fails as `make_durable` does.
+    """
+    try:
+        disk.sync_all(root)
+    except OSError as error:
+        for partial in sealed:
+            _drop(partial)
+        raise store_error(error, "bringing small files to the disk") from error
+
+
+def seal(partial: Partial) -> None:
+    """Make the file read-only, with the time stamp of all content. Raises OSError."""
+    os.fchmod(partial.descriptor, 0o444)
+    os.utime(partial.descriptor, ns=(MTIME_NS, MTIME_NS))
+
+
+def _drop(partial: Partial) -> None:
+    with suppress(OSError):
+        os.ftruncate(partial.descriptor, 0)
+        remove_partial(partial.path.parent, partial.key)
+    partial.held.clear()
 
 
 def enter(layout: Layout, partial: Partial, sha256: str) -> None:
     """Make a durable partial a pinned blob; an untouched blob of these bytes is linked in its place. Raises OSError."""
     pin = pin_path(layout, partial.key, sha256)
     partial.path.rename(pin)
+    partial.forget()
     settle(layout, pin, sha256)
 
 
@@ -88,7 +111,7 @@ def drop(layout: Layout, inventory: Inventory, keys: Iterable[str]) -> list[str]
     """Drop pins and unfinished files of these contents; returns the digests that were pinned. Raises OSError."""
     named = set(keys)
     for key in named:
-        (layout.partial / f"{key}{SUFFIX}").unlink(missing_ok=True)
+        remove_partial(layout.partial, key)
     return unpin(inventory, named)
 
 

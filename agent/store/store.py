@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.lock import lock_directory
 from agent.store.opening import ensure_identity, ensure_layout
-from agent.store.partials import Holds, Partial, held_bytes, opened_partial
+from agent.store.partials import Holds, Partial, held_spans, opened_partial
 from agent.store.publish import install, prepare, remove_empty
 from agent.store.removal import blob_digests, is_ours, leftovers, remove_blobs, remove_litter, set_aside
 from agent.store.reservations import Ledger, Room, refuse
@@ -98,8 +98,10 @@ class Store:
 
     def missing_bytes(self, manifest: Manifest) -> int:
         """Return how many bytes have to come; what unfinished files hold is here already."""
-        missing = self._missing(manifest)
-        return sum(max(0, f.size - held_bytes(self._layout.partial, key)) for key, f in missing.items())
+        return sum(
+            file.size - held_spans(self._layout.partial, key, file.size, digest=bool(file.digest)).size_bytes
+            for key, file in self._missing(manifest).items()
+        )
 
     # Room.
 
@@ -150,7 +152,7 @@ class Store:
             yield None
             return
         try:
-            with opened_partial(self._layout.partial, key, file.size) as partial:
+            with opened_partial(self._layout.partial, key, file.size, digest=bool(file.digest)) as partial:
                 yield partial
         finally:
             self._holds.give_back(key)
@@ -161,6 +163,19 @@ class Store:
         with self._lock, translated(f"entering {partial.path}"):
             staging.enter(self._layout, partial, sha256)
             self._inventory.learn(partial.key, sha256)
+
+    def seal(self, partial: Partial) -> None:
+        """Make a verified partial file ready for `put_blobs`: what a kill leaves of it counts as held."""
+        with translated(f"sealing {partial.path}"):
+            staging.seal(partial)
+
+    def put_blobs(self, sealed: Sequence[tuple[Partial, str]]) -> None:
+        """Make many sealed partial files blobs by their SHA-256, as `put_blob` does for one, with one sync for all."""
+        staging.make_all_durable([partial for partial, _ in sealed], self._descriptor, self._disk)
+        with self._lock, translated(f"entering small files in {self.root}"):
+            for partial, sha256 in sealed:
+                staging.enter(self._layout, partial, sha256)
+                self._inventory.learn(partial.key, sha256)
 
     def pin(self, manifest: Manifest) -> dict[str, str]:
         """Keep what is here of a manifest until its commit; returns the SHA-256 by path."""

@@ -8,12 +8,14 @@ from agent.store.identity import distinct_files, keys_by_path
 from agent.store.snapshot import verification
 from agent.store.store import Store
 from agent.transfer.crew import Crew
-from agent.transfer.file import FileFetcher
-from agent.transfer.plan import plan_lanes
+from agent.transfer.fetching import Fetching
+from agent.transfer.large_lane import LargeLane
+from agent.transfer.plan import SMALL_AT_A_TIME, split_by_size
 from agent.transfer.progress import Progress
 from agent.transfer.rate import TokenBucket
 from agent.transfer.receive import BytePath, Stopped
 from agent.transfer.retry import RetryPolicy, Timing
+from agent.transfer.small_lane import SmallLane
 from shared.errors import LarderError
 from shared.manifest import File, Manifest
 from shared.sources.port import Source
@@ -59,23 +61,33 @@ def fetch(
     progress.total = progress.total or manifest.size_bytes
     progress.find(sum(f.size for f in manifest.files if f.path in found))
     halt = threading.Event()
-    path = BytePath(source, bucket or TokenBucket(), progress, lambda size: store.arrived(reservation, size), halt)
-    fetcher = FileFetcher(path, manifest, store, policy or RetryPolicy(), timing or Timing())
+    timing = timing or Timing()
+    path = BytePath(
+        source,
+        bucket or TokenBucket(),
+        progress,
+        lambda size: store.arrived(reservation, size),
+        halt,
+        timing.clock,
+    )
+    fetching = Fetching(path, manifest, store, policy or RetryPolicy(), timing, set())
     missing = store.missing(manifest)
     progress.find(sum(f.size for f in manifest.files if f.path not in found) - sum(f.size for f in missing))
-    crew = Crew(fetcher.fetch, halt)
-    for lane in plan_lanes(missing, concurrency):
-        crew.man(lane)
+    crew = Crew(halt)
+    large, small = split_by_size(missing)
+    large_lane = LargeLane(fetching, large, concurrency, crew)
+    small_lane = SmallLane(fetching, small, crew)
+    large_lane.tick()
+    small_lane.start(SMALL_AT_A_TIME * concurrency)
     try:
-        crew.wait(stop)
+        crew.wait(stop, large_lane.tick)
         if prove_access:
-            _prove_access(fetcher, stop)
+            _prove_access(fetching, stop)
     except BaseException:
         progress.find(before - progress.done)  # the next attempt finds these bytes again
         raise
-    return FetchResult(
-        _by_path(manifest, {**found, **crew.digests}), verification(f.digest for f in manifest.files), progress.received
-    )
+    digests = {**found, **large_lane.digests, **small_lane.digests}
+    return FetchResult(_by_path(manifest, digests), verification(f.digest for f in manifest.files), progress.received)
 
 
 def _by_path(manifest: Manifest, digests: Mapping[str, str]) -> dict[str, str]:
@@ -85,20 +97,20 @@ def _by_path(manifest: Manifest, digests: Mapping[str, str]) -> dict[str, str]:
     return {path: by_key[key] for path, key in keys.items()}
 
 
-def _prove_access(fetcher: FileFetcher, stop: threading.Event) -> None:
+def _prove_access(fetching: Fetching, stop: threading.Event) -> None:
     """Ask the source for a byte of the largest file that it did not give to this download, if there is one."""
-    found = [f for f in distinct_files(fetcher.manifest).values() if f.size and f.path not in fetcher.brought]
-    if found:
-        crew = Crew(fetcher.fetch, threading.Event())
-        crew.start(lambda: _ask_for_a_byte(fetcher, max(found, key=lambda f: f.size)))
+    files = distinct_files(fetching.manifest).values()
+    if found := [f for f in files if f.size and f.path not in fetching.brought]:
+        crew = Crew(threading.Event())
+        crew.start(lambda: _ask_for_a_byte(fetching.path, max(found, key=lambda f: f.size)))
         crew.wait(stop)
 
 
-def _ask_for_a_byte(fetcher: FileFetcher, file: File) -> None:
+def _ask_for_a_byte(path: BytePath, file: File) -> None:
     try:
-        body = fetcher.path.source.open(file, 0, 1)
+        body = path.source.open(file, 0, 1)
     except LarderError as error:
-        fetcher.path.progress.traffic.fail(error)
+        path.progress.traffic.fail(error)
         raise
     try:
         body.readinto(memoryview(bytearray(1)))

@@ -1,14 +1,14 @@
-"""How the bytes of one file come: the one place to change for another way (ranges, several connections a file)."""
+"""How the bytes of a claim come: one request, read straight into the receiver's buffer, written in their place."""
 
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agent.store.partials import Partial
+from agent.transfer.assembly import Assembly, Claim
+from agent.transfer.pace import Pace
 from agent.transfer.progress import Progress
 from agent.transfer.rate import TokenBucket
-from agent.transfer.verify import Check
 from shared.errors import DigestMismatch, Unreachable
 from shared.manifest import File
 from shared.sources.port import Body, Source
@@ -27,61 +27,58 @@ class BytePath:
     progress: Progress
     arrived: Callable[[int], None]
     stop: threading.Event
+    clock: Callable[[], float]
 
     def count(self, size_bytes: int) -> None:
         """Note bytes that were received and written."""
         self.progress.receive(size_bytes)
         self.arrived(size_bytes)
 
+    def find(self, size_bytes: int) -> None:
+        """Note bytes that were here already; negative where they had to be discarded."""
+        self.progress.find(size_bytes)
 
-def rehash(path: BytePath, partial: Partial, check: Check, buffer: memoryview) -> None:
-    """Feed the check with what an earlier attempt left. Raises StoreFailure, Stopped."""
-    offset = 0
-    while offset < partial.held:
+
+def receive(path: BytePath, assembly: Assembly, claim: Claim, buffer: memoryview) -> None:
+    """Bring what is left of a claim.
+
+    Raises what the source raises, Unreachable where the stream ends early or hardly flows, DigestMismatch where it goes
+    on after the end of the file, InsufficientStorage, StoreFailure, Stopped. What came before is kept.
+    """
+    file, left = assembly.file, claim.left
+    body = path.source.open(file, left.start, None if left.end == file.size else left.size_bytes)
+    try:
+        if body.skips:
+            assembly.divisible = False
+        _drain(path, body, assembly, claim, buffer)
+    finally:
+        body.close()
+
+
+def _drain(path: BytePath, body: Body, assembly: Assembly, claim: Claim, buffer: memoryview) -> None:
+    file, pace = assembly.file, Pace()
+    while missing := claim.end - claim.position:
+        room = buffer[: min(missing, path.bucket.grain(len(buffer)))]
+        if path.stop.is_set() or not path.bucket.take(len(room), path.stop):
+            raise Stopped
+        asked_s = path.clock()
+        size = body.readinto(room)
+        path.bucket.give_back(len(room) - size)
         if path.stop.is_set():
             raise Stopped
-        size = partial.read_into(buffer[: partial.held - offset], offset)
         if not size:
-            break
-        check.feed(buffer[:size])
-        path.progress.find(size)
-        offset += size
-
-
-def receive(path: BytePath, file: File, partial: Partial, check: Check, buffer: memoryview) -> None:
-    """Append what is missing of a file: one stream from the write front to the end.
-
-    Raises what the source raises, Unreachable where the stream ends early, DigestMismatch where it goes on after the
-    end, InsufficientStorage, StoreFailure, Stopped. What came before is in the partial file and in the check.
-    """
-    if partial.held < file.size:
-        body = path.source.open(file, partial.held)
-        try:
-            _drain(path, body, file, partial, check, buffer)
-        finally:
-            body.close()
-
-
-def _drain(path: BytePath, body: Body, file: File, partial: Partial, check: Check, buffer: memoryview) -> None:
-    while missing := file.size - partial.held:
-        size = _read(path, body, buffer[: min(missing, path.bucket.grain(len(buffer)))])
-        if not size:
-            raise Unreachable(f"{file.path!r} ended after {partial.held} of {file.size} bytes; it goes on from there")
-        partial.write(buffer[:size])
-        check.feed(buffer[:size])
+            raise Unreachable(f"{file.path!r} ended after {claim.position} of {file.size} bytes; it goes on from there")
+        assembly.write(claim, room[:size], last=size < len(room))
         path.count(size)
+        if slow := pace.observe(size, path.clock() - asked_s, path.bucket.rate):
+            raise Unreachable(f"{file.path!r} came with {slow:.0f} bytes a second; it is asked for again from there")
+    if claim.end == file.size:
+        _check_end(body, file, buffer)
+
+
+def _check_end(body: Body, file: File, buffer: memoryview) -> None:
     with suppress(Unreachable):  # all bytes are here; a connection that breaks now breaks nothing
         if body.readinto(buffer[:1]):
             raise DigestMismatch(
                 f"{file.path!r} is longer than the {file.size} bytes that the manifest names; the source changed it"
             )
-
-
-def _read(path: BytePath, body: Body, room: memoryview) -> int:
-    if path.stop.is_set() or not path.bucket.take(len(room), path.stop):
-        raise Stopped
-    size = body.readinto(room)
-    path.bucket.give_back(len(room) - size)
-    if path.stop.is_set():
-        raise Stopped
-    return size

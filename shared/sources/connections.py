@@ -1,6 +1,5 @@
 """Kept HTTP/1.1 connections, shared by threads, opened with our own checks."""
 
-import http.client
 import ssl
 import threading
 import time
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 from shared.errors import AddressRefused, InvalidURI, Unreachable
 from shared.sources.addresses import connect
 from shared.sources.settings import SourceSettings
+from shared.sources.wire import Wire
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _KEEP_IDLE_S = 20.0  # servers commonly close after 30 to 60 s
@@ -59,11 +59,11 @@ class ConnectionPool:
         self._settings, self._clock = settings, clock
         self._allowed = settings.allowed_networks
         self._trusted = {origin_of(e) for e in (settings.hf_endpoint, settings.s3_endpoint) if e}
-        self._idle: dict[Origin, list[tuple[float, http.client.HTTPConnection]]] = {}
+        self._idle: dict[Origin, list[tuple[float, Wire]]] = {}
         self._lock = threading.Lock()
         self._tls: ssl.SSLContext | None = None
 
-    def lease(self, origin: Origin) -> tuple[http.client.HTTPConnection, bool]:
+    def lease(self, origin: Origin) -> tuple[Wire, bool]:
         """Return a connection and whether it was used before; raises Unreachable, AddressRefused."""
         with self._lock:
             kept = self._idle.get(origin, [])
@@ -74,11 +74,11 @@ class ConnectionPool:
                 connection.close()
         return self.open(origin), False
 
-    def give_back(self, origin: Origin, connection: http.client.HTTPConnection) -> None:
+    def give_back(self, origin: Origin, connection: Wire) -> None:
         """Keep a connection whose last answer was read to its end."""
         with self._lock:
             kept = self._idle.setdefault(origin, [])
-            if len(kept) < _KEEP_IDLE and connection.sock is not None:
+            if len(kept) < _KEEP_IDLE:
                 kept.append((self._clock(), connection))
                 return
         connection.close()
@@ -91,20 +91,19 @@ class ConnectionPool:
         for connection in kept:
             connection.close()
 
-    def open(self, origin: Origin) -> http.client.HTTPConnection:
+    def open(self, origin: Origin) -> Wire:
         """Return a new connection, its addresses checked unless the administrator configured the endpoint."""
         allowed = None if self._is_trusted(origin) else self._allowed
         tls = self._tls_context() if origin.scheme == "https" else None
-        sock = connect(origin.host, origin.port, allowed=allowed, timeout_s=self._settings.connect_timeout_s)
-        connection = http.client.HTTPConnection(origin.host, origin.port)
-        connection.auto_open = 0  # http.client must never connect by itself, past our checks
-        try:
-            connection.sock = tls.wrap_socket(sock, server_hostname=origin.host) if tls else sock
-        except OSError as error:
-            sock.close()
-            raise Unreachable(f"no TLS connection to {origin.netloc}: {_tls_words(error)}") from error
-        connection.sock.settimeout(self._settings.read_timeout_s)
-        return connection
+        connected = connect(origin.host, origin.port, allowed=allowed, timeout_s=self._settings.connect_timeout_s)
+        if tls:
+            try:
+                connected = tls.wrap_socket(connected, server_hostname=origin.host)
+            except OSError as error:
+                connected.close()
+                raise Unreachable(f"no TLS connection to {origin.netloc}: {_tls_words(error)}") from error
+        connected.settimeout(self._settings.read_timeout_s)
+        return Wire(connected)
 
     def _is_trusted(self, origin: Origin) -> bool:
         return any((t.host, t.port) == (origin.host, origin.port) for t in self._trusted)

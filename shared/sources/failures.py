@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
-from email.message import Message
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
@@ -26,7 +25,7 @@ class Subject:
     grant: Grant
 
 
-def failure_of(status: int, headers: Message | Mapping[str, str], subject: Subject, now: float) -> LarderError:
+def failure_of(status: int, headers: Mapping[str, str], subject: Subject, now: float) -> LarderError:
     """Return the error for a status of 300 or more; `now` in seconds since 1970, for dates in Retry-After."""
     where = f"{subject.what} at {subject.grant.host} (status {status})"
     wait_s = _wait_s(headers, now)
@@ -64,7 +63,7 @@ def denied(subject: Subject, detail: str) -> AuthDenied:
     return AuthDenied(f"{host} wants credentials for {subject.what} ({detail}); name a Secret with {subject.keys}")
 
 
-def _wait_s(headers: Message | Mapping[str, str], now: float) -> float | None:
+def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
     text = headers.get("Retry-After") or ""
     if _SECONDS.fullmatch(text.strip()):
         return min(float(text), _LONGEST_WAIT_S)

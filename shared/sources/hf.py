@@ -2,17 +2,17 @@
 
 import time
 from collections.abc import Callable, Mapping
-from email.message import Message
 from http import HTTPStatus
 from urllib.parse import quote
 
 from shared.errors import InvalidURI, LarderError, RevisionNotFound, SourceNotFound
 from shared.manifest import File, Manifest, build_manifest
+from shared.sources.connections import origin_of
 from shared.sources.failures import Subject, denied, failure_of
 from shared.sources.hosts import grant_for
 from shared.sources.http import Call, HttpClient, Reply
 from shared.sources.port import Body, Credentials
-from shared.sources.ranges import open_range
+from shared.sources.ranges import EmptyBody, RangeBody, open_range
 from shared.sources.settings import SourceSettings, default_hosts
 from shared.uri import HfUri, ModelUri
 
@@ -39,6 +39,7 @@ class HfSource:
         )
         self._token = next(iter(self._grant.values.values()), "")
         self._client = HttpClient(settings)
+        self._links: dict[str, str] = {}
 
     def resolve(self) -> Manifest:
         """Pin the revision to a commit and list its files: LFS files by SHA-256, others by git blob id."""
@@ -53,11 +54,25 @@ class HfSource:
         return build_manifest(str(HfUri(self._uri.repo, commit)), commit, files)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open a part of a file at the resolved commit (the URI's revision where `resolve` was not called)."""
+        """Open a part of a file at the resolved commit (the URI's revision where `resolve` was not called).
+
+        A hub answers for large files with a signed link; it is used for further parts until it is refused.
+        """
+        if link := self._links.get(file.path):
+            try:
+                return self._open(Call(link), file, offset, length)
+            except LarderError:
+                self._links.pop(file.path, None)  # expired, or its host is out of order: the hub knows more
         revision, path = quote(self._revision, safe=""), quote(file.path)
         url = f"{self._settings.hf_endpoint}/{self._uri.repo}/resolve/{revision}/{path}"
-        call = Call(url, secrets={"Authorization": f"Bearer {self._token}"} if self._token else {})
+        body = self._open(
+            Call(url, secrets={"Authorization": f"Bearer {self._token}"} if self._token else {}), file, offset, length
+        )
+        if body.url and origin_of(body.url) != origin_of(url):
+            self._links[file.path] = body.url
+        return body
 
+    def _open(self, call: Call, file: File, offset: int, length: int | None) -> RangeBody | EmptyBody:
         def failure(reply: Reply) -> LarderError:
             subject = self._subject(f"{self._uri}, file {file.path!r},", reply.host)
             return decide_hub_failure(reply.status, reply.headers, subject, self._now())
@@ -72,7 +87,7 @@ class HfSource:
         return Subject(what, "HF_TOKEN", self._grant.as_seen_by(host))
 
 
-def decide_hub_failure(status: int, headers: Message | Mapping[str, str], subject: Subject, now: float) -> LarderError:
+def decide_hub_failure(status: int, headers: Mapping[str, str], subject: Subject, now: float) -> LarderError:
     """Return the error for a hub's refusal; a hub hides what is private as if it did not exist."""
     code, host = headers.get("X-Error-Code") or "", subject.grant.host
     match code:

@@ -1,24 +1,25 @@
 """The byte path: blocking HTTP/1.1 requests on kept connections, read straight into the caller's buffer."""
 
-import http.client
-import io
 import re
-import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from email.message import Message
+from http import HTTPStatus
 from urllib.parse import quote, urljoin, urlsplit
 
-from shared.errors import AddressRefused, LarderError, Unreachable
+from shared.errors import AddressRefused, InvalidURI, LarderError, Unreachable
+from shared.sources.bodies import BrokeOff, WireBody, body_of
 from shared.sources.connections import ConnectionPool, Origin, origin_of, public
+from shared.sources.heads import Head, NotHttp, parse_head
 from shared.sources.settings import SourceSettings
+from shared.sources.wire import Wire
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_NO_BODY = frozenset({204, 304})
+_STANDARD = ("User-Agent: larder", "Accept-Encoding: identity")
 _MOST_ERROR_BYTES = 64 * 1024
 _FILL_S = 0.25  # a read returns with what it has after this long, so that slowness can be seen from outside
+_NOT_A_LINE = re.compile("[\r\n\0]|[^\0-\xff]")
 _NOT_URL = re.compile(r"[^!-~]")
 
 
@@ -38,23 +39,12 @@ class Reply:
     """A status, headers and a body that is read in parts; close it when done."""
 
     def __init__(
-        self, url: str, response: http.client.HTTPResponse, release: Callable[[bool], None], clock: Callable[[], float]
+        self, url: str, head: Head, body: WireBody, release: Callable[[bool], None], clock: Callable[[], float]
     ) -> None:
-        self.url = url
-        self._response, self._release, self._clock = response, release, clock
+        self.url, self.status, self.headers = url, head.status, head.headers
+        self._keeps, self._body, self._release, self._clock = head.keeps, body, release, clock
         self._released = False
         self._failure: LarderError | None = None
-        self._ahead: memoryview | None = None
-
-    @property
-    def status(self) -> int:
-        """The status of the last answer, after redirects."""
-        return self._response.status
-
-    @property
-    def headers(self) -> Message:
-        """The headers of the last answer."""
-        return self._response.headers
 
     @property
     def host(self) -> str:
@@ -68,45 +58,16 @@ class Reply:
         filled, until = 0, self._clock() + _FILL_S
         while filled < len(buffer):
             try:
-                size = self._read_once(buffer[filled:])
-            except (OSError, http.client.HTTPException, ValueError) as error:
+                size = self._body.read_once(buffer[filled:])
+            except (OSError, EOFError, NotHttp) as error:
                 self._failure = _unreachable(self.url, error)
                 break
             filled += size
-            if size == 0 or self._clock() >= until:
+            if size == 0 or self._body.ended or self._clock() >= until:
                 break
         if filled == 0 and self._failure is not None:
             raise self._failure
         return filled
-
-    def _read_once(self, buffer: memoryview) -> int:
-        response = self._response
-        if response.isclosed():
-            return 0
-        if response.chunked or response.length is None:
-            part = response.read1(len(buffer))
-            buffer[: len(part)] = part
-            return len(part)
-        size = self._read_plain(buffer[: response.length], response)
-        if size == 0 and response.length:
-            raise http.client.IncompleteRead(b"", response.length)
-        response.length -= size
-        if response.length == 0:
-            response.read()
-        return size
-
-    def _read_plain(self, buffer: memoryview, response: http.client.HTTPResponse) -> int:
-        """Read what is there; HTTPResponse.readinto would wait until the buffer is full, however slowly it fills."""
-        if self._ahead is None:
-            # What came with the headers is in the reader's own buffer. One read of that size empties it for good.
-            first = memoryview(bytearray(min(io.DEFAULT_BUFFER_SIZE, response.length or 0)))
-            self._ahead = first[: response.fp.readinto1(first)]
-        if not self._ahead:
-            return response.fp.raw.readinto(buffer) or 0
-        size = min(len(buffer), len(self._ahead))
-        buffer[:size] = self._ahead[:size]
-        self._ahead = self._ahead[size:]
-        return size
 
     def read_small(self) -> bytes:
         """Return the body of an error or a short answer, at most 64 KiB of it."""
@@ -119,12 +80,9 @@ class Reply:
 
     def close(self) -> None:
         """Give the connection back where the body was read to its end, else drop it."""
-        if self._released:
-            return
-        self._released = True
-        whole = self._response.isclosed() and self._failure is None
-        self._release(whole and not self._response.will_close)
-        self._response.close()
+        if not self._released:
+            self._released = True
+            self._release(self._body.ended and self._keeps and self._failure is None)
 
 
 class HttpClient:
@@ -149,38 +107,45 @@ class HttpClient:
         self._pool.close()
 
     def _send_once(self, origin: Origin, call: Call) -> Reply:
-        connection, reused = self._pool.lease(origin)
+        wire, reused = self._pool.lease(origin)
         try:
-            return self._exchange(origin, connection, call)
-        except (OSError, http.client.HTTPException) as error:
-            _drop(connection)
+            return self._exchange(origin, wire, call)
+        except (OSError, EOFError, NotHttp) as error:
+            wire.close()
             # A server may close a kept connection at any time; that says nothing about the request.
-            if not reused or isinstance(error, TimeoutError):
+            if not reused or isinstance(error, TimeoutError | NotHttp):
                 raise _unreachable(call.url, error) from error
-        connection = self._pool.open(origin)
+        wire = self._pool.open(origin)
         try:
-            return self._exchange(origin, connection, call)
-        except (OSError, http.client.HTTPException) as error:
-            _drop(connection)
+            return self._exchange(origin, wire, call)
+        except (OSError, EOFError, NotHttp) as error:
+            wire.close()
             raise _unreachable(call.url, error) from error
 
-    def _exchange(self, origin: Origin, connection: http.client.HTTPConnection, call: Call) -> Reply:
-        connection.putrequest(call.method, _target(call.url), skip_host=True, skip_accept_encoding=True)
-        standard = {"Host": origin.netloc, "User-Agent": "larder", "Accept-Encoding": "identity"}
-        for name, value in {**standard, **call.headers, **call.secrets}.items():
-            connection.putheader(name, value)
-        connection.endheaders()
-        response = connection.getresponse()
-        if response.status in _NO_BODY or call.method == "HEAD":
-            response.read()
+    def _exchange(self, origin: Origin, wire: Wire, call: Call) -> Reply:
+        wire.send(_request(origin, call))
+        head = parse_head(wire.read_head(), call.method)
+        while head.status < HTTPStatus.OK:  # "go on", "early hints": the answer is still to come
+            head = parse_head(wire.read_head(), call.method)
 
         def release(keep: bool) -> None:  # noqa: FBT001 - a callback of one answer
-            if keep:
-                self._pool.give_back(origin, connection)
+            if keep and wire.is_quiet:
+                self._pool.give_back(origin, wire)
             else:
-                _drop(connection)
+                wire.close()
 
-        return Reply(call.url, response, release, self._clock)
+        return Reply(call.url, head, body_of(head, wire), release, self._clock)
+
+
+def _request(origin: Origin, call: Call) -> bytes:
+    lines = [f"{call.method} {_target(call.url)} HTTP/1.1", f"Host: {origin.netloc}", *_STANDARD]
+    lines += [f"{name}: {value}" for name, value in {**call.headers, **call.secrets}.items()]
+    if any(_NOT_A_LINE.search(line) for line in lines):
+        raise InvalidURI(
+            f"{public(call.url)}: a line break, or what no header can hold, stands in the request; correct the URI or "
+            "the Secret"
+        )
+    return "\r\n".join((*lines, "", "")).encode("latin-1")
 
 
 def decide_redirect(call: Call, status: int, location: str) -> Call:
@@ -202,25 +167,18 @@ def _target(url: str) -> str:
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
-def _drop(connection: http.client.HTTPConnection) -> None:
-    if connection.sock is not None:
-        with suppress(OSError):
-            connection.sock.shutdown(socket.SHUT_RDWR)
-    connection.close()
-
-
 def _unreachable(url: str, error: Exception) -> Unreachable:
     match error:
         case TimeoutError():
             cause = "nothing came before the time-out"
-        case http.client.IncompleteRead(expected=int(missing)):
+        case BrokeOff(missing_bytes=missing) if missing:
             cause = f"the answer broke off {missing} bytes before its end"
-        case http.client.IncompleteRead():
+        case BrokeOff():
             cause = "the answer broke off before its end"
-        case http.client.RemoteDisconnected():
+        case EOFError():
             cause = "the server closed the connection without an answer"
-        case OSError():
-            cause = str(error)
+        case NotHttp():
+            cause = f"the answer is not HTTP ({error})"
         case _:
-            cause = f"the answer is not HTTP ({type(error).__name__})"
+            cause = str(error)
     return Unreachable(f"{public(url)}: {cause}")

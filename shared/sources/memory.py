@@ -105,6 +105,8 @@ class MemorySource:
 class MemoryBody:
     """A part of a file in memory, from `position` up to `end`."""
 
+    skips: bool = False
+
     def __init__(self, source: MemorySource, path: str, position: int, end: int) -> None:
         self._source, self._path, self._position, self._end = source, path, position, end
 

@@ -23,7 +23,12 @@ ANONYMOUS = Credentials()
 
 
 class Body(Protocol):
-    """An open part of a file: bytes in order, until `readinto` returns 0. Errors are LarderErrors."""
+    """An open part of a file: bytes in order, until `readinto` returns 0. Errors are LarderErrors.
+
+    `skips` is whether the server sent the file from its start, so that parts of it cost as much as the whole.
+    """
+
+    skips: bool
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the start of the buffer and return how many bytes came; 0 at the end. Raises Unreachable."""

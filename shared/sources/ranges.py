@@ -2,35 +2,23 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from email.message import Message
+from dataclasses import replace
 from http import HTTPStatus
 
 from shared.errors import LarderError, SourceChanged, Unreachable
 from shared.manifest import File
 from shared.sources.connections import origin_of, public
 from shared.sources.http import Call, HttpClient, Reply
-from shared.sources.port import Body
+from shared.spans import Span
 
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.IGNORECASE)
 _SCRATCH_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The bytes of a file from `start` up to, not including, `end`."""
-
-    start: int
-    end: int
-
-    @property
-    def size_bytes(self) -> int:
-        """How many bytes these are."""
-        return self.end - self.start
-
-
 class EmptyBody:
     """A part without bytes; nothing is asked for it."""
+
+    skips, url = False, ""
 
     def readinto(self, buffer: memoryview) -> int:
         """Return 0."""
@@ -42,10 +30,11 @@ class EmptyBody:
 
 
 class RangeBody:
-    """The promised bytes of a reply: no fewer (Unreachable), and no more are read."""
+    """The promised bytes of a reply, which came from `url`: no fewer (Unreachable), and no more are read."""
 
     def __init__(self, reply: Reply, name: str, skip_bytes: int, left_bytes: int) -> None:
         self._reply, self._name, self._skip_bytes, self._left_bytes = reply, name, skip_bytes, left_bytes
+        self.skips, self.url = skip_bytes > 0, reply.url
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the start of the buffer; raises Unreachable where the answer breaks off."""
@@ -83,7 +72,7 @@ def open_range(
     length: int | None,
     *,
     failure: Callable[[Reply], LarderError],
-) -> Body:
+) -> RangeBody | EmptyBody:
     """Ask for a part of a file and return its body; `failure` says what a status that is no success means."""
     span = Span(offset, file.size if length is None else min(file.size, offset + length))
     if span.size_bytes <= 0:
@@ -111,7 +100,7 @@ def _stale_link(url: str, reply: Reply) -> LarderError | None:
     )
 
 
-def decide_skip(status: int, headers: Message | Mapping[str, str], file: File, span: Span, host: str) -> int:
+def decide_skip(status: int, headers: Mapping[str, str], file: File, span: Span, host: str) -> int:
     """Return how many bytes of a successful answer stand before the span, or raise for one that does not fit.
 
     Raises SourceChanged where size or entity tag are others than resolved, Unreachable where the range is another.

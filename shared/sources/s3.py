@@ -2,10 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from email.message import Message
 from http import HTTPStatus
 
 from shared.errors import AuthDenied, InvalidURI, LarderError, SourceNotFound
@@ -74,7 +73,7 @@ class S3Source:
         """Close the connections that are kept."""
         self._client.close()
 
-    def _head_exact(self) -> Message | None:
+    def _head_exact(self) -> Mapping[str, str] | None:
         """Return the headers of the object that the URI names; None where it is not there or not ours to see."""
         reply = self._head(self._uri.prefix)
         region = reply.headers.get(_REGION_HEADER, "")

@@ -3,7 +3,6 @@
 import html
 import re
 from collections.abc import Mapping
-from email.message import Message
 from http import HTTPStatus
 
 from shared.errors import AuthDenied, InvalidURI, LarderError, RateLimited, SourceNotFound, Unreachable
@@ -19,7 +18,7 @@ def error_fields(body: bytes) -> dict[str, str]:
 
 
 def decide_s3_failure(
-    status: int, headers: Message | Mapping[str, str], fields: Mapping[str, str], subject: Subject, now: float
+    status: int, headers: Mapping[str, str], fields: Mapping[str, str], subject: Subject, now: float
 ) -> LarderError:
     """Return the error for an S3 answer that is no success; `fields` as `error_fields` gives them."""
     code, host = fields.get("Code", ""), subject.grant.host

@@ -4,7 +4,6 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from email.message import Message
 
 from shared.manifest import File
 
@@ -12,12 +11,12 @@ _MD5 = re.compile(r"[0-9a-f]{32}")
 _SHA256_BYTES = 32
 
 
-def file_of(path: str, headers: Message | Mapping[str, str]) -> File:
+def file_of(path: str, headers: Mapping[str, str]) -> File:
     """Return the file that an answer to HEAD describes."""
     return File(path, int(headers["Content-Length"]), digest_of(headers), headers.get("ETag") or "")
 
 
-def digest_of(headers: Message | Mapping[str, str]) -> str:
+def digest_of(headers: Mapping[str, str]) -> str:
     """Return the digest that S3 keeps of a whole object: its SHA-256, else an ETag that is an MD5, else "".
 
     The ETag of an object in several parts has a `-`; one encrypted with a customer's key or by KMS is no MD5 of the

@@ -23,11 +23,18 @@ class FatalDisk(RealDisk):
         self._left, self._lock = fatal, threading.Lock()
 
     def fsync(self, descriptor: int) -> None:
+        self._count()
+        super().fsync(descriptor)
+
+    def sync_all(self, descriptor: int) -> None:
+        self._count()
+        super().sync_all(descriptor)
+
+    def _count(self) -> None:
         with self._lock:
             self._left -= 1
             if self._left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-        super().fsync(descriptor)
 
 
 def main() -> None:

@@ -66,7 +66,9 @@ def test_a_whole_file_that_another_left_unfinished_needs_it_too(bring: Bring, st
     owner, stranger = gated({"weights": WEIGHTS})
     manifest = owner.resolve()
     key = keys_by_path(manifest.uri, manifest.revision, manifest.files)["weights"]
-    (root / "partial" / f"{key}.part").write_bytes(WEIGHTS)  # as a kill right before the last step leaves it
+    part = root / "partial" / f"{key}.part"
+    part.write_bytes(WEIGHTS)
+    part.chmod(0o444)  # as a kill right before the last step leaves it
     with pytest.raises(AuthDenied):
         bring(stranger, store, manifest=manifest)
     assert bring(owner, store, manifest=manifest).sha256

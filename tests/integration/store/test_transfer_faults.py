@@ -38,7 +38,7 @@ def large() -> MemorySource:
 
 
 def parts(root: Path) -> list[Path]:
-    return sorted((root / "partial").iterdir())
+    return sorted((root / "partial").glob("*.part"))
 
 
 def test_a_body_that_breaks_off_goes_on_from_there(bring: Bring, large: MemorySource, store: Store) -> None:
@@ -154,7 +154,7 @@ def test_the_first_failure_ends_the_other_files_and_keeps_what_they_have(bring: 
     source.faults.before_read = None
     before = source.served_bytes
     bring(source, store)
-    assert source.served_bytes - before <= left
+    assert source.served_bytes - before <= left + 1  # and a byte that proves the access to what is here
 
 
 @pytest.fixture
@@ -236,6 +236,9 @@ def test_a_file_is_never_a_blob_when_its_sync_failed(root: Path) -> None:
             if self.fails:
                 raise OSError(5, "Input/output error")
             os.fsync(descriptor)
+
+        def sync_all(self, descriptor: int) -> None:
+            self.fsync(descriptor)
 
         def free_bytes(self, path: Path) -> int:
             del path

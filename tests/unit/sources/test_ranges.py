@@ -6,8 +6,9 @@ from rig.scripted_http import Answer, Asked, ScriptedServer, reply
 from shared.errors import LarderError, SourceChanged, SourceNotFound, Unreachable
 from shared.manifest import File
 from shared.sources.http import Call, HttpClient, Reply
-from shared.sources.ranges import Span, decide_skip, etag_changed, open_range
+from shared.sources.ranges import decide_skip, etag_changed, open_range
 from shared.sources.settings import SourceSettings
+from shared.spans import Span
 
 Serve = Callable[[Answer], ScriptedServer]
 CONTENT = bytes(range(100))

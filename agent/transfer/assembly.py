@@ -1,0 +1,126 @@
+"""One file while it is put together: which of its bytes are here, and which are being fetched."""
+
+import threading
+
+from agent.store.partials import Partial
+from shared.manifest import File
+from shared.spans import Span, Spans
+
+PIECE_BYTES = 16 * 2**20
+_NOTE_BYTES = 2**20
+_LOOK_S = 0.2
+
+
+class Claim:
+    """The bytes that one receiver fetches: from `position`, which moves on, to `end`, which may come nearer."""
+
+    __slots__ = ("end", "generation", "noted", "position")
+
+    def __init__(self, span: Span, generation: int) -> None:
+        self.position, self.end, self.noted, self.generation = span.start, span.end, span.start, generation
+
+    @property
+    def left(self) -> Span:
+        """What is still to come."""
+        return Span(self.position, self.end)
+
+
+class Assembly:
+    """A file's bytes in its partial file, written by several receivers and read by one who follows. Thread-safe.
+
+    `divisible` is whether its source gives out parts; one that does not is fetched by one receiver at a time.
+    `generation` counts how often it was started over: what was claimed before that is not kept.
+    """
+
+    def __init__(self, file: File, partial: Partial) -> None:
+        self.file, self.partial, self.divisible, self.generation = file, partial, True, 0
+        self._claims: list[Claim] = []
+        self._given_up = False
+        self._changed = threading.Condition()
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes are not here."""
+        with self._changed:
+            return self.file.size - self.partial.held.size_bytes
+
+    @property
+    def receivers(self) -> int:
+        """How many fetch parts of it."""
+        return len(self._claims)
+
+    def claim(self, most_bytes: int | None = None) -> Claim | None:
+        """Take the first bytes that nobody fetches, as far as the next that are here or fetched; None without any."""
+        with self._changed:
+            if self._given_up:
+                return None
+            taken = Spans((*self.partial.held, *(claim.left for claim in self._claims)))
+            gap = next(taken.gaps(self.file.size), None)
+            if gap is None:
+                return None
+            end = gap.end if most_bytes is None else min(gap.end, gap.start + most_bytes)
+            self._claims.append(claim := Claim(Span(gap.start, end), self.generation))
+            return claim
+
+    def share(self) -> Claim | None:
+        """Take a piece off what others fetch or nobody does yet; None where it is not worth another request."""
+        with self._changed:
+            if not self.divisible:
+                return None
+            for claim in self._claims:  # who fetches all that follows fetches one piece from here on
+                if claim.end - claim.position > 2 * PIECE_BYTES:
+                    claim.end = claim.position + PIECE_BYTES
+        return self.claim(PIECE_BYTES)
+
+    def write(self, claim: Claim, data: memoryview, *, last: bool = False) -> None:
+        """Put the next bytes of a claim in their place; `last` where others will be some time in coming.
+
+        Raises InsufficientStorage, StoreFailure.
+        """
+        with self._changed:
+            if claim.generation != self.generation:
+                return
+        self.partial.write(data, claim.position)
+        with self._changed:
+            if claim.generation != self.generation:
+                return
+            self.partial.held.add(Span(claim.position, claim.position + len(data)))
+            claim.position += len(data)
+            if (last or claim.position - claim.noted >= _NOTE_BYTES) and claim.position < claim.end:
+                self._note(claim)
+            self._changed.notify_all()
+
+    def give_back(self, claim: Claim) -> None:
+        """End a claim; what it has brought is kept. Raises InsufficientStorage, StoreFailure."""
+        with self._changed:
+            self._claims.remove(claim)
+            if claim.generation == self.generation and self.partial.held.size_bytes < self.file.size:
+                self._note(claim)
+
+    def discard(self, *, give_up: bool = False) -> int:
+        """Start over with nothing, or give the file up; returns how many bytes were here. Raises StoreFailure."""
+        with self._changed:
+            self._given_up = give_up
+            size = self.partial.held.size_bytes
+            self.generation += 1
+            for claim in self._claims:
+                claim.end = claim.position
+            self.partial.discard()
+            return size
+
+    def wait_beyond(self, offset: int, generation: int, stop: threading.Event) -> int:
+        """Return up to where the file is here without a gap, once that is beyond `offset`.
+
+        Returns `offset` where `stop` was set or the file was started over.
+        """
+        with self._changed:
+            while not stop.is_set() and generation == self.generation:
+                if (front := self.partial.held.front) > offset:
+                    return front
+                self._changed.wait(_LOOK_S)
+            return offset
+
+    def _note(self, claim: Claim) -> None:
+        if claim.position > claim.noted:
+            self.partial.note(Span(claim.noted, claim.position))
+            claim.noted = claim.position

@@ -1,0 +1,139 @@
+"""What a download does with one file, whichever thread does it: open, fetch a claim, verify, enter."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from agent.store.store import Store
+from agent.transfer.assembly import Assembly, Claim
+from agent.transfer.patience import Patience
+from agent.transfer.receive import BytePath, Stopped, receive
+from agent.transfer.retry import RetryPolicy, Timing
+from agent.transfer.verify import Check
+from agent.transfer.writeback import start_writeback
+from shared.errors import DigestMismatch, LarderError, SourceChanged
+from shared.manifest import File, Manifest
+
+_BEHIND_BYTES = 32 * 2**20  # so much is hashed before the kernel is asked to begin with writing it to the disk
+
+
+@dataclass(slots=True)
+class Work:
+    """A file that is being fetched; `sha256` where its bytes are here, whole and right.
+
+    `mismatches` is how often its bytes were not those that the source had named.
+    """
+
+    assembly: Assembly
+    patience: Patience
+    sha256: str = ""
+    mismatches: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fetching:
+    """One download's files, source, store and counters; one object serves all its threads.
+
+    `brought` has the paths of which the source gave this download at least a part.
+    """
+
+    path: BytePath
+    manifest: Manifest
+    store: Store
+    policy: RetryPolicy
+    timing: Timing
+    brought: set[str]
+
+    @contextmanager
+    def opened(self, file: File) -> Iterator[Work]:
+        """Hold the file alone and yield it. Raises InsufficientStorage, StoreFailure, Stopped."""
+        with self.store.partial(self.manifest, file, self.path.stop) as partial:
+            if partial is None:
+                raise Stopped
+            held = partial.held.size_bytes
+            work = Work(Assembly(file, partial), Patience(self.policy, self.timing))
+            if sha256 := self.store.find_blob(self.manifest, file):  # another download was faster
+                self.path.find(file.size)
+                self.path.arrived(file.size - held)
+                work.sha256 = sha256
+            else:
+                self.path.find(held)
+            yield work
+
+    def attempt(self, work: Work, claim: Claim, buffer: memoryview) -> None:
+        """Fetch a claim as far as it comes, and wait where trying again makes sense. Raises LarderError, Stopped."""
+        failure: LarderError | None = None
+        try:
+            receive(self.path, work.assembly, claim, buffer)
+            self.brought.add(work.assembly.file.path)
+        except SourceChanged:
+            self._discard(work, give_up=True)
+            raise
+        except LarderError as error:
+            failure = error
+        finally:
+            work.assembly.give_back(claim)
+        if isinstance(failure, DigestMismatch):
+            self._start_over(work, failure)
+        elif failure:
+            self._wait(work, failure)
+
+    def follow(self, work: Work, buffer: memoryview) -> bool:
+        """Hash the file from its start as its bytes come; True, and `sha256` set, once it is whole and right.
+
+        False where it was discarded on the way, to be fetched once more. Raises DigestMismatch the second time,
+        Stopped, StoreFailure.
+        """
+        check, generation = Check(work.assembly.file), work.assembly.generation
+        if not self._hash(work, check, generation, buffer):
+            return False
+        try:
+            check.verify()
+        except DigestMismatch as error:
+            self._start_over(work, error)
+            return False
+        self.path.progress.traffic.verify(work.assembly.file.size, check.took_s)
+        work.sha256 = check.sha256
+        return True
+
+    def _start_over(self, work: Work, error: DigestMismatch) -> None:
+        progress, again = self.path.progress, work.mismatches == 0
+        work.mismatches += 1
+        self._discard(work, give_up=not again)
+        progress.traffic.mismatch()
+        if not again:
+            raise error
+        progress.traffic.retry(error)
+        progress.trouble = error
+
+    def _discard(self, work: Work, *, give_up: bool) -> None:
+        size = work.assembly.discard(give_up=give_up)
+        self.path.find(-size)
+        self.path.arrived(-size)
+
+    def _hash(self, work: Work, check: Check, generation: int, buffer: memoryview) -> bool:
+        """Feed the check with the whole file; False where it was started over. Raises Stopped, StoreFailure."""
+        partial, size, done, flushed = work.assembly.partial, work.assembly.file.size, 0, 0
+        while done < size:
+            front = work.assembly.wait_beyond(done, generation, self.path.stop)
+            if self.path.stop.is_set():
+                raise Stopped
+            if front == done:
+                return False
+            while done < front:
+                part = buffer[: partial.read_into(buffer[: front - done], done)]
+                check.feed(part)
+                done += len(part)
+            if done - flushed >= _BEHIND_BYTES:
+                start_writeback(partial.descriptor, flushed, done - flushed)
+                flushed = done
+        return True
+
+    def _wait(self, work: Work, error: LarderError) -> None:
+        progress = self.path.progress
+        progress.traffic.fail(error)
+        pause_s = work.patience.pause(error, work.assembly.missing_bytes)
+        progress.traffic.retry(error)
+        progress.trouble = error
+        if self.path.stop.wait(pause_s):
+            raise Stopped

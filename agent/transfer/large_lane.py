@@ -1,0 +1,148 @@
+"""Large files: a few at a time, each followed by a thread that hashes it, and more connections where that pays."""
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from contextlib import ExitStack
+
+from agent.transfer.assembly import Claim
+from agent.transfer.crew import Crew
+from agent.transfer.fetching import Fetching, Work
+from agent.transfer.width import Width
+from shared.manifest import File
+
+_BUFFER_BYTES = 2**20
+_MOST_CONNECTIONS = 16
+_ENDING = 2  # files that wait for the disk while others are received
+_LOOK_S = 0.2
+
+
+class _Open:
+    """A file that receivers and its follower work on; closed when the last of them has left it."""
+
+    def __init__(self, work: Work, closing: ExitStack) -> None:
+        self.work, self._closing, self._users = work, closing, 1
+        self._lock = threading.Lock()
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            last = self._users == 0
+        if last:
+            self._closing.close()
+
+
+class LargeLane:
+    """Receivers take claims of the open files; the digests of what is finished stand in `digests` by path."""
+
+    def __init__(self, fetching: Fetching, files: Iterable[File], at_a_time: int, crew: Crew) -> None:
+        self.digests: dict[str, str] = {}
+        self._fetching, self._crew = fetching, crew
+        self._waiting, self._at_a_time = deque(files), at_a_time
+        self._width = Width(min(at_a_time, len(self._waiting)), _MOST_CONNECTIONS, fetching.timing.clock())
+        self._open: list[_Open] = []
+        self._opening = 0
+        self._receivers: set[int] = set()
+        self._changed = threading.Condition()
+
+    def tick(self) -> None:
+        """Look at the rate, and let as many receivers work as it is worth."""
+        progress = self._fetching.path.progress
+        with self._changed:
+            self._width.observe(progress.received, self._fetching.timing.clock())
+            absent = set(range(self._width.connections)) - self._receivers if self._unfinished() else set()
+            self._receivers |= absent
+        for index in absent:
+            self._crew.start(lambda index=index: self._receive(index))  # type: ignore[misc]
+
+    def _receive(self, index: int) -> None:
+        buffer = memoryview(bytearray(_BUFFER_BYTES))
+        try:
+            while found := self._next(index):
+                opened, claim = found
+                try:
+                    self._fetching.attempt(opened.work, claim, buffer)
+                finally:
+                    opened.leave()
+                    self._tell()
+        finally:
+            with self._changed:
+                self._receivers.discard(index)
+
+    def _next(self, index: int) -> tuple[_Open, Claim] | None:
+        """Wait for something to fetch; None where there is no more, or too many receivers are there."""
+        while True:
+            with self._changed:
+                while True:
+                    if self._fetching.path.stop.is_set() or index >= self._width.connections:
+                        return None
+                    if found := self._claim():
+                        return found
+                    if self._may_open():
+                        break
+                    if not self._unfinished():
+                        return None
+                    self._changed.wait(_LOOK_S)
+                file = self._waiting.popleft()
+                self._opening += 1
+            self._begin(file)
+
+    def _claim(self) -> tuple[_Open, Claim] | None:
+        """Take a file that nobody fetches; where all have receivers and no other may begin, a part of the largest."""
+        claim: Claim | None = None
+        for opened in self._open:
+            if not opened.work.assembly.receivers and (claim := opened.work.assembly.claim()):
+                opened.enter()
+                return opened, claim
+        if self._may_open():
+            return None
+        for opened in sorted(self._open, key=lambda o: -o.work.assembly.missing_bytes):
+            if claim := opened.work.assembly.share():
+                opened.enter()
+                return opened, claim
+        return None
+
+    def _may_open(self) -> bool:
+        receiving = sum(1 for o in self._open if o.work.assembly.missing_bytes) + self._opening
+        return bool(self._waiting) and receiving < self._at_a_time and len(self._open) < self._at_a_time + _ENDING
+
+    def _unfinished(self) -> bool:
+        return bool(self._waiting or self._open or self._opening)
+
+    def _begin(self, file: File) -> None:
+        closing = ExitStack()
+        try:
+            work = closing.enter_context(self._fetching.opened(file))
+        except BaseException:
+            with self._changed:
+                self._opening -= 1
+            raise
+        opened = _Open(work, closing)
+        with self._changed:
+            self._opening -= 1
+            self._open.append(opened)
+        self._crew.start(lambda: self._finish(opened))
+
+    def _finish(self, opened: _Open) -> None:
+        """Follow the file to its end and make it a blob."""
+        work, file = opened.work, opened.work.assembly.file
+        try:
+            if not work.sha256:
+                buffer = memoryview(bytearray(_BUFFER_BYTES))
+                while not self._fetching.follow(work, buffer):
+                    self._tell()
+                self._fetching.store.put_blob(work.assembly.partial, work.sha256)
+            self.digests[file.path] = work.sha256
+        finally:
+            with self._changed:
+                self._open.remove(opened)
+            opened.leave()
+            self._tell()
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,27 @@
+"""Whether a body flows, or only drips."""
+
+LEAST_RATE = 8 * 1024.0
+_WINDOW_S = 20.0
+_SHARE = 0.05
+
+
+class Pace:
+    """Watches one body: bytes, and the seconds that reading them took."""
+
+    def __init__(self, least_rate: float = LEAST_RATE, window_s: float = _WINDOW_S) -> None:
+        self._least_rate, self._window_s = least_rate, window_s
+        self._size, self._took_s = 0, 0.0
+
+    def observe(self, size_bytes: int, took_s: float, limit: float = 0.0) -> float | None:
+        """Return the rate where a whole window was too slow, else None.
+
+        `limit` is the rate that all downloads together may have (0: any): it lowers what is asked of one body.
+        """
+        self._size += size_bytes
+        self._took_s += took_s
+        if self._took_s < self._window_s:
+            return None
+        rate = self._size / self._took_s
+        self._size, self._took_s = 0, 0.0
+        least = min(self._least_rate, limit * _SHARE) if limit > 0 else self._least_rate
+        return rate if rate < least else None

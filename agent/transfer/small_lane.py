@@ -1,0 +1,82 @@
+"""Small files: many at a time, each fetched, hashed and written by one thread; they reach the disk in batches."""
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from contextlib import ExitStack
+
+from agent.store.partials import Partial
+from agent.transfer.crew import Crew
+from agent.transfer.fetching import Fetching
+from shared.manifest import File
+
+_BUFFER_BYTES = 2**18
+_BATCH = 256
+
+
+class SmallLane:
+    """Works off small files; the digests of what is on the disk stand in `digests` by path."""
+
+    def __init__(self, fetching: Fetching, files: Iterable[File], crew: Crew) -> None:
+        self.digests: dict[str, str] = {}
+        self._fetching, self._crew = fetching, crew
+        self._waiting = deque(files)
+        self._batch: list[tuple[File, Partial, str]] = []
+        self._working = 0
+        self._closing = ExitStack()
+        self._lock = threading.Lock()
+
+    def start(self, at_a_time: int) -> None:
+        """Start the threads."""
+        self._working = min(at_a_time, len(self._waiting))
+        for _ in range(self._working):
+            self._crew.start(self._work)
+
+    def _work(self) -> None:
+        buffer = memoryview(bytearray(_BUFFER_BYTES))
+        try:
+            while not self._fetching.path.stop.is_set():
+                try:
+                    file = self._waiting.popleft()
+                except IndexError:
+                    return
+                self._fetch(file, buffer)
+        finally:
+            with self._lock:
+                self._working -= 1
+                last = self._working == 0
+            if last or self._fetching.path.stop.is_set():
+                self._flush(1)
+
+    def _fetch(self, file: File, buffer: memoryview) -> None:
+        with ExitStack() as closing:
+            work = closing.enter_context(self._fetching.opened(file))
+            if work.sha256:
+                self.digests[file.path] = work.sha256
+                return
+            whole = False
+            while not whole:
+                while claim := work.assembly.claim():
+                    self._fetching.attempt(work, claim, buffer)
+                whole = self._fetching.follow(work, buffer)
+            partial, store = work.assembly.partial, self._fetching.store
+            if not file.digest:  # nothing would tell what a crash left of a file that is sealed and not on the disk
+                store.put_blob(partial, work.sha256)
+                self.digests[file.path] = work.sha256
+                return
+            store.seal(partial)
+            with self._lock:
+                self._batch.append((file, partial, work.sha256))
+                self._closing.push(closing.pop_all())
+        self._flush(_BATCH)
+
+    def _flush(self, least: int) -> None:
+        """Bring what is sealed to the disk and enter it, where it is enough to be worth it."""
+        with self._lock:
+            if len(self._batch) < least:
+                return
+            batch, self._batch = self._batch, []
+            closing = self._closing.pop_all()
+        with closing:
+            self._fetching.store.put_blobs([(partial, sha256) for _, partial, sha256 in batch])
+        self.digests.update((file.path, sha256) for file, _, sha256 in batch)

@@ -1,0 +1,82 @@
+"""The head of an HTTP/1.1 answer: its status, its headers, and how long its body is."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+_STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: [^\r\n]*)?")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NO_BODY = frozenset({204, 304})
+
+
+class NotHttp(ValueError):
+    """What came is no HTTP/1.1, or says two things of its own length."""
+
+
+class Headers(Mapping[str, str]):
+    """Headers by their names, whatever their case; one that came several times has its values in one, by commas."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """`length` is that of the body in bytes, None where chunks or the connection's end tell where it ends."""
+
+    status: int
+    headers: Headers
+    length: int | None
+    chunked: bool
+    keeps: bool
+
+
+def parse_head(text: bytes, method: str) -> Head:
+    """Return what a head says, without the blank line at its end; raises NotHttp."""
+    first, *lines = text.split(b"\r\n")
+    match = _STATUS.fullmatch(first)
+    if match is None:
+        raise NotHttp("no status line")
+    values: dict[str, str] = {}
+    for line in lines:
+        raw_name, colon, raw_value = line.partition(b":")
+        name, value = raw_name.decode("latin-1").lower(), raw_value.strip(b" \t").decode("latin-1")
+        if not colon or not _NAME.fullmatch(name):
+            raise NotHttp("a header without a name")
+        values[name] = f"{values[name]}, {value}" if name in values else value
+    status, headers = int(match[2]), Headers(values)
+    length, chunked = _framing(headers)
+    if method == "HEAD" or status in _NO_BODY:
+        length, chunked = 0, False
+    return Head(status, headers, length, chunked, _keeps(headers, match[1] == b"1"))
+
+
+def _framing(headers: Headers) -> tuple[int | None, bool]:
+    coding = headers.get("transfer-encoding", "").lower()
+    if coding:
+        if coding != "chunked":
+            raise NotHttp("a transfer encoding that nobody asked for")
+        return None, True
+    said = {part.strip() for part in headers["content-length"].split(",")} if "content-length" in headers else set()
+    if not said:
+        return None, False
+    text = said.pop()
+    if said or not (text.isascii() and text.isdigit()):
+        raise NotHttp("no clear length")
+    return int(text), False
+
+
+def _keeps(headers: Headers, is_1_1: bool) -> bool:  # noqa: FBT001 - read off the status line
+    said = headers.get("connection", "").lower()
+    return "close" not in said and (is_1_1 or "keep-alive" in said)

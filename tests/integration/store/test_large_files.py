@@ -1,0 +1,110 @@
+"""Large files over several connections: shared by receivers, followed by the hash, kept at their bytes by a stop."""
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from agent.store.store import Store
+from agent.transfer.assembly import PIECE_BYTES
+from agent.transfer.engine import FetchResult, Stopped
+from shared.errors import DigestMismatch, Unreachable
+from shared.manifest import File
+from shared.sources.memory import MemoryBody, MemorySource
+from shared.sources.port import Body
+
+Bring = Callable[..., FetchResult]
+BIG = os.urandom(3 * PIECE_BYTES + 12345)
+SMALLER = os.urandom(6 * 2**20)
+SOON_S = 20
+
+
+class Shared(MemorySource):
+    """Two files; the larger one waits, early in its first body, until a second receiver helps."""
+
+    def __init__(self) -> None:
+        super().__init__({"big": BIG, "smaller": SMALLER})
+        self.opened: list[tuple[str, int, int | None]] = []
+        self.helped = threading.Event()
+        self.faults.before_read = self._wait_for_help
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        self.opened.append((file.path, offset, length))
+        if file.path == "big" and offset:
+            self.helped.set()
+        return super().open(file, offset, length)
+
+    def _wait_for_help(self, path: str, position: int) -> None:
+        if path == "big" and position >= 2**20:
+            assert self.helped.wait(SOON_S)
+
+
+def test_a_receiver_without_a_file_helps_with_the_largest(bring: Bring, store: Store) -> None:
+    source = Shared()
+    result = bring(source, store)
+    assert result.sha256["big"] == hashlib.sha256(BIG).hexdigest()
+    first, *others = [(offset, length) for path, offset, length in source.opened if path == "big"]
+    assert first == (0, None)
+    assert len(others) >= 2
+    assert all(length is None or length <= PIECE_BYTES for _, length in others)
+    assert result.moved == len(BIG) + len(SMALLER)  # nothing came twice
+
+
+def test_a_source_that_sends_files_from_their_start_is_asked_by_one_at_a_time(bring: Bring, store: Store) -> None:
+    class FromTheStart(Shared):
+        """As a server that ignores Range."""
+
+        def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+            body = super().open(file, offset, length)
+            assert isinstance(body, MemoryBody)
+            body.skips = offset > 0
+            return body
+
+    source = FromTheStart()
+    result = bring(source, store)
+    assert result.sha256["big"] == hashlib.sha256(BIG).hexdigest()
+    assert len([path for path, _, _ in source.opened if path == "big"]) <= 3
+
+
+def test_a_stop_keeps_what_every_receiver_has(bring: Bring, store: Store) -> None:
+    source, stop = Shared(), threading.Event()
+
+    def stop_far_in(path: str, position: int) -> None:
+        if path == "big" and position >= 2**20:
+            assert source.helped.wait(SOON_S)
+        if position >= PIECE_BYTES + 2**20:
+            stop.set()
+
+    source.faults.before_read = stop_far_in
+    with pytest.raises(Stopped):
+        bring(source, store, stop=stop)
+    left = store.missing_bytes(source.resolve())
+    assert left < len(BIG) - 2 * 2**20
+    source.faults.before_read = None
+    assert bring(source, store).moved == left
+
+
+def test_a_piece_that_breaks_off_is_asked_for_again_alone(bring: Bring, store: Store) -> None:
+    source, broken = Shared(), threading.Event()
+
+    def break_once(path: str, position: int) -> None:
+        if path == "big" and 2**20 <= position < PIECE_BYTES:
+            assert source.helped.wait(SOON_S)
+        if path == "big" and position >= PIECE_BYTES + 2**20 and not broken.is_set():
+            broken.set()
+            raise Unreachable("reset")
+
+    source.faults.before_read = break_once
+    assert bring(source, store).moved == len(BIG) + len(SMALLER)
+    assert broken.is_set()
+
+
+def test_a_large_file_with_wrong_bytes_is_fetched_once_more_and_then_refused(bring: Bring, store: Store) -> None:
+    source = Shared()
+    source.faults.corrupt.add("big")
+    with pytest.raises(DigestMismatch, match="'big'"):
+        bring(source, store)
+    assert source.served_bytes == 2 * len(BIG) + len(SMALLER)
+    assert store.missing_bytes(source.resolve()) == len(BIG)

@@ -1,0 +1,136 @@
+import itertools
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.store.partials import held_spans, opened_partial
+from agent.transfer.assembly import PIECE_BYTES, Assembly, Claim
+from shared.manifest import File
+from shared.spans import Span, Spans
+
+KEY = "0" * 64
+
+
+@contextmanager
+def begun(size: int, folder: Path | None = None, *, digest: bool = True) -> Iterator[Assembly]:
+    with (
+        tempfile.TemporaryDirectory() as fresh,
+        opened_partial(folder or Path(fresh), KEY, size, digest=digest) as partial,
+    ):
+        yield Assembly(File("weights", size), partial)
+
+
+def claimed(claim: Claim | None) -> Claim:
+    assert claim is not None
+    return claim
+
+
+def put(assembly: Assembly, claim: Claim, size: int) -> None:
+    """Write the next bytes of a claim, as a source that has the file would send them."""
+    size = min(size, claim.left.size_bytes)
+    assembly.write(claim, memoryview(bytes((claim.position + n) % 251 for n in range(size))))
+
+
+@given(
+    size=st.integers(1, 400),
+    moves=st.lists(st.tuples(st.sampled_from(["claim", "piece", "write", "leave"]), st.integers(0, 60)), max_size=60),
+)
+def test_the_file_is_put_together_whatever_the_order(size: int, moves: list[tuple[str, int]]) -> None:
+    with begun(size) as assembly:
+        claims: list[Claim] = []
+        for move, number in moves:
+            if move in ("claim", "piece"):
+                if claim := assembly.claim(number + 1 if move == "piece" else None):
+                    claims.append(claim)
+            elif claims and move == "write":
+                put(assembly, claims[number % len(claims)], number)
+            elif claims:
+                assembly.give_back(claims.pop(number % len(claims)))
+            lefts = sorted(claim.left for claim in claims if claim.left.size_bytes)
+            assert all(before.end <= after.start for before, after in itertools.pairwise(lefts))
+        for claim in claims:
+            assembly.give_back(claim)
+        held = list(assembly.partial.held)
+        told = list(held_spans(assembly.partial.path.parent, KEY, size, digest=True))
+        assert list(Spans([*held, *told])) == held
+        assert told == held or not assembly.missing_bytes  # of a whole file the last bytes need not be told
+        while claim := assembly.claim():
+            put(assembly, claim, size)
+            assembly.give_back(claim)
+        assert assembly.missing_bytes == 0
+        assert assembly.partial.path.read_bytes() == bytes(n % 251 for n in range(size))
+
+
+def test_what_was_noted_is_there_after_a_kill(tmp_path: Path) -> None:
+    with begun(1000, tmp_path) as assembly:
+        first, last = claimed(assembly.claim(100)), claimed(assembly.claim(900))
+        put(assembly, first, 40)
+        put(assembly, last, 500)
+        for claim in (first, last):
+            assembly.give_back(claim)
+    with begun(1000, tmp_path) as assembly:
+        assert list(assembly.partial.held) == [Span(0, 40), Span(100, 600)]
+        assert claimed(assembly.claim()).left == Span(40, 100)
+
+
+def test_bytes_of_an_earlier_boot_count_only_where_a_digest_will_tell(tmp_path: Path) -> None:
+    with begun(1000, tmp_path) as assembly:
+        claim = claimed(assembly.claim())
+        put(assembly, claim, 500)
+        assembly.give_back(claim)
+    told = tmp_path / f"{KEY}.map"
+    told.write_text("another-boot\n" + told.read_text().partition("\n")[2])
+    assert held_spans(tmp_path, KEY, 1000, digest=True).size_bytes == 500
+    assert held_spans(tmp_path, KEY, 1000, digest=False).size_bytes == 0
+
+
+def test_a_map_without_its_file_says_nothing_of_the_next_one(tmp_path: Path) -> None:
+    told = tmp_path / f"{KEY}.map"
+    told.write_text("boot\n0 1000\n")
+    with begun(1000, tmp_path) as assembly:
+        claim = claimed(assembly.claim())
+        put(assembly, claim, 10)
+        assembly.give_back(claim)
+        assert list(held_spans(tmp_path, KEY, 1000, digest=True)) == [Span(0, 10)]
+
+
+def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
+    with begun(1000, tmp_path) as assembly:
+        claim = claimed(assembly.claim(100))
+        put(assembly, claim, 100)
+        assembly.give_back(claim)
+    with (tmp_path / f"{KEY}.map").open("ab") as told:
+        told.write(b"1")
+    with begun(1000, tmp_path) as assembly:
+        claim = claimed(assembly.claim(50))
+        put(assembly, claim, 50)
+        assembly.give_back(claim)
+    assert list(held_spans(tmp_path, KEY, 1000, digest=True)) == [Span(0, 150)]
+
+
+def test_a_share_ends_the_claim_of_who_fetches_all_that_follows() -> None:
+    with begun(10 * PIECE_BYTES) as assembly:
+        first = claimed(assembly.claim())
+        second = claimed(assembly.share())
+        assert (first.left, second.left) == (Span(0, PIECE_BYTES), Span(PIECE_BYTES, 2 * PIECE_BYTES))
+        assembly.divisible = False
+        assert assembly.share() is None
+
+
+def test_starting_over_drops_what_was_claimed_before() -> None:
+    with begun(1000) as assembly:
+        claim = claimed(assembly.claim())
+        put(assembly, claim, 400)
+        assert assembly.discard() == 400
+        assert claim.left.size_bytes == 0
+        assembly.write(claim, memoryview(b"late"))
+        assembly.give_back(claim)
+        assert assembly.missing_bytes == 1000
+        assert assembly.wait_beyond(0, 0, threading.Event()) == 0
+        again = claimed(assembly.claim())
+        assert again.left == Span(0, 1000)
