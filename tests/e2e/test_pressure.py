@@ -25,6 +25,17 @@ def small(site: Installation) -> Iterator[str]:
     site.wait_rolled_out()
 
 
+@pytest.fixture
+def web(site: Installation, small: str) -> Iterator[str]:
+    """A workload there, with its model."""
+    model = site.base_model(nodeSelector=ONLY_THERE)
+    site.wait_ready("ClusterBaseModel", model)
+    assert ready_label(model) in site.labels(small)
+    web = site.deployment(model)
+    yield web
+    site.remove_deployment(web)
+
+
 def _leave_free(site: Installation, free_bytes: int) -> None:
     DISK.leave_free(site.cluster.machine(NODE), free_bytes)
 
@@ -40,11 +51,11 @@ def _agent(site: Installation) -> str:
     return f"{pod['metadata']['uid']} {pod['status']['containerStatuses'][0]['restartCount']}" if pod else ""
 
 
-def test_a_disk_that_fills_takes_neither_the_agent_nor_a_model(site: Installation, small: str, tmp_path: Path) -> None:
-    model = site.base_model(nodeSelector=ONLY_THERE)
-    site.wait_ready("ClusterBaseModel", model)
-    web = site.deployment(model)
+def test_a_disk_that_fills_takes_neither_the_agent_nor_a_model(
+    site: Installation, small: str, web: str, tmp_path: Path
+) -> None:
     pod = site.running(web)
+    model = pod["metadata"]["annotations"]["ome.io/base-model-name"]
     kubelet = site.cluster.machine(small).log("kubelet")
     with LabelLog(site.cluster, small, tmp_path) as labels:
         before = _agent(site)
@@ -71,4 +82,3 @@ def test_a_disk_that_fills_takes_neither_the_agent_nor_a_model(site: Installatio
         assert site.sh(site.running(web), "cat $MODEL_PATH/config.json")
         assert _agent(site) == agent
     assert labels.always(ready_label(model))
-    site.remove_deployment(web)

@@ -8,7 +8,6 @@ from typing import Any
 Json = dict[str, Any]
 
 REMOVED = "<removed>"
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 _WORDS = (
     r"pass(?:word|wd|phrase)|secret|token|credential|cookie|signature"
@@ -26,6 +25,7 @@ _ENVIRONMENT = frozenset(
     {"HF_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "SSL_CERT_FILE", "HOME", "POD_IP"}
 )
 _OWN_PATHS = frozenset({"LARDER_TOKEN_FILE", "LARDER_PRIVATE_KEY", "LARDER_TOKEN_AUDIENCE"})
+# Annotations whose values are told; kubectl.kubernetes.io/last-applied-configuration is not among them.
 _ANNOTATIONS = (
     "larder.dev/", "ome.io/", "serving.kserve.io/", "internal.serving.kserve.io/", "meta.helm.sh/",
     "deployment.kubernetes.io/", "deprecated.daemonset.template.generation", "cert-manager.io/",
@@ -93,7 +93,7 @@ def _scrub_map(value: Json, name: str) -> Json:
 
 
 def _scrub_annotation(key: str, text: str) -> str:
-    return scrub_text(text) if key != LAST_APPLIED and key.startswith(_ANNOTATIONS) else REMOVED
+    return scrub_text(text) if key.startswith(_ANNOTATIONS) else REMOVED
 
 
 def _scrub_variable(variable: Json) -> Json:

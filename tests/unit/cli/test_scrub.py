@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cli.support.scrub import LAST_APPLIED, REMOVED, scrub, scrub_text
+from controller.cli.support.scrub import REMOVED, scrub, scrub_text
 
 SECRET = "s3cr3tv4lue"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @pytest.mark.parametrize(

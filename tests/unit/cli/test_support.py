@@ -65,8 +65,10 @@ def test_what_is_urgent_pushes_out_what_is_not() -> None:
     shelf = Shelf(4)
     shelf.put(b"aa", urgent=False)
     shelf.put(b"bb", urgent=False)
+    shelf.put(b"xx", urgent=False)
+    assert list(shelf) == [b"aa", b"bb"], "the first come stay"
     shelf.put(b"cc", urgent=True)
-    assert (list(shelf), shelf.left_out) == ([b"cc", b"aa"], 1)
+    assert (list(shelf), shelf.left_out) == ([b"cc", b"aa"], 2)
 
 
 def test_what_will_not_fit_need_not_be_made() -> None:
