@@ -69,9 +69,17 @@ def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
         return min(float(text), _LONGEST_WAIT_S)
     if found := _SECONDS_TO_RESET.search(headers.get("RateLimit") or ""):  # how the public hub says it
         return min(float(found.group(1)), _LONGEST_WAIT_S)
+    at = _seconds_of(text)
+    if at is None:
+        return None
+    said = _seconds_of(headers.get("Date") or "")  # the server's clock, by which it reckons
+    return min(max(at - (now if said is None else said), 0.0), _LONGEST_WAIT_S)
+
+
+def _seconds_of(text: str) -> float | None:
+    """Return the seconds since 1970 of a date in a header; None where it is none."""
     try:
         date = parsedate_to_datetime(text)
     except ValueError:
         return None
-    at = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return min(max(at.timestamp() - now, 0.0), _LONGEST_WAIT_S)
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()

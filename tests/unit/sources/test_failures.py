@@ -40,6 +40,8 @@ def test_each_status_has_its_error_and_names_what_and_where(status: int, error: 
         ({"Retry-After": "999999"}, 3600),
         ({"Retry-After": "Fri, 15 Jan 2027 08:00:09 GMT"}, 9),
         ({"Retry-After": "Fri, 15 Jan 2027 07:00:00 -0000"}, 0),
+        ({"Retry-After": "Fri, 15 Jan 2027 08:00:09 GMT", "Date": "Fri, 15 Jan 2027 07:50:00 GMT"}, 609),  # its clock
+        ({"Retry-After": "Fri, 15 Jan 2027 08:00:09 GMT", "Date": "today"}, 9),
         ({"Retry-After": "soon"}, 30),
         ({"RateLimit": '"api";r=0;t=55'}, 55),
         ({}, 30),
