@@ -69,7 +69,7 @@ def test_the_agent_sees_one_directory_of_the_host_and_of_the_secret_the_ca_alone
     (init,) = spec["initContainers"]
     assert [m["name"] for m in init["volumeMounts"]] == ["store"]
     (token,) = volumes["api-token"]["projected"]["sources"]
-    assert token["serviceAccountToken"] == {"path": "token", "audience": "larder", "expirationSeconds": 3600}
+    assert token["serviceAccountToken"] == {"path": "token", "audience": "larder", "expirationSeconds": 7200}
 
 
 def test_both_programs_understand_their_environment(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,11 +140,11 @@ def test_optional_objects_are_optional(render: Render) -> None:
         "flowControl": {"enabled": False},
         "priorityClass": {"create": False},
         "podDisruptionBudget": {"enabled": False},
-        "agent": {"ownStoreRoot": False},
+        "agent": {"ownStoreRoot": False, "priorityClassName": ""},
         "uninstall": {"releaseModels": False},
     }
     left = {o["kind"] for o in render(off)}
-    assert not left & {"NetworkPolicy", "FlowSchema", "PriorityClass", "PodDisruptionBudget", "Job"}
+    assert not left & {"NetworkPolicy", "FlowSchema", "PriorityClass", "ResourceQuota", "PodDisruptionBudget", "Job"}
     assert not any(name == "larder-uninstall" for _, name in kinds(render(off)))
     assert "initContainers" not in pod_specs(render(off))["larder-agent"]
     assert "priorityClassName" not in pod_specs(render(off))["larder-agent"]

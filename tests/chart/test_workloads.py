@@ -113,8 +113,10 @@ def test_pods_have_time_to_stop(rendered: list[Json]) -> None:
 
 
 def test_programs_are_placed_before_what_waits_for_them(rendered: list[Json]) -> None:
-    for name in PROGRAMS:
-        assert pod_specs(rendered)[name]["priorityClassName"] == "larder"
+    classes = {name: pod_specs(rendered)[name]["priorityClassName"] for name in PROGRAMS}
+    assert classes == {"larder-controller": "larder", "larder-agent": "system-node-critical"}
+    (scope,) = only(rendered, "ResourceQuota", "larder-system-priority")["spec"]["scopeSelector"]["matchExpressions"]
+    assert scope == {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical"]}
     assert only(rendered, "PriorityClass", "larder")["globalDefault"] is False
 
 
