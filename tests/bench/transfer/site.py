@@ -15,6 +15,8 @@ from rig.s3 import S3
 from tests.bench.transfer.loads import OWNER, Load, write_files
 from tests.bench.transfer.nginx import Front, Nginx
 
+_LONGEST_LIST = 100_000
+
 
 class Site(Running):
     """Hub and static server, and the S3 server where `binaries` are given; use as a context manager.
@@ -38,6 +40,7 @@ class Site(Running):
         self._nginx, self._network, self._connection_rate = nginx, network, connection_rate
         with within_network(network) if network else nullcontext():
             self._hub = Hub(state / "hub", host=host, store_url=f"http://{host}:{self._store_port}")
+        self._hub.page_size = _LONGEST_LIST  # its links to further pages lead past the server in front of it
         self.s3 = S3(binaries, state / "s3") if binaries else None
         self._closing = ExitStack()
 
