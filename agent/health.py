@@ -1,9 +1,10 @@
-"""What the agent tells about itself over HTTP: health, readiness, metrics, and the models it holds."""
+"""What the agent tells about itself over HTTP: health, readiness, metrics, and on loopback the models it holds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pydantic import BaseModel
 
@@ -14,7 +15,10 @@ from agent.stock.phases import statuses
 from agent.stock.world import World
 from shared.api.model_node import EntryStatus
 
-_UNAVAILABLE = 503
+_FORBIDDEN, _UNAVAILABLE = 403, 503
+_ELSEWHERE = (
+    "/v1/models is shown on the pod's own loopback alone, because it names models; `kubectl port-forward` leads there\n"
+)
 
 
 class ModelView(BaseModel):
@@ -89,9 +93,11 @@ def build_app(report: Report, registry: CollectorRegistry) -> FastAPI:
         """Return the metrics."""
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    @app.get("/v1/models")
-    async def models() -> NodeView:
-        """Return every entry of this node."""
+    @app.get("/v1/models", response_model=NodeView)
+    async def models(request: Request) -> NodeView | Response:
+        """Return every entry of this node, with names of private models: only to who may enter the pod."""
+        if not _is_loopback(request.client.host if request.client else ""):
+            return Response(_ELSEWHERE, _FORBIDDEN, media_type="text/plain")
         return view_of(report)
 
     return app
@@ -125,6 +131,15 @@ def _model(status: EntryStatus, meters: Meters) -> ModelView:
     if progress := meters.running.get(status.key):
         shown.done_bytes, shown.total_bytes, shown.rate = progress.done, progress.total, round(progress.rate())
     return shown
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None  # what a socket for both families shows
+    return (mapped or parsed).is_loopback
 
 
 def _answer(why_not: str) -> Response:

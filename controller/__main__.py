@@ -77,7 +77,7 @@ class Controller:
         loop = asyncio.get_running_loop()
         self.settings, self.kube, self.metrics = settings, kube, Metrics()
         defaults = Limits(settings.default_storage_limit, settings.default_bandwidth_limit)
-        self.world = World(defaults, loop.time)
+        self.world = World(defaults, loop.time, settings.allowed)
         self.queue: WorkQueue[QueueKey] = WorkQueue(self._failed)
         self.watcher = Watcher(self.world, self.queue.add, self.queue.add_after)
         self.watcher.listen()
@@ -85,7 +85,7 @@ class Controller:
         self.manifests = Manifests(kube, settings.namespace)
         self.secrets = Secrets(kube, settings.namespace, sources)
         self.resolver = Resolver(self.secrets, self.manifests, sources, loop.time, self.queue.add)
-        self.live = Live(kube, self.world.ownership)
+        self.live = Live(kube, self.world.ownership, settings.allowed)
         self.follower: Follower = follow(kube, self.world, settings.namespace, self.metrics)
         lock = LeaseLock(
             kube,
@@ -140,7 +140,7 @@ class Controller:
         settings = self.settings
         app = FastAPI(openapi_url=None)
         app.add_middleware(CountRequests, count=self.metrics.request)
-        rules = AdmissionSettings(settings.store_root, settings.model_cache_enabled)
+        rules = AdmissionSettings(settings.store_root, settings.model_cache_enabled, settings.allowed)
         app.include_router(admission_router(self.catalog, rules, self.metrics.review))
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
         clock = asyncio.get_running_loop().time

@@ -86,9 +86,10 @@ class WorldCatalog:
         found = (o.metadata for o in await self._list(NODE_GROUP.path, Object, {}))
         return sorted(meta.name for meta in found if self.manages(NODE_GROUP.kind, meta.annotations))
 
-    async def users_of(self, identity: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision of a model, listed live."""
-        pods = await self._list(PODS, Pod, {"labelSelector": uses_label(identity)})
+    async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+        """Return the non-terminal pods that use any revision of a model, of its namespace where it has one, live."""
+        path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
+        pods = await self._list(path, Pod, {"labelSelector": uses_label(identity)})
         live = (p.metadata for p in pods if p.status.phase not in _TERMINAL)
         return sorted(f"{meta.namespace}/{meta.name}" for meta in live)
 
@@ -126,6 +127,8 @@ class WorldCatalog:
         """Return why pods cannot get the model at all; one that serves, or is merely on its way, has no trouble."""
         if demand.invalid:
             return "InvalidURI", demand.invalid
+        if demand.refused and not demand.serving:
+            return "SourceNotAllowed", demand.refused
         other = self.world.conflict(demand)
         if other is not None:
             return "NameConflict", f"{other.kind} {other.name} is older and has the same model id for {other.uri}"

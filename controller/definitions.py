@@ -17,6 +17,11 @@ PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OUR_LABEL = ("app.kubernetes.io/part-of", "larder")
 _EVERY_S = 20.0
 _AGAIN_S = 1.0
+_OF_OTHERS_TOO = [d for d in DEFINITIONS if d is not MODEL_NODE]
+_LOST = (
+    f"has lost the label {OUR_LABEL[0]}={OUR_LABEL[1]}: its objects are left alone, and nodes keep what they hold of "
+    "them; put the label back, or delete the objects that shall go"
+)
 _log = structlog.get_logger()
 
 
@@ -24,21 +29,24 @@ _log = structlog.get_logger()
 class Definitions:
     """Keeps an ownership as the definitions in the cluster say; `synced` is set once all of them were read.
 
-    One that is not there is not ours: what another product defines in that moment is never taken for ours.
+    One that is not there is not ours: what another product defines in that moment is never taken for ours. `served`
+    has, by kind, what is set once a definition was there.
     """
 
     kube: Kube
     ownership: Ownership
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     synced: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    served: dict[str, asyncio.Event] = field(
+        default_factory=lambda: {d.kind: asyncio.Event() for d in _OF_OTHERS_TOO}, init=False
+    )
 
     async def run(self) -> None:
         """Read until cancelled; what cannot be read stays as it was."""
         while True:
             try:
-                for definition in DEFINITIONS:
-                    if definition is not MODEL_NODE:
-                        await self._read(definition)
+                for definition in _OF_OTHERS_TOO:
+                    await self._read(definition)
             except KubeError as error:
                 hint = "the ClusterRole of the controller lacks a rule of the chart" if _is_forbidden(error) else ""
                 _log.warning("definitions_unread", error=str(error), hint=hint)
@@ -50,8 +58,16 @@ class Definitions:
         found = await get_object(self.kube, f"{PATH}/{definition.name}", Object)
         label, value = OUR_LABEL
         foreign = found is None or found.metadata.labels.get(label) != value
+        if found is not None:
+            self.served[definition.kind].set()
+        elif not self.synced.is_set():
+            _log.info("kind_not_served", definition=definition.name)
         if self.ownership.learn(definition.kind, foreign=foreign):
-            _log.info("definition_changed_hands", kind=definition.kind, ours=not foreign)
+            lost = self.synced.is_set() and found is not None and foreign
+            hint = f"{definition.name} {_LOST}" if lost else ""
+            (_log.warning if lost else _log.info)(
+                "definition_changed_hands", kind=definition.kind, ours=not foreign, hint=hint
+            )
 
 
 def _is_forbidden(error: KubeError) -> bool:

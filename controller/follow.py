@@ -41,7 +41,17 @@ class Follower:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.definitions.run())
             for reflector in self.reflectors:
-                tasks.create_task(reflector.run())
+                tasks.create_task(self._follow(reflector))
+
+    async def _follow(self, reflector: Reflector[Any]) -> None:
+        """A kind that has no definition has no objects; the reflector begins when somebody defines it."""
+        served = self.definitions.served.get(reflector.kind.__name__)
+        if served is not None:
+            await self.definitions.synced.wait()
+            if not served.is_set():
+                reflector.synced.set()
+                await served.wait()
+        await reflector.run()
 
     async def synced(self) -> None:
         """Return once every list is there, and whose kinds they are is known."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from controller.keys import ModelKey
 from controller.nodes.view import EntryKey
 from controller.ownership import Ownership
+from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import Demand, base_model_demand, cache_demand, conflict_of
 from controller.placement.groups import is_member
 from controller.placement.targets import is_target
@@ -50,6 +51,7 @@ class Live:
 
     kube: Kube
     ownership: Ownership = field(default_factory=Ownership)
+    allowed: AllowedSources = EVERY_SOURCE
 
     async def demand(self, key: ModelKey) -> Demand | None:
         """Return what a declared model asks for, None where there is none, or none that Larder manages."""
@@ -57,7 +59,7 @@ class Live:
         match key.kind:
             case "BaseModel":
                 base = self.ownership.managed(key.kind, await get_object(self.kube, path, BaseModel))
-                return base_model_demand(key.kind, base) if base else None
+                return base_model_demand(key.kind, base, self.allowed) if base else None
             case "ClusterBaseModel":
                 cluster = self.ownership.managed(key.kind, await get_object(self.kube, path, ClusterBaseModel))
                 return base_model_demand(key.kind, cluster) if cluster else None

@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources, parse_allowed
 from shared.quantity import parse_quantity
 
 
@@ -29,12 +30,24 @@ class Settings(BaseSettings):
     ca: Path | None = None
     tls_name: str = ""  # a DNS name in every replica's certificate, checked when one calls another
     model_cache_enabled: bool = True
+    allowed_sources: str = ",".join(PUBLIC_SOURCES.patterns)  # of namespaced models: parse_allowed
     lease_seconds: float = 15
     drain_seconds: float = 30
     finalizer_seconds: float = 600
     agent_lost_seconds: float = 120
     stalled_seconds: float = 600
     workers: int = 8
+
+    @property
+    def allowed(self) -> AllowedSources:
+        """What the models of namespaces may name."""
+        return parse_allowed(self.allowed_sources)
+
+    @field_validator("allowed_sources")
+    @classmethod
+    def _is_list_of_patterns(cls, value: str) -> str:
+        parse_allowed(value)
+        return value
 
     @field_validator("default_storage_limit", "default_bandwidth_limit", mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from controller.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey
-from controller.placement.demand import Demand
+from controller.placement.demand import Declared, Demand
 from controller.placement.groups import is_member
 from controller.world import TERMINAL, World
 from shared.api.core import Node, Pod
@@ -32,7 +32,7 @@ class Watcher:
         self.world.on_agent = self._agent_changed
         self.world.on_user = self._user_changed
         self.world.on_model = self._model_changed
-        self.world.on_other = self.enqueue
+        self.world.on_other = self._other_changed
 
     def enqueue_all(self) -> None:
         """Want everything served once, as a new leader does."""
@@ -64,6 +64,13 @@ class Watcher:
             rivals = [k for k in self.world.keys_of_id(demand.id) if k != key]
             self._add(rivals)
             self._add(n for k in rivals for n in _names(self.world.targets_of(self.world.demands[k])))
+
+    def _other_changed(self, key: ModelKey, before: Declared | None, after: Declared | None) -> None:
+        """One that Larder is found not to manage is given back; when it goes, so does what nodes kept for it."""
+        if after is not None:
+            self.enqueue(key)
+        elif before is not None:
+            self._add(NodeKey(name) for name in self.world.nodes_of_claim(before.metadata.uid))
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         if before is not None and after is not None and _facts(before) == _facts(after):

@@ -6,8 +6,9 @@ from functools import partial
 
 from controller.index import Index
 from controller.keys import ModelKey
-from controller.nodes.view import EntryKey
-from controller.ownership import Ownership
+from controller.nodes.view import EntryKey, Held
+from controller.ownership import RECORD_ANNOTATION, Ownership
+from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import Declared, Demand, base_model_demand, cache_demand, conflict_of
 from controller.placement.groups import Limits, groups_of, limits_of
 from controller.placement.targets import is_target
@@ -19,7 +20,7 @@ from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import EntryStatus, ModelNode
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Object
-from shared.names import snapshot_label
+from shared.names import model_id, snapshot_label
 
 Clock = Callable[[], float]
 Statuses = Mapping[EntryKey, EntryStatus]
@@ -40,6 +41,7 @@ class World:
 
     default_limits: Limits
     clock: Clock
+    allowed: AllowedSources = EVERY_SOURCE  # what the models of namespaces may name
     on_node: Callable[[Node | None, Node | None], None] = field(default=_ignore, init=False)
     on_model_node: Callable[[ModelNode | None, ModelNode | None], None] = field(default=_ignore, init=False)
     on_group: Callable[[ModelCacheNodeGroup | None, ModelCacheNodeGroup | None], None] = field(
@@ -48,7 +50,7 @@ class World:
     on_agent: Callable[[str], None] = field(default=_ignore, init=False)  # the node that won or lost its agent
     on_user: Callable[[Pod | None, Pod | None], None] = field(default=_ignore, init=False)
     on_model: Callable[[ModelKey, Demand | None, Demand | None], None] = field(default=_ignore, init=False)
-    on_other: Callable[[ModelKey], None] = field(default=_ignore, init=False)  # one that was found not to be managed
+    on_other: Callable[[ModelKey, Declared | None, Declared | None], None] = field(default=_ignore, init=False)
     ownership: Ownership = field(default_factory=Ownership, init=False)
     nodes: Cache[Node] = field(init=False)
     model_nodes: Cache[ModelNode] = field(init=False)
@@ -104,11 +106,27 @@ class World:
     def note_other(self, kind: str, name: Key, found: Declared | None) -> None:
         """Take a model that Larder does not manage; None where there is none of that name, or it is managed."""
         key = ModelKey(kind, name.namespace, name.name)
-        if found is None:
-            self.others.pop(key, None)
-        else:
+        before = self.others.pop(key, None)
+        if found is not None:
             self.others[key] = found
-            self.on_other(key)
+        self.on_other(key, before, found)
+
+    def held(self) -> Held:
+        """Return the objects whose files stay though Larder is kept from looking after them.
+
+        Those whose source is no longer allowed, and those of a kind that is another product's by now. What was managed
+        there because it asked for it has a record; when it asks no more, it is given back, and not held.
+        """
+        refused = [d for d in self.demands.values() if d.refused and not d.deleting]
+        lost = [
+            found.metadata
+            for found in self.others.values()
+            if found.metadata.deletion_timestamp is None and RECORD_ANNOTATION not in found.metadata.annotations
+        ]
+        return Held(
+            frozenset(d.uid for d in refused) | {meta.uid for meta in lost},
+            frozenset(d.id for d in refused) | {model_id(meta.namespace, meta.name) for meta in lost},
+        )
 
     def keys_of_id(self, identity: str) -> list[ModelKey]:
         """Return the declared models that have a model id."""
@@ -221,7 +239,7 @@ class World:
         if known is None:
             return
         key = ModelKey(kind, known.metadata.namespace, known.metadata.name)
-        old, new = self.demands.pop(key, None), _demand(kind, after)
+        old, new = self.demands.pop(key, None), _demand(kind, after, self.allowed)
         if new is not None:
             self.demands[key] = new
         self._keys_of_id.move(key, (old.id,) if old else (), (new.id,) if new else ())
@@ -231,10 +249,10 @@ class World:
 _NONE: frozenset[EntryKey] = frozenset()
 
 
-def _demand(kind: str, declared: Object | None) -> Demand | None:
+def _demand(kind: str, declared: Object | None, allowed: AllowedSources) -> Demand | None:
     match declared:
         case BaseModel():
-            return base_model_demand(kind, declared)
+            return base_model_demand(kind, declared, allowed)
         case ClusterModelCache():
             return cache_demand(kind, declared)
         case _:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from io import BufferedReader
 
 _PART_BYTES = 64 * 1024
 
@@ -17,6 +18,7 @@ class Asked:
     method: str
     target: str
     headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
 
 
 Answer = Callable[[Asked], bytes]
@@ -90,7 +92,7 @@ class ScriptedServer:
                         return
 
 
-def _read(lines: "Iterator[bytes]") -> Asked | None:
+def _read(lines: BufferedReader) -> Asked | None:
     first = next(lines, b"").decode("latin-1").split()
     if not first:
         return None
@@ -100,7 +102,7 @@ def _read(lines: "Iterator[bytes]") -> Asked | None:
         if not name.strip():
             break
         headers[name.lower()] = value.strip()
-    return Asked(first[0], first[1], headers)
+    return Asked(first[0], first[1], headers, lines.read(int(headers.get("content-length", "0"))))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -12,6 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from shared.certificate import not_after
+from shared.patience import Patience, PatientProtocol
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _RELOAD_S = 10.0
@@ -96,11 +98,13 @@ async def serve(
     grace_s: int = 3,
     reload_s: float = _RELOAD_S,
     tell_end: _Tell = lambda _: None,
+    patience: Patience | None = None,
 ) -> None:
     """Serve until cancelled, then let running requests end; `listen` is HOST:PORT. Raises OSError.
 
     The files of `tls` are looked at every `reload_s`, and new connections get what stands there. `tell_end` is told
-    until when each certificate that is loaded is valid, in seconds since 1970.
+    until when each certificate that is loaded is valid, in seconds since 1970. A client is known by
+    its own address: what it says of others in headers counts for nothing.
     """
     seen = tls.stamp() if tls else ()
     host, _, port = listen.rpartition(":")
@@ -108,6 +112,9 @@ async def serve(
         app,
         host=host.strip("[]"),
         port=int(port),
+        http=partial(PatientProtocol, patience=patience or Patience()),  # type: ignore[arg-type]  # as the class
+        ws="none",
+        proxy_headers=False,
         log_config=None,
         access_log=False,
         lifespan="off",

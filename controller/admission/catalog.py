@@ -75,8 +75,12 @@ class Catalog(Protocol):
         """Return the names of the node groups that exist now, read live."""
         ...
 
-    async def users_of(self, identity: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision of a model, as `namespace/name`, listed live."""
+    async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+        """Return the non-terminal pods that use any revision of a model, as `namespace/name`, listed live.
+
+        `namespace` is that of the model, empty for one of the whole cluster: only pods of its own can use it, and a
+        label on another team's pod must not hold it.
+        """
         ...
 
 
@@ -128,6 +132,6 @@ class MemoryCatalog:
         """As in the port."""
         return sorted(self.groups)
 
-    async def users_of(self, identity: str) -> Sequence[str]:
+    async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """As in the port."""
-        return self.users.get(identity, [])
+        return [user for user in self.users.get(identity, []) if user.startswith(f"{namespace}/" if namespace else "")]

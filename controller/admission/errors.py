@@ -6,6 +6,7 @@ Refused                         the API server's caller gets the reason and the 
 ├── NamespaceNotAllowed         its claim stands in another namespace
 ├── MountConflict               the pod has something of its own where the model shall be
 ├── StorePathReserved           a volume of the pod's own reaches into the store of models
+├── SourceNotAllowed            a namespace's model names a source that is not among allowedSources
 ├── InvalidPath                 a mount path that no model may be put at
 ├── InvalidQuantity             not a number of bytes
 ├── InvalidSelector             no node could ever match, or it is not a selector
@@ -45,6 +46,10 @@ class MountConflict(Refused):
 
 class StorePathReserved(Refused):
     """A host path of the pod's own reaches into the store of models."""
+
+
+class SourceNotAllowed(Refused):
+    """Models of namespaces may not name this source."""
 
 
 class InvalidPath(Refused):

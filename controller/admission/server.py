@@ -16,6 +16,7 @@ from controller.admission.keys import annotations_of
 from controller.admission.review import MalformedReviewError, allow, read_review, refuse
 from controller.admission.review import Request as Review
 from controller.admission.settings import AdmissionSettings
+from controller.bodies import BodyTooLargeError, read_body
 from shared.errors import InvalidURI, LarderError
 from shared.names import model_id
 
@@ -23,6 +24,7 @@ MUTATE_PATH = "/mutate-pods"
 VALIDATE_PATH = "/validate"
 PATHS = (MUTATE_PATH, VALIDATE_PATH)
 OUTCOMES = ("allowed", "denied", "failed")
+_LARGEST_BODY_BYTES = 8 * 2**20  # two objects of the 3 MiB that the API server takes, and what is around them
 
 _log = structlog.get_logger("admission")
 Outcome = Literal["allowed", "denied", "failed"]
@@ -48,7 +50,7 @@ def admission_router(catalog: Catalog, settings: AdmissionSettings, record: Reco
         return allow(review, change.patch, change.warnings)
 
     async def check(review: Review) -> bytes:
-        return allow(review, warnings=await validate_object(review, catalog))
+        return allow(review, warnings=await validate_object(review, catalog, settings))
 
     async def mutate_endpoint(request: Request) -> Response:
         return await _respond(request, mutate, record)
@@ -74,7 +76,7 @@ def mutate_pod(review: Review, catalog: Catalog, settings: AdmissionSettings) ->
     return inject(pod, review.namespace, catalog, settings)
 
 
-async def validate_object(review: Review, catalog: Catalog) -> list[str]:
+async def validate_object(review: Review, catalog: Catalog, settings: AdmissionSettings) -> list[str]:
     """Return warnings about a model, cache or group; raises LarderError where it is refused."""
     kind = review.kind.kind
     if kind not in validate.KINDS or review.sub_resource:
@@ -87,7 +89,7 @@ async def validate_object(review: Review, catalog: Catalog) -> list[str]:
     if review.object is None or not validate.needs_check(review.object, review.old_object):
         return []
     groups = await catalog.group_names() if kind == validate.CACHE_KIND else ()
-    return validate.check_write(kind, review.object, groups)
+    return validate.check_write(kind, review.object, groups, settings.allowed)
 
 
 async def _check_delete(review: Review, catalog: Catalog) -> None:
@@ -98,11 +100,16 @@ async def _check_delete(review: Review, catalog: Catalog) -> None:
         return
     identity = model_id(review.namespace, review.name)
     where = f"{review.namespace}/{review.name}" if review.namespace else review.name
-    validate.check_delete_model(f"{review.kind.kind} {where}", await catalog.users_of(identity))
+    validate.check_delete_model(f"{review.kind.kind} {where}", await catalog.users_of(identity, review.namespace))
 
 
 async def _respond(request: Request, decide: Decide, record: Record) -> Response:
-    body, began_s = await request.body(), time.perf_counter()
+    try:
+        body = await read_body(request, _LARGEST_BODY_BYTES)
+    except BodyTooLargeError as error:
+        record(request.scope["path"], "failed", 0.0)
+        return Response(str(error), status_code=413, media_type="text/plain", headers={"Connection": "close"})
+    began_s = time.perf_counter()
     try:
         review = read_review(body)
     except MalformedReviewError as error:

@@ -3,13 +3,20 @@
 import posixpath
 from dataclasses import dataclass
 
+from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources
+
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """`store_root`: the store's directory on every node; `model_cache_enabled`: the chart's `modelCache.enabled`."""
+    """What the chart says.
+
+    `store_root`: the store's directory on every node; `model_cache_enabled`: the chart's `modelCache.enabled`;
+    `allowed`: what the models of namespaces may name.
+    """
 
     store_root: str = "/var/lib/larder"
     model_cache_enabled: bool = True
+    allowed: AllowedSources = PUBLIC_SOURCES
 
     def __post_init__(self) -> None:
         root = self.store_root

@@ -4,9 +4,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from controller.admission.catalog import CatalogModel
-from controller.admission.errors import InUse, InvalidPath, InvalidQuantity, InvalidSelector, Refused, UnknownGroup
+from controller.admission.errors import (
+    InUse,
+    InvalidPath,
+    InvalidQuantity,
+    InvalidSelector,
+    Refused,
+    SourceNotAllowed,
+    UnknownGroup,
+)
 from controller.admission.paths import checked_mount_path
 from controller.admission.selectors import affinity_problems, selector_problems
+from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import FOREIGN
 from shared.errors import InvalidURI, LarderError
 from shared.quantity import parse_quantity
@@ -34,12 +43,17 @@ def named_groups(spec: Spec) -> list[str]:
     return list(dict.fromkeys(g for g in (spec.get("nodeGroup"), *(spec.get("nodeGroups") or [])) if g))
 
 
-def check_write(kind: str, obj: Mapping[str, Any], groups: Collection[str]) -> list[str]:
-    """Return warnings about an object to be written, or raise what is wrong with it, all findings in one message."""
+def check_write(
+    kind: str, obj: Mapping[str, Any], groups: Collection[str], allowed: AllowedSources = EVERY_SOURCE
+) -> list[str]:
+    """Return warnings about an object to be written, or raise what is wrong with it, all findings in one message.
+
+    `allowed` binds the models of namespaces alone: those of the whole cluster are the administrator's.
+    """
     spec: Spec = obj.get("spec") or {}
     problems: list[LarderError]
     if kind in BASE_KINDS:
-        problems = list(_base_model_problems(kind, spec))
+        problems = list(_base_model_problems(kind, spec, allowed if kind == "BaseModel" else EVERY_SOURCE))
         warnings = _base_model_warnings(spec)
     elif kind == CACHE_KIND:
         problems, warnings = list(_cache_problems(spec, groups)), []
@@ -50,11 +64,11 @@ def check_write(kind: str, obj: Mapping[str, Any], groups: Collection[str]) -> l
     return warnings
 
 
-def _base_model_problems(kind: str, spec: Spec) -> Iterator[LarderError]:
+def _base_model_problems(kind: str, spec: Spec, allowed: AllowedSources) -> Iterator[LarderError]:
     storage: Spec = spec.get("storage") or {}
     uri = storage.get("storageUri") or ""
     if not uri.startswith(FOREIGN):
-        yield from _uri_problems("spec.storage.storageUri", uri, cluster_scoped=kind != "BaseModel")
+        yield from _uri_problems("spec.storage.storageUri", uri, allowed, cluster_scoped=kind != "BaseModel")
     if path := storage.get("path"):
         try:
             checked_mount_path(path)
@@ -70,7 +84,7 @@ def _base_model_warnings(spec: Spec) -> list[str]:
 
 def _cache_problems(spec: Spec, groups: Collection[str]) -> Iterator[LarderError]:
     uri = spec.get("storageUri") or ""
-    yield from _uri_problems("spec.storageUri", uri, cluster_scoped=True)
+    yield from _uri_problems("spec.storageUri", uri, EVERY_SOURCE, cluster_scoped=True)
     if uri.startswith("pvc://"):
         yield InvalidURI(
             "spec.storageUri: a claim needs no cache, pods mount it as it is; declare a BaseModel or ClusterBaseModel "
@@ -99,11 +113,14 @@ def _group_warnings(spec: Spec) -> list[str]:
     return ["spec has neither nodeSelector nor a required nodeAffinity: every node of the cluster is in this group"]
 
 
-def _uri_problems(field: str, uri: str, *, cluster_scoped: bool) -> Iterator[LarderError]:
+def _uri_problems(field: str, text: str, allowed: AllowedSources, *, cluster_scoped: bool) -> Iterator[LarderError]:
     try:
-        parse_uri(uri, cluster_scoped=cluster_scoped)
+        uri = parse_uri(text, cluster_scoped=cluster_scoped)
     except InvalidURI as error:
         yield InvalidURI(f"{field}: {error}")
+        return
+    if refusal := allowed.refusal_of(uri):
+        yield SourceNotAllowed(f"{field}: {refusal}")
 
 
 def _quantity_problems(spec: Spec, field: str, least: int = 1) -> Iterator[Refused]:

@@ -55,7 +55,9 @@ class Desk:
     async def _grant(self, claim: Claim, entry: Entry) -> Grant:
         demand = await self._demand(claim, entry)
         if demand is None:
-            raise NotGranted(f"{claim.kind} {claim.name} is another object, or names another source, by now")
+            raise NotGranted(
+                f"{claim.kind} {claim.name} is another object, or names another source or a refused one, by now"
+            )
         found = await self.secrets.credentials_of(demand)
         return Grant(claim.uid, dict(found.values), found.hosts)
 
@@ -78,7 +80,7 @@ class Desk:
 
 
 def _fits(demand: Demand | None, claim: Claim, entry: Entry) -> bool:
-    return demand is not None and demand.uid == claim.uid and entry.uri in ("", demand.uri)
+    return demand is not None and not demand.refused and demand.uid == claim.uid and entry.uri in ("", demand.uri)
 
 
 def _find(model_node: ModelNode | None, agent: Agent, fits: Callable[[Entry], bool]) -> Entry | None:

@@ -13,6 +13,7 @@ from controller.api.authenticate import Agent, DeniedError
 from controller.api.desk import Desk
 from controller.api.gate import Gate, TooManyError
 from controller.api.leader import Leader
+from controller.bodies import BodyTooLargeError, read_body
 from controller.progress import ProgressBook
 from shared.api.wire import CredentialsRequest, Problem, ProgressReport
 from shared.errors import LarderError, SourceChanged
@@ -26,10 +27,6 @@ M = TypeVar("M")
 
 class _BadRequestError(Exception):
     """The body is not the message that the route takes."""
-
-
-class _TooLargeError(Exception):
-    """The body is larger than any message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ class AgentApi:
     async def _credentials(self, request: Request) -> Response:
         try:
             agent = await self._admit("credentials", request)
-            wanted = _decoded(await _body(request), CredentialsRequest)
+            wanted = _decoded(await read_body(request, _LARGEST_BODY_BYTES), CredentialsRequest)
             given = await self.desk.credentials(agent, wanted)
             return Response(msgspec.json.encode(given), media_type=_JSON, headers={"Cache-Control": "no-store"})
         except _EXPECTED as error:
@@ -69,7 +66,7 @@ class AgentApi:
     async def _progress(self, request: Request) -> Response:
         try:
             agent = await self._admit("progress", request, reviewed=False)
-            body = await _body(request)
+            body = await read_body(request, _LARGEST_BODY_BYTES)
             report = _decoded(body, ProgressReport)
             if self.is_leading():
                 self.progress.report(agent.node, report.entries, self.desk.world.listed(agent.node))
@@ -88,32 +85,21 @@ class AgentApi:
         return await self.gate.admit(route, _authorization(request), address, reviewed=reviewed)
 
 
-_EXPECTED = (DeniedError, TooManyError, LarderError, _BadRequestError, _TooLargeError)
+_EXPECTED = (DeniedError, TooManyError, LarderError, _BadRequestError, BodyTooLargeError)
 
 
 def _authorization(request: Request) -> str:
     return request.headers.get("Authorization", "")
 
 
-async def _body(request: Request) -> bytes:
-    """Read the body as far as it may go: what is announced or sent beyond that is never kept."""
-    parts, size = list[bytes](), 0
-    async for part in request.stream():
-        size += len(part)
-        if size > _LARGEST_BODY_BYTES:
-            raise _TooLargeError(f"the body has more than {_LARGEST_BODY_BYTES} bytes")
-        parts.append(part)
-    return b"".join(parts)
-
-
 def _decoded(body: bytes, kind: type[M]) -> M:
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _BadRequestError(f"the body is no {kind.__name__}: {error}") from error
 
 
-def _problem(error: DeniedError | TooManyError | LarderError | _BadRequestError | _TooLargeError) -> Response:
+def _problem(error: DeniedError | TooManyError | LarderError | _BadRequestError | BodyTooLargeError) -> Response:
     match error:
         case TooManyError():
             return _answer(429, "RateLimited", str(error), {"Retry-After": str(math.ceil(error.after_s))})
@@ -121,7 +107,7 @@ def _problem(error: DeniedError | TooManyError | LarderError | _BadRequestError 
             return _answer(401, "Unauthenticated", str(error))
         case _BadRequestError():
             return _answer(400, "BadRequest", str(error))
-        case _TooLargeError():
+        case BodyTooLargeError():
             return _answer(413, "TooLarge", str(error))
         case KubeError():
             _log.warning("api_server_trouble", error=str(error))

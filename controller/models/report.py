@@ -89,6 +89,8 @@ def _overall(view: ModelView, nodes: tuple[NodeState, ...], *, complete: bool) -
         return "Deleting", "Deleting", f"waiting for {_some(view.remaining)} to remove the files"
     if demand.invalid:
         return "Failed", "InvalidURI", demand.invalid
+    if demand.refused:
+        return "Failed", "SourceNotAllowed", demand.refused
     if demand.disabled:
         return "Pending", "Disabled", "spec.disabled is true: nothing is downloaded; set it to false to go on"
     if demand.on_claim:
@@ -152,6 +154,8 @@ def _conflict_words(view: ModelView) -> str:
 def _resolved_words(view: ModelView) -> tuple[str, str]:
     if view.demand.resolution is not None:
         return "Resolved", f"revision {view.demand.resolution.revision}"
+    if view.demand.refused:
+        return "SourceNotAllowed", view.demand.refused
     if view.trouble is not None:
         return view.trouble.reason, view.trouble.message
     return "Resolving", ""

@@ -10,6 +10,8 @@ from controller.nodes.view import EntryKey, NodeView
 from controller.placement.demand import Demand
 from shared.api.model_node import Claim, Entry, EntryState, EntryStatus, ModelNodeSpec, Phase
 
+_AT_ONE_TIME = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Replace:
@@ -92,14 +94,22 @@ def _status(view: NodeView) -> dict[EntryKey, EntryStatus]:
 
 
 def _unknown(view: NodeView) -> set[EntryKey]:
-    return {k for k, s in _status(view).items() if s.phase == Phase.UNKNOWN and k not in _old(view)}
+    """Return the files that no entry names, but for those of objects that are held."""
+    old = _old(view)
+    told = {k for k, s in _status(view).items() if s.phase == Phase.UNKNOWN and k not in old}
+    return {key for key in told if key[0] not in view.held.ids}
 
 
 def in_question(view: NodeView, now: datetime, pace: Pace) -> frozenset[EntryKey]:
-    """Return the entries whose files would go next if live reads confirm that no CR wants them."""
-    used = view.users or {}
-    drained = {e.key for e in _leaving(view) if not used.get(e.key) and _drained(view, e, now, pace)}
-    return frozenset(_unknown(view) - _wanted(view).keys() | drained)
+    """Return the entries whose files would go next if live reads confirm that no CR wants them.
+
+    At most `_AT_ONE_TIME`, and of files that no entry names as many as may leave beside what leaves already: an agent
+    that reports thousands costs no thousands of reads, and no spec that is too long.
+    """
+    used, leaving = view.users or {}, _leaving(view)
+    drained = sorted(e.key for e in leaving if not used.get(e.key) and _drained(view, e, now, pace))[:_AT_ONE_TIME]
+    room = max(0, _AT_ONE_TIME - len(leaving))
+    return frozenset(drained + sorted(_unknown(view) - _wanted(view).keys())[:room])
 
 
 def _wanted(view: NodeView) -> dict[EntryKey, list[Demand]]:
@@ -125,9 +135,18 @@ def _needs_users(view: NodeView, now: datetime, pace: Pace) -> bool:
 
 
 def _leaving(view: NodeView) -> list[Entry]:
-    """Return the entries that nobody wants and nobody reserved."""
+    """Return the entries that nobody wants, reserved or holds."""
     wanted = _wanted(view)
-    return [e for k, e in _old(view).items() if k not in wanted and not _is_reserved(view, e)]
+    return [e for k, e in _old(view).items() if k not in wanted and not _stays(view, e)]
+
+
+def _stays(view: NodeView, entry: Entry) -> bool:
+    return _is_reserved(view, entry) or _is_held(view, entry)
+
+
+def _is_held(view: NodeView, entry: Entry) -> bool:
+    """Return whether an object that claims it exists, and Larder has been kept from looking after it."""
+    return entry.state != EntryState.ABSENT and any(c.uid in view.held.uids for c in entry.claims)
 
 
 def _is_reserved(view: NodeView, entry: Entry) -> bool:
@@ -200,6 +219,8 @@ def _next_step(view: NodeView, before: Entry, status: EntryStatus | None, now: d
     """Return the next step of an entry that nobody wants: Present, Draining, Absent, gone."""
     if _is_reserved(view, before):
         return msgspec.structs.replace(before, claims=[], in_use=before.key in view.in_use)
+    if _is_held(view, before):
+        return msgspec.structs.replace(before, granted=view.granted, in_use=before.key in view.in_use)
     used = bool((view.users or {}).get(before.key))
     match before.state:
         case EntryState.PRESENT if used:
@@ -239,7 +260,7 @@ def _is_gone(entry: Entry, status: EntryStatus | None) -> bool:
 def _next_look(view: NodeView, entries: list[Entry], now: datetime, pace: Pace) -> float | None:
     """Return in how many seconds a removal goes on without any event, or None."""
     wanted = _wanted(view)
-    leaving = [e for e in entries if e.key not in wanted and not _is_reserved(view, e)]
+    leaving = [e for e in entries if e.key not in wanted and not _stays(view, e)]
     waits = [pace.users_s for e in leaving if e.state == EntryState.PRESENT]
     waits += [pace.users_s for key in _unknown(view) - {e.key for e in entries} if (view.users or {}).get(key)]
     for entry in leaving:

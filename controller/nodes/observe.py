@@ -48,6 +48,7 @@ class NodeObserver:
             in_use=self.world.in_use(name, model_node) if model_node else frozenset(),
             acknowledged=self.acks.of(name, model_node, self.world.statuses_of(node), now),
             group_of=self._groups_of_claims(node),
+            held=self.world.held(),
         )
 
     async def with_users(self, view: NodeView) -> NodeView:

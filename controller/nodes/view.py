@@ -12,6 +12,20 @@ EntryKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """The objects that exist and that Larder has been kept from looking after, by uid and by model id.
+
+    Their kind's definition lost our label, or their source is no longer allowed: neither takes a file from a node.
+    """
+
+    uids: frozenset[str] = frozenset()
+    ids: frozenset[str] = frozenset()
+
+
+_NOTHING_HELD = Held()
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """One node, the demands that target it, and who uses its snapshots.
 
@@ -33,3 +47,4 @@ class NodeView:
     users: Mapping[EntryKey, tuple[str, ...]] | None = None
     unwanted: frozenset[EntryKey] | None = None
     group_of: Mapping[str, str] = field(default_factory=dict)
+    held: Held = _NOTHING_HELD

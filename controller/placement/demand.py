@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from shared.api.base_model import RESERVE_LABEL, BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.meta import StockStatus
@@ -33,6 +34,7 @@ class Resolution:
 class Demand:
     """A model that somebody declared. `uri` is canonical, or empty with the reason in `invalid`.
 
+    `refused`: why a model of a namespace may not name that source; nodes keep what they list of it, and fetch no more.
     `foreign`: a vendor's own scheme, which Larder leaves alone altogether.
     """
 
@@ -44,6 +46,7 @@ class Demand:
     id: str
     uri: str
     invalid: str = ""
+    refused: str = ""
     on_claim: bool = False
     foreign: bool = False
     groups: tuple[str, ...] = ()
@@ -68,17 +71,18 @@ class Demand:
     @property
     def stocked(self) -> bool:
         """Whether nodes shall hold it, as far as its own object says."""
-        return not (self.on_claim or self.foreign or self.invalid or self.disabled or self.deleting)
+        return not (self.on_claim or self.foreign or self.invalid or self.refused or self.disabled or self.deleting)
 
 
-def base_model_demand(kind: str, model: BaseModel) -> Demand:
-    """Return what a BaseModel or ClusterBaseModel asks for."""
+def base_model_demand(kind: str, model: BaseModel, allowed: AllowedSources = EVERY_SOURCE) -> Demand:
+    """Return what a BaseModel or ClusterBaseModel asks for; `allowed` binds the former alone."""
     storage = model.spec.storage
     return _demand(
         kind,
         model,
         storage.storage_uri,
         cluster_scoped=not model.metadata.namespace,
+        allowed=allowed if model.metadata.namespace else EVERY_SOURCE,
         node_selector=storage.node_selector,
         node_affinity=storage.node_affinity,
         secret=storage.key,
@@ -92,14 +96,28 @@ def cache_demand(kind: str, cache: ClusterModelCache) -> Demand:
     """Return what a ClusterModelCache asks for."""
     spec = cache.spec
     return _demand(
-        kind, cache, spec.storage_uri, cluster_scoped=True, groups=spec.groups, secret=spec.credentials_secret
+        kind,
+        cache,
+        spec.storage_uri,
+        cluster_scoped=True,
+        allowed=EVERY_SOURCE,
+        groups=spec.groups,
+        secret=spec.credentials_secret,
     )
 
 
-def _demand(kind: str, declared: Declared, uri: str, *, cluster_scoped: bool, **fields: Any) -> Demand:  # noqa: ANN401 - fields of Demand
+def _demand(
+    kind: str,
+    declared: Declared,
+    uri: str,
+    *,
+    cluster_scoped: bool,
+    allowed: AllowedSources,
+    **fields: Any,  # noqa: ANN401 - fields of Demand
+) -> Demand:
     meta = declared.metadata
     foreign = uri.startswith(FOREIGN)
-    canonical, invalid, on_claim = ("", "", False) if foreign else _canonical(uri, cluster_scoped=cluster_scoped)
+    source = _Source() if foreign else _source(uri, allowed, cluster_scoped=cluster_scoped)
     return Demand(
         kind=kind,
         namespace=meta.namespace,
@@ -107,26 +125,37 @@ def _demand(kind: str, declared: Declared, uri: str, *, cluster_scoped: bool, **
         uid=meta.uid,
         created=meta.creation_timestamp,
         id=model_id(meta.namespace, meta.name),
-        uri=canonical,
-        invalid=invalid,
-        on_claim=on_claim,
+        uri=source.uri,
+        invalid=source.invalid,
+        refused=source.refused,
+        on_claim=source.on_claim,
         foreign=foreign,
         reserved=meta.labels.get(RESERVE_LABEL) == "true",
         deleting=meta.deletion_timestamp is not None,
         pinned=meta.annotations.get(PIN_ANNOTATION) == "true",
         priority=_priority(meta.annotations.get(PRIORITY_ANNOTATION, "0")),
-        resolution=_resolution(declared.status, canonical),
+        resolution=_resolution(declared.status, source.uri),
         serving=declared.status.serving_revision,
         **fields,
     )
 
 
-def _canonical(text: str, *, cluster_scoped: bool) -> tuple[str, str, bool]:
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a URI says, in the fields of Demand."""
+
+    uri: str = ""
+    invalid: str = ""
+    refused: str = ""
+    on_claim: bool = False
+
+
+def _source(text: str, allowed: AllowedSources, *, cluster_scoped: bool) -> _Source:
     try:
         uri = parse_uri(text, cluster_scoped=cluster_scoped)
     except InvalidURI as error:
-        return "", str(error), False
-    return str(uri), "", isinstance(uri, PvcUri)
+        return _Source(invalid=str(error))
+    return _Source(str(uri), refused=allowed.refusal_of(uri), on_claim=isinstance(uri, PvcUri))
 
 
 def _priority(text: str) -> int:

@@ -116,8 +116,12 @@ class BaseModelStatus(StockStatus, frozen=True, kw_only=True):
         Meta(description="Ready with the first ready node, else Failed with a failed one, else In_Transit."),
     ] = None
     lifecycle: Annotated[str, Meta(max_length=63, description="OME's; not written.")] = ""
-    nodes_ready: Annotated[NodeNames, Meta(description="The nodes that have the model.")] = []
-    nodes_failed: Annotated[NodeNames, Meta(description="The nodes that failed to get it.")] = []
+    nodes_ready: Annotated[
+        NodeNames, Meta(description="Nodes that have the model, the first 100 by name; nodesReadyCount has all.")
+    ] = []
+    nodes_failed: Annotated[
+        NodeNames, Meta(description="Nodes that failed to get it, the first 100 by name; nodesFailedCount has all.")
+    ] = []
 
 
 class BaseModel(Object, frozen=True, kw_only=True):

@@ -138,6 +138,7 @@ class ModelNodeStatus(Api, frozen=True, kw_only=True):
     reserved: Annotated[int, Meta(description="Bytes that are promised to downloads.")] = 0
     limit: Annotated[int, Meta(description="Bytes that it may take.")] = 0
     disk_free: Annotated[int, Meta(description="Bytes free on its disk.")] = 0
+    floor: Annotated[int, Meta(description="Bytes of its disk that are never filled.")] = 0
     ready_count: Annotated[int, Meta(description="How many entries are Ready.")] = 0
     entry_count: Annotated[int, Meta(description="How many entries there are.")] = 0
     conditions: Conditions = []

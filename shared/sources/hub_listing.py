@@ -12,6 +12,7 @@ from huggingface_hub.hf_api import RepoFile
 from shared.errors import AddressRefused, InvalidURI, Unreachable
 from shared.manifest import File
 from shared.sources.connections import make_tls_context, origin_of, public
+from shared.sources.listing import bounded
 from shared.sources.settings import SourceSettings
 
 
@@ -70,7 +71,7 @@ def _ensure_client(settings: SourceSettings) -> None:
 
 
 def list_repository(repo: str, revision: str, token: str, settings: SourceSettings) -> tuple[str, list[File]]:
-    """Return the commit of a revision and its files; raises HubRefusal, Unreachable, AddressRefused, InvalidURI."""
+    """Return the commit of a revision and its files; raises HubRefusal, LarderError."""
     _ensure_client(settings)
     api = HfApi(endpoint=settings.hf_endpoint, token=token or False, library_name="larder")
     try:
@@ -85,7 +86,7 @@ def list_repository(repo: str, revision: str, token: str, settings: SourceSettin
 
 
 def _files(api: HfApi, repo: str, commit: str) -> Iterator[File]:
-    for entry in api.list_repo_tree(repo, recursive=True, revision=commit):
+    for entry in bounded(api.list_repo_tree(repo, recursive=True, revision=commit), f"hf://{repo}@{commit}"):
         if isinstance(entry, RepoFile):
             digest = f"sha256:{entry.lfs.sha256}" if entry.lfs else f"git-sha1:{entry.blob_id}"
             yield File(entry.path, entry.lfs.size if entry.lfs else entry.size, digest)

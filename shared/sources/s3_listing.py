@@ -11,6 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import Unreachable
+from shared.sources.listing import bounded
 from shared.sources.s3_requests import Requests
 from shared.uri import S3Uri
 
@@ -26,13 +27,14 @@ class S3Refusal(Exception):
 def list_paths(uri: S3Uri, requests: Requests) -> list[str]:
     """Return what follows the prefix in each key below it, without the empty objects that stand for directories.
 
-    Raises S3Refusal, Unreachable.
+    Raises S3Refusal, Unreachable, TooManyFiles.
     """
     client = _client(requests)
     prefix = f"{uri.prefix}/"
     try:
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=uri.bucket, Prefix=prefix)
-        entries = [(str(entry["Key"]), int(entry["Size"])) for page in pages for entry in page.get("Contents", ())]
+        listed = bounded((entry for page in pages for entry in page.get("Contents", ())), str(uri))
+        entries = [(str(entry["Key"]), int(entry["Size"])) for entry in listed]
     except ClientError as error:
         raise _refusal(error) from None
     except BotoCoreError as error:

@@ -50,6 +50,9 @@ def _object(found: Declared, seen: Seen) -> Iterator[Finding]:
         yield wait(about, "Deleting", words, "it is let go after 10 minutes at the latest")
     if demand.invalid:
         yield stop(about, "InvalidURI", demand.invalid, way_out("InvalidURI"))
+    ready = _condition(found, "Ready")
+    if ready is not None and ready.reason == "SourceNotAllowed" and demand.resolution is not None:
+        yield stop(about, "SourceNotAllowed", ready.message, way_out("SourceNotAllowed"))
     if demand.disabled:
         yield stop(about, "Disabled", "spec.disabled is true: nothing is downloaded", way_out("Disabled"))
     if demand.on_claim:

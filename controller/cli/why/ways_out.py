@@ -16,6 +16,7 @@ WAYS_OUT = {
     "RateLimited": "nothing; or a token of an account with a higher limit, or maxConcurrentNodes on the group",
     "RevisionNotFound": "write a branch, tag or commit that the repository has",
     "SourceChanged": "nothing: the source is resolved again",
+    "SourceNotAllowed": "name an allowed source, have it added to allowedSources, or declare a ClusterBaseModel",
     "SourceNotFound": "correct the URI, or name a Secret that may read it",
     "StoreFailure": "look at the node's disk and its kernel log",
     "TooManyFiles": "name a part of the source, a prefix further down",

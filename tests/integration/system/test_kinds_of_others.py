@@ -83,6 +83,11 @@ def finalizers(site: Site, name: str) -> list[str]:
     return found
 
 
+def cache_finalizers(site: Site, name: str) -> list[str]:
+    found: list[str] = site.get(CACHE, name)["metadata"].get("finalizers", [])
+    return found
+
+
 def managed(site: Site) -> str:
     """A model that asks for Larder, and is Ready."""
     name = declare(site, site.push(), **OURS)
@@ -160,11 +165,23 @@ def test_a_deleted_model_waits_for_its_files(site: Site) -> None:
 def test_a_definition_that_changes_hands_is_noticed(site: Site) -> None:
     site.create("ModelCacheNodeGroup", "gpus", {"storageLimit": "1Gi", "nodeSelector": {"gpu": "yes"}})
     definition = f"{DEFINITIONS}/clustermodelcaches.serving.kserve.io"
-    before = site.cache()
-    site.wait_ready(CACHE, before)
-    site.api.patch(definition, {"metadata": {"labels": {"app.kubernetes.io/part-of": "another"}}})
-    site.until(lambda: site.entries("a", before) == [], "the cache to be left alone", NOTICED_S)
+    before, leaves = site.cache(), site.cache()
+    revision = site.wait_ready(CACHE, before)["resolvedRevision"]
+    site.wait_ready(CACHE, leaves)
+    assert FINALIZER in cache_finalizers(site, before)
+    site.api.patch(definition, {"metadata": {"labels": {"app.kubernetes.io/part-of": None}}})
+    site.until(lambda: not cache_finalizers(site, before), "the cache to be left alone", NOTICED_S)
     during = site.cache()
+    (controller,) = site.cluster.controllers
+    assert "has lost the label" in controller.log.read_text()
+    controller.process.stop()
+    controller.start()
+    managed(site)  # by now the next leader has looked at the node
+    site.delete(CACHE, leaves)
+    site.until(lambda: site.entries("a", leaves) == [], "what is deleted meanwhile to go")
+    assert [e.get("state", "Present") for e in site.entries("a", before)] == ["Present"], "a lost label takes no files"
+    assert site.snapshot("a", before, revision).exists()
+    assert site.entries("a", during) == []
     site.api.patch(definition, {"metadata": {"labels": {"app.kubernetes.io/part-of": "larder"}}})
     site.wait_ready(CACHE, during, NOTICED_S)
     site.wait_ready(CACHE, before)

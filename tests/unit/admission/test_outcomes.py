@@ -18,8 +18,8 @@ from shared.errors import Unreachable
 class BrokenCatalog(MemoryCatalog):
     """A catalog whose live reads fail."""
 
-    async def users_of(self, identity: str) -> Sequence[str]:
-        raise Unreachable(f"{identity}: connection reset")
+    async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+        raise Unreachable(f"{namespace} {identity}: connection reset")
 
     async def group_names(self) -> Sequence[str]:
         raise KeyError("group")

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
@@ -117,8 +117,8 @@ class BrokenCatalog(MemoryCatalog):
 
     error: Exception = Unreachable("GET /api/v1/pods: connection reset")
 
-    async def users_of(self, identity: str) -> Sequence[str]:
-        del identity
+    async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+        del identity, namespace
         raise self.error
 
 
@@ -187,3 +187,44 @@ async def test_a_pod_of_anothers_model_passes_as_it_is(catalog: MemoryCatalog) -
     review = _review("Pod", namespace="default", object=base_model_pod("p", "theirs"))
     answer = await _answer(catalog, "/mutate-pods", review)
     assert answer == {"uid": "u-1", "allowed": True}
+
+
+async def test_a_source_that_is_not_allowed_is_refused_with_what_is(catalog: MemoryCatalog) -> None:
+    model = {"metadata": {"name": "m", "namespace": "team"}, "spec": {"storage": {"storageUri": "https://h.test/f"}}}
+    answer = await _answer(catalog, "/validate", _review("BaseModel", namespace="team", object=model))
+    assert (answer["allowed"], answer["status"]["reason"]) == (False, "SourceNotAllowed")
+    assert "hf://" in answer["status"]["message"]
+    assert (await _answer(catalog, "/validate", _review("ClusterBaseModel", object=model)))["allowed"] is True
+
+
+async def test_another_team_s_pod_does_not_hold_a_model_of_a_namespace(catalog: MemoryCatalog) -> None:
+    catalog.users = {"team_llama": ["evil/pod"], "llama": ["evil/pod"]}
+    old = {"metadata": {"name": "llama"}, "spec": {}}
+    review = _review("BaseModel", "DELETE", namespace="team", name="llama", oldObject=old)
+    assert (await _answer(catalog, "/validate", review))["allowed"] is True
+    review = _review("ClusterBaseModel", "DELETE", name="llama", oldObject=old)
+    assert (await _answer(catalog, "/validate", review))["status"]["reason"] == "InUse"
+
+
+@pytest.mark.parametrize("path", ["/mutate-pods", "/validate"])
+async def test_a_body_without_end_is_not_kept(path: str, catalog: MemoryCatalog) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for _ in range(1000):
+            sent += 1
+            yield b" " * 2**20
+
+    transport = httpx.ASGITransport(app=admission_app(catalog, AdmissionSettings()))
+    async with httpx.AsyncClient(transport=transport, base_url="https://larder") as client:
+        answer = await client.post(path, content=endless())
+    assert (answer.status_code, "8388608" in answer.text) == (413, True)
+    assert sent == 9
+
+
+async def test_a_review_as_large_as_the_api_server_makes_them_is_answered(catalog: MemoryCatalog) -> None:
+    large = base_model_pod("p", "llama")
+    large["metadata"]["annotations"]["x"] = "y" * 3 * 2**20
+    review = _review("Pod", "UPDATE", object=large, oldObject=large)
+    assert (await _answer(catalog, "/mutate-pods", review))["allowed"] is True

@@ -5,8 +5,16 @@ from typing import Any
 import pytest
 
 from controller.admission.catalog import CatalogModel
-from controller.admission.errors import InUse, InvalidPath, InvalidQuantity, InvalidSelector, UnknownGroup
+from controller.admission.errors import (
+    InUse,
+    InvalidPath,
+    InvalidQuantity,
+    InvalidSelector,
+    SourceNotAllowed,
+    UnknownGroup,
+)
 from controller.admission.validate import check_delete_group, check_delete_model, check_write, needs_check
+from controller.placement.allowed import parse_allowed
 from shared.errors import InvalidURI, LarderError
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -26,6 +34,20 @@ def _cache(uri: str = "s3://bucket/m", **spec: object) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ["BaseModel", "ClusterBaseModel"])
 def test_models_by_uri_are_taken(kind: str, uri: str) -> None:
     assert check_write(kind, _base(uri), ()) == []
+
+
+def test_a_namespace_s_model_names_an_allowed_source() -> None:
+    allowed = parse_allowed("hf://org")
+    assert check_write("BaseModel", _base("hf://org/m"), (), allowed) == []
+    assert check_write("BaseModel", _base("pvc://claim/sub"), (), allowed) == []
+    assert check_write("ClusterBaseModel", _base("https://h/f.bin"), (), allowed) == []
+    assert check_write("ClusterModelCache", _cache(), ("gpu",), allowed) == []
+    with pytest.raises(
+        SourceNotAllowed, match=r"^spec\.storage\.storageUri: https://h/f\.bin is not .* hf://org, pvc://"
+    ):
+        check_write("BaseModel", _base("https://h/f.bin"), (), allowed)
+    with pytest.raises(InvalidURI, match="no installed source serves ftp://"):
+        check_write("BaseModel", _base("ftp://h/f.bin"), (), allowed)
 
 
 def test_claims_are_taken_in_the_form_of_their_scope() -> None:

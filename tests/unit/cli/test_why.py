@@ -472,3 +472,15 @@ def test_subjects(text: str, subject: Subject) -> None:
 def test_what_is_no_subject(text: str) -> None:
     with pytest.raises(ValueError, match=r"write "):
         parse_subject(text, "team")
+
+
+@pytest.mark.parametrize("revision", ["", "r1"])
+def test_a_source_that_is_not_allowed_is_told_once_with_its_way_out(revision: str) -> None:
+    says = [told("SourceNotAllowed", "hf://org/m@main is not among", kind="Ready")]
+    says.append(
+        told("Resolved", status="True") if revision else told("SourceNotAllowed", "hf://org/m@main is not among")
+    )
+    answer = of_model(seen(declared(cache("m", "gpus", revision=revision), says=says)))
+    (found,) = [f for f in answer.findings if f.reason == "SourceNotAllowed"]
+    assert found.weight == Weight.STOP
+    assert "allowedSources" in found.do

@@ -1,6 +1,7 @@
 """The agents' API: who is known, what is given, and which answer every failure has."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -18,17 +19,18 @@ from controller.credentials import Secrets
 from controller.keys import ModelKey
 from controller.live import Live, object_path
 from controller.manifests import Manifests
+from controller.placement.allowed import AllowedSources
 from controller.progress import ProgressBook
 from controller.world import World
 from shared.api.core import NODES
-from shared.api.model_node import PATH
+from shared.api.model_node import PATH, Claim
 from shared.api.wire import CredentialsRequest
 from shared.errors import AuthDenied, NotGranted
 from shared.kube.transport import Kube
 from shared.sources.settings import settings_from_environ
 from shared.trust import Trust
 from tests.unit.controller.apiserver import Objects
-from tests.unit.controller.worlds import cache, entry, fresh_world, model_node, node
+from tests.unit.controller.worlds import base_model, cache, entry, fresh_world, model_node, node
 
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 AGENT = "system:serviceaccount:ns:larder-agent"
@@ -323,3 +325,23 @@ async def test_an_api_server_that_is_away_is_held_against_nobody(api: Api) -> No
 )
 def test_what_counts_as_one_address(address: str, site: str) -> None:
     assert site_of(address) == site
+
+
+async def test_a_body_of_many_brackets_is_no_failure_of_ours(api: Api) -> None:
+    answer = await api.report(b'{"unknown":' + b"[" * 200_000)
+    assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest")
+
+
+async def test_a_source_that_is_not_allowed_gets_no_values(api: Api) -> None:
+    api.world.allowed = AllowedSources(("s3://",))
+    api.desk = replace(api.desk, live=Live(api.desk.kube, allowed=api.world.allowed))
+    claim = Claim(kind="BaseModel", namespace="team", name="m", uid="uid-m")
+    listed = entry("team_m", uri="hf://org/m@main", claims=[claim])
+    api.world.model_nodes.upsert(model_node("a", listed))
+    api.world.base_models.upsert(base_model("team", "m"))
+    with pytest.raises(NotGranted, match="refused one"):
+        await api.desk.credentials(Agent("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
+    api.world.allowed = AllowedSources(("hf://",))
+    api.world.base_models.upsert(base_model("team", "m"))
+    given = await api.desk.credentials(Agent("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
+    assert len(given.grants) == 1

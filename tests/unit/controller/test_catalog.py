@@ -10,6 +10,7 @@ import pytest
 from controller.admission.catalog import CatalogModel
 from controller.catalog import WorldCatalog
 from controller.manifests import Manifests, pack
+from controller.placement.allowed import AllowedSources
 from controller.world import World
 from shared.api.core import PODS
 from shared.api.kinds import NODE_GROUP
@@ -70,6 +71,17 @@ async def test_why_pods_cannot_have_a_model(catalog: WorldCatalog, world: World)
     )
 
 
+async def test_a_source_that_is_not_allowed_is_why_pods_cannot_have_a_model(world: World, kube: Kube) -> None:
+    world.allowed = AllowedSources(())
+    catalog = WorldCatalog(world, kube, Manifests(kube, "ns"))
+    world.base_models.upsert(base_model("team", "m"))
+    assert found(catalog.base_model("team", "m")).reason == "SourceNotAllowed"
+    model = base_model("team", "m")
+    serving = msgspec.structs.replace(model.status, serving_revision="r1")
+    world.base_models.upsert(msgspec.structs.replace(model, status=serving))
+    assert found(catalog.base_model("team", "m")).reason == "", "what nodes hold of it can be had"
+
+
 async def test_groups_from_memory_and_their_names_live(catalog: WorldCatalog, world: World, objects: Objects) -> None:
     world.nodes.upsert(node("a", {"pool": "gpu"}))
     world.groups.upsert(group("gpus", {"pool": "gpu"}))
@@ -85,10 +97,12 @@ async def test_users_are_the_pods_that_have_not_ended(catalog: WorldCatalog, obj
         return {"metadata": {"name": name, "namespace": "ns"}, "status": {"phase": phase}}
 
     objects.objects[PODS] = listed(pod("b", "Running"), pod("a", "Pending"), pod("done", "Succeeded"))
-    assert await catalog.users_of("m") == ["ns/a", "ns/b"]
+    assert await catalog.users_of("m", "") == ["ns/a", "ns/b"]
+    objects.objects["/api/v1/namespaces/team/pods"] = listed()
+    assert await catalog.users_of("team_m", "team") == [], "pods of other namespaces are not looked at"
     objects.down = True
     with pytest.raises(Unreachable):
-        await catalog.users_of("m")
+        await catalog.users_of("m", "")
 
 
 async def test_paths_of_a_snapshot_are_known_once_its_list_was_read(

@@ -7,7 +7,9 @@ import pytest
 
 from controller.keys import ModelKey
 from controller.live import Live, object_path
+from controller.nodes.view import Held
 from controller.ownership import MANAGED_ANNOTATION, RECORD_ANNOTATION, ManagedSink, Ownership, record_of, with_record
+from controller.placement.allowed import AllowedSources
 from controller.placement.demand import cache_demand
 from controller.world import World
 from shared.api.cluster_model_cache import ClusterModelCache
@@ -15,7 +17,7 @@ from shared.api.meta import Condition
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from tests.unit.controller.apiserver import Objects
-from tests.unit.controller.worlds import Ears, cache, caches, fresh_world
+from tests.unit.controller.worlds import Ears, base_model, cache, caches, entry, fresh_world, model_node, nodes
 
 KIND = "ClusterModelCache"
 OURS = {MANAGED_ANNOTATION: "true"}
@@ -133,3 +135,37 @@ async def test_live_reads_follow_the_same_rule(kube: Kube, objects: Objects) -> 
     assert await live.demand(key) is None
     body["metadata"] = {"name": "m", "uid": "u", "annotations": OURS}
     assert await live.demand(key) is not None
+
+
+def test_what_lost_its_definition_s_label_is_held_and_what_was_given_back_is_not(
+    world: World, sink: ManagedSink[ClusterModelCache]
+) -> None:
+    record = {RECORD_ANNOTATION: record_of(cache("m").status)}
+    sink.replace([cache("plain"), cache("asks", annotations=OURS)])
+    assert world.held() == Held()
+    world.ownership.learn(KIND, foreign=True)
+    assert world.held() == Held(frozenset({"uid-plain"}), frozenset({"plain"}))
+    sink.upsert(cache("asks", annotations=record))
+    assert world.held().ids == {"plain"}, "it was asked for there, and is not any more"
+    sink.upsert(cache("plain", deletion_timestamp="2026-01-01T00:00:00Z"))
+    assert world.held() == Held()
+
+
+def test_what_was_held_concerns_its_nodes_when_it_goes(world: World, sink: ManagedSink[ClusterModelCache]) -> None:
+    ears = Ears(world)
+    world.ownership.learn(KIND, foreign=True)
+    sink.upsert(cache("m"))
+    world.model_nodes.upsert(model_node("a", entry("m")))
+    ears.heard()
+    sink.remove(Key("", "m"))
+    assert ears.heard() == nodes("a")
+
+
+def test_a_source_that_is_refused_is_held_until_its_model_goes(world: World) -> None:
+    world.allowed = AllowedSources(())
+    world.base_models.upsert(base_model("team", "m"))
+    assert world.held() == Held(frozenset({"uid-m"}), frozenset({"team_m"}))
+    model = base_model("team", "m")
+    going = msgspec.structs.replace(model.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    world.base_models.upsert(msgspec.structs.replace(model, metadata=going))
+    assert world.held() == Held()

@@ -53,6 +53,15 @@ def view(*nodes: TargetNode, resolution: Resolution | None = R2, **fields: Any) 
     return ModelView(demand=demand, nodes=nodes, **(base | fields))
 
 
+def test_a_source_that_is_not_allowed_is_said_and_not_asked() -> None:
+    refused = view(resolution=None, refused="hf://o/m@main is not among", has_finalizer=False)
+    (told,) = decide(refused, NOW, 600)
+    assert isinstance(told, WriteStatus)
+    assert (told.report.overall, told.report.reason) == ("Failed", "SourceNotAllowed")
+    assert told.report.message.startswith("hf://o/m@main is not among")
+    assert (told.report.resolved, told.report.resolved_reason) == (False, "SourceNotAllowed")
+
+
 def cache(
     seen: ModelView, before: ClusterModelCacheStatus | None = None, stamp: str = STAMP
 ) -> ClusterModelCacheStatus:

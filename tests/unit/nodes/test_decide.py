@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.nodes.decide import Again, ConfirmUnwanted, Create, ListUsers, Pace, Replace, Write, decide
-from controller.nodes.view import NodeView
+from controller.nodes.decide import Again, ConfirmUnwanted, Create, ListUsers, Pace, Replace, Write, decide, in_question
+from controller.nodes.view import Held, NodeView
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import Limits
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
@@ -227,6 +227,64 @@ def test_a_state_from_the_future_is_left_alone() -> None:
 def test_what_is_done_has_no_grant_left_for_the_day_that_its_files_are_lost(phase: str) -> None:
     told = view(demand(), spec=spec_of(entry(granted=True)), statuses=[said(phase)])
     assert not written(decide(replace(told, granted=False), NOW, PACE))[KEY].granted
+
+
+def test_an_agent_that_reports_thousands_costs_a_hundred_reads_and_entries() -> None:
+    keys = [("m", f"r{i:04d}") for i in range(4000)]
+    told = view(spec=spec_of(), statuses=[said("Unknown", "", key) for key in keys])
+    asked = in_question(told, NOW, PACE)
+    assert len(asked) == 100
+    seen = replace(told, unwanted=asked, users={})
+    entries = written(decide(seen, NOW, PACE))
+    assert {e.state for e in entries.values()} == {"Draining"}
+    assert len(entries) == 100
+    later = view(spec=spec_of(*entries.values()), statuses=[said("Unknown", "", key) for key in keys])
+    assert in_question(later, NOW, PACE) == frozenset(), "no more before some have gone"
+    left = view(spec=spec_of(*list(entries.values())[:40]), statuses=[said("Unknown", "", key) for key in keys])
+    assert len(in_question(left, NOW, PACE)) == 60
+
+
+def test_of_many_entries_that_have_drained_a_hundred_are_confirmed_at_a_time() -> None:
+    entries = [entry("Draining", revision=f"r{i:04d}") for i in range(250)]
+    drained = dict.fromkeys((e.key for e in entries), NOW - timedelta(hours=1))
+    going = replace(view(spec=spec_of(*entries)), acknowledged=drained, users={})
+    asked = in_question(going, NOW, PACE)
+    assert len(asked) == 100
+    after = written(decide(replace(going, unwanted=asked), NOW, PACE))
+    assert {key for key, e in after.items() if e.state == "Absent"} == asked
+    assert len(after) == 250
+
+
+HELD = Held(frozenset({"uid-m"}), frozenset({"m"}))
+
+
+@pytest.mark.parametrize("state", ["Present", "Draining"])
+def test_what_is_held_stays_as_it_is(state: str) -> None:
+    (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
+    listed = msgspec.structs.replace(claimed, state=state)
+    held = replace(view(spec=spec_of(listed), statuses=[said("Ready", state)]), held=HELD, acknowledged={KEY: NOW})
+    for moment in (NOW, NOW + timedelta(hours=1)):
+        assert decide(held, moment, PACE) == []
+    assert decide(replace(held, held=Held()), NOW, PACE) != [], "only because it is held"
+
+
+def test_what_is_held_gets_no_grant_of_its_own() -> None:
+    (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
+    held = replace(view(spec=spec_of(claimed)), held=HELD, granted=False)
+    assert not written(decide(held, NOW, PACE))[KEY].granted
+
+
+def test_what_is_removed_already_goes_though_it_is_held() -> None:
+    (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
+    going = msgspec.structs.replace(claimed, state="Absent")
+    held = replace(view(spec=spec_of(going), statuses=[said("Absent", "Absent")]), held=HELD)
+    assert written(decide(held, NOW, PACE)) == {}
+
+
+def test_files_of_held_objects_that_no_entry_names_stay_unknown() -> None:
+    other = ("other", "r1")
+    told = view(spec=spec_of(), statuses=[said("Unknown", ""), said("Unknown", "", other)])
+    assert in_question(replace(told, held=HELD), NOW, PACE) == {other}
 
 
 states = st.sampled_from(["Present", "Draining", "Absent", "Odd"])

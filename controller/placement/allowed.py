@@ -1,0 +1,114 @@
+"""Which sources the models of namespaces may name: an administrator's list, decided on the parsed URI."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from shared.artifact_uri import ArtifactUri
+from shared.sources.hosts import host_matches
+from shared.uri import HfUri, HttpsUri, ModelUri, PvcUri, S3Uri
+
+_EVERYTHING = "*"
+_HTTPS_PORT = 443
+_PATTERN = re.compile(r"(?!https://)[a-z][a-z0-9+.-]*://[^\s,*?#%\\]*|https://((\*\.)?[^\s,*?#%\\@:./][^\s,*?#%\\@]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedSources:
+    """Patterns such as `hf://`, `hf://org`, `s3://bucket/prefix`, `https://*.example.org`, or `*` for everything.
+
+    A bare scheme is everything of it. What else a pattern names is compared whole, up to a `/`: an organisation, a
+    repository (with a revision or tag that one alone), a bucket, a prefix, a host with its port. `*.` in front of the
+    host of an https URL stands for one or more labels.
+    """
+
+    patterns: tuple[str, ...]
+
+    def allows(self, uri: ModelUri) -> bool:
+        """Return whether a model of a namespace may name this source; a claim of its own namespace always."""
+        return isinstance(uri, PvcUri) or any(_matches(uri, pattern) for pattern in self.patterns)
+
+    def refusal_of(self, uri: ModelUri) -> str:
+        """Return why the source is refused, with what is allowed; empty where it is allowed."""
+        if self.allows(uri):
+            return ""
+        return (
+            f"{uri} is not among the sources that models of namespaces may use: "
+            f"{', '.join((*self.patterns, 'pvc:// for a claim of the namespace'))}; name one of those, or ask an "
+            "administrator to add it to the chart's allowedSources or to declare a ClusterBaseModel"
+        )
+
+
+EVERY_SOURCE = AllowedSources((_EVERYTHING,))
+PUBLIC_SOURCES = AllowedSources(
+    (
+        "hf://",
+        "s3://",
+        "gs://",
+        "az://",
+        "oci://n",
+        "https://huggingface.co",
+        "https://*.amazonaws.com",
+        "https://storage.googleapis.com",
+        "https://*.storage.googleapis.com",
+        "https://*.blob.core.windows.net",
+        "https://*.oraclecloud.com",
+    )
+)
+
+
+def parse_allowed(text: str) -> AllowedSources:
+    """Return the list that a comma-separated text names. Raises ValueError."""
+    patterns = tuple(part.strip() for part in text.split(",") if part.strip())
+    for pattern in patterns:
+        if pattern != _EVERYTHING and not _PATTERN.fullmatch(pattern):
+            raise ValueError(
+                f"{pattern!r} is not a pattern of sources; write for example hf://, hf://org, s3://bucket/prefix, "
+                "https://host or https://*.example.org"
+            )
+        if pattern.startswith("https://"):
+            _ = urlsplit(pattern).port  # ValueError where it is none
+    return AllowedSources(patterns)
+
+
+def _matches(uri: ModelUri, pattern: str) -> bool:
+    if pattern == _EVERYTHING:
+        return True
+    scheme, _, named = pattern.partition("://")
+    if not str(uri).startswith(f"{scheme}://"):
+        return False
+    named = named.rstrip("/")
+    if isinstance(uri, HttpsUri):
+        return not named or _matches_url(urlsplit(uri.url), urlsplit(pattern))
+    return any(_is_below(name, named) for name in _names_of(uri))
+
+
+def _names_of(uri: ModelUri) -> Iterator[str]:
+    """Yield what a pattern may name a source by: without what can be left out, and as it is written."""
+    match uri:
+        case HfUri():
+            yield uri.repo
+        case S3Uri():
+            yield f"{uri.bucket}/{uri.prefix}"
+        case ArtifactUri():
+            yield f"{uri.registry}/{uri.repository}"
+        case _:
+            pass
+    yield str(uri).partition("://")[2]
+
+
+def _matches_url(url: SplitResult, pattern: SplitResult) -> bool:
+    if (url.port or _HTTPS_PORT) != (pattern.port or _HTTPS_PORT):
+        return False
+    if not host_matches(url.hostname or "", (pattern.hostname or "",)):
+        return False
+    wanted = pattern.path.strip("/")
+    path = unquote(url.path).replace("\\", "/")
+    climbs = any(part.partition(";")[0] in (".", "..") for part in path.split("/"))
+    return not wanted or (not climbs and _is_below(path.lstrip("/"), wanted))
+
+
+def _is_below(path: str, named: str) -> bool:
+    """Return whether a path is the one that is named, or goes on after it with a `/`."""
+    return not named or path == named or path.startswith(named + "/")

@@ -1,0 +1,124 @@
+"""What the controller may do, each verb with its reason, and nothing else; tried with its token."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rig.api import Api
+from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
+from rig.helm import Json
+from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.objects import only
+
+OME, KSERVE, OWN = "ome.io", "serving.kserve.io", "larder.dev"
+FOLLOW = {"list": "reflectors follow it", "watch": "reflectors follow it"}
+READ = {"get": "live reads before files go, and before each write"} | FOLLOW
+STATUS = {"get": "a write rests on what was read", "update": "what the user is told"}
+MODEL = READ | {"update": "finalizers, and the record where the kind is another product's"}
+
+CLUSTER: dict[tuple[str, str], dict[str, str]] = {
+    ("", "nodes"): {"get": "the live uid of a Node"} | FOLLOW,
+    ("", "pods"): {"list": "users of a model, live; agents", "watch": "users and agents"},
+    ("", "events"): {"create": "Events on models"},
+    (OME, "basemodels"): MODEL,
+    (OME, "clusterbasemodels"): MODEL,
+    (OME, "basemodels/status"): STATUS,
+    (OME, "clusterbasemodels/status"): STATUS,
+    (KSERVE, "clustermodelcaches"): MODEL,
+    (KSERVE, "modelcachenodegroups"): READ,
+    (KSERVE, "clustermodelcaches/status"): STATUS,
+    (KSERVE, "modelcachenodegroups/status"): STATUS,
+    (OWN, "modelnodes"): READ
+    | {"create": "one a Node", "update": "the spec", "delete": "the one of a Node that was replaced by another"},
+    ("apiextensions.k8s.io", "customresourcedefinitions"): {"get": "whose kind it is; of four names"},
+    ("authentication.k8s.io", "tokenreviews"): {"create": "whose token an agent sends"},
+}
+RELEASE: dict[tuple[str, str], dict[str, str]] = {
+    ("", "configmaps"): {"get": "manifests", "create": "manifests, which are immutable"},
+    ("", "secrets"): {"get": "credentials of cluster-scoped models"},
+    ("coordination.k8s.io", "leases"): {
+        "create": "the Lease, once",
+        "get": "who leads; of one name",
+        "update": "leading; of one name",
+    },
+}
+NAMES = {
+    "leases": {"larder-controller"},
+    "customresourcedefinitions": {
+        "basemodels.ome.io",
+        "clusterbasemodels.ome.io",
+        "clustermodelcaches.serving.kserve.io",
+        "modelcachenodegroups.serving.kserve.io",
+    },
+}
+
+
+def verbs_of(rules: list[Json]) -> dict[tuple[str, str], set[str]]:
+    found: dict[tuple[str, str], set[str]] = {}
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                found.setdefault((group, resource), set()).update(rule["verbs"])
+    return found
+
+
+@pytest.mark.parametrize(("kind", "reasons"), [("ClusterRole", CLUSTER), ("Role", RELEASE)])
+def test_each_verb_has_its_reason(kind: str, reasons: dict[tuple[str, str], dict[str, str]], render: Render) -> None:
+    rules = only(render(), kind, "larder-controller")["rules"]
+    assert verbs_of(rules) == {what: set(why) for what, why in reasons.items()}
+
+
+@pytest.mark.parametrize("resource", NAMES)
+def test_what_is_needed_of_few_names_is_given_for_those(resource: str, render: Render) -> None:
+    roles = [only(render(), kind, "larder-controller") for kind in ("ClusterRole", "Role")]
+    rules = [r for role in roles for r in role["rules"] if resource in r["resources"]]
+    assert all(set(r.get("resourceNames", [])) == NAMES[resource] for r in rules if r["verbs"] != ["create"])
+
+
+@pytest.fixture(scope="module")
+def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
+    """A client with a token of the controller."""
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    client = plane.api_with_token(
+        str(api.create(f"{accounts}/larder-controller/token", {"spec": {}})["status"]["token"])
+    )
+    yield client
+    client.close()
+
+
+_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", f"/api/v1/namespaces/{NAMESPACE}/pods/any"),
+        ("GET", f"{_LEASES}/other"),
+        ("GET", _LEASES),
+        ("PUT", f"{_LEASES}/other"),
+        ("PATCH", f"{_LEASES}/larder-controller"),
+        ("DELETE", f"{_LEASES}/larder-controller"),
+        ("PUT", "/apis/serving.kserve.io/v1alpha1/modelcachenodegroups/any"),
+        ("DELETE", "/apis/ome.io/v1beta1/namespaces/default/basemodels/any"),
+        ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
+        ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/modelnodes.larder.dev"),
+        ("PUT", "/apis/larder.dev/v1alpha1/modelnodes/any/status"),
+        ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/configmaps/any"),
+    ],
+)
+def test_what_it_does_not_need_is_refused(method: str, path: str, controller: Api) -> None:
+    with pytest.raises(CallRefused, match="403"):
+        controller.call(method, path, None if method in ("GET", "DELETE") else {})
+
+
+def test_its_own_lease_is_its_own(controller: Api) -> None:
+    lease = {"metadata": {"name": "larder-controller"}, "spec": {"holderIdentity": "test"}}
+    made = controller.create(_LEASES, lease)
+    try:
+        made["spec"]["holderIdentity"] = "test again"
+        controller.call("PUT", f"{_LEASES}/larder-controller", made, "application/json")
+        assert controller.get(f"{_LEASES}/larder-controller")["spec"]["holderIdentity"] == "test again"
+    finally:
+        with pytest.raises(CallRefused, match="403"):
+            controller.delete(f"{_LEASES}/larder-controller")

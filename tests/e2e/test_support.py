@@ -1,0 +1,44 @@
+"""The commands for operators, against real kubelets."""
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+from rig.node.installation import Installation
+
+
+def _larder(site: Installation, *arguments: str) -> str:
+    """Run a command as an operator and return what it printed."""
+    command = [sys.executable, "-m", "shared.cli", *arguments, "--kubeconfig", str(site.cluster.kubeconfig)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_bundle_has_the_logs_and_metrics_of_every_pod(site: Installation, tmp_path: Path) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    site.wait_ready("ClusterBaseModel", model)
+    file = tmp_path / "bundle.tar.gz"
+    _larder(site, "support", "--output", str(file))
+    with tarfile.open(file) as bundle:
+        bundle.extractall(tmp_path, filter="data")
+    found = {str(p.relative_to(tmp_path)): p for p in tmp_path.rglob("*") if p.is_file()}
+
+    def text(part: str, pod: str) -> str:
+        return "".join(p.read_text() for name, p in found.items() if part in name and pod in name)
+
+    pods = [pod["metadata"]["name"] for pod in site.pods("app.kubernetes.io/part-of=larder")]
+    assert len(pods) >= 3
+    for pod in pods:
+        assert '"event"' in text("logs/", pod), pod
+        assert "process_resident_memory_bytes" in text("metrics/", pod), pod
+    assert model in text("objects/", "")
+    site.delete("ClusterBaseModel", model)
+
+
+def test_why_tells_that_a_model_is_ready(site: Installation) -> None:
+    model = site.base_model(nodeSelector={"gpu": "yes"})
+    site.wait_ready("ClusterBaseModel", model)
+    assert "one" in _larder(site, "why", f"cbm/{model}")
+    site.delete("ClusterBaseModel", model)

@@ -1,0 +1,109 @@
+"""Where a group of kinds is not installed, Larder serves the others, and takes up the rest when it comes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rig.binaries import Binaries
+from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
+from rig.hub import Hub
+from rig.larder import LarderCluster, LarderOptions
+from rig.larder.programs import Sources
+from rig.larder.site import Site
+from rig.s3 import S3
+from rig.shelves import FileServer
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MODELS = "/apis/ome.io/v1beta1/namespaces/default/basemodels"
+ABSENT = ("basemodels.ome.io", "clusterbasemodels.ome.io")
+NOTICED_S = 60.0
+_CRDS = Path(__file__).parents[3] / "crds"
+
+
+@pytest.fixture(scope="module")
+def site(binaries: Binaries, s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A cluster of its own, whose controller finds no kinds of ome.io when it starts for the second time."""
+    state = tmp_path_factory.mktemp("absent")
+    settings = {
+        "LARDER_DRAIN_SECONDS": "1",
+        "LARDER_LEASE_SECONDS": "4",
+        "LARDER_ALLOWED_SOURCES": "hf://allowed",
+    }
+    with ControlPlane(binaries, state / "plane") as plane, Hub(state / "hub") as hub:
+        options = LarderOptions(Sources(hub.endpoint, "", "127.0.0.1/32"), settings)
+        with LarderCluster(plane, state, options) as cluster:
+            cluster.add_node("a", {"gpu": "yes"})
+            (controller,) = cluster.controllers
+            controller.process.stop()
+            site = Site(hub=hub, s3=s3, folder=state / "models", cluster=cluster, web=FileServer(), web_url="")
+            for name in ABSENT:
+                cluster.api.delete(f"{DEFINITIONS}/{name}")
+                site.until(lambda name=name: not cluster.api.answers(f"{DEFINITIONS}/{name}"), f"{name} to go")  # type: ignore[misc]
+            controller.start()
+            site.create("ModelCacheNodeGroup", "gpus", {"storageLimit": "1Gi", "nodeSelector": {"gpu": "yes"}})
+            yield site
+
+
+def test_the_other_kinds_are_served_and_the_missing_ones_when_they_come(site: Site) -> None:
+    cache = site.cache()
+    site.wait_ready("ClusterModelCache", cache)
+    named = {"name": site.name("pod"), "annotations": {"ome.io/base-model-name": "any"}}
+    pod = site.pod({"metadata": named, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    assert "nodeSelector" not in pod["spec"], "a pod of a product that is not there is none of ours"
+    site.delete_pod(pod["metadata"]["name"])
+    (controller,) = site.cluster.controllers
+    assert controller.log.read_text().count('"watch_interrupted"') == 0, (
+        "what is not there is not asked for all the time"
+    )
+    for name in ABSENT:
+        site.api.create(DEFINITIONS, yaml.safe_load((_CRDS / f"{name}.yaml").read_text()))
+    site.until(lambda: site.api.answers("/apis/ome.io/v1beta1/clusterbasemodels"), "the kind to be served")
+    site.wait_ready("ClusterBaseModel", site.base_model(), NOTICED_S)
+    site.wait_ready("ClusterModelCache", cache)
+
+
+def declare(site: Site, name: str, uri: str) -> None:
+    spec = {"modelFormat": {"name": "safetensors"}, "storage": {"storageUri": uri}}
+    body = {"apiVersion": "ome.io/v1beta1", "kind": "BaseModel", "metadata": {"name": name}, "spec": spec}
+    site.api.create(MODELS, body)
+
+
+def test_a_namespace_s_model_names_what_the_administrator_allows(site: Site) -> None:
+    with pytest.raises(CallRefused, match=r"allowedSources") as refused:
+        declare(site, "m", "https://models.test/f.bin")
+    assert "hf://allowed" in str(refused.value)
+    with pytest.raises(CallRefused, match=r"hf://allowed2/m@main is not among"):
+        declare(site, "m", "hf://allowed2/m")
+    declare(site, "m", "hf://allowed/m")
+    site.api.delete(f"{MODELS}/m")
+
+
+def test_one_that_admission_has_not_seen_says_so_itself(site: Site) -> None:
+    webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    for found in site.api.get(webhooks)["items"]:
+        site.api.delete(f"{webhooks}/{found['metadata']['name']}")
+    try:
+        site.until(lambda: declared(site, "unseen"), "admission to be off")
+        site.until(lambda: ready(site, "unseen").get("reason") == "SourceNotAllowed", "the refusal")
+        assert "allowedSources" in ready(site, "unseen")["message"]
+        assert site.api.get(f"{MODELS}/unseen")["status"]["state"] == "Failed"
+        assert site.entries("a", "default_unseen") == []
+    finally:
+        site.cluster.aim_webhooks(site.cluster.controllers[0])
+        site.api.delete(f"{MODELS}/unseen")
+
+
+def declared(site: Site, name: str) -> bool:
+    try:
+        declare(site, name, "hf://elsewhere/m")
+    except CallRefused:
+        return False
+    return True
+
+
+def ready(site: Site, name: str) -> dict[str, str]:
+    conditions = site.api.get(f"{MODELS}/{name}").get("status", {}).get("conditions", [])
+    return next((c for c in conditions if c["type"] == "Ready"), {})
