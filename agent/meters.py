@@ -10,6 +10,7 @@ import structlog
 
 from agent.client import ControllerApi
 from agent.stock.world import Key, Trouble
+from agent.store.scrub import ScrubFigures
 from agent.transfer.progress import Progress
 from agent.transfer.traffic import Traffic
 from shared.api.wire import EntryProgress, ProgressReport
@@ -35,15 +36,17 @@ class Ending(NamedTuple):
 
 @dataclass(slots=True)
 class Meters:
-    """Every download that runs, and what has happened since the start; the loop's own but for `traffic`."""
+    """Every download that runs, and what has happened since the start; the loop's own but for `traffic` and `scrub`."""
 
     running: dict[Key, Progress] = field(default_factory=dict)
     started: Counter[str] = field(default_factory=Counter)  # by kind
     ended: Counter[tuple[str, Ending]] = field(default_factory=Counter)  # by kind and ending
     setbacks: Counter[str] = field(default_factory=Counter)  # by reason
     removed: int = 0
+    freed_bytes: int = 0
     damaged: int = 0
     watch_troubles: int = 0
+    scrub: ScrubFigures = field(default_factory=ScrubFigures)
     traffic: Mapping[str, Traffic] = field(default_factory=lambda: {scheme: Traffic() for scheme in SERVED_SCHEMES})
 
     def start(self, key: Key, uri: str, kind: str) -> Progress:
@@ -56,6 +59,10 @@ class Meters:
         """Forget a download that ended like this."""
         self.running.pop(key, None)
         self.ended[kind, ending] += 1
+
+    def free(self, size_bytes: int) -> None:
+        """Count bytes that a removal has given back."""
+        self.freed_bytes += size_bytes
 
     def troubles(self) -> Mapping[Key, Trouble]:
         """Return what each download is trying again just now."""

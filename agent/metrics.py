@@ -33,8 +33,10 @@ class StockCollector(Collector):
         yield from self._space(world)
         meters = self._report.meters
         yield _counter("larder_snapshots_removed", "Snapshots removed because they are wanted no more.", meters.removed)
+        yield _counter("larder_removed_bytes", "Bytes that removals gave back to the disk.", meters.freed_bytes)
         yield _counter("larder_snapshots_damaged", "Snapshots found with files missing or changed.", meters.damaged)
         yield _counter("larder_watch_troubles", "Times the watch of the ModelNode broke.", meters.watch_troubles)
+        yield from self._scrub()
 
     def _downloads(self) -> Iterator[Metric]:
         meters = self._report.meters
@@ -80,12 +82,23 @@ class StockCollector(Collector):
             {(source, reason): n for source, t in traffic.items() for reason, n in dict(t.retries).items()},
         )
 
+    def _scrub(self) -> Iterator[Metric]:
+        scrub = self._report.meters.scrub
+        yield _counter("larder_scrubbed_bytes", "Bytes at rest that were read and hashed again.", scrub.size_bytes)
+        yield _counter("larder_scrub_damaged_files", "Files whose bytes had changed at rest.", scrub.damaged)
+        yield _gauge(
+            "larder_scrub_last_pass_timestamp_seconds",
+            "When all files had last been read again, in seconds since 1970; 0 before the first time.",
+            scrub.ended_at,
+        )
+
     def _space(self, world: World) -> Iterator[Metric]:
         space = self._report.space()
         yield _gauge("larder_store_used_bytes", "Bytes of the store, each file once.", space.used)
         yield _gauge("larder_store_reserved_bytes", "Bytes reserved for what is being fetched.", space.reserved)
         yield _gauge("larder_store_limit_bytes", "Bytes that the store may use; 0 is no limit.", space.limit)
         yield _gauge("larder_disk_free_bytes", "Bytes free on the store's disk.", space.disk_free)
+        yield _gauge("larder_disk_floor_bytes", "Bytes of the store's disk that are never filled.", space.floor)
         holders = sum(isinstance(work, Reserved | Fetching) for work in world.works.values())
         yield _gauge("larder_store_reservations", "Entries that hold a reservation.", holders)
 

@@ -47,9 +47,17 @@ def have_moved(status: ModelNodeStatus, told: ModelNodeStatus) -> bool:
 
 
 def with_since(status: ModelNodeStatus, before: ModelNodeStatus, now: str) -> ModelNodeStatus:
-    """Return the status with the time at which each entry took its phase."""
+    """Return the status with the time at which each entry took its phase, and each condition its status."""
     known = {s.key: s for s in before.entries}
-    return msgspec.structs.replace(status, entries=[_dated(s, known.get(s.key), now) for s in status.entries])
+    standing = {(c.type, c.status): c.last_transition_time for c in before.conditions}
+    return msgspec.structs.replace(
+        status,
+        entries=[_dated(s, known.get(s.key), now) for s in status.entries],
+        conditions=[
+            msgspec.structs.replace(c, last_transition_time=standing.get((c.type, c.status)) or now)
+            for c in status.conditions
+        ],
+    )
 
 
 def _dated(status: EntryStatus, before: EntryStatus | None, now: str) -> EntryStatus:

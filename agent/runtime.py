@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,12 @@ from agent.stock.book import Book
 from agent.stock.download import Downloader
 from agent.stock.keeper import Keeper
 from agent.stock.labeller import Labeller
+from agent.stock.scanner import Scanner
+from agent.stock.space_guard import SpaceGuard
+from agent.store.floor import Ground, lies_on_root_disk, parse_floor
+from agent.store.scrub import Scrubber
 from agent.store.store import Store
+from agent.store.watch import Watch
 from agent.transfer.rate import TokenBucket
 from shared.api.model_node import PATH, ModelNode
 from shared.errors import LarderError
@@ -52,18 +58,26 @@ class Agent:
     clock: Callable[[], float] = time.monotonic
     _threads: ThreadPoolExecutor = field(init=False)
     _api: ControllerApi = field(init=False)
+    _ground: Ground = field(init=False)
     _meters: Meters = field(default_factory=Meters, init=False)
     _bucket: TokenBucket = field(default_factory=TokenBucket, init=False)
     _book: Book = field(default_factory=Book, init=False)
 
     def __post_init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.settings.downloads + _SHORT_WORKS, "larder")
+        self._ground = Ground(
+            self.store.root,
+            on_root_disk=lies_on_root_disk(self.store.root),
+            floor=parse_floor(self.settings.floor),
+            refuses_root_disk=self.settings.refuse_root_disk,
+        )
         self._api = ControllerApi(self.settings.api_url, self.settings.token_file, self.settings.api_ca)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Keep the node stocked until told to stop; running downloads keep their verified bytes."""
         node = OwnNode(self.kube, self.settings.node_name)
-        keeper = self._keeper(node)
+        watch = Watch.open()
+        keeper = self._keeper(node, watch)
         reflector = self._reflector(keeper)
         report = Report(
             self.settings.node_name,
@@ -79,7 +93,7 @@ class Agent:
             async with asyncio.TaskGroup() as group:
                 hands = self._hands(keeper, node, group)
                 serving = group.create_task(server.serve([self.listener]))
-                deciding = group.create_task(_keep(keeper, hands))
+                deciding = group.create_task(self._keep(keeper, hands))
                 parts = [group.create_task(part) for part in (
                     reflector.run(), _sync(reflector, keeper), keeper.reporter.run(),
                     ProgressTeller(self._meters, self._api, keeper.wake).run(),
@@ -94,13 +108,46 @@ class Agent:
                 _cancel([serving, *parts])
         finally:
             await self._api.close()
+            if watch:
+                watch.close()
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _keep(self, keeper: Keeper, hands: Hands) -> None:
+        await keeper.prepare()
+        guard = SpaceGuard(self.store, self._ground, self._meters, self._threads, hands.halt)
+        loop = asyncio.get_running_loop()
+        scrubber = Scrubber(
+            self.store,
+            self.settings.scrub_rate,
+            self.settings.scrub_pause_seconds,
+            self._meters.scrub,
+            lambda: loop.call_soon_threadsafe(keeper.scanner.look),
+            threading.Event(),
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(keeper.scanner.run(keeper.wake))
+            group.create_task(keeper.watch_node())
+            group.create_task(keeper.tidy())
+            group.create_task(guard.run())
+            if scrubber.rate:
+                group.create_task(_scrub(scrubber))
+            await keeper.run(hands)
 
     def _tell_watch_trouble(self, error: Exception, delay_s: float) -> None:
         self._meters.watch_troubles += 1
         _LOG.warning("watch", node=self.settings.node_name, message=str(error), again_s=round(delay_s, 1))
 
-    def _keeper(self, node: OwnNode) -> Keeper:
+    def _keeper(self, node: OwnNode, watch: Watch | None) -> Keeper:
+        scanner = Scanner(
+            book=self._book,
+            store=self.store,
+            ground=self._ground,
+            meters=self._meters,
+            threads=self._threads,
+            scan_s=self.settings.scan_seconds,
+            watch=watch,
+            clock=self.clock,
+        )
         return Keeper(
             book=self._book,
             store=self.store,
@@ -108,9 +155,9 @@ class Agent:
             meters=self._meters,
             reporter=Reporter(self.kube, self.settings.node_name),
             threads=self._threads,
+            scanner=scanner,
             version=__version__,
             slots=self.settings.downloads,
-            scan_s=self.settings.scan_seconds,
             node_s=self.settings.node_seconds,
             clock=self.clock,
             set_rate=self._bucket.set_rate,
@@ -129,9 +176,9 @@ class Agent:
             jobs=jobs,
             wake=keeper.wake,
             look_at_node=keeper.look_at_node,
-            look_at_disk=keeper.look_at_disk,
+            look_at_disk=keeper.scanner.look,
             clock=self.clock,
-            floor_bytes=self.settings.floor,
+            ground=self._ground,
         )
 
     def _reflector(self, keeper: Keeper) -> Reflector[ModelNode]:
@@ -147,13 +194,15 @@ class Agent:
         )
 
 
-async def _keep(keeper: Keeper, hands: Hands) -> None:
-    await keeper.prepare()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(keeper.scan())
-        group.create_task(keeper.watch_node())
-        group.create_task(keeper.tidy())
-        await keeper.run(hands)
+async def _scrub(scrubber: Scrubber) -> None:
+    """Scrub in a thread of its own, for its priorities are its own, until cancelled."""
+    thread = threading.Thread(target=scrubber.run, name="larder-scrub", daemon=True)
+    thread.start()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        scrubber.stop.set()
+        thread.join(_LAST_WORDS_S)
 
 
 async def _sync(reflector: Reflector[ModelNode], keeper: Keeper) -> None:

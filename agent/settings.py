@@ -7,6 +7,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from agent.store.floor import AUTO, parse_floor
+
 
 def _host_and_port(text: str) -> str:
     host, separator, port = text.rpartition(":")
@@ -19,6 +21,11 @@ def _https(text: str) -> str:
     if not text.startswith("https://"):
         raise ValueError(f"{text!r} is not an https:// URL; credentials never travel in the clear")
     return text.rstrip("/")
+
+
+def _floor(text: str) -> str:
+    parse_floor(text)
+    return text
 
 
 class Settings(BaseSettings):
@@ -41,8 +48,19 @@ class Settings(BaseSettings):
     )
     downloads: int = Field(2, ge=1, le=64, description="How many models are fetched at one time.")
     connections: int = Field(4, ge=1, le=64, description="How many connections one model is fetched over.")
-    floor: int = Field(2**30, ge=0, description="Bytes of the disk that are never filled.")
-    scan_seconds: float = Field(10, gt=0, description="How often the files of the snapshots are looked at.")
+    floor: Annotated[str, AfterValidator(_floor)] = Field(
+        AUTO,
+        description="What of the disk is never filled: bytes (50Gi), a share (15%), or auto: 1 GiB, and at least 15% "
+        "where the store lies on the node's root file system.",
+    )
+    refuse_root_disk: bool = Field(default=False, description="Fetch nothing to the node's root file system.")
+    scan_seconds: float = Field(
+        10, gt=0, description="How often the disk is looked at, beside what the kernel tells of changes."
+    )
+    scrub_rate: int = Field(
+        2 * 2**20, ge=0, description="Bytes a second that are read again at rest and checked (0: none)."
+    )
+    scrub_pause_seconds: float = Field(86400, ge=0, description="How long the scrub rests after it has read all files.")
     node_seconds: float = Field(60, gt=0, description="How often the labels of the own Node are read.")
     stop_seconds: float = Field(8, gt=0, description="How long running downloads may take to stop.")
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rig import binaries, build
+from rig import azurite, binaries, build
 from rig.hub import Hub
 from rig.model import write_model
 from rig.node import command as node_command
@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _setup(arguments: argparse.Namespace) -> int:
     build.setup(os.environ, lambda line: print(line, flush=True), binaries.SET_UP)
+    azurite.ensure(os.environ, lambda line: print(line, flush=True))
     if not arguments.quiet:
         for binary in binaries.SET_UP:
             place = binaries.locate(binary, os.environ)

@@ -13,6 +13,9 @@ VERSITYGW_VERSION = "1.8.0"
 HELM_VERSION = "4.3.1"
 CONTAINERD_VERSION = "2.2.9"
 COREDNS_VERSION = "1.15.0"
+FAKE_GCS_VERSION = "1.56.1"
+REGISTRY_VERSION = "3.1.2"
+AZURITE_VERSION = "3.37.0"
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ CONTROLLER_MANAGER = _kubernetes("kube-controller-manager")
 SCHEDULER = _kubernetes("kube-scheduler")
 KUBECTL = _kubernetes("kubectl")
 VERSITYGW = Binary("versitygw", VERSITYGW_VERSION, "github.com/versity/versitygw/cmd/versitygw")
+FAKE_GCS = Binary("fake-gcs-server", FAKE_GCS_VERSION, "github.com/fsouza/fake-gcs-server")
+REGISTRY = Binary("registry", REGISTRY_VERSION, "github.com/distribution/distribution/v3/cmd/registry")
 HELM = Binary("helm", HELM_VERSION, "helm.sh/helm/v4/cmd/helm")
 KUBELET = _kubernetes("kubelet")
 KUBE_PROXY = _kubernetes("kube-proxy")
@@ -56,7 +61,8 @@ COREDNS = Binary("coredns", COREDNS_VERSION, "github.com/coredns/coredns")
 CONTROL_PLANE = (APISERVER, CONTROLLER_MANAGER, SCHEDULER, KUBECTL)
 KUBERNETES = (*CONTROL_PLANE, KUBELET, KUBE_PROXY)
 ALL = (ETCD, *CONTROL_PLANE, VERSITYGW)
-SET_UP = (*ALL, HELM)  # helm is for the charts' tests alone: the demo does without it
+SOURCES = (FAKE_GCS, REGISTRY)  # for the tests of sources alone
+SET_UP = (*ALL, HELM, *SOURCES)  # helm is for the charts' tests alone: the demo does without it
 NODE = (KUBELET, KUBE_PROXY, CONTAINERD, CONTAINERD_SHIM, CTR, COREDNS)  # for tests on a real node, as root
 
 

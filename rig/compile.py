@@ -19,6 +19,8 @@ _MODULES = (
     "go.etcd.io/etcd/server/v3",
     "github.com/containerd/containerd/v2",
     "github.com/coredns/coredns",
+    "github.com/distribution/distribution/v3",
+    "github.com/fsouza/fake-gcs-server",
     "github.com/versity/versitygw",
     "helm.sh/helm/v4",
     "k8s.io/kubernetes",

@@ -1,5 +1,6 @@
 """Shelves: places that hold the files of a model, each served by one kind of source."""
 
+import base64
 import re
 import uuid
 from collections.abc import Callable, Mapping
@@ -8,13 +9,16 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, unquote
 
+from rig.azure import Azure
+from rig.gcs import Gcs
 from rig.hub import Access, Hub
+from rig.registry import Registry
 from rig.s3 import S3
 from rig.scripted_http import Asked, reply
 from shared.sources.memory import MemorySource
-from shared.sources.port import Credentials, Source
+from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.registry import open_source
-from shared.sources.settings import SourceSettings
+from shared.sources.settings import GOOGLE_KEY, SourceSettings
 from shared.uri import parse_uri
 
 TOKEN = "the-right-token"  # noqa: S105 - opens nothing but the rig
@@ -33,10 +37,16 @@ class Stock:
 
 
 class Shelf(Protocol):
-    """One kind of place; `many` where a model can have several files, `pinned` where they cannot change."""
+    """One kind of place: what a model there can be.
+
+    `many`: of several files. `pinned`: unable to change. `guarded`: kept from those without credentials.
+    `vouched`: with a digest of each file.
+    """
 
     many: bool
     pinned: bool
+    guarded: bool
+    vouched: bool
 
     def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
         """Put the files there (the first alone where there cannot be many)."""
@@ -46,7 +56,7 @@ class Shelf(Protocol):
 class MemoryShelf:
     """The twin."""
 
-    many, pinned = True, False
+    many, pinned, guarded, vouched = True, False, True, True
 
     def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
         """Keep the files in a dict."""
@@ -65,7 +75,7 @@ class MemoryShelf:
 class HubShelf:
     """A repository of the rig's hub."""
 
-    many, pinned = True, True
+    many, pinned, guarded, vouched = True, True, True, True
 
     def __init__(self, hub: Hub, tmp_path: Path) -> None:
         self._hub, self._tmp_path = hub, tmp_path
@@ -92,7 +102,7 @@ class HubShelf:
 class S3Shelf:
     """A prefix in a bucket of a real S3 server; it is always private."""
 
-    many, pinned = True, False
+    many, pinned, guarded, vouched = True, False, True, True
 
     def __init__(self, s3: S3) -> None:
         self._s3 = s3
@@ -115,10 +125,127 @@ class S3Shelf:
         return Stock(f"s3://{bucket}/models/m", files, good, wrong, _opener(settings), change)
 
 
+class GsShelf:
+    """A prefix in a bucket behind the rig's gate."""
+
+    many, pinned, guarded, vouched = True, False, True, True
+
+    def __init__(self, gcs: Gcs) -> None:
+        self._gcs = gcs
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Put the files below a prefix of a new bucket."""
+        bucket = f"bucket-{uuid.uuid4().hex}"
+        self._gcs.make_bucket(bucket)
+        for path, body in files.items():
+            self._gcs.put(bucket, f"models/m/{path}", body)
+        if private:
+            self._gcs.private.add(bucket)
+
+        def change(path: str, body: bytes | None) -> None:
+            if body is None:
+                self._gcs.remove(bucket, f"models/m/{path}")
+            else:
+                self._gcs.put(bucket, f"models/m/{path}", body)
+
+        account = self._gcs.account
+        good, wrong = (Credentials({GOOGLE_KEY: account.key_file(forged=forged)}) for forged in (False, True))
+        return Stock(
+            f"gs://{bucket}/models/m",
+            files,
+            good,
+            wrong,
+            _opener(SourceSettings(gs_endpoint=self._gcs.endpoint)),
+            change,
+        )
+
+
+class AzureShelf:
+    """A prefix in a container; it is always private."""
+
+    many, pinned, guarded, vouched = True, False, True, True
+
+    def __init__(self, azure: Azure) -> None:
+        self._azure = azure
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Put the files below a prefix of a new container."""
+        del private  # every container of this server is
+        azure, container = self._azure, f"container-{uuid.uuid4().hex}"
+        azure.make_container(container)
+        for path, body in files.items():
+            azure.put(container, f"models/m/{path}", body)
+
+        def change(path: str, body: bytes | None) -> None:
+            if body is None:
+                azure.remove(container, f"models/m/{path}")
+            else:
+                azure.put(container, f"models/m/{path}", body)
+
+        wrong = base64.b64encode(b"wrong").decode()
+        good, bad = (Credentials({"AZURE_STORAGE_KEY": key}) for key in (azure.key, wrong))
+        settings = SourceSettings(az_endpoint=azure.endpoint)
+        return Stock(f"az://{azure.account}/{container}/models/m", files, good, bad, _opener(settings), change)
+
+
+class RegistryShelf:
+    """An artifact of a real registry, each file a layer."""
+
+    many, pinned, guarded, vouched = True, True, True, True
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Push the files to a new repository."""
+        registry, repository = self._registry, f"org/{uuid.uuid4().hex}"
+        here = dict(files)
+        registry.push(repository, "latest", here)
+        if private:
+            registry.tokens.private.add(repository)
+
+        def change(path: str, body: bytes | None) -> None:
+            here.pop(path)
+            if body is not None:
+                here[path] = body
+            registry.push(repository, "latest", here)
+
+        good, wrong = (
+            Credentials({".dockerconfigjson": registry.tokens.docker_config(registry.name, password=password)})
+            for password in ("", "wrong")
+        )
+        settings = SourceSettings(registries=(registry.endpoint,), allow_addresses=("127.0.0.1",))
+        return Stock(f"oci://{registry.name}/{repository}", files, good, wrong, _opener(settings), change)
+
+
+class LocalShelf:
+    """A directory of this machine; everybody may read it."""
+
+    many, pinned, guarded, vouched = True, False, False, False
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Write the files below a new directory; permissions are the only privacy that it has."""
+        del private
+        folder = self._root / uuid.uuid4().hex
+        for path, body in files.items():
+            _write(folder / path, body)
+
+        def change(path: str, body: bytes | None) -> None:
+            (folder / path).unlink()
+            if body is not None:
+                _write(folder / path, body)
+
+        settings = SourceSettings(local_roots=(str(self._root),))
+        return Stock(f"local://{folder}", files, ANONYMOUS, ANONYMOUS, _opener(settings), change)
+
+
 class HttpsShelf:
     """One file of an ordinary web server."""
 
-    many, pinned = False, False
+    many, pinned, guarded, vouched = False, False, True, False
 
     def __init__(self, ca_bundle: Path, url: str, served: "FileServer") -> None:
         self._ca_bundle, self._url, self._served = ca_bundle, url, served

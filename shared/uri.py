@@ -1,13 +1,27 @@
 """Model URIs: parsed once, printed in one canonical form, matched at path boundaries."""
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
+from shared.artifact_uri import ArtifactUri, parse_artifact
+from shared.cloud_uris import (
+    AzUri,
+    GsUri,
+    OciObjectsUri,
+    az_of_url,
+    is_oci_objects,
+    parse_az,
+    parse_gs,
+    parse_oci_objects,
+    without_dots,
+)
 from shared.errors import InvalidURI
+from shared.plugins import plugin_schemes
 
-FETCHED_SCHEMES = ("hf", "s3", "https")
+FETCHED_SCHEMES = ("hf", "s3", "gs", "az", "oci", "https", "local")
 KNOWN_SCHEMES = (*FETCHED_SCHEMES, "pvc")
 
 _REPO = re.compile(r"^[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*$", re.ASCII)
@@ -64,7 +78,30 @@ class PvcUri:
         return f"pvc://{namespace}{self.claim}/{self.sub_path}"
 
 
-ModelUri: TypeAlias = HfUri | S3Uri | HttpsUri | PvcUri
+@dataclass(frozen=True, slots=True)
+class LocalUri:
+    """A file or directory that is on the machine already; the path is absolute, without a slash at its end."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"local://{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class PluginUri:
+    """What a source from elsewhere makes of its own URIs: `rest` is all that follows `://`."""
+
+    scheme: str
+    rest: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.rest}"
+
+
+ModelUri: TypeAlias = (
+    HfUri | S3Uri | GsUri | AzUri | OciObjectsUri | ArtifactUri | HttpsUri | LocalUri | PvcUri | PluginUri
+)
 
 
 def parse_uri(text: str, *, cluster_scoped: bool = True) -> ModelUri:
@@ -74,18 +111,14 @@ def parse_uri(text: str, *, cluster_scoped: bool = True) -> ModelUri:
         raise InvalidURI(
             f"{text!r} is not a URI; write for example hf://org/model, s3://bucket/prefix or https://host/file"
         )
-    match scheme:
-        case "hf":
-            return _parse_hf(rest)
-        case "s3":
-            return _parse_s3(rest)
-        case "https":
-            return _parse_https(text)
-        case "pvc":
-            return _parse_pvc(rest, cluster_scoped=cluster_scoped)
-        case _:
-            known = ", ".join(f"{s}://" for s in KNOWN_SCHEMES)
-            raise InvalidURI(f"no installed source serves {scheme}:// ({text}); write one of {known}")
+    if scheme == "pvc":
+        return _parse_pvc(rest, cluster_scoped=cluster_scoped)
+    if parser := _PARSERS.get(scheme):
+        return parser(rest)
+    if scheme in plugin_schemes() and rest.strip("/"):
+        return PluginUri(scheme, without_dots(rest.rstrip("/"), text))
+    known = ", ".join(f"{s}://" for s in (*KNOWN_SCHEMES, *plugin_schemes()))
+    raise InvalidURI(f"no installed source serves {scheme}:// ({text}); write one of {known}")
 
 
 def _parse_hf(rest: str) -> HfUri:
@@ -112,10 +145,11 @@ def _parse_s3(rest: str) -> S3Uri:
         raise InvalidURI(
             f"s3://{rest} has no valid bucket and prefix; write s3://BUCKET/PREFIX or s3://BUCKET@REGION/PREFIX"
         )
-    return S3Uri(bucket, _without_dots(prefix, f"s3://{rest}"), region)
+    return S3Uri(bucket, without_dots(prefix, f"s3://{rest}"), region)
 
 
-def _parse_https(text: str) -> HttpsUri:
+def _parse_https(rest: str) -> HttpsUri | AzUri:
+    text = f"https://{rest}"
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -128,7 +162,11 @@ def _parse_https(text: str) -> HttpsUri:
             f"https://{parts.hostname}{parts.path} carries the secret parameter {secret!r}, which every reader of the "
             "object would see; put credentials in a Secret"
         )
-    return HttpsUri(text.rstrip("/"))
+    return az_of_url(text) or HttpsUri(text.rstrip("/"))
+
+
+def _parse_oci(rest: str) -> OciObjectsUri | ArtifactUri:
+    return parse_oci_objects(rest) if is_oci_objects(rest) else parse_artifact(rest)
 
 
 def _parse_pvc(rest: str, *, cluster_scoped: bool) -> PvcUri:
@@ -150,10 +188,22 @@ def _parse_pvc(rest: str, *, cluster_scoped: bool) -> PvcUri:
     return PvcUri(namespace, claim, sub_path)
 
 
-def _without_dots(path: str, text: str) -> str:
-    if any(part in (".", "..") for part in path.split("/")):
-        raise InvalidURI(f"{text} has a . or .. in its path; write the path that is meant")
-    return path
+def _parse_local(rest: str) -> LocalUri:
+    path = rest.rstrip("/")
+    if not path.startswith("/") or any(part in ("", ".", "..") for part in path[1:].split("/")):
+        raise InvalidURI(f"local://{rest} is not an absolute path; write local:///PATH, without . or .. in it")
+    return LocalUri(path)
+
+
+_PARSERS: Mapping[str, Callable[[str], ModelUri]] = {
+    "hf": _parse_hf,
+    "s3": _parse_s3,
+    "gs": parse_gs,
+    "az": parse_az,
+    "oci": _parse_oci,
+    "https": _parse_https,
+    "local": _parse_local,
+}
 
 
 def sub_path_of(wanted: str, cached: str) -> str | None:

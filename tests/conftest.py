@@ -3,14 +3,19 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from rig.binaries import Binaries, find
+from rig import azurite
+from rig.azure import Azure
+from rig.binaries import FAKE_GCS, REGISTRY, Binaries, Binary, find, locate
 from rig.control_plane import ControlPlane
 from rig.errors import MissingBinaries
+from rig.gcs import Gcs
 from rig.hub import Hub
+from rig.registry import Registry
 from rig.s3 import S3
 
 
@@ -44,6 +49,37 @@ def control_plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) 
 def s3(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
     """A real S3 server for the whole session: use a bucket of your own."""
     with S3(binaries, tmp_path_factory.mktemp("s3")) as running:
+        yield running
+
+
+def _located(binary: Binary) -> Path:
+    found = locate(binary, os.environ)
+    if found is None:
+        pytest.fail(f"{binary.name} is not there; run: make setup && .venv/bin/python -m rig setup", pytrace=False)
+    return found
+
+
+@pytest.fixture(scope="session")
+def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gcs]:
+    """A server of Google Cloud Storage's API for the whole session: use a bucket of your own."""
+    with Gcs(_located(FAKE_GCS), tmp_path_factory.mktemp("gcs")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azure]:
+    """A server of Azure's blob service for the whole session, where Node is: use a container of your own."""
+    program = azurite.locate(os.environ)
+    if program is None:
+        pytest.skip("azurite is not in the cache, or there is no Node; install npm and run: python -m rig setup")
+    with Azure(program, tmp_path_factory.mktemp("azure")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A container registry for the whole session: use a repository of your own."""
+    with Registry(_located(REGISTRY), tmp_path_factory.mktemp("registry")) as running:
         yield running
 
 

@@ -19,11 +19,13 @@ from agent.stock.labeller import Labeller
 from agent.stock.recall import recall
 from agent.stock.retries import WHEN_SPACE_CHANGES_S, Retries
 from agent.stock.world import Fetching, Key, Prepared, Preparing, Removed, Removing, Reserved
+from agent.store.floor import Ground
 from agent.store.identity import distinct_files
 from agent.store.store import Store
 from agent.transfer.engine import Stopped
 from shared.api.model_node import Entry
 from shared.errors import InsufficientStorage, LarderError, NotGranted, StoreFailure
+from shared.manifest import Manifest
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 T = TypeVar("T")
@@ -46,10 +48,11 @@ class Hands:
     look_at_node: Callable[[], None]
     look_at_disk: Callable[[], None]
     clock: Callable[[], float]
-    floor_bytes: int
+    ground: Ground
     retries: Retries = Retries()
     _stops: dict[Key, threading.Event] = field(default_factory=dict, init=False)
     _tasks: dict[Key, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _halts: dict[Key, InsufficientStorage] = field(default_factory=dict, init=False)
 
     async def act(self, action: Action) -> None:
         """Take one action, or begin it."""
@@ -78,6 +81,12 @@ class Hands:
     def stop_all(self) -> None:
         """Ask every download to end; what it verified stays."""
         for stop in self._stops.values():
+            stop.set()
+
+    def halt(self, why: InsufficientStorage) -> None:
+        """Stop every download because the disk fills up; each goes on when there is room for what it lacks."""
+        for key, stop in self._stops.items():
+            self._halts[key] = why
             stop.set()
 
     async def settle(self, longest_s: float) -> None:
@@ -109,18 +118,28 @@ class Hands:
         manifest = self.book.manifests[entry.key]
         limit = self.book.storage_limit
         try:
-            need = await self._in_thread(self.store.missing_bytes, manifest)
-            await self._in_thread(self.store.reserve, reservation_of(entry), need, limit, self.floor_bytes)
+            need = await self._in_thread(self._take_room, entry, manifest, limit)
         except InsufficientStorage as error:
-            self._set_back(entry, error)
-            waiting = replace(self.book.setbacks[entry.key], due_s=WHEN_SPACE_CHANGES_S)
-            self.book.setbacks[entry.key] = waiting
+            self._wait_for_space(entry, error)
             return
         except LarderError as error:
             self._set_back(entry, error)
             return
         self.book.works[entry.key] = Reserved(entry.manifest)
         _LOG.info("space reserved", model=entry.id, revision=entry.revision, need_bytes=need)
+
+    def _take_room(self, entry: Entry, manifest: Manifest, limit: int) -> int:
+        """Reserve what is missing; returns how many bytes. Raises InsufficientStorage, StoreFailure."""
+        need = self.store.missing_bytes(manifest)
+        if need and (why := self.ground.why_refused()):
+            raise StoreFailure(why)
+        floor = self.ground.floor_bytes(self.store.disk_size())
+        self.store.reserve(reservation_of(entry), need, limit, floor)
+        return need
+
+    def _wait_for_space(self, entry: Entry, error: InsufficientStorage) -> None:
+        self._set_back(entry, error)
+        self.book.setbacks[entry.key] = replace(self.book.setbacks[entry.key], due_s=WHEN_SPACE_CHANGES_S)
 
     def _start(self, entry: Entry, *, repair: bool) -> None:
         self.book.works[entry.key] = Fetching(entry.manifest)
@@ -142,6 +161,9 @@ class Hands:
             )
         except Stopped:
             log.info("download stopped", done_bytes=progress.done)
+            if why := self._halts.get(entry.key):
+                ending = Ending(FAILED, why.reason)
+                self._wait_for_space(entry, why)
         except LarderError as error:
             ending = Ending(FAILED, error.reason)
             self._set_back(entry, error, passing=at_controller)
@@ -160,6 +182,7 @@ class Hands:
             stop.set()  # a cancelled task leaves its thread behind
             self.meters.end(entry.key, kind, ending)
             self._stops.pop(entry.key, None)
+            self._halts.pop(entry.key, None)
             self.book.works.pop(entry.key, None)
             await self._release(entry)
 
@@ -183,10 +206,17 @@ class Hands:
 
     async def _remove(self, action: Remove) -> None:
         entry, log = action.entry, _LOG.bind(model=action.entry.id, revision=action.entry.revision)
+        loop, sizes = asyncio.get_running_loop(), list[int]()
+
+        def freed(size_bytes: int) -> None:
+            sizes.append(size_bytes)
+            loop.call_soon_threadsafe(self.meters.free, size_bytes)
+
         try:
             await recall(self.node, self.book.node.uid, action)
             self.book.disk_changes += 1
-            await self._in_thread(self.store.set_aside_and_remove, entry.id, entry.revision)
+            log.info("removal started")
+            await self._in_thread(self.store.set_aside_and_remove, entry.id, entry.revision, freed)
             await self._discard(entry)
         except LarderError as error:
             self.look_at_node()
@@ -197,7 +227,7 @@ class Hands:
             self.book.works[entry.key] = Removed()
             self.meters.removed += 1
             self.book.retry_shortages(self.clock())
-            log.info("snapshot removed")
+            log.info("snapshot removed", freed_bytes=sum(sizes))
         finally:
             self.book.disk_changes += 1
 

@@ -13,12 +13,14 @@ from shared.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Bytes in use, reserved, allowed (0: no limit) and free on the disk."""
+    """Bytes in use, reserved, allowed (0: no limit), free on the disk, of that to stay free, and the disk's own."""
 
     used: int = 0
     reserved: int = 0
     limit: int = 0
     disk_free: int = 0
+    floor: int = 0
+    disk_size: int = 0
 
 
 @dataclass(slots=True)

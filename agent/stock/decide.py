@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
-from agent.stock.labels import label_changes
+from agent.stock.labels import is_ready_by_another, label_changes
 from agent.stock.world import (
     Fetching,
     Key,
@@ -82,16 +82,9 @@ def _removals(world: World, node: ModelNode) -> Iterator[Action]:
     for entry in node.spec.entries:
         if entry.state != EntryState.ABSENT or entry.key in world.works or world.blocked(entry):
             continue
-        if snapshot_label(*entry.key) not in world.labels and _is_free_of_ready(world, entry):
+        labelled = ready_label(entry.id) in world.labels and not is_ready_by_another(world, entry.key)
+        if snapshot_label(*entry.key) not in world.labels and not labelled:
             yield Remove(entry, node.metadata.uid, node.metadata.generation)
-
-
-def _is_free_of_ready(world: World, entry: Entry) -> bool:
-    """The ready label may stay for another revision of the same model."""
-    if ready_label(entry.id) not in world.labels:
-        return True
-    others = (e for e in world.entries.values() if e.id == entry.id and e.revision != entry.revision)
-    return any(is_present(e) and world.is_sound(e.key, e.manifest) for e in others)
 
 
 def _beginnings(world: World) -> Iterator[Action]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -14,11 +13,13 @@ from agent.node import OwnNode
 from agent.reporter import Reporter
 from agent.stock.act import Hands
 from agent.stock.book import Book, Space, observe
+from agent.stock.conditions import store_conditions
 from agent.stock.decide import decide, next_due_s
 from agent.stock.labels import label_changes
 from agent.stock.phases import statuses
+from agent.stock.scanner import Scanner
+from agent.stock.waiting import wait
 from agent.stock.world import Fetching, Key, Work, World
-from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from shared.api.model_node import PROTOCOL, ModelNode, ModelNodeStatus, Phase
 from shared.errors import LarderError
@@ -29,7 +30,7 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _LONGEST_PAUSE_S = 10.0
 _STILL_ALIVE_S = 60.0
 _TIDY_EVERY_S = 3600.0
-_FORGOTTEN_S = 7 * 86400.0
+_FORGOTTEN_ROUNDS = 7 * 24
 _READ_BACKOFF = Backoff(first_s=0.2, cap_s=5)
 
 
@@ -43,19 +44,17 @@ class Keeper:
     meters: Meters
     reporter: Reporter
     threads: Executor
+    scanner: Scanner
     version: str
     slots: int
-    scan_s: float
     node_s: float
     clock: Callable[[], float]
     set_rate: Callable[[float], None]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    wall_clock: Callable[[], float] = time.time
     _adopted: bool = field(default=False, init=False)
     _beat_s: float = field(default=math.nan, init=False)
     _woken: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _node_is_stale: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    _disk_is_stale: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def wake(self) -> None:
         """Ask for another decision."""
@@ -64,10 +63,6 @@ class Keeper:
     def look_at_node(self) -> None:
         """Ask for a fresh read of the own Node: another may have taken its name."""
         self._node_is_stale.set()
-
-    def look_at_disk(self) -> None:
-        """Ask for a fresh look at the store: something was written or removed."""
-        self._disk_is_stale.set()
 
     def take_model_node(self, node: ModelNode | None) -> None:
         """Take the newest ModelNode, None where there is none."""
@@ -105,7 +100,7 @@ class Keeper:
     async def prepare(self) -> None:
         """Learn the node and the disk; only then can anything be decided."""
         await asyncio.get_running_loop().run_in_executor(self.threads, self.store.sweep)
-        await self._scan()
+        await self.scanner.read()
         failures = 0
         while not self.book.node.uid:
             try:
@@ -133,29 +128,16 @@ class Keeper:
             self._adopted = self._adopted or (world.synced and not label_changes(world))
             await self._pause(next_due_s(world))
 
-    async def scan(self) -> None:
-        """Look at the files of every snapshot, and at the space that is left, again and again."""
-        while True:
-            await self._wait(self._disk_is_stale, self.scan_s)
-            self._disk_is_stale.clear()
-            try:
-                await self._scan()
-            except LarderError as error:
-                _LOG.warning("store not read", reason=error.reason, message=str(error))
-            self.book.retry_shortages(self.clock())
-            self.wake()
-
     async def tidy(self) -> None:
         """Drop the unfinished files that nothing has wanted for long, now and then."""
         while True:
             await self.sleep(_TIDY_EVERY_S)
             if self.world().authority is None:
                 continue
-            before = self.wall_clock() - _FORGOTTEN_S
             wanted = list(self.book.manifests.values())
             try:
                 count = await asyncio.get_running_loop().run_in_executor(
-                    self.threads, self.store.drop_partials, wanted, before
+                    self.threads, self.store.drop_idle, wanted, _FORGOTTEN_ROUNDS
                 )
             except LarderError as error:
                 _LOG.warning("unfinished files not dropped", reason=error.reason, message=str(error))
@@ -166,7 +148,7 @@ class Keeper:
         """Read the own Node now and then, and whenever it may be another one."""
         failures = 0
         while True:
-            await self._wait(self._node_is_stale, self.node_s)
+            await wait(self._node_is_stale, self.node_s)
             self._node_is_stale.clear()
             before = self.book.label_changes
             try:
@@ -212,39 +194,14 @@ class Keeper:
                 reserved=space.reserved,
                 limit=space.limit,
                 disk_free=space.disk_free,
+                floor=space.floor,
+                conditions=store_conditions(self.scanner.ground, space.disk_size, space.floor),
                 ready_count=sum(s.phase == Phase.READY for s in entries),
                 entry_count=len(entries),
                 entries=entries,
             )
         )
 
-    async def _scan(self) -> None:
-        while True:
-            before = self.book.disk_changes
-            found = await asyncio.get_running_loop().run_in_executor(self.threads, self._read_store)
-            if before == self.book.disk_changes:
-                break
-        held, self.book.space = found
-        for key, snapshot in held.items():
-            known = self.book.held.get(key)
-            if snapshot.damaged and not (known and known.damaged):
-                self.meters.damaged += 1
-                _LOG.warning("snapshot damaged", model=key[0], revision=key[1], files=list(snapshot.damaged)[:10])
-        self.book.held = held
-
-    def _read_store(self) -> tuple[dict[Key, Snapshot], Space]:
-        held = {(s.id, s.revision): s for s in self.store.snapshots()}
-        space = Space(self.store.used_bytes(), self.store.reserved_bytes(), 0, self.store.disk_free())
-        return held, space
-
     async def _pause(self, due_s: float | None) -> None:
         pause_s = _LONGEST_PAUSE_S if due_s is None else min(due_s - self.clock(), _LONGEST_PAUSE_S)
-        await self._wait(self._woken, max(pause_s, 0))
-
-    @staticmethod
-    async def _wait(event: asyncio.Event, longest_s: float) -> None:
-        try:
-            async with asyncio.timeout(longest_s):
-                await event.wait()
-        except TimeoutError:
-            return
+        await wait(self._woken, max(pause_s, 0))

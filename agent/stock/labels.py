@@ -1,6 +1,6 @@
 """Which of the node's labels the disk and the ModelNode bear out."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.stock.world import Held, Key, Removing, World, is_claim
@@ -29,7 +29,7 @@ def _is_ready_label(key: str) -> bool:
 
 def label_changes(world: World) -> dict[str, str | None]:
     """Return the patch that makes the node's labels true, drops first; empty where they are."""
-    borne = list(_borne(world))
+    borne = list(_borne(world, world.held))
     wanted = frozenset[str]().union(*(b.wanted for b in borne))
     kept = wanted.union(*(b.kept for b in borne))
     drops = {k: None for k in sorted(world.labels) if k not in kept}
@@ -37,9 +37,17 @@ def label_changes(world: World) -> dict[str, str | None]:
     return {**drops, **sets}
 
 
-def _borne(world: World) -> Iterator[Borne]:
+def is_ready_by_another(world: World, key: Key) -> bool:
+    """Tell whether another revision of the model, named by an entry or not, bears out its ready label."""
+    others = (held for held in world.held if held[0] == key[0] and held != key)
+    ready = ready_label(key[0])
+    return any(ready in borne.wanted | borne.kept for borne in _borne(world, others))
+
+
+def _borne(world: World, keys: Iterable[Key]) -> Iterator[Borne]:
     entries = world.entries
-    for key, held in world.held.items():
+    for key in keys:
+        held = world.held[key]
         if not isinstance(world.works.get(key), Removing):  # its files may be gone at any moment
             yield _borne_by(world, key, held, entries.get(key))
 

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from agent.stock.labels import is_ready_by_another
 from agent.stock.world import (
     Fetching,
     Prepared,
@@ -83,9 +84,7 @@ def _draining(entry: Entry, world: World) -> EntryStatus:
 
 
 def _ready_is_not_ours(entry: Entry, world: World) -> bool:
-    others = (e for e in world.entries.values() if e.id == entry.id and e.key != entry.key)
-    held_by_other = any(e.state == EntryState.PRESENT and e.key in world.held for e in others)
-    return ready_label(entry.id) not in world.labels or held_by_other
+    return ready_label(entry.id) not in world.labels or is_ready_by_another(world, entry.key)
 
 
 def _absent(entry: Entry, world: World) -> EntryStatus:

@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.store.identity import keys_by_path
 from agent.store.layout import Layout
 from agent.store.snapshot import Snapshot, damaged_paths, is_untouched, read_snapshot, source_file
+from agent.store.tree import parents_of
 from shared.paths import COMPLETED
 
 _PIN = re.compile(r"^([0-9a-f]{64})\.([0-9a-f]{64})$")
@@ -33,6 +34,14 @@ class Inventory:
         found = {path: read for path in self._revisions() if (read := self._cached(path))}
         self._read = found
         return [snapshot for _, snapshot in found.values()]
+
+    def directories(self) -> Iterator[Path]:
+        """Yield the directory of all models, those of each, and those of each snapshot."""
+        yield self._layout.models
+        for snapshot in self.marked():
+            yield snapshot.path.parent
+            yield snapshot.path
+            yield from (snapshot.path / path for path in {p for f in snapshot.files for p in parents_of(f.path)})
 
     def find_blob(self, key: str, size: int) -> str | None:
         """Return the SHA-256 of a content that its source served before and whose blob is still untouched."""

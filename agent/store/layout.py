@@ -44,6 +44,16 @@ class Layout:
         return self.root / "store.json"
 
     @property
+    def idle(self) -> Path:
+        """For how long unfinished files have been idle."""
+        return self.root / "idle.json"
+
+    @property
+    def scrub(self) -> Path:
+        """How far the scrub is."""
+        return self.root / "scrub.json"
+
+    @property
     def holder(self) -> Path:
         """Who holds the lock, for the message to the next one."""
         return self.root / "holder"

@@ -72,13 +72,20 @@ def leftovers(layout: Layout) -> Iterator[Path]:
         yield from (path for path in directory.iterdir() if path.name.startswith((TMP_PREFIX, GONE_PREFIX)))
 
 
+def remove_blob(layout: Layout, sha256: str) -> int:
+    """Remove a blob that no snapshot and no unfinished download links; returns its bytes, 0 if it stays. OSError."""
+    with suppress(FileNotFoundError):
+        found = layout.blob(sha256).lstat()
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            layout.blob(sha256).unlink()
+            return found.st_size
+    return 0
+
+
 def remove_blobs(layout: Layout, digests: Iterable[str]) -> None:
-    """Remove the blobs that no snapshot and no unfinished download links. Raises OSError."""
+    """Remove those of the blobs that nothing links. Raises OSError."""
     for sha256 in digests:
-        with suppress(FileNotFoundError):
-            found = layout.blob(sha256).lstat()
-            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
-                layout.blob(sha256).unlink()
+        remove_blob(layout, sha256)
 
 
 def blob_digests(layout: Layout) -> list[str]:

@@ -115,11 +115,12 @@ def drop(layout: Layout, inventory: Inventory, keys: Iterable[str]) -> list[str]
     return unpin(inventory, named)
 
 
-def idle_keys(layout: Layout, before: float) -> set[str]:
-    """Return the contents in the directory of partials that nobody touched since `before` (POSIX time)."""
-    found: dict[str, float] = {}
+def stamps(layout: Layout) -> dict[str, int]:
+    """Return the contents in the directory of partials, and what changes whenever somebody touches one."""
+    found: dict[str, int] = {}
     with os.scandir(layout.partial) as entries:
         for entry in entries:
             key = entry.name.partition(".")[0]
-            found[key] = max(found.get(key, 0.0), entry.stat(follow_symlinks=False).st_ctime)
-    return {key for key, touched in found.items() if touched < before}
+            with suppress(FileNotFoundError):
+                found[key] = max(found.get(key, 0), entry.stat(follow_symlinks=False).st_ctime_ns)
+    return found

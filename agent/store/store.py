@@ -2,23 +2,25 @@
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from agent.store import staging
+from agent.store.content_count import ContentCount
 from agent.store.disk import Disk, RealDisk, translated
 from agent.store.identity import content_key, distinct_files, keys_by_path, source_key
+from agent.store.idle import counted, read_counts, write_counts
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.lock import lock_directory
 from agent.store.opening import ensure_identity, ensure_layout
 from agent.store.partials import Holds, Partial, held_spans, opened_partial
 from agent.store.publish import install, prepare, remove_empty
-from agent.store.removal import blob_digests, is_ours, leftovers, remove_blobs, remove_litter, set_aside
+from agent.store.removal import blob_digests, is_ours, leftovers, remove_blob, remove_blobs, remove_litter, set_aside
 from agent.store.reservations import Ledger, Room, refuse
 from agent.store.snapshot import Completed, Snapshot, completed_of, damaged_paths, is_directory, read_snapshot
-from agent.store.tree import allocated_bytes, content_bytes, put_file, put_mark, remove_tree, sync_directory
+from agent.store.tree import allocated_bytes, put_file, put_mark, remove_tree, sync_directory
 from shared.errors import InsufficientStorage, StoreFailure
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED
@@ -36,6 +38,7 @@ class Store:
         self._layout, self._disk, self._descriptor = layout, disk, lock
         self._inventory, self._ledger, self._holds = Inventory(layout), Ledger(), Holds()
         self._lock = threading.RLock()
+        self._content = ContentCount(*layout.contents)
 
     @classmethod
     def open(cls, root: Path, *, disk: Disk | None = None) -> "Store":
@@ -73,6 +76,7 @@ class Store:
     def snapshots(self) -> list[Snapshot]:
         """Return every snapshot with a valid mark; one is usable only while its `damaged` is empty."""
         with self._lock:
+            self._content.forget()
             return self._inventory.snapshots()
 
     def find(self, identity: str, revision: str) -> Snapshot | None:
@@ -91,6 +95,27 @@ class Store:
     def blob_path(self, sha256: str) -> Path:
         """Return where the bytes of this digest stand, or would."""
         return self._layout.blob(sha256)
+
+    def blobs(self) -> dict[str, Path]:
+        """Return where each content stands, by SHA-256: as a blob, or where that was removed, in a snapshot."""
+        with self._lock, translated(f"reading {self._layout.blobs}"):
+            linked = {f.sha256: s.path / f.path for s in self._inventory.marked() for f in s.files}
+            return linked | {sha256: self._layout.blob(sha256) for sha256 in blob_digests(self._layout)}
+
+    def directories(self) -> list[Path]:
+        """Return the directories in which every name belongs to a model: those of models and their snapshots."""
+        with self._lock:
+            return list(self._inventory.directories())
+
+    @property
+    def blobs_directory(self) -> Path:
+        """The directory of the blobs."""
+        return self._layout.blobs
+
+    @property
+    def scrub_file(self) -> Path:
+        """Where the position of the scrub is kept."""
+        return self._layout.scrub
 
     def missing(self, manifest: Manifest) -> list[File]:
         """Return the files that have to be fetched, one for each distinct content."""
@@ -120,6 +145,12 @@ class Store:
         with translated(f"asking for the free space of {self.root}"):
             return self._disk.free_bytes(self.root)
 
+    def disk_size(self) -> int:
+        """Return the bytes of the file system, used and free."""
+        with translated(f"asking for the size of {self.root}"):
+            found = os.statvfs(self.root)
+            return found.f_blocks * found.f_frsize
+
     def reserve(self, key: str, need: int, limit: int, floor: int) -> None:
         """Promise `need` bytes to a key, in place of an earlier promise to it; InsufficientStorage has the numbers.
 
@@ -127,7 +158,7 @@ class Store:
         fit is accepted; the rest of a file's last block does not count against the limit.
         """
         with self._lock, translated(f"counting {self.root}"):
-            room = Room(content_bytes(*self._layout.contents), limit, self.disk_free(), floor)
+            room = Room(self._content.read(), limit, self.disk_free(), floor)
             if refusal := refuse(need, self._ledger.promised(but=key), room):
                 raise InsufficientStorage(refusal)
             self._ledger.promise(key, need)
@@ -152,7 +183,10 @@ class Store:
             yield None
             return
         try:
-            with opened_partial(self._layout.partial, key, file.size, digest=bool(file.digest)) as partial:
+            with (
+                self._writing(),
+                opened_partial(self._layout.partial, key, file.size, digest=bool(file.digest)) as partial,
+            ):
                 yield partial
         finally:
             self._holds.give_back(key)
@@ -225,8 +259,11 @@ class Store:
         with self._lock, translated(f"mending {snapshot.path / path}"):
             put_file(snapshot.path, path, self._layout.blob(blob), self._disk)
 
-    def set_aside_and_remove(self, identity: str, revision: str) -> None:
-        """Remove a snapshot and the blobs that only it linked; what is not ours is left alone, what is gone is gone."""
+    def set_aside_and_remove(self, identity: str, revision: str, freed: Callable[[int], None] = lambda _: None) -> None:
+        """Remove a snapshot and the blobs that only it linked; what is not ours is left alone, what is gone is gone.
+
+        `freed` is told the bytes of each blob that went.
+        """
         target = self._layout.snapshot(identity, revision)
         with translated(f"removing {target}"):
             with self._lock:
@@ -234,8 +271,12 @@ class Store:
                 aside = self._set_aside(target)
             if aside:
                 remove_tree(aside)
+            for sha256 in {f.sha256 for f in snapshot.files} if snapshot else set():
+                with self._lock:  # for each by itself: a large file takes a while, and downloads wait for the lock
+                    size = remove_blob(self._layout, sha256)
+                freed(size)
             with self._lock:
-                remove_blobs(self._layout, {f.sha256 for f in snapshot.files} if snapshot else set())
+                self._content.forget()
                 self._inventory.forget()
                 remove_empty(target.parent)
 
@@ -243,18 +284,31 @@ class Store:
         """Drop the unfinished and uncommitted files of a model that is no longer wanted."""
         self._drop(set(distinct_files(manifest)))
 
-    def drop_partials(self, keep: Iterable[Manifest], before: float) -> int:
-        """Drop uncommitted files that no kept manifest names and nobody touched since `before`; returns how many."""
+    def drop_idle(self, keep: Iterable[Manifest], rounds: int) -> int:
+        """Drop uncommitted files that no kept manifest names and nobody touched for so many calls; returns how many."""
         kept = {key for manifest in keep for key in distinct_files(manifest)}
         with translated(f"reading {self._layout.partial}"):
-            idle = staging.idle_keys(self._layout, before) - kept
+            counts = counted(read_counts(self._layout.idle), staging.stamps(self._layout))
+            write_counts(self._layout.idle, counts)
+        idle = {key for key, seen in counts.items() if seen.rounds >= rounds} - kept
         self._drop(idle)
         return len(idle)
 
     def _drop(self, keys: set[str]) -> None:
         with self._lock, translated(f"discarding in {self._layout.partial}"):
             remove_blobs(self._layout, staging.drop(self._layout, self._inventory, self._holds.free(keys)))
+            self._content.forget()
             self._inventory.forget()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._lock:
+            self._content.begin_writing()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._content.end_writing()
 
     def _find(self, key: str, size: int) -> str | None:
         with self._lock:

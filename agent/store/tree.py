@@ -34,7 +34,7 @@ def build_snapshot(target: Path, blobs: Mapping[str, Path], mark: bytes, disk: D
     """Make a new directory of hard links by path, with its mark, all on the disk and sealed. Raises OSError."""
     target.mkdir(_OPEN)
     directories = [target]
-    for parent in sorted({part for path in blobs for part in _parents(path)}):  # a parent sorts before what is in it
+    for parent in sorted({part for path in blobs for part in parents_of(path)}):  # a parent sorts before what is in it
         (target / parent).mkdir(_OPEN)
         directories.append(target / parent)
     for path, blob in blobs.items():
@@ -66,6 +66,12 @@ def remove_tree(path: Path) -> None:
     """Remove what stands here and all below it; a symbolic link goes itself, what it names stays. Raises OSError."""
     with opened_directory(path.parent) as descriptor:
         _remove(descriptor, path.name)
+
+
+def parents_of(path: str) -> Iterator[str]:
+    """Yield the directories in which a relative path stands, from the top."""
+    parts = path.split("/")[:-1]
+    return ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def is_hollow(path: Path) -> bool:
@@ -108,11 +114,6 @@ def _stats(top: Path, skip: str) -> Iterator[os.stat_result]:
             elif entry.name != skip:
                 with suppress(FileNotFoundError):
                     yield entry.stat(follow_symlinks=False)
-
-
-def _parents(path: str) -> Iterator[str]:
-    parts = path.split("/")[:-1]
-    return ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def _write_mark(path: Path, mark: bytes, disk: Disk) -> None:

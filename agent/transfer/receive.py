@@ -13,6 +13,8 @@ from shared.errors import DigestMismatch, Unreachable
 from shared.manifest import File
 from shared.sources.port import Body, Source
 
+_FLOWS_BYTES = 64 * 1024  # a body that gives less at a time may give nothing for long
+
 
 class Stopped(Exception):
     """The stop event was set; what was received is kept."""
@@ -68,7 +70,7 @@ def _drain(path: BytePath, body: Body, assembly: Assembly, claim: Claim, buffer:
             raise Stopped
         if not size:
             raise Unreachable(f"{file.path!r} ended after {claim.position} of {file.size} bytes; it goes on from there")
-        assembly.write(claim, room[:size], last=size < len(room))
+        assembly.write(claim, room[:size], last=size < min(len(room), _FLOWS_BYTES))
         path.count(size)
         if slow := pace.observe(size, path.clock() - asked_s, path.bucket.rate):
             raise Unreachable(f"{file.path!r} came with {slow:.0f} bytes a second; it is asked for again from there")

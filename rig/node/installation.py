@@ -36,7 +36,8 @@ class Installation(Moves):
         image = {"registry": "localhost", "pullPolicy": "Never"}
         addresses = [f"{self.cluster.host}/32"]
         sources = {"hfEndpoint": self.hub.endpoint, "s3Endpoint": self.s3.endpoint, "allowAddresses": addresses}
-        return {"image": image, "sources": sources, **changes}
+        agent = {"floor": "1Gi", **changes.pop("agent", {})}  # the nodes' disk is a part of this machine's
+        return {"image": image, "sources": sources, "agent": agent, **changes}
 
     def install(self, **changes: Any) -> None:  # noqa: ANN401 - values of a chart
         """Install both charts, or bring them up to date, and return when every pod of theirs is ready."""

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from shared.errors import AddressRefused, Unreachable
@@ -79,7 +80,22 @@ def connect(host: str, port: int, *, allowed: Sequence[Network] | None, timeout_
             failure = error
     if failure is not None:
         raise Unreachable(f"{host} port {port} does not answer: {_words(failure, timeout_s)}") from failure
-    raise AddressRefused(
+    raise _refusal(host, refused)
+
+
+def refuse_known(host: str, port: int, allowed: Sequence[Network]) -> None:
+    """Raise AddressRefused where a host that a proxy will look up resolves here to what must not be contacted.
+
+    A name that only the proxy can resolve is left to the proxy's own rules.
+    """
+    with suppress(Unreachable):
+        for _, address, _ in _resolve(host, port):
+            if why := why_refused(address, allowed):
+                raise _refusal(host, f"{address} ({why})")
+
+
+def _refusal(host: str, refused: str) -> AddressRefused:
+    return AddressRefused(
         f"{host} resolves to {refused}, which must not be contacted from here; if it is meant, let the administrator "
         "open the address in allowAddresses (LARDER_ALLOW_ADDRESSES)"
     )

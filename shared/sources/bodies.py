@@ -35,6 +35,7 @@ class _Sized:
     def __init__(self, wire: Wire, length: int) -> None:
         self._wire, self._left = wire, length
         self.ended = length == 0
+        wire.expect(length)
 
     def read_once(self, buffer: memoryview) -> int:
         if self.ended:
@@ -43,7 +44,9 @@ class _Sized:
         if not size:
             raise BrokeOff(self._left)
         self._left -= size
-        self.ended = not self._left
+        if not self._left:
+            self.ended = True
+            self._wire.expect(0)
         return size
 
 

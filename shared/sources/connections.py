@@ -1,15 +1,18 @@
 """Kept HTTP/1.1 connections, shared by threads, opened with our own checks."""
 
+import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from shared.errors import AddressRefused, InvalidURI, Unreachable
-from shared.sources.addresses import connect
+from shared.sources.addresses import Network, connect, refuse_known
+from shared.sources.proxies import Proxy
 from shared.sources.settings import SourceSettings
+from shared.sources.tunnels import open_tunnel
 from shared.sources.wire import Wire
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -48,7 +51,10 @@ def origin_of(url: str) -> Origin:
 
 def public(url: str) -> str:
     """Return a URL as it may stand in messages: without user, query and fragment, which can hold secrets."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "what is no URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
@@ -58,7 +64,7 @@ class ConnectionPool:
     def __init__(self, settings: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._clock = settings, clock
         self._allowed = settings.allowed_networks
-        self._trusted = {origin_of(e) for e in (settings.hf_endpoint, settings.s3_endpoint) if e}
+        self._trusted = {origin_of(endpoint) for endpoint in settings.endpoints}
         self._idle: dict[Origin, list[tuple[float, Wire]]] = {}
         self._lock = threading.Lock()
         self._tls: ssl.SSLContext | None = None
@@ -95,15 +101,31 @@ class ConnectionPool:
         """Return a new connection, its addresses checked unless the administrator configured the endpoint."""
         allowed = None if self._is_trusted(origin) else self._allowed
         tls = self._tls_context() if origin.scheme == "https" else None
-        connected = connect(origin.host, origin.port, allowed=allowed, timeout_s=self._settings.connect_timeout_s)
+        proxy = self._settings.proxies.of(origin.scheme, origin.host)
+        if proxy is None:
+            connected = connect(origin.host, origin.port, allowed=allowed, timeout_s=self._settings.connect_timeout_s)
+        else:
+            connected = self._connect_through(proxy, origin, allowed)
         if tls:
             try:
                 connected = tls.wrap_socket(connected, server_hostname=origin.host)
             except OSError as error:
                 connected.close()
                 raise Unreachable(f"no TLS connection to {origin.netloc}: {_tls_words(error)}") from error
-        connected.settimeout(self._settings.read_timeout_s)
-        return Wire(connected)
+        return Wire(connected, self._settings.read_timeout_s, None if tls else proxy)
+
+    def _connect_through(self, proxy: Proxy, origin: Origin, allowed: Sequence[Network] | None) -> socket.socket:
+        """Return a connection to the proxy, through it where secrecy asks for that."""
+        if allowed is not None:
+            refuse_known(origin.host, origin.port, allowed)
+        connected = connect(proxy.host, proxy.port, allowed=None, timeout_s=self._settings.connect_timeout_s)
+        try:
+            if origin.scheme == "https":
+                open_tunnel(connected, proxy, origin.host, origin.port, self._settings.connect_timeout_s)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
 
     def _is_trusted(self, origin: Origin) -> bool:
         return any((t.host, t.port) == (origin.host, origin.port) for t in self._trusted)

@@ -12,12 +12,14 @@ from shared.errors import AddressRefused, InvalidURI, LarderError, Unreachable
 from shared.sources.bodies import BrokeOff, WireBody, body_of
 from shared.sources.connections import ConnectionPool, Origin, origin_of, public
 from shared.sources.heads import Head, NotHttp, parse_head
+from shared.sources.proxies import Proxy
 from shared.sources.settings import SourceSettings
 from shared.sources.wire import Wire
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _STANDARD = ("User-Agent: larder", "Accept-Encoding: identity")
 _MOST_ERROR_BYTES = 64 * 1024
+_ENOUGH_BYTES = 64 * 1024
 _FILL_S = 0.25  # a read returns with what it has after this long, so that slowness can be seen from outside
 _NOT_A_LINE = re.compile("[\r\n\0]|[^\0-\xff]")
 _NOT_URL = re.compile(r"[^!-~]")
@@ -25,7 +27,10 @@ _NOT_URL = re.compile(r"[^!-~]")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request; `secrets` are headers that never go to another origin; `redirects` is how many may still come."""
+    """One request; `secrets` are headers that never go to another origin; `redirects` is how many may still come.
+
+    A `body` goes out with its length; where there is one, redirects are not followed.
+    """
 
     url: str
     method: str = "GET"
@@ -33,6 +38,7 @@ class Call:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     redirects: int = 5
     follow: bool = True
+    body: bytes = field(default=b"", repr=False)
 
 
 class Reply:
@@ -52,11 +58,11 @@ class Reply:
         return urlsplit(self.url).hostname or ""
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer, or what came within a moment; 0 at the end. Raises Unreachable."""
+        """Take some 64 KiB or more, or what came within a moment; 0 at the end. Raises Unreachable."""
         if self._failure is not None:
             raise self._failure
         filled, until = 0, self._clock() + _FILL_S
-        while filled < len(buffer):
+        while filled < min(len(buffer), _ENOUGH_BYTES):
             try:
                 size = self._body.read_once(buffer[filled:])
             except (OSError, EOFError, NotHttp) as error:
@@ -68,6 +74,20 @@ class Reply:
         if filled == 0 and self._failure is not None:
             raise self._failure
         return filled
+
+    def read_all(self, most_bytes: int) -> bytes:
+        """Return the whole body of an answer and close it; raises Unreachable where it breaks off or is longer."""
+        parts, left = [], most_bytes + 1
+        buffer = memoryview(bytearray(min(left, _MOST_ERROR_BYTES)))
+        try:
+            while left and (size := self.readinto(buffer[:left])):
+                parts.append(bytes(buffer[:size]))
+                left -= size
+        finally:
+            self.close()
+        if not left:
+            raise Unreachable(f"{public(self.url)}: the answer is longer than {most_bytes} bytes")
+        return b"".join(parts)
 
     def read_small(self) -> bytes:
         """Return the body of an error or a short answer, at most 64 KiB of it."""
@@ -95,7 +115,7 @@ class HttpClient:
         """Return the last answer, whatever its status; raises Unreachable, AddressRefused."""
         origin = origin_of(call.url)
         reply = self._send_once(origin, call)
-        if reply.status not in _REDIRECTS or not call.follow:
+        if reply.status not in _REDIRECTS or not call.follow or call.body:
             return reply
         location = reply.headers.get("Location", "")
         reply.read_small()
@@ -123,7 +143,7 @@ class HttpClient:
             raise _unreachable(call.url, error) from error
 
     def _exchange(self, origin: Origin, wire: Wire, call: Call) -> Reply:
-        wire.send(_request(origin, call))
+        wire.send(_request(origin, call, wire.via))
         head = parse_head(wire.read_head(), call.method)
         while head.status < HTTPStatus.OK:  # "go on", "early hints": the answer is still to come
             head = parse_head(wire.read_head(), call.method)
@@ -137,15 +157,19 @@ class HttpClient:
         return Reply(call.url, head, body_of(head, wire), release, self._clock)
 
 
-def _request(origin: Origin, call: Call) -> bytes:
-    lines = [f"{call.method} {_target(call.url)} HTTP/1.1", f"Host: {origin.netloc}", *_STANDARD]
-    lines += [f"{name}: {value}" for name, value in {**call.headers, **call.secrets}.items()]
+def _request(origin: Origin, call: Call, proxy: Proxy | None) -> bytes:
+    target = f"http://{origin.netloc}{_target(call.url)}" if proxy else _target(call.url)
+    lines = [f"{call.method} {target} HTTP/1.1", f"Host: {origin.netloc}", *_STANDARD]
+    if proxy and proxy.authorization:
+        lines.append(f"Proxy-Authorization: {proxy.authorization}")
+    length = {"Content-Length": str(len(call.body))} if call.body else {}
+    lines += [f"{name}: {value}" for name, value in {**length, **call.headers, **call.secrets}.items()]
     if any(_NOT_A_LINE.search(line) for line in lines):
         raise InvalidURI(
             f"{public(call.url)}: a line break, or what no header can hold, stands in the request; correct the URI or "
             "the Secret"
         )
-    return "\r\n".join((*lines, "", "")).encode("latin-1")
+    return "\r\n".join((*lines, "", "")).encode("latin-1") + call.body
 
 
 def decide_redirect(call: Call, status: int, location: str) -> Call:
@@ -154,7 +178,10 @@ def decide_redirect(call: Call, status: int, location: str) -> Call:
         raise Unreachable(f"{public(call.url)} answered {status} without saying where to go")
     if call.redirects == 0:
         raise Unreachable(f"{public(call.url)} redirects too often")
-    url = urljoin(call.url, _NOT_URL.sub(lambda c: quote(c.group().encode("latin-1", "replace")), location))
+    try:
+        url = urljoin(call.url, _NOT_URL.sub(lambda c: quote(c.group().encode("latin-1", "replace")), location))
+    except ValueError as error:
+        raise Unreachable(f"{public(call.url)} redirects to what is no URL ({error})") from error
     before, after = origin_of(call.url), origin_of(url)
     if before.scheme == "https" and after.scheme != "https":
         raise AddressRefused(f"{public(call.url)} redirects to {public(url)}, from https to plain http; not followed")

@@ -28,8 +28,9 @@ class _Transport(httpx2.HTTPTransport):
     """Requests to one hub alone, whose failures are ours at once: the library retries only errors that it knows."""
 
     def __init__(self, settings: SourceSettings) -> None:
-        super().__init__(verify=make_tls_context(settings.ca_bundle))
         self._origin = origin_of(settings.hf_endpoint)
+        proxy = settings.proxies.of(self._origin.scheme, self._origin.host)
+        super().__init__(verify=make_tls_context(settings.ca_bundle), proxy=proxy.url if proxy else None)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         url = str(request.url)

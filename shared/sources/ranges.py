@@ -64,6 +64,16 @@ class RangeBody:
         return size
 
 
+def range_header(file: File, offset: int, length: int | None) -> dict[str, str]:
+    """Return the header that `open_range` sends for a part; none for the whole. Some signatures include it."""
+    span = _span_of(file, offset, length)
+    return {} if span == Span(0, file.size) else {"Range": f"bytes={span.start}-{span.end - 1}"}
+
+
+def _span_of(file: File, offset: int, length: int | None) -> Span:
+    return Span(offset, file.size if length is None else min(file.size, offset + length))
+
+
 def open_range(
     client: HttpClient,
     call: Call,
@@ -74,11 +84,10 @@ def open_range(
     failure: Callable[[Reply], LarderError],
 ) -> RangeBody | EmptyBody:
     """Ask for a part of a file and return its body; `failure` says what a status that is no success means."""
-    span = Span(offset, file.size if length is None else min(file.size, offset + length))
+    span = _span_of(file, offset, length)
     if span.size_bytes <= 0:
         return EmptyBody()
-    wanted = {} if span == Span(0, file.size) else {"Range": f"bytes={span.start}-{span.end - 1}"}
-    reply = client.send(replace(call, headers={**call.headers, **wanted}))
+    reply = client.send(replace(call, headers={**call.headers, **range_header(file, offset, length)}))
     try:
         if reply.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             raise _stale_link(call.url, reply) or failure(reply)

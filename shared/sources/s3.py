@@ -1,17 +1,17 @@
 """An object, or everything below a prefix, of an S3 bucket: listed by boto3, fetched by signed requests of our own."""
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http import HTTPStatus
 
-from shared.errors import AuthDenied, InvalidURI, LarderError, SourceNotFound
+from shared.errors import InvalidURI, LarderError, SourceNotFound
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.failures import Subject
 from shared.sources.http import HttpClient, Reply
 from shared.sources.port import Body, Credentials
+from shared.sources.prefix_keys import PrefixKeys
 from shared.sources.ranges import open_range
 from shared.sources.s3_failures import decide_s3_failure, error_fields
 from shared.sources.s3_objects import file_of
@@ -39,8 +39,7 @@ class S3Source:
         self._uri, self._now = uri, now
         self._requests = Requests(uri.bucket, region, credentials, settings)
         self._client = HttpClient(settings)
-        self._keys: dict[str, str] = {}
-        self._lock = threading.Lock()
+        self._keys = PrefixKeys(uri.prefix)
 
     def resolve(self) -> Manifest:
         """List the objects: the one that the URI names exactly, else all below it, never those beside it.
@@ -57,17 +56,7 @@ class S3Source:
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
         """Open a part of an object, if it still is the listed one."""
-        *likely, last = self._keys_of(file.path)
-        for key in likely:
-            try:
-                body = self._open_key(key, file, offset, length)
-            except (SourceNotFound, AuthDenied):  # S3 says 403 for what is missing to who may not list
-                continue
-            self._remember(file.path, key)
-            return body
-        body = self._open_key(last, file, offset, length)
-        self._remember(file.path, last)
-        return body
+        return self._keys.open(file.path, lambda key: self._open_key(key, file, offset, length))
 
     def close(self) -> None:
         """Close the connections that are kept."""
@@ -113,19 +102,6 @@ class S3Source:
         if self._requests.settings.s3_endpoint:
             return self._uri
         return S3Uri(self._uri.bucket, self._uri.prefix, self._requests.region)
-
-    def _keys_of(self, path: str) -> list[str]:
-        """Return the keys that a path may stand for; only a file with the prefix's own last name has two."""
-        prefix = self._uri.prefix
-        with self._lock:
-            if path in self._keys:
-                return [self._keys[path]]
-        below = f"{prefix}/{path}"
-        return [prefix, below] if path == prefix.rpartition("/")[2] else [below]
-
-    def _remember(self, path: str, key: str) -> None:
-        with self._lock:
-            self._keys[path] = key
 
     def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
         call = self._requests.call("GET", key, {"If-Match": file.etag} if file.etag else {})

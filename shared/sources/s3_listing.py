@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 import botocore.session
@@ -53,7 +54,7 @@ def _client(requests: Requests) -> Any:  # noqa: ANN401 - boto3 has no types
         retries={"total_max_attempts": 1},
         connect_timeout=settings.connect_timeout_s,
         read_timeout=settings.read_timeout_s,
-        proxies={},
+        proxies=_proxies(requests),
         ignore_configured_endpoint_urls=True,
     )
     session = boto3.session.Session(botocore_session=_session_without_files())
@@ -67,6 +68,12 @@ def _client(requests: Requests) -> Any:  # noqa: ANN401 - boto3 has no types
         aws_session_token=keys.get("AWS_SESSION_TOKEN"),
         config=config,
     )
+
+
+def _proxies(requests: Requests) -> dict[str, str]:
+    parts = urlsplit(requests.endpoint)
+    proxy = requests.settings.proxies.of(parts.scheme, parts.hostname or "")
+    return {parts.scheme: proxy.url} if proxy else {}
 
 
 def _session_without_files() -> Any:  # noqa: ANN401 - botocore has no types

@@ -1,24 +1,43 @@
 """What an administrator sets for all sources, and what a person's shell brings along for `larder fetch`."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from shared.sources.port import Credentials
+from shared.sources.proxies import Proxies, proxies_from_environ
 
 DEFAULT_HF_ENDPOINT = "https://huggingface.co"
 DEFAULT_S3_REGION = "us-east-1"
+DOCKER_CONFIG_KEYS = (".dockerconfigjson", "config.json")
+GOOGLE_KEY = "GOOGLE_APPLICATION_CREDENTIALS"
+AZURE_KEYS = (
+    "AZURE_STORAGE_KEY",
+    "AZURE_STORAGE_ACCESS_KEY",
+    "AZURE_STORAGE_SAS_TOKEN",
+    "AZURE_TENANT_ID",
+    "AZURE_CLIENT_ID",
+    "AZURE_CLIENT_SECRET",
+)
+OCI_KEYS = ("OCI_CLI_TENANCY", "OCI_CLI_USER", "OCI_CLI_FINGERPRINT", "OCI_CLI_KEY_CONTENT")
 _AWS_HOSTS = ("*.amazonaws.com", "*.amazonaws.com.cn")
-_SECRET_KEYS = ("HF_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_AWS_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_SECRET_KEYS = ("HF_TOKEN", *_AWS_KEYS, *AZURE_KEYS, *OCI_KEYS)
+_LONGEST_FILE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
     """Endpoints, opened addresses, certificates and time-outs; endpoints named here are trusted as they are.
 
-    `s3_endpoint` is empty for AWS itself; `allow_addresses` are CIDRs that hosts named by a URI or a redirect may
-    resolve to though they are not public; `ca_bundle` replaces the system's certificates. Raises ValueError.
+    `s3_endpoint`, `gs_endpoint`, `az_endpoint` and `oci_endpoint` (object storage) are empty for the cloud itself;
+    `registries` are URLs of container registries, one of plain http among them if it says so; `allow_addresses` are
+    CIDRs that hosts named by a URI or a redirect may resolve to though they are not public; `ca_bundle` replaces the
+    system's certificates; `local_roots` are absolute directories that `local://` may read below; `proxies` lead to
+    hosts beyond. Raises ValueError.
     """
 
     hf_endpoint: str = DEFAULT_HF_ENDPOINT
@@ -28,11 +47,34 @@ class SourceSettings:
     ca_bundle: str | None = None
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 30.0
+    gs_endpoint: str = ""
+    az_endpoint: str = ""
+    oci_endpoint: str = ""
+    oci_region: str = ""
+    registries: tuple[str, ...] = ()
+    local_roots: tuple[str, ...] = ()
+    proxies: Proxies = Proxies()
 
     def __post_init__(self) -> None:
-        for name, endpoint in (("HF_ENDPOINT", self.hf_endpoint), ("AWS_ENDPOINT_URL", self.s3_endpoint)):
+        for name, endpoint in (
+            ("HF_ENDPOINT", self.hf_endpoint),
+            ("AWS_ENDPOINT_URL", self.s3_endpoint),
+            ("STORAGE_EMULATOR_HOST", self.gs_endpoint),
+            ("AZURE_STORAGE_SERVICE_ENDPOINT", self.az_endpoint),
+            ("OCI_CLI_ENDPOINT", self.oci_endpoint),
+            *(("LARDER_REGISTRIES", registry) for registry in self.registries),
+        ):
             _check_endpoint(name, endpoint)
+        for root in self.local_roots:
+            if not root.startswith("/") or ".." in root.split("/") or not root.strip("/"):
+                raise ValueError(f"LARDER_LOCAL_ROOTS: {root!r} is not an absolute directory below /; write one")
         _ = self.allowed_networks
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Every endpoint that is configured, and the hub; their addresses are not looked at."""
+        own = (self.hf_endpoint, self.s3_endpoint, self.gs_endpoint, self.az_endpoint, self.oci_endpoint)
+        return tuple(endpoint for endpoint in (*own, *self.registries) if endpoint)
 
     @property
     def allowed_networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
@@ -73,21 +115,50 @@ def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
         s3_region=environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or DEFAULT_S3_REGION,
         allow_addresses=tuple(allow),
         ca_bundle=environ.get("SSL_CERT_FILE") or None,
+        gs_endpoint=environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/"),
+        az_endpoint=environ.get("AZURE_STORAGE_SERVICE_ENDPOINT", "").rstrip("/"),
+        oci_endpoint=environ.get("OCI_CLI_ENDPOINT", "").rstrip("/"),
+        oci_region=environ.get("OCI_CLI_REGION", ""),
+        registries=tuple(r.rstrip("/") for r in environ.get("LARDER_REGISTRIES", "").replace(",", " ").split()),
+        proxies=proxies_from_environ(environ),
+        local_roots=tuple(root for root in environ.get("LARDER_LOCAL_ROOTS", "").split(":") if root),
     )
 
 
 def credentials_from_environ(environ: Mapping[str, str], settings: SourceSettings) -> Credentials:
-    """Return a person's own credentials; they may go to the hub, to the S3 endpoint or AWS, and nowhere else."""
+    """Return a person's own credentials; each may go to the default hosts of its scheme, and nowhere else.
+
+    GOOGLE_APPLICATION_CREDENTIALS and DOCKER_CONFIG name a file and a directory there, whose text is taken; what cannot
+    be read is left out.
+    """
     values = {key: environ[key] for key in _SECRET_KEYS if environ.get(key)}
-    return Credentials(values, (*default_hosts("hf", settings), *default_hosts("s3", settings)))
+    files = {}
+    if environ.get(GOOGLE_KEY):
+        files[GOOGLE_KEY] = Path(environ[GOOGLE_KEY])
+    if environ.get("DOCKER_CONFIG"):
+        files[DOCKER_CONFIG_KEYS[0]] = Path(environ["DOCKER_CONFIG"]) / "config.json"
+    for key, path in files.items():
+        with suppress(OSError, UnicodeDecodeError), path.open("rb") as file:
+            values[key] = file.read(_LONGEST_FILE_BYTES).decode()
+    schemes = ("hf", "s3", "gs", "az", "oci")
+    return Credentials(values, tuple(host for scheme in schemes for host in default_hosts(scheme, settings)))
 
 
 def default_hosts(scheme: str, settings: SourceSettings) -> tuple[str, ...]:
-    """Return the patterns of hosts that a Secret without `larder.dev/hosts` may be used with (see `host_matches`)."""
+    """Return the patterns of hosts that a Secret without `larder.dev/hosts` may be used with (see `host_matches`).
+
+    Those of `oci` are object storage's; a docker config names the hosts of its accounts itself.
+    """
     match scheme:
         case "hf":
             return (settings.hf_host,)
         case "s3":
             return (settings.s3_host,) if settings.s3_host else _AWS_HOSTS
+        case "gs":
+            return (urlsplit(settings.gs_endpoint).hostname or "storage.googleapis.com",)
+        case "az":
+            return (urlsplit(settings.az_endpoint).hostname or "*.blob.core.windows.net",)
+        case "oci":
+            return (urlsplit(settings.oci_endpoint).hostname or "*.oraclecloud.com",)
         case _:
             return ()

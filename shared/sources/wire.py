@@ -1,23 +1,42 @@
 """One connection: requests go out, heads and bytes of bodies come in, the bytes straight into the caller's buffer."""
 
 import socket
+import ssl
+import struct
+import time
 from contextlib import suppress
 
 from shared.sources.heads import NotHttp
+from shared.sources.proxies import Proxy
 
 _MOST_HEAD_BYTES = 64 * 1024
 _AHEAD_BYTES = 16 * 1024
 _MOST_LINE_BYTES = 1024
 _END = b"\r\n\r\n"
+_MOMENT_S = 0.25  # a read returns with what it has after this long, so that slowness can be seen from outside
+_LARGE_BYTES = 2**20
+_AT_A_TIME_BYTES = 128 * 1024  # of a large body so much is waited for: fewer calls, and still in the processor's cache
 
 
 class Wire:
-    """A socket, and what was read of it ahead of being asked for. Every method may raise OSError."""
+    """A socket, and what was read of it ahead of being asked for. Every method may raise OSError.
 
-    __slots__ = ("_ahead", "_socket")
+    `timeout_s` is how long nothing may come, or go; `via` is the proxy at the other end that is asked in the origin's
+    place, if there is one. A plain socket blocks in the kernel, which is cheaper than to ask before each read whether
+    there is something.
+    """
 
-    def __init__(self, connected: socket.socket) -> None:
-        self._socket, self._ahead = connected, b""
+    __slots__ = ("_ahead", "_is_plain", "_socket", "_timeout_s", "_waits_for_much", "via")
+
+    def __init__(self, connected: socket.socket, timeout_s: float, via: Proxy | None = None) -> None:
+        self._socket, self._timeout_s, self._ahead, self.via = connected, timeout_s, b"", via
+        self._is_plain, self._waits_for_much = not isinstance(connected, ssl.SSLSocket), False
+        if self._is_plain:
+            connected.settimeout(None)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(min(_MOMENT_S, timeout_s)))
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout_s))
+        else:
+            connected.settimeout(timeout_s)
 
     @property
     def is_quiet(self) -> bool:
@@ -26,7 +45,17 @@ class Wire:
 
     def send(self, request: bytes) -> None:
         """Send a request."""
-        self._socket.sendall(request)
+        try:
+            self._socket.sendall(request)
+        except BlockingIOError as error:
+            raise TimeoutError from error
+
+    def expect(self, size_bytes: int) -> None:
+        """Say how many bytes of a body will come; 0 after them."""
+        much = self._is_plain and size_bytes >= _LARGE_BYTES
+        if much != self._waits_for_much:
+            self._waits_for_much = much
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _AT_A_TIME_BYTES if much else 1)
 
     def read_head(self) -> bytes:
         """Return the next head, without the blank line at its end. Raises NotHttp; EOFError where none comes."""
@@ -34,17 +63,14 @@ class Wire:
         while (at := text.find(_END)) < 0:
             if len(text) > _MOST_HEAD_BYTES:
                 raise NotHttp("a head without an end")
-            part = self._socket.recv(_AHEAD_BYTES)
-            if not part:
-                raise EOFError
-            text += part
+            text += self._read_part()
         self._ahead = text[at + len(_END) :]
         return text[:at]
 
     def readinto(self, buffer: memoryview) -> int:
         """Take what has come, at most what fits; 0 at the connection's end."""
         if not self._ahead:
-            return self._socket.recv_into(buffer)
+            return self._receive(buffer)
         size = min(len(buffer), len(self._ahead))
         buffer[:size] = self._ahead[:size]
         self._ahead = self._ahead[size:]
@@ -55,10 +81,7 @@ class Wire:
         while (at := self._ahead.find(b"\r\n")) < 0:
             if len(self._ahead) > _MOST_LINE_BYTES:
                 raise NotHttp("a line without an end")
-            part = self._socket.recv(_AHEAD_BYTES)
-            if not part:
-                raise EOFError
-            self._ahead += part
+            self._ahead += self._read_part()
         line, self._ahead = self._ahead[:at], self._ahead[at + 2 :]
         return line
 
@@ -67,3 +90,25 @@ class Wire:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+    def _read_part(self) -> bytes:
+        part = bytearray(_AHEAD_BYTES)
+        size = self._receive(memoryview(part))
+        if not size:
+            raise EOFError
+        return bytes(part[:size])
+
+    def _receive(self, buffer: memoryview) -> int:
+        until = 0.0
+        while True:
+            try:
+                return self._socket.recv_into(buffer)
+            except BlockingIOError as error:  # nothing came for a moment
+                until = until or time.monotonic() + self._timeout_s - _MOMENT_S
+                if time.monotonic() >= until:
+                    raise TimeoutError from error
+
+
+def _timeval(seconds: float) -> bytes:
+    whole = int(seconds)
+    return struct.pack("ll", whole, round((seconds - whole) * 1_000_000))

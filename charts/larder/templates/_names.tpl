@@ -64,6 +64,21 @@ larder.{{ .Release.Namespace }}.svc
 {{- with .Values.sources.s3Region }}
 - {name: AWS_REGION, value: {{ quote . }}}
 {{- end }}
+{{- with .Values.sources.gsEndpoint }}
+- {name: STORAGE_EMULATOR_HOST, value: {{ quote . }}}
+{{- end }}
+{{- with .Values.sources.azEndpoint }}
+- {name: AZURE_STORAGE_SERVICE_ENDPOINT, value: {{ quote . }}}
+{{- end }}
+{{- with .Values.sources.ociEndpoint }}
+- {name: OCI_CLI_ENDPOINT, value: {{ quote . }}}
+{{- end }}
+{{- with .Values.sources.ociRegion }}
+- {name: OCI_CLI_REGION, value: {{ quote . }}}
+{{- end }}
+{{- with .Values.sources.registries }}
+- {name: LARDER_REGISTRIES, value: {{ join "," . | quote }}}
+{{- end }}
 {{- with .Values.sources.allowAddresses }}
 - {name: LARDER_ALLOW_ADDRESSES, value: {{ join "," . | quote }}}
 {{- end }}

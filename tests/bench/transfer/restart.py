@@ -105,6 +105,7 @@ def _start_once(plane: ControlPlane, work: Path, longest_s: float) -> tuple[floa
     (work / "token").write_text("nobody asks for it")
     port = free_port()
     argv = [sys.executable, "-m", "agent", f"--node-name={_NODE}", f"--root={work / 'store'}", "--floor=0"]
+    argv += ["--scrub-rate=0"]  # the digests are made up
     argv += [f"--kubeconfig={plane.kubeconfig}", f"--listen={LOOPBACK}:{port}", f"--token-file={work / 'token'}"]
     argv += [f"--api-url=https://{LOOPBACK}:1"]
     with httpx.Client(trust_env=False, timeout=1.0) as client:

@@ -1,4 +1,4 @@
-"""The four kinds of places that the suite runs over."""
+"""The kinds of places that the suite runs over."""
 
 import ssl
 from collections.abc import Iterator
@@ -8,7 +8,18 @@ import pytest
 import trustme
 
 from rig.scripted_http import scripted
-from rig.shelves import FileServer, HttpsShelf, HubShelf, MemoryShelf, S3Shelf, Shelf
+from rig.shelves import (
+    AzureShelf,
+    FileServer,
+    GsShelf,
+    HttpsShelf,
+    HubShelf,
+    LocalShelf,
+    MemoryShelf,
+    RegistryShelf,
+    S3Shelf,
+    Shelf,
+)
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +32,14 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SS
     return bundle, tls
 
 
-@pytest.fixture(params=["memory", "hf", "s3", "https"])
+def _https(request: pytest.FixtureRequest) -> Iterator[Shelf]:
+    bundle, tls = request.getfixturevalue("certificates")
+    served = FileServer()
+    with scripted(served.answer, tls) as server:
+        yield HttpsShelf(bundle, server.url, served)
+
+
+@pytest.fixture(params=["memory", "hf", "s3", "gs", "az", "oci", "https", "local"])
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
     """Each kind in turn."""
     match request.param:
@@ -31,8 +49,21 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
             yield HubShelf(request.getfixturevalue("hub"), tmp_path)
         case "s3":
             yield S3Shelf(request.getfixturevalue("s3"))
+        case "gs":
+            yield GsShelf(request.getfixturevalue("gcs"))
+        case "az":
+            yield AzureShelf(request.getfixturevalue("azure"))
+        case "oci":
+            yield RegistryShelf(request.getfixturevalue("registry"))
+        case "local":
+            yield LocalShelf(tmp_path)
         case _:
-            bundle, tls = request.getfixturevalue("certificates")
-            served = FileServer()
-            with scripted(served.answer, tls) as server:
-                yield HttpsShelf(bundle, server.url, served)
+            yield from _https(request)
+
+
+@pytest.fixture
+def guarded(shelf: Shelf) -> Shelf:
+    """Each kind that keeps what is private from those without credentials."""
+    if not shelf.guarded:
+        pytest.skip("everybody may read it: there are no credentials")
+    return shelf

@@ -55,7 +55,7 @@ def test_lists_every_file_with_its_size_and_a_digest_that_is_right(shelf: Shelf)
         manifest = source.resolve()
     assert [(f.path, f.size) for f in manifest.files] == sorted((p, len(b)) for p, b in stock.files.items())
     assert all(is_digest_of(f.digest, stock.files[f.path]) for f in manifest.files if f.digest)
-    assert all(f.digest for f in manifest.files) or not shelf.many
+    assert all(f.digest for f in manifest.files) or not shelf.vouched
 
 
 def test_resolves_the_same_twice(shelf: Shelf) -> None:
@@ -152,8 +152,8 @@ def test_a_file_that_changes_after_it_was_listed_is_noticed_or_pinned(shelf: She
                 source.open(file)
 
 
-def test_credentials_are_needed_where_it_is_private(shelf: Shelf) -> None:
-    stock = shelf.stock(FILES, private=True)
+def test_credentials_are_needed_where_it_is_private(guarded: Shelf) -> None:
+    stock = guarded.stock(FILES, private=True)
     with opened(stock) as source:
         manifest = source.resolve()
         assert drain(source, manifest.files[0])
@@ -166,8 +166,8 @@ def test_credentials_are_needed_where_it_is_private(shelf: Shelf) -> None:
                 source.open(manifest.files[0])
 
 
-def test_wrong_credentials_are_denied_and_not_repeated(shelf: Shelf) -> None:
-    stock = shelf.stock(FILES, private=True)
+def test_wrong_credentials_are_denied_and_not_repeated(guarded: Shelf) -> None:
+    stock = guarded.stock(FILES, private=True)
     with opened(stock) as source:
         manifest = source.resolve()
     with opened(stock, stock.wrong) as source:

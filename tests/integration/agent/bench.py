@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from rig.api import Api
+from rig.errors import CallRefused
 from rig.hub import Hub
 from rig.ports import free_port
 from rig.processes import Process, Program, wait_until
@@ -101,9 +102,13 @@ class Bench:
         uid = self.node_uid() if node_uid is None else node_uid
         body = msgspec.to_builtins(ModelNodeSpec(node_uid=uid, entries=list(entries), **spec))
         found = self.api.ensure(PATH, self._object({"spec": body}))
-        if found is None:
+        while found is None:
             live = self.api.get(f"{PATH}/{self.node}")
-            self.api.call("PUT", f"{PATH}/{self.node}", live | {"spec": body})
+            try:
+                found = self.api.call("PUT", f"{PATH}/{self.node}", live | {"spec": body})
+            except CallRefused as refused:
+                if refused.status != httpx.codes.CONFLICT:  # the agent may have written its status meanwhile
+                    raise
 
     def model_node(self) -> ModelNode:
         """The ModelNode as it is."""

@@ -1,13 +1,16 @@
-"""A disk that is full before the model is complete. The file system is a real one of 6 MiB."""
+"""A disk that is full, or not to be written to, before the model is complete. It is a real one of 6 MiB."""
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from agent.store.snapshot import Snapshot
 from agent.store.store import Store
-from shared.errors import InsufficientStorage
+from agent.transfer.engine import FetchResult
+from shared.errors import InsufficientStorage, StoreFailure, Unreachable
 from shared.sources.memory import MemorySource
 
 
@@ -37,3 +40,32 @@ def test_a_model_that_cannot_fit_on_the_disk_never_starts(small_disk: Path) -> N
         store.reserve("model", free, 0, 1)
     store.reserve("model", free, 0, 0)
     store.close()
+
+
+def test_a_disk_that_becomes_read_only_keeps_what_it_has_and_goes_on_when_it_is_writable_again(
+    small_disk: Path, bring: Callable[..., FetchResult], stock: Callable[..., Snapshot]
+) -> None:
+    store = Store.open(small_disk / "root")
+    kept = stock(MemorySource({"config.json": b"{}"}, repo="test/kept"), store, "kept")
+    source = MemorySource({"large": os.urandom(2 * 2**20)})
+    source.faults.truncate_at["large"] = 2**20
+    with pytest.raises(Unreachable):
+        bring(source, store)
+    source.faults.truncate_at.clear()
+    _remount(small_disk, "ro")
+    try:
+        with pytest.raises(StoreFailure, match="Read-only file system; mount it writable"):
+            bring(source, store)
+        with pytest.raises(StoreFailure, match="mount it writable"):
+            store.set_aside_and_remove("kept", kept.revision)
+        assert store.snapshots() == [kept]
+    finally:
+        _remount(small_disk, "rw")
+    store.commit(source.resolve(), "llama", bring(source, store).sha256)
+    assert source.served_bytes == source.resolve().size_bytes
+    assert len(store.snapshots()) == 2
+    store.close()
+
+
+def _remount(path: Path, mode: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{mode}", str(path)], check=True)  # noqa: S603, S607 - fixed arguments

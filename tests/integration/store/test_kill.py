@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ from shared.sources.memory import MemorySource
 SCRIPT = Path(__file__).with_name("killed.py")
 SIZES = {"a.safetensors": 9_000_001, "b.safetensors": 7_000_000, "c.bin": 400_000, "config.json": 30, "sub/x": 5}
 RATE = 10_000_000
-KILLS = 15
+KILLS = 25
 
 
 @pytest.fixture
@@ -29,8 +30,9 @@ def wanted() -> MemorySource:
     return MemorySource({path: random.Random(path).randbytes(size) for path, size in SIZES.items()})
 
 
-def start(root: Path, fatal_fsync: int = 0, rate: int = RATE) -> "subprocess.Popen[bytes]":
-    arguments = [sys.executable, str(SCRIPT), str(root), json.dumps(SIZES), str(rate), str(fatal_fsync)]
+def start(root: Path, fatal_fsync: int = 0, fatal_change: int = 0, rate: int = RATE) -> "subprocess.Popen[bytes]":
+    fatal = [str(fatal_fsync), str(fatal_change)]
+    arguments = [sys.executable, str(SCRIPT), str(root), json.dumps(SIZES), str(rate), *fatal]
     child = subprocess.Popen(arguments, stdout=subprocess.PIPE)  # noqa: S603 - ourselves
     assert child.stdout is not None
     assert child.stdout.readline() == b"start\n"
@@ -95,3 +97,31 @@ def test_a_kill_at_every_sync_leaves_a_disk_that_tells_no_lie(root: Path, wanted
         held = examine(root / str(fatal), wanted)
     assert deaths >= 3 + 5  # two large files and the small ones together; the identity, the mark, the directories
     assert held == wanted.resolve().size_bytes  # the last death came after all files were verified
+
+
+def test_a_kill_before_any_change_of_names_leaves_what_the_next_start_puts_right(
+    root: Path, wanted: MemorySource, stock: Callable[[MemorySource, Store, str], Snapshot]
+) -> None:
+    """Every link, rename, removal and change of mode of two commits and a removal is one of the points."""
+    deaths, ended = 0, False
+    while not ended:
+        here = root / str(deaths)
+        with start(here, fatal_change=deaths + 1, rate=0) as child:
+            child.communicate(timeout=30)
+        ended = child.returncode == 0
+        deaths += not ended
+        if (here / "partial").is_dir():
+            examine(here, wanted)
+        store = Store.open(here)
+        store.sweep()
+        assert not list(here.glob("models/**/.gone-*"))
+        assert not list(here.glob("models/**/.tmp-*"))
+        assert all(snapshot.damaged == () for snapshot in store.snapshots())
+        snapshot = stock(wanted, store, "llama")
+        store.set_aside_and_remove("old", snapshot.revision)
+        assert [s.id for s in store.snapshots()] == ["llama"]
+        assert store.check(snapshot) == []
+        assert set(store.blobs()) == {f.sha256 for f in snapshot.files}
+        store.close()
+        shutil.rmtree(here)
+    assert deaths > 60

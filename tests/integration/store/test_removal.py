@@ -1,15 +1,18 @@
 """What a removal takes away and what it leaves."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from agent.store.identity import distinct_files
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
+from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
-from shared.errors import Unreachable
+from shared.errors import InsufficientStorage, Unreachable
 from shared.sources.memory import MemorySource
 
 Bring = Callable[..., FetchResult]
@@ -99,15 +102,69 @@ def test_a_model_that_is_no_longer_wanted_leaves_nothing(
     assert blobs(root) == 0
 
 
-def test_uncommitted_files_are_dropped_by_age_unless_they_are_named(
+def test_uncommitted_files_are_dropped_when_nobody_touched_them_for_many_looks(
     bring: Bring, source: MemorySource, store: Store, root: Path
 ) -> None:
     other = MemorySource({"a": b"abc"}, repo="other/place")
     bring(source, store)
     bring(other, store)
     count = len(list((root / "partial").iterdir()))
-    assert store.drop_partials([], before=time.time() - 60) == 0
-    assert len(list((root / "partial").iterdir())) == count
-    assert store.drop_partials([other.resolve()], before=time.time() + 60) == count - 1
+    assert store.drop_idle([], rounds=2) == 0
+    assert store.drop_idle([], rounds=2) == 0
+    (named,) = distinct_files(other.resolve())
+    touched = next(p for p in (root / "partial").iterdir() if not p.name.startswith(named))
+    touched.chmod(0o444)  # whatever the clock says, it is in another state than at the look before
+    assert store.drop_idle([other.resolve()], rounds=2) == count - 2
+    assert {p.name.partition(".")[0] for p in (root / "partial").iterdir()} == {named, touched.name.partition(".")[0]}
     assert store.missing(other.resolve()) == []
-    assert blobs(root) == 1
+
+
+def test_a_removal_tells_the_bytes_that_it_frees_and_those_that_stay_are_not_among_them(
+    stock: Stock, source: MemorySource, store: Store
+) -> None:
+    freed: list[int] = []
+    one, _ = stock(source, store, "one"), stock(source, store, "two")
+    store.set_aside_and_remove("one", one.revision, freed.append)
+    assert sum(freed) == 0
+    store.set_aside_and_remove("two", one.revision, freed.append)
+    assert sum(freed) == sum(map(len, set(source.files.values())))
+
+
+@pytest.mark.parametrize("years", [-30, 30])
+def test_a_clock_that_jumped_between_two_starts_loses_and_fetches_nothing(
+    years: int, stock: Stock, bring: Bring, source: MemorySource, store: Store, root: Path
+) -> None:
+    kept = stock(source, store, "kept")
+    late = MemorySource({"b": b"0" * 1000}, repo="test/late")
+    late.faults.truncate_at["b"] = 600
+    with pytest.raises(Unreachable):
+        bring(late, store)
+    then_s = time.time() + years * 365 * 86400
+    for path in (root / "partial", *(root / "partial").iterdir(), root / "models", kept.path.parent):
+        os.utime(path, (then_s, then_s))  # as a clock that was wrong by years has left them
+    assert store.drop_idle([], rounds=1) == 0
+    store.sweep()
+    assert store.snapshots() == [kept]
+    assert store.missing_bytes(late.resolve()) == 400
+    assert store.missing_bytes(source.resolve()) == 0
+
+
+def test_room_that_somebody_else_made_counts_from_the_next_look_on(
+    stock: Stock, source: MemorySource, store: Store
+) -> None:
+    snapshot = stock(source, store, "llama")
+    limit = store.missing_bytes(MemorySource(source.files, repo="other/place").resolve())
+    with pytest.raises(InsufficientStorage, match=f"used {limit} bytes"):
+        store.reserve("other", 1, limit, 0)
+    for path in (*store.blobs().values(), snapshot.path):
+        remove_tree(path)
+    store.snapshots()
+    store.reserve("other", limit, limit, 0)
+
+
+def test_room_that_a_removal_made_counts_at_once(stock: Stock, source: MemorySource, store: Store) -> None:
+    snapshot = stock(source, store, "llama")
+    with pytest.raises(InsufficientStorage):
+        store.reserve("other", snapshot.size, snapshot.size, 0)
+    store.set_aside_and_remove("llama", snapshot.revision)
+    store.reserve("other", snapshot.size, snapshot.size, 0)

@@ -7,6 +7,7 @@ from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, R
 from agent.stock.decide import decide, next_due_s
 from agent.stock.world import Fetching, Held, Key, Prepared, Preparing, Removed, Removing, Reserved, Work
 from shared.api.model_node import Entry
+from shared.names import ready_label, snapshot_label
 from tests.unit.agent.worlds import DAMAGED, DIGEST, SOUND, UID, both, claim, entry, model_node, setback, world
 
 KEY = ("llama", "r1")
@@ -210,3 +211,14 @@ def test_a_model_on_a_claim_is_said_once_to_be_skipped_and_never_fetched() -> No
 def test_deciding_twice_gives_the_same() -> None:
     seen = world(entry(), entry("b"), works={KEY: Reserved(DIGEST)}, node_uid=UID)
     assert decide(seen) == decide(seen)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_ready_label_that_another_revision_bears_out_does_not_hold_up_a_removal(*, named: bool) -> None:
+    gone, other = entry(state="Absent"), entry(revision="r2")
+    held = {gone.key: SOUND, other.key: SOUND}
+    labels = {ready_label("llama"), snapshot_label(*other.key)}
+    entries = (gone, other) if named else (gone,)
+    assert [a for a in decide(world(*entries, held=held, labels=labels)) if isinstance(a, Remove)]
+    alone = world(gone, held={gone.key: SOUND}, labels=labels)
+    assert not [a for a in decide(alone) if isinstance(a, Remove)]

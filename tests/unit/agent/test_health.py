@@ -1,4 +1,5 @@
 import httpx
+import pytest
 from prometheus_client import CollectorRegistry
 
 from agent.figures import Figures
@@ -15,7 +16,7 @@ WORLD = world(
 )  # fmt: skip
 
 
-def client(*, alive: str = "", ready: str = "") -> httpx.AsyncClient:
+def client(*, alive: str = "", ready: str = "", address: str = "127.0.0.1") -> httpx.AsyncClient:
     meters = Meters()
     meters.start(("coming", "r1"), "hf://org/coming@main", DOWNLOAD).total = 10
     meters.running["coming", "r1"].receive(4)
@@ -30,7 +31,8 @@ def client(*, alive: str = "", ready: str = "") -> httpx.AsyncClient:
         lambda: Figures(5, 6),
     )
     registry: CollectorRegistry = build_registry(report)
-    return httpx.AsyncClient(transport=httpx.ASGITransport(build_app(report, registry)), base_url="http://agent")
+    transport = httpx.ASGITransport(build_app(report, registry), client=(address, 1))
+    return httpx.AsyncClient(transport=transport, base_url="http://agent")
 
 
 async def test_health_and_readiness_say_what_is_missing() -> None:
@@ -48,6 +50,21 @@ async def test_models_with_progress_and_figures() -> None:
     assert (coming["phase"], coming["done_bytes"], coming["total_bytes"]) == ("Downloading", 4, 10)
     assert shown["store"] == {"used_bytes": 1, "reserved_bytes": 2, "limit_bytes": 3, "disk_free_bytes": 4}
     assert shown["process"] == {"memory_bytes": 5, "open_files": 6}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
+async def test_models_are_shown_on_loopback(address: str) -> None:
+    async with client(address=address) as http:
+        assert len((await http.get("/v1/models")).json()["models"]) == 2
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7", "fd00::7", "::ffff:10.0.0.7", ""])
+async def test_models_are_shown_to_nobody_else(address: str) -> None:
+    async with client(address=address) as http:
+        answer = await http.get("/v1/models", headers={"X-Forwarded-For": "127.0.0.1"})
+        assert (answer.status_code, "port-forward" in answer.text) == (403, True)
+        assert not any(name in answer.text for name in ("coming", "ready"))
+        assert (await http.get("/metrics")).status_code == (await http.get("/healthz")).status_code == 200
 
 
 async def test_metrics_have_no_name_of_a_model() -> None:

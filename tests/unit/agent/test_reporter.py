@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from agent.reporter import Reporter, have_moved, transitions, with_since
+from shared.api.meta import Condition
 from shared.api.model_node import PATH, EntryStatus, ModelNodeStatus
 from shared.kube.transport import Kube
 from tests.unit.controller.apiserver import Objects, serving
@@ -30,6 +31,19 @@ def test_a_phase_keeps_its_date_until_it_changes() -> None:
     changed = with_since(status(entry("Repairing")), status(entry("Ready", BEFORE)), NOW)
     assert [e.since for e in changed.entries] == [NOW]
     assert [e.since for e in with_since(status(entry("Pending")), status(), NOW).entries] == [NOW]
+
+
+def test_a_condition_keeps_its_date_until_its_status_changes() -> None:
+    def told(value: str, since: str = "", message: str = "") -> ModelNodeStatus:
+        condition = Condition(
+            type="StoreOnRootDisk", status=value, reason="R", message=message, last_transition_time=since
+        )
+        return ModelNodeStatus(conditions=[condition])
+
+    kept = with_since(told("True", message="new"), told("True", BEFORE), NOW)
+    assert [(c.last_transition_time, c.message) for c in kept.conditions] == [(BEFORE, "new")]
+    for before in (told("False", BEFORE), ModelNodeStatus()):
+        assert [c.last_transition_time for c in with_since(told("True"), before, NOW).conditions] == [NOW]
 
 
 def test_figures_and_texts_alone_are_no_transition() -> None:

@@ -9,6 +9,12 @@ from agent.settings import read_settings
 NEEDED = ["--node-name", "n1", "--root", "/r", "--api-url", "https://c:8443/"]
 
 
+@pytest.mark.parametrize("floor", ["auto", "15%", "50Gi", "1073741824"])
+def test_the_floor_is_what_suits_a_share_or_bytes(floor: str) -> None:
+    assert read_settings([*NEEDED, "--floor", floor]).floor == floor
+    assert not read_settings(NEEDED).refuse_root_disk
+
+
 def test_arguments() -> None:
     settings = read_settings([*NEEDED, "--listen", "[::1]:9"])
     assert (settings.node_name, settings.root, settings.api_url) == ("n1", Path("/r"), "https://c:8443")
@@ -24,7 +30,8 @@ def test_the_environment_fills_in_and_arguments_win(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--listen", "8081"], ["--api-url", "http://c"], ["--downloads", "0"], ["--node-name", ""]]
+    "wrong",
+    [["--listen", "8081"], ["--api-url", "http://c"], ["--downloads", "0"], ["--node-name", ""], ["--floor", "half"]],
 )
 def test_what_is_wrong_is_refused(wrong: list[str]) -> None:
     with pytest.raises(ValidationError):

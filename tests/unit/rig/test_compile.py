@@ -33,5 +33,6 @@ def test_kubernetes_is_stamped_with_its_version() -> None:
 
 def test_every_program_has_a_module() -> None:
     assert {module_of(binary) for binary in SET_UP} == {
-        "go.etcd.io/etcd/server/v3", "github.com/versity/versitygw", "helm.sh/helm/v4", "k8s.io/kubernetes"
+        "github.com/distribution/distribution/v3", "github.com/fsouza/fake-gcs-server", "go.etcd.io/etcd/server/v3",
+        "github.com/versity/versitygw", "helm.sh/helm/v4", "k8s.io/kubernetes",
     }  # fmt: skip

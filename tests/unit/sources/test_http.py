@@ -144,6 +144,7 @@ def test_redirects_are_bounded(serve: Serve, client: HttpClient) -> None:
         ("https://:80/x", InvalidURI),
         ("https://a.test:port/", InvalidURI),
         ("", Unreachable),
+        ("https://[::1", Unreachable),
     ],
 )
 def test_refuses_a_redirect_that_is_no_https_url(location: str, error: type[Exception]) -> None:

@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rig.scripted_http import Answer, ScriptedServer, reply
-from shared.errors import AuthDenied, LarderError, RateLimited, RevisionNotFound, SourceNotFound
+from rig.scripted_http import Answer, Asked, ScriptedServer, reply
+from shared.errors import AuthDenied, LarderError, RateLimited, RevisionNotFound, SourceNotFound, TooManyFiles
 from shared.manifest import File
 from shared.sources.failures import Subject
 from shared.sources.hf import HfSource, decide_hub_failure
@@ -58,3 +58,20 @@ def test_a_token_for_other_hosts_is_not_sent_to_the_public_hub() -> None:
     assert source._token == ""
     source = HfSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": "t"}), SourceSettings())
     assert source._token == "t"
+
+
+def test_a_tree_without_end_is_left(serve: Callable[[Answer], ScriptedServer]) -> None:
+    page = b",".join(b'{"type":"file","path":"%05d","size":1,"oid":"%040d"}' % (i, i) for i in range(40_000))
+
+    def answer(asked: Asked) -> bytes:
+        if "/tree/" not in asked.target:
+            return reply(200, b'{"id":"o/m","sha":"c0ffee","siblings":[]}', Content_Type="application/json")
+        more = f'<{server.url}/api/models/o/m/tree/c0ffee?recursive=true&cursor=x>; rel="next"'
+        return reply(200, b"[" + page + b"]", Content_Type="application/json", Link=more)
+
+    server = serve(answer)
+    source = HfSource(parse_uri("hf://o/m"), Credentials(), SourceSettings(hf_endpoint=server.url))
+    with pytest.raises(TooManyFiles, match="hf://o/m@c0ffee has more than 100000"):
+        source.resolve()
+    source.close()
+    assert len(server.asked) == 4

@@ -12,12 +12,17 @@ from shared.uri import parse_uri
 
 keys = Credentials({"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "HF_TOKEN": "c"})
 closed = "http://127.0.0.1:9"
-for uri in ("hf://o/m", "s3://bucket/p", "https://127.0.0.1:9/f"):
+settings = SourceSettings(closed, closed, gs_endpoint=closed, az_endpoint=closed, oci_endpoint=closed)
+digest = "sha256:" + "0" * 64
+for uri in (
+    "hf://o/m", "s3://bucket/p", "https://127.0.0.1:9/f", "gs://bucket/p", "az://account/container/p",
+    "oci://n/ns/b/bucket/o/p", "oci://127.0.0.1:9/m", "local:///tmp/none",
+):
     try:
-        open_source(parse_uri(uri), keys, SourceSettings(closed, closed)).open(File("f", 1))
+        open_source(parse_uri(uri), keys, settings).open(File("f", 1, digest))
     except LarderError:
         pass
-print(sorted(set(sys.modules) & {"boto3", "huggingface_hub", "httpx2", "requests", "botocore.client"}))
+print(sorted(set(sys.modules) & {"boto3", "huggingface_hub", "httpx2", "requests", "botocore.client", "cryptography"}))
 """
 
 

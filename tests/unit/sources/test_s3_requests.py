@@ -5,7 +5,16 @@ from collections.abc import Callable
 import pytest
 
 from rig.scripted_http import Answer, Asked, ScriptedServer, reply
-from shared.errors import AuthDenied, InvalidURI, LarderError, RateLimited, SourceChanged, SourceNotFound, Unreachable
+from shared.errors import (
+    AuthDenied,
+    InvalidURI,
+    LarderError,
+    RateLimited,
+    SourceChanged,
+    SourceNotFound,
+    TooManyFiles,
+    Unreachable,
+)
 from shared.manifest import File
 from shared.sources.failures import Subject
 from shared.sources.hosts import Grant
@@ -184,3 +193,20 @@ def test_signs_for_the_region_that_the_server_names(serve: Serve) -> None:
 def test_the_uri_is_pinned_to_the_region_on_aws_alone() -> None:
     source = S3Source(parse_uri("s3://bucket/p"), ANONYMOUS, SourceSettings(s3_region="eu-west-1"))
     assert str(source._pinned()) == "s3://bucket@eu-west-1/p"
+
+
+def test_a_bucket_without_end_is_left_before_each_object_is_asked_for(serve: Serve) -> None:
+    def answer(asked: Asked) -> bytes:
+        if asked.method == "HEAD":
+            return reply(404)
+        entries = b"".join(b"<Contents><Key>p/%05d</Key><Size>1</Size></Contents>" % i for i in range(40_000))
+        token = b"<NextContinuationToken>%d</NextContinuationToken>" % len(server.asked)
+        more = b"<IsTruncated>true</IsTruncated>" + token
+        return reply(200, b"<ListBucketResult>" + more + entries + b"</ListBucketResult>")
+
+    server = serve(answer)
+    source = S3Source(parse_uri("s3://bucket/p"), Credentials(KEYS), SourceSettings(s3_endpoint=server.url))
+    with pytest.raises(TooManyFiles, match="s3://bucket/p has more than 100000"):
+        source.resolve()
+    source.close()
+    assert [asked.method for asked in server.asked] == ["HEAD", "GET", "GET", "GET"]

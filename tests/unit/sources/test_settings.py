@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from shared.errors import InvalidURI
@@ -12,7 +14,10 @@ def test_an_empty_environment_means_the_public_places() -> None:
     assert settings == SourceSettings()
     assert default_hosts("hf", settings) == ("huggingface.co",)
     assert default_hosts("s3", settings) == ("*.amazonaws.com", "*.amazonaws.com.cn")
-    assert default_hosts("https", settings) == ()
+    assert default_hosts("gs", settings) == ("storage.googleapis.com",)
+    assert default_hosts("az", settings) == ("*.blob.core.windows.net",)
+    assert default_hosts("oci", settings) == ("*.oraclecloud.com",)
+    assert default_hosts("https", settings) == default_hosts("local", settings) == ()
 
 
 def test_reads_the_usual_variables() -> None:
@@ -30,6 +35,21 @@ def test_reads_the_usual_variables() -> None:
     )
     assert default_hosts("hf", settings) == ("hub.test",)
     assert default_hosts("s3", settings) == ("s3.test",)
+    others = settings_from_environ(
+        {
+            "STORAGE_EMULATOR_HOST": "http://gcs.test:4443/",
+            "AZURE_STORAGE_SERVICE_ENDPOINT": "http://az.test/account/",
+            "OCI_CLI_ENDPOINT": "https://objects.test",
+            "OCI_CLI_REGION": "eu-frankfurt-1",
+            "LARDER_REGISTRIES": "http://r.test:5000, https://s.test/",
+            "LARDER_LOCAL_ROOTS": "/models:/more",
+        }
+    )
+    assert others.endpoints[1:] == (
+        "http://gcs.test:4443", "http://az.test/account", "https://objects.test", "http://r.test:5000", "https://s.test"
+    )  # fmt: skip
+    assert (others.oci_region, others.local_roots) == ("eu-frankfurt-1", ("/models", "/more"))
+    assert default_hosts("gs", others) == ("gcs.test",)
     assert settings_from_environ({"AWS_REGION": "a", "AWS_DEFAULT_REGION": "b"}).s3_region == "a"
 
 
@@ -41,6 +61,8 @@ def test_reads_the_usual_variables() -> None:
         ("AWS_ENDPOINT_URL", "ftp://s3.test"),
         ("LARDER_ALLOW_ADDRESSES", "10.0.0.0/33"),
         ("LARDER_ALLOW_ADDRESSES", "hub.test"),
+        ("STORAGE_EMULATOR_HOST", "gcs.test:4443"),
+        ("LARDER_REGISTRIES", "http://r.test user:password@s.test"),
     ],
 )
 def test_a_wrong_value_names_its_variable_and_shows_no_password(name: str, value: str) -> None:
@@ -52,8 +74,21 @@ def test_a_wrong_value_names_its_variable_and_shows_no_password(name: str, value
 def test_a_shell_s_own_credentials_are_for_the_hub_and_the_store() -> None:
     found = credentials_from_environ({"HF_TOKEN": "t", "AWS_SESSION_TOKEN": "", "HOME": "/x"}, SourceSettings())
     assert dict(found.values) == {"HF_TOKEN": "t"}
-    assert found.hosts == ("huggingface.co", "*.amazonaws.com", "*.amazonaws.com.cn")
+    assert found.hosts == (
+        "huggingface.co", "*.amazonaws.com", "*.amazonaws.com.cn", "storage.googleapis.com", "*.blob.core.windows.net",
+        "*.oraclecloud.com",
+    )  # fmt: skip
     assert "'t'" not in repr(found)
+
+
+def test_variables_that_name_files_bring_their_text(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"auths": {}}')
+    (tmp_path / "key.json").write_text("{}")
+    environ = {"DOCKER_CONFIG": str(tmp_path), "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "key.json")}
+    found = credentials_from_environ(environ, SourceSettings())
+    assert dict(found.values) == {".dockerconfigjson": '{"auths": {}}', "GOOGLE_APPLICATION_CREDENTIALS": "{}"}
+    missing = {"DOCKER_CONFIG": "/none", "GOOGLE_APPLICATION_CREDENTIALS": "/none"}
+    assert not credentials_from_environ(missing, SourceSettings()).values
 
 
 def test_a_scheme_that_nobody_fetches_is_named() -> None:

@@ -1,0 +1,88 @@
+"""How much of the disk stays free, and whether that disk is the node's own."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+
+from shared.quantity import format_bytes, parse_quantity
+
+AUTO = "auto"
+_LEAST_BYTES = 2**30
+_ROOT_SHARE = Fraction(15, 100)  # kubelet evicts pods below 10 % of its own disk, and below 15 % of the images'
+_PERCENT = re.compile(r"^([0-9]{1,2}(?:\.[0-9]+)?)%$")
+_KUBELETS_FILE = Path("/etc/hosts")  # in a pod kubelet mounts one of its own; elsewhere it is on the root disk itself
+_SLACK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What of a file system stays free: bytes, a share of it, or, with neither, what suits where the store lies."""
+
+    size_bytes: int | None = None
+    share: Fraction | None = None
+
+    def bytes_of(self, disk_bytes: int, *, on_root_disk: bool) -> int:
+        """Return how many bytes of a file system of this size stay free."""
+        if self.size_bytes is not None:
+            return self.size_bytes
+        if self.share is not None:
+            return ceil(self.share * disk_bytes)
+        return max(_LEAST_BYTES, ceil(_ROOT_SHARE * disk_bytes)) if on_root_disk else _LEAST_BYTES
+
+
+def parse_floor(text: str) -> Floor:
+    """Return the floor of a text such as `auto`, `20%`, `50Gi` or `1073741824`. ValueError says what is wrong."""
+    if text == AUTO:
+        return Floor()
+    if found := _PERCENT.match(text):
+        return Floor(share=Fraction(found[1]) / 100)
+    try:
+        return Floor(size_bytes=parse_quantity(text))
+    except ValueError as error:
+        raise ValueError(f"{text!r} is neither auto nor a share nor bytes; write for example 15% or 50Gi") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The disk that a store lies on, and what the administrator said about it."""
+
+    root: Path
+    on_root_disk: bool = False
+    floor: Floor = Floor()
+    refuses_root_disk: bool = False
+
+    def floor_bytes(self, disk_bytes: int) -> int:
+        """Return how many bytes of the disk stay free."""
+        return self.floor.bytes_of(disk_bytes, on_root_disk=self.on_root_disk)
+
+    def why_refused(self) -> str:
+        """Return why nothing may be fetched to this disk; empty where it may."""
+        if not (self.on_root_disk and self.refuses_root_disk):
+            return ""
+        return (
+            f"the store {self.root} lies on the node's root file system, where downloads are refused: put the store on "
+            "a disk of its own, or allow this one (agent.refuseRootDisk)"
+        )
+
+
+def lies_on_root_disk(store: Path, kubelets_file: Path = _KUBELETS_FILE) -> bool:
+    """Tell whether the store is on the file system from which kubelet keeps its own files. False where unknown."""
+    try:
+        return store.stat().st_dev == kubelets_file.stat().st_dev
+    except OSError:
+        return False
+
+
+def shortage(disk_free: int, floor: int) -> str:
+    """Return why a download under way must stop, with the numbers; empty while there is room.
+
+    What was promised and has come may reach a little below the floor, for directories and the rest of last blocks.
+    """
+    if disk_free >= floor - floor // _SLACK:
+        return ""
+    return (
+        f"have {format_bytes(disk_free)} free on the disk, of which {format_bytes(floor)} stay free: others have "
+        "written to it; free space there, and the download goes on by itself from the bytes that it has"
+    )

@@ -1,0 +1,157 @@
+"""Reading all blobs again, slowly and for ever: disks change bytes without a word, and stat does not tell.
+
+A file whose bytes are not those of its name gets another time stamp, by which every look at it finds it damaged, after
+a restart too; what mends damage mends it. Where the pass stands is kept beside the blobs, so that a restart goes on.
+"""
+
+import errno
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from agent.store.cold import opened_cold, read_cold
+from agent.store.priority import yield_to_all
+from agent.store.snapshot import is_untouched
+from agent.store.store import Store
+from shared.errors import LarderError
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_SAVE_EVERY_S = 10.0
+_AGAIN_S = 60.0
+_MOST_TRIES = 3
+_DAMAGED_NS = 0
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where a pass stands: the last blob that it is done with, how often the next was begun, when a pass last ended.
+
+    `ended_at` is POSIX time, 0 before the first end.
+    """
+
+    after: str = ""
+    tries: int = 0
+    ended_at: float = 0.0
+
+
+@dataclass(slots=True)
+class ScrubFigures:
+    """What the scrub has done since the start; `ended_at` is when a full pass last ended, 0 before the first."""
+
+    size_bytes: int = 0
+    damaged: int = 0
+    ended_at: float = 0.0
+
+
+def blobs_ahead(names: Iterable[str], position: Position) -> list[str]:
+    """Return the blobs that a pass has still to read, in their order.
+
+    One that was begun again and again and never finished, because the process ended each time, is left for the next
+    pass: those behind it have their turn.
+    """
+    ahead = sorted(name for name in names if name > position.after)
+    return ahead[1:] if position.tries >= _MOST_TRIES else ahead
+
+
+@dataclass(slots=True)
+class Scrubber:
+    """Scrubs one store with `rate` bytes a second, in a thread of its own, until `stop` is set.
+
+    A pass begins `pause_s` seconds after the one before it has ended. `tell` is called, in that thread, for each
+    damaged file.
+    """
+
+    store: Store
+    rate: int
+    pause_s: float
+    figures: ScrubFigures
+    tell: Callable[[], object]
+    stop: threading.Event
+    clock: Callable[[], float] = time.monotonic
+    wall_clock: Callable[[], float] = time.time
+    _position: Position = field(default_factory=Position, init=False)
+    _saved_s: float = field(default=0.0, init=False)
+
+    def run(self) -> None:
+        """Read pass after pass; the disk's refusals are told and waited out."""
+        yield_to_all()
+        self._position = self._load()
+        self.figures.ended_at = self._position.ended_at
+        while not self.stop.is_set():
+            try:
+                pause_s = self.pause_s if self.read_pass() else 0.0
+            except (LarderError, OSError) as error:
+                _LOG.warning("scrub interrupted", root=str(self.store.root), message=str(error))
+                pause_s = _AGAIN_S
+            self.stop.wait(pause_s)
+
+    def read_pass(self) -> bool:
+        """Read what the pass has not read yet; False where `stop` was set first. Raises OSError, LarderError."""
+        blobs, ended_at = self.store.blobs(), self._position.ended_at
+        for name in blobs_ahead(blobs, self._position):
+            self._position = Position(self._position.after, self._position.tries + 1, ended_at)
+            if not self._read(name, blobs[name]):
+                self._save()
+                return False
+            self._position = Position(name, 0, ended_at)
+            self._save_now_and_then()
+        self.figures.ended_at = self.wall_clock()
+        self._position = Position(ended_at=self.figures.ended_at)
+        self._save()
+        if blobs:
+            _LOG.info("scrub pass ended", root=str(self.store.root), blobs=len(blobs))
+        return True
+
+    def _read(self, sha256: str, path: Path) -> bool:
+        try:
+            with opened_cold(path) as descriptor:
+                found = os.fstat(descriptor)
+                if is_untouched(found, found.st_size) and (why := self._why_damaged(descriptor, sha256)):
+                    os.utime(descriptor, ns=(_DAMAGED_NS, _DAMAGED_NS))
+                    self.figures.damaged += 1
+                    _LOG.warning("file damaged at rest", path=str(path), message=why)
+                    self.tell()
+        except FileNotFoundError:
+            return True
+        return not self.stop.is_set()
+
+    def _why_damaged(self, descriptor: int, sha256: str) -> str:
+        """Return what is wrong with the bytes; empty where nothing is, or `stop` was set."""
+        hasher = hashlib.sha256()
+        try:
+            for piece in read_cold(descriptor):
+                began_s = self.clock()
+                hasher.update(piece)
+                self.figures.size_bytes += len(piece)
+                self._save_now_and_then()
+                if self.stop.wait(max(0.0, len(piece) / self.rate - (self.clock() - began_s))):
+                    return ""
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return f"reading fails: {error.strerror}"
+        found = hasher.hexdigest()
+        return "" if found == sha256 else f"expected sha256 {sha256}, got {found}; it is fetched again"
+
+    def _save_now_and_then(self) -> None:
+        if self.clock() - self._saved_s >= _SAVE_EVERY_S:
+            self._save()
+
+    def _load(self) -> Position:
+        try:
+            return msgspec.json.decode(self.store.scrub_file.read_bytes(), type=Position)
+        except (OSError, msgspec.DecodeError):
+            return Position()
+
+    def _save(self) -> None:
+        """Write the position; a crash of the node may lose it, which costs a pass and nothing else. Raises OSError."""
+        fresh = self.store.scrub_file.with_suffix(".new")
+        fresh.write_bytes(msgspec.json.encode(self._position))
+        fresh.rename(self.store.scrub_file)
+        self._saved_s = self.clock()

@@ -1,0 +1,40 @@
+"""Azurite, Microsoft's own emulator of Azure storage: a package of Node, which only machines with npm can have."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from rig.binaries import AZURITE_VERSION, cache_dir
+from rig.cache import locked, workspace
+from rig.progress import Say, Step, run
+
+_PROGRAM = Path("node_modules", ".bin", "azurite-blob")
+
+
+def locate(env: Mapping[str, str]) -> Path | None:
+    """Return the program from the cache, None where it is not there or there is no Node to run it."""
+    program = _place(env) / _PROGRAM
+    return program if program.exists() and shutil.which("node", path=env.get("PATH")) else None
+
+
+def ensure(env: Mapping[str, str], say: Say) -> None:
+    """Put this version into the cache where npm is there; else say what is left out. Raises SetupFailed."""
+    npm = shutil.which("npm", path=env.get("PATH"))
+    if npm is None:
+        say("no npm on PATH: azurite is left out, and the tests that need it are skipped")
+        return
+    cache, place = cache_dir(env), _place(env)
+    if (place / _PROGRAM).exists():
+        return
+    with locked(cache, say), workspace(cache) as work:
+        (target := work / "target").mkdir()
+        argv = [npm, "install", "--prefix", str(target), "--ignore-scripts", "--no-audit", "--no-fund"]
+        argv += ["--loglevel=error", f"azurite@{AZURITE_VERSION}"]
+        run(Step(f"installing azurite {AZURITE_VERSION}", argv, work, env, lambda _, last: last), say)
+        shutil.rmtree(place, ignore_errors=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        target.rename(place)
+
+
+def _place(env: Mapping[str, str]) -> Path:
+    return cache_dir(env) / "bin" / f"azurite-{AZURITE_VERSION}"

@@ -1,0 +1,119 @@
+"""URIs of object stores that name a bucket or a container and what is below a prefix of it."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from shared.errors import InvalidURI
+
+_GS_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
+_CONTAINER = re.compile(r"\$root|\$web|[a-z0-9](?:-?[a-z0-9]){2,62}")
+_OCI_NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}")
+_AZURE_HOST = ".blob.core.windows.net"
+
+
+@dataclass(frozen=True, slots=True)
+class GsUri:
+    """An object, or everything below a prefix, in a bucket of Google Cloud Storage; no slash at the prefix's ends."""
+
+    bucket: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return f"gs://{self.bucket}/{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class AzUri:
+    """A blob, or everything below a prefix, in a container of an Azure storage account."""
+
+    account: str
+    container: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return f"az://{self.account}/{self.container}/{self.prefix}"
+
+
+@dataclass(frozen=True, slots=True)
+class OciObjectsUri:
+    """An object, or everything below a prefix, in a bucket of OCI Object Storage."""
+
+    namespace: str
+    bucket: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return f"oci://n/{self.namespace}/b/{self.bucket}/o/{self.prefix}"
+
+
+def parse_gs(rest: str) -> GsUri:
+    """Return the URI that follows `gs://`. Raises InvalidURI."""
+    bucket, _, path = rest.partition("/")
+    prefix = path.strip("/")
+    if not _GS_BUCKET.fullmatch(bucket) or not prefix:
+        raise InvalidURI(f"gs://{rest} has no valid bucket and prefix; write gs://BUCKET/PREFIX")
+    return GsUri(bucket, without_dots(prefix, f"gs://{rest}"))
+
+
+def parse_az(rest: str) -> AzUri:
+    """Return the URI that follows `az://`; the account may be written with its host's domain. Raises InvalidURI."""
+    host, _, path = rest.partition("/")
+    uri = _az(host.removesuffix(_AZURE_HOST), path)
+    if uri is None:
+        raise InvalidURI(f"az://{rest} has no valid account, container and prefix; write az://ACCOUNT/CONTAINER/PREFIX")
+    return AzUri(uri.account, uri.container, without_dots(uri.prefix, f"az://{rest}"))
+
+
+def az_of_url(url: str) -> AzUri | None:
+    """Return what an https URL names at Azure's own hosts; None for other URLs, and for those with a query or port."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.query or not host.endswith(_AZURE_HOST) or parts.netloc.lower() != host:
+        return None
+    path = unquote(parts.path.lstrip("/"), errors="replace")
+    uri = _az(host.removesuffix(_AZURE_HOST), path)
+    plain = uri is not None and path.isprintable() and not _has_dots(uri.prefix)
+    return uri if plain else None
+
+
+def _az(account: str, path: str) -> AzUri | None:
+    container, _, prefix = path.partition("/")
+    prefix = prefix.strip("/")
+    if not _ACCOUNT.fullmatch(account) or not _CONTAINER.fullmatch(container) or not prefix:
+        return None
+    return AzUri(account, container, prefix)
+
+
+def is_oci_objects(rest: str) -> bool:
+    """Say whether what follows `oci://` means object storage: `n/...` or `BUCKET@NAMESPACE/...`; else a registry."""
+    host = rest.partition("/")[0]
+    return host == "n" or "@" in host
+
+
+def parse_oci_objects(rest: str) -> OciObjectsUri:
+    """Return the URI of either form. Raises InvalidURI."""
+    head, _, path = rest.partition("/")
+    bucket, at, namespace = head.partition("@")
+    if not at:
+        namespace, b, bucket, o, path = (*path.split("/", 4), "", "", "", "", "")[:5]
+        at = "n" if (b, o) == ("b", "o") else ""
+    prefix = path.strip("/")
+    if not at or not prefix or not _OCI_NAME.fullmatch(namespace) or not _OCI_NAME.fullmatch(bucket):
+        raise InvalidURI(
+            f"oci://{rest} has no valid namespace, bucket and prefix; write oci://n/NAMESPACE/b/BUCKET/o/PREFIX or "
+            "oci://BUCKET@NAMESPACE/PREFIX"
+        )
+    return OciObjectsUri(namespace, bucket, without_dots(prefix, f"oci://{rest}"))
+
+
+def without_dots(path: str, text: str) -> str:
+    """Return the path of a URI; InvalidURI where it has a `.` or `..`."""
+    if _has_dots(path):
+        raise InvalidURI(f"{text} has a . or .. in its path; write the path that is meant")
+    return path
+
+
+def _has_dots(path: str) -> bool:
+    return any(part in (".", "..") for part in path.split("/"))

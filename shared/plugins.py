@@ -1,0 +1,30 @@
+"""Sources from other distributions: an entry point of the group `larder.sources` for each scheme.
+
+The entry point's name is the scheme; it loads a callable that takes the URI (`shared.uri.PluginUri`), the credentials
+and the settings and returns a `shared.sources.port.Source`.
+"""
+
+import re
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+GROUP = "larder.sources"
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}")
+
+
+@cache
+def installed_plugins() -> dict[str, EntryPoint]:
+    """Return the entry points by scheme, without loading any; the first of a name wins, and odd names are left out.
+
+    What is installed does not change while a program runs, so it is looked at once.
+    """
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=GROUP):
+        if _SCHEME.fullmatch(point.name):
+            found.setdefault(point.name, point)
+    return found
+
+
+def plugin_schemes() -> tuple[str, ...]:
+    """Return the schemes that plugins serve."""
+    return tuple(installed_plugins())

@@ -1,0 +1,114 @@
+"""A blob, or everything below a prefix, of a container in an Azure storage account."""
+
+import time
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+
+from shared.cloud_uris import AzUri
+from shared.errors import InvalidURI, LarderError, SourceChanged, SourceNotFound
+from shared.manifest import File, Manifest, build_manifest
+from shared.sources.az_listing import Blob, Page, blob_of_headers, file_of, parse_page
+from shared.sources.az_requests import AzRequests
+from shared.sources.failures import Subject, denied, failure_of
+from shared.sources.http import HttpClient, Reply
+from shared.sources.listing import bounded
+from shared.sources.port import Body, Credentials
+from shared.sources.prefix_keys import PrefixKeys
+from shared.sources.ranges import open_range, range_header
+from shared.sources.settings import SourceSettings
+from shared.uri import ModelUri
+
+_LONGEST_PAGE_BYTES = 32 * 1024 * 1024
+_KEYS = "AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
+_DENIED = frozenset({"AuthenticationFailed", "NoAuthenticationInformation", "PublicAccessNotPermitted"})
+
+
+class AzSource:
+    """The blobs of one URI."""
+
+    def __init__(
+        self,
+        uri: ModelUri,
+        credentials: Credentials,
+        settings: SourceSettings,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if not isinstance(uri, AzUri):
+            raise InvalidURI(f"{uri} is not an az:// URI")
+        self._uri, self._now = uri, now
+        self._client = HttpClient(settings)
+        self._requests = AzRequests(uri.account, credentials, settings, self._client, now)
+        self._keys = PrefixKeys(uri.prefix)
+
+    def resolve(self) -> Manifest:
+        """List the blobs: the one that the URI names exactly, else all below it, never those beside it."""
+        exact = self._head(self._uri.prefix)
+        if exact and not exact.is_directory:
+            files = [file_of(self._uri.prefix.rpartition("/")[2], exact)]
+        else:
+            files = list(self._files_below())
+        if not files:
+            raise SourceNotFound(
+                f"{self._uri}: the container has neither this blob nor anything below {self._uri.prefix}/"
+            )
+        return build_manifest(str(self._uri), "", files)
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """Open a part of a blob, if it still is the listed one."""
+        return self._keys.open(file.path, lambda key: self._open_key(key, file, offset, length))
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._client.close()
+
+    def _head(self, key: str) -> Blob | None:
+        """Return the blob of a key; None where it is not there or not ours to see: the listing says that in words."""
+        reply = self._client.send(self._requests.call("HEAD", f"{self._uri.container}/{key}", {}, {}))
+        reply.close()
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise self._failure(reply, str(self._uri))
+        return blob_of_headers(key, reply.headers) if reply.status == HTTPStatus.OK else None
+
+    def _files_below(self) -> Iterator[File]:
+        prefix = f"{self._uri.prefix}/"
+        pages = bounded(self._pages(prefix), str(self._uri))
+        for blob in bounded((blob for page in pages for blob in page.blobs), str(self._uri)):
+            is_marker = blob.is_directory or (not blob.size and blob.name.endswith("/"))
+            if blob.name.startswith(prefix) and not is_marker:
+                yield file_of(blob.name.removeprefix(prefix), blob)
+
+    def _pages(self, prefix: str) -> Iterator[Page]:
+        marker = ""
+        while True:
+            query = {"restype": "container", "comp": "list", "include": "metadata", "prefix": prefix, "marker": marker}
+            reply = self._client.send(self._requests.call("GET", self._uri.container, query, {}))
+            if reply.status != HTTPStatus.OK:
+                reply.read_small()
+                reply.close()
+                raise self._failure(reply, str(self._uri))
+            page = parse_page(reply.read_all(_LONGEST_PAGE_BYTES), reply.host)
+            yield page
+            marker = page.next_marker
+            if not marker:
+                return
+
+    def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
+        headers = {**range_header(file, offset, length), **({"If-Match": file.etag} if file.etag else {})}
+        call = self._requests.call("GET", f"{self._uri.container}/{key}", {}, headers)
+        what = f"az://{self._uri.account}/{self._uri.container}/{key}"
+        try:
+            return open_range(
+                self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what)
+            )
+        except SourceChanged:
+            # To If-Match, what is not there at all differs, too.
+            if self._head(key) is None:
+                raise SourceNotFound(f"there is no {what}; correct the URI") from None
+            raise
+
+    def _failure(self, reply: Reply, what: str) -> LarderError:
+        subject = Subject(what, _KEYS, self._requests.grant)
+        code = reply.headers.get("x-ms-error-code", "")
+        if code in _DENIED or (code.startswith("Authorization") and reply.status == HTTPStatus.FORBIDDEN):
+            return denied(subject, code)
+        return failure_of(reply.status, reply.headers, subject, self._now())

@@ -1,0 +1,81 @@
+"""What the blob service says of blobs: pages of a listing in XML, and headers."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+from xml.etree import ElementTree as ET
+
+from shared.errors import Unreachable
+from shared.manifest import File
+
+_MD5_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A blob's whole name, its size in bytes, its entity tag in quotes, its MD5 in base64, "" where there is none."""
+
+    name: str
+    size: int
+    etag: str
+    md5: str
+    is_directory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a listing, and where the next begins; empty at the end."""
+
+    blobs: tuple[Blob, ...]
+    next_marker: str
+
+
+def parse_page(body: bytes, host: str) -> Page:
+    """Return a page of a listing; raises Unreachable for what is none. Entities are not read: none are served."""
+    try:
+        text = body.decode("utf-8-sig")
+        root = _root_of(text)
+        blobs = tuple(_blob_of(element) for element in root.iterfind("Blobs/Blob"))
+    except (ValueError, ET.ParseError) as error:
+        raise Unreachable(f"{host} does not list as Azure's blob service does: {error}") from error
+    return Page(blobs, root.findtext("NextMarker") or "")
+
+
+def _root_of(text: str) -> ET.Element:
+    if "<!" in text.replace("<![CDATA[", ""):
+        raise ValueError("it declares a document type")
+    return ET.fromstring(text)  # noqa: S314 - without a document type there is nothing to expand
+
+
+def _blob_of(element: ET.Element) -> Blob:
+    name = element.find("Name")
+    if name is None or not name.text:
+        raise ValueError("a blob without a name")
+    said = element.find("Properties")
+    fields = {child.tag: child.text or "" for child in (said if said is not None else ())}
+    etag = fields.get("Etag", "").strip('"')
+    is_directory = fields.get("ResourceType") == "directory" or (
+        (element.findtext("Metadata/hdi_isfolder") or "").lower() == "true"
+    )
+    text = unquote(name.text) if name.get("Encoded") == "true" else name.text
+    size = int(fields.get("Content-Length") or 0)
+    return Blob(text, size, f'"{etag}"' if etag else "", fields.get("Content-MD5", ""), is_directory)
+
+
+def blob_of_headers(name: str, headers: Mapping[str, str]) -> Blob:
+    """Return the blob that an answer to HEAD describes."""
+    folder = headers.get("x-ms-meta-hdi_isfolder", "").lower() == "true"
+    is_directory = folder or headers.get("x-ms-resource-type") == "directory"
+    size = int(headers.get("Content-Length", "0"))
+    return Blob(name, size, headers.get("ETag", ""), headers.get("Content-MD5", ""), is_directory)
+
+
+def file_of(path: str, blob: Blob) -> File:
+    """Return the file of a blob; one that was uploaded in blocks may have no MD5."""
+    try:
+        raw = base64.b64decode(blob.md5, validate=True)
+    except binascii.Error:
+        raw = b""
+    return File(path, blob.size, f"md5:{raw.hex()}" if len(raw) == _MD5_BYTES else "", blob.etag)

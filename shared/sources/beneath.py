@@ -1,0 +1,130 @@
+"""Opening what is below a directory, without ever leaving it: links are followed by us, one component at a time."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from shared.errors import AuthDenied, LarderError, SourceNotFound, Unreachable, UnsafePath
+
+_MOST_LINKS = 40  # as the kernel
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Beneath:
+    """A root; paths are relative to it. Every method raises SourceNotFound, AuthDenied, UnsafePath, Unreachable."""
+
+    root: str
+
+    def open(self, path: str) -> int:
+        """Return a descriptor for reading of the regular file or directory that a path leads to."""
+        walk = _Walk(self.root, path)
+        try:
+            return walk.open()
+        except OSError as error:
+            raise _failure(f"{self.root}/{path}", error) from error
+        finally:
+            walk.close()
+
+    def files_below(self, path: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield (path below `path`, its stat) for each file; a link to a directory is UnsafePath."""
+        descriptor = self.open(path)
+        try:
+            with os.scandir(descriptor) as found:
+                entries = sorted(entry.name for entry in found)
+        finally:
+            os.close(descriptor)
+        for name in entries:
+            inner = f"{path}/{name}" if path else name
+            seen, is_link = self._look(inner)
+            if not stat.S_ISDIR(seen.st_mode):
+                yield name, seen
+            elif is_link:
+                raise UnsafePath(f"{self.root}/{inner} is a link to a directory; put the directory there itself")
+            else:
+                yield from ((f"{name}/{rest}", below) for rest, below in self.files_below(inner))
+
+    def _look(self, path: str) -> tuple[os.stat_result, bool]:
+        walk = _Walk(self.root, path)
+        try:
+            found = os.fstat(walk.step_through())
+        except OSError as error:
+            raise _failure(f"{self.root}/{path}", error) from error
+        finally:
+            walk.close()
+        if not stat.S_ISDIR(found.st_mode) and not stat.S_ISREG(found.st_mode):
+            raise UnsafePath(f"{self.root}/{path} is neither a file nor a directory; remove it")
+        return found, walk.ended_in_link
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One way down from the root; `_opened` are the descriptors of the directories on it, the root's first."""
+
+    root: str
+    path: str
+    links: int = 0
+    ended_in_link: bool = False
+    _opened: list[int] = field(default_factory=list)
+
+    def open(self) -> int:
+        """Return a descriptor for reading, which the caller closes."""
+        mode = os.fstat(found := self.step_through()).st_mode
+        if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+            raise UnsafePath(f"{self.root}/{self.path} is neither a file nor a directory; name one")
+        # What was looked at is opened, whatever stands under the name by now.
+        return os.open(f"/proc/self/fd/{found}", _READ)
+
+    def step_through(self) -> int:
+        """Return a descriptor that only names what the path leads to."""
+        self._opened.append(os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        left = [part for part in self.path.split("/") if part][::-1]
+        while left:
+            self._step(left)
+        return self._opened[-1]
+
+    def close(self) -> None:
+        """Close every directory on the way."""
+        for descriptor in self._opened:
+            with suppress(OSError):
+                os.close(descriptor)
+
+    def _step(self, left: list[str]) -> None:
+        part = left.pop()
+        if part == "..":
+            os.close(self._opened.pop())
+            if not self._opened:
+                raise self._leaves()
+            return
+        descriptor = os.open(part, _STEP, dir_fd=self._opened[-1])
+        if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            self._opened.append(descriptor)
+            return
+        try:
+            target = os.readlink("", dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        self.links += 1
+        self.ended_in_link = self.ended_in_link or not left
+        if target.startswith("/") or self.links > _MOST_LINKS:
+            raise self._leaves()
+        left += [inner for inner in target.split("/") if inner not in ("", ".")][::-1]
+
+    def _leaves(self) -> UnsafePath:
+        return UnsafePath(
+            f"{self.root}/{self.path} is or passes a link that leads out of {self.root}, is absolute or goes in "
+            "circles, and is not followed; put the file there itself"
+        )
+
+
+def _failure(path: str, error: OSError) -> LarderError:
+    match error:
+        case FileNotFoundError() | NotADirectoryError():
+            return SourceNotFound(f"there is no {path} on this machine; correct the URI")
+        case PermissionError():
+            return AuthDenied(f"{path} may not be read by this program; let its user read it")
+        case _:
+            return Unreachable(f"{path} cannot be read: {error.strerror}")

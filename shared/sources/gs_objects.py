@@ -1,0 +1,62 @@
+"""What the JSON API of Google Cloud Storage says of objects."""
+
+import base64
+import binascii
+from typing import TypeVar
+
+import msgspec
+
+from shared.errors import InvalidURI, Unreachable
+from shared.manifest import File
+from shared.sources.http import Reply
+
+FIELDS = "name,size,md5Hash,generation,contentEncoding"
+_LONGEST_PAGE_BYTES = 16 * 1024 * 1024
+_MD5_BYTES = 16
+
+
+class Object(msgspec.Struct, frozen=True, rename="camel"):
+    """What the API says of an object; numbers come as text."""
+
+    name: str
+    size: int = 0
+    md5_hash: str = ""
+    generation: str = ""
+    content_encoding: str = ""
+
+
+class Page(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of a listing, and the token of the next; empty at the end."""
+
+    items: tuple[Object, ...] = ()
+    next_page_token: str = ""
+
+
+_Answer = TypeVar("_Answer", Object, Page)
+
+
+def decoded(reply: Reply, kind: type[_Answer]) -> _Answer:
+    """Return an answer that is a success; raises Unreachable."""
+    body = reply.read_all(_LONGEST_PAGE_BYTES)
+    try:
+        return msgspec.json.decode(body, type=kind, strict=False)
+    except msgspec.MsgspecError as error:
+        raise Unreachable(f"{reply.host} does not answer as Google Cloud Storage does: {error}") from error
+
+
+def file_of(path: str, found: Object, bucket: str) -> File:
+    """Return the file of an object. A composed object has no MD5, so that its size alone can be checked."""
+    if found.content_encoding == "gzip":
+        raise InvalidURI(
+            f"gs://{bucket}/{found.name} is kept with Content-Encoding gzip and would come as another file than is "
+            "listed; upload it without that"
+        )
+    return File(path, found.size, _digest_of(found.md5_hash), found.generation)
+
+
+def _digest_of(md5_hash: str) -> str:
+    try:
+        raw = base64.b64decode(md5_hash, validate=True)
+    except binascii.Error:
+        return ""
+    return f"md5:{raw.hex()}" if len(raw) == _MD5_BYTES else ""

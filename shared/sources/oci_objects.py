@@ -1,0 +1,131 @@
+"""An object, or everything below a prefix, of a bucket in OCI Object Storage."""
+
+import base64
+import binascii
+import time
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+
+import msgspec
+
+from shared.cloud_uris import OciObjectsUri
+from shared.errors import InvalidURI, LarderError, SourceNotFound, Unreachable
+from shared.manifest import File, Manifest, build_manifest
+from shared.sources.failures import Subject, failure_of
+from shared.sources.http import HttpClient, Reply
+from shared.sources.listing import bounded
+from shared.sources.oci_requests import OciRequests
+from shared.sources.port import Body, Credentials
+from shared.sources.prefix_keys import PrefixKeys
+from shared.sources.ranges import open_range
+from shared.sources.settings import OCI_KEYS, SourceSettings
+from shared.uri import ModelUri
+
+_FIELDS = "name,size,md5,etag"
+_LONGEST_PAGE_BYTES = 16 * 1024 * 1024
+_MD5_BYTES = 16
+
+
+class OciObject(msgspec.Struct, frozen=True):
+    """An object as a listing has it; one that was uploaded in parts has no MD5."""
+
+    name: str
+    size: int | None = None
+    md5: str | None = None
+    etag: str | None = None
+
+
+class _Page(msgspec.Struct, frozen=True, rename="camel"):
+    objects: tuple[OciObject, ...] = ()
+    next_start_with: str | None = None
+
+
+class OciObjectsSource:
+    """The objects of one URI."""
+
+    def __init__(
+        self,
+        uri: ModelUri,
+        credentials: Credentials,
+        settings: SourceSettings,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if not isinstance(uri, OciObjectsUri):
+            raise InvalidURI(f"{uri} is not the URI of a bucket in OCI Object Storage")
+        self._uri, self._now = uri, now
+        self._requests = OciRequests(uri, credentials, settings, now)
+        self._client = HttpClient(settings)
+        self._keys = PrefixKeys(uri.prefix)
+
+    def resolve(self) -> Manifest:
+        """List the objects: the one that the URI names exactly, else all below it, never those beside it."""
+        exact = self._head(self._uri.prefix)
+        files = [_file_of(self._uri.prefix.rpartition("/")[2], exact)] if exact else list(self._files_below())
+        if not files:
+            raise SourceNotFound(
+                f"{self._uri}: the bucket has neither this object nor anything below {self._uri.prefix}/"
+            )
+        return build_manifest(str(self._uri), "", files)
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """Open a part of an object, if it still is the listed one."""
+        return self._keys.open(file.path, lambda key: self._open_key(key, file, offset, length))
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._client.close()
+
+    def _head(self, key: str) -> OciObject | None:
+        """Return what the headers of an object say; None where it is not there or not ours to see."""
+        reply = self._client.send(self._requests.call("HEAD", key, {}, {}))
+        reply.close()
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise self._failure(reply, str(self._uri))
+        if reply.status != HTTPStatus.OK:
+            return None
+        headers = reply.headers
+        return OciObject(key, int(headers.get("Content-Length", "0")), headers.get("Content-MD5"), headers.get("ETag"))
+
+    def _files_below(self) -> Iterator[File]:
+        prefix = f"{self._uri.prefix}/"
+        pages = bounded(self._pages(prefix), str(self._uri))
+        for found in bounded((found for page in pages for found in page.objects), str(self._uri)):
+            if found.name.startswith(prefix) and (found.size or not found.name.endswith("/")):
+                yield _file_of(found.name.removeprefix(prefix), found)
+
+    def _pages(self, prefix: str) -> Iterator[_Page]:
+        start = ""
+        while True:
+            query = {"prefix": prefix, "fields": _FIELDS, "start": start}
+            reply = self._client.send(self._requests.call("GET", "", query, {}))
+            if reply.status != HTTPStatus.OK:
+                reply.read_small()
+                reply.close()
+                raise self._failure(reply, str(self._uri))
+            body = reply.read_all(_LONGEST_PAGE_BYTES)
+            try:
+                page = msgspec.json.decode(body, type=_Page)
+            except msgspec.MsgspecError as error:
+                raise Unreachable(f"{reply.host} does not list as OCI Object Storage does: {error}") from error
+            yield page
+            start = page.next_start_with or ""
+            if not start:
+                return
+
+    def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
+        call = self._requests.call("GET", key, {}, {"If-Match": file.etag} if file.etag else {})
+        what = f"oci://n/{self._uri.namespace}/b/{self._uri.bucket}/o/{key}"
+        return open_range(self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what))
+
+    def _failure(self, reply: Reply, what: str) -> LarderError:
+        subject = Subject(what, ", ".join(OCI_KEYS), self._requests.grant)
+        return failure_of(reply.status, reply.headers, subject, self._now())
+
+
+def _file_of(path: str, found: OciObject) -> File:
+    try:
+        raw = base64.b64decode(found.md5 or "", validate=True)
+    except binascii.Error:
+        raw = b""
+    digest = f"md5:{raw.hex()}" if len(raw) == _MD5_BYTES else ""
+    return File(path, found.size or 0, digest, found.etag or "")

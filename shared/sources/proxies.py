@@ -1,0 +1,84 @@
+"""Which proxy leads to a host, as the usual variables say it."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from urllib.parse import unquote, urlsplit
+
+_DEFAULT_PORT = 8080
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """An HTTP proxy; `url` may have a user in it, and `authorization` is that for a header, empty for nobody."""
+
+    url: str = field(repr=False)
+    host: str
+    port: int
+    authorization: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Proxies:
+    """URLs of the proxies for https and for http, and the hosts that are reached without: names, their ends, CIDRs.
+
+    Raises ValueError for a URL that names no HTTP proxy.
+    """
+
+    https: str = field(default="", repr=False)
+    http: str = field(default="", repr=False)
+    direct: str = ""
+
+    def __post_init__(self) -> None:
+        for url in (self.https, self.http):
+            _parse(url)
+
+    def of(self, scheme: str, host: str) -> Proxy | None:
+        """Return the proxy on the way to a host, None where there is none."""
+        proxy = _parse(self.https if scheme == "https" else self.http)
+        return None if proxy is None or self._is_direct(host) else proxy
+
+    def _is_direct(self, host: str) -> bool:
+        entries = [text.strip().lower() for text in self.direct.split(",") if text.strip()]
+        name = host.lower().rstrip(".")
+        if "*" in entries or any(name == e.lstrip(".") or name.endswith(f".{e.lstrip('.')}") for e in entries):
+            return True
+        try:
+            address = ip_address(host)
+        except ValueError:
+            return False
+        networks = (network for entry in entries if (network := _network(entry)))
+        return any(address.version == network.version and address in network for network in networks)
+
+
+def proxies_from_environ(environ: Mapping[str, str]) -> Proxies:
+    """Return what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say, in capitals or not. Raises ValueError."""
+
+    def read(name: str) -> str:
+        return environ.get(name) or environ.get(name.lower()) or ""
+
+    return Proxies(read("HTTPS_PROXY"), read("HTTP_PROXY"), read("NO_PROXY"))
+
+
+def _parse(url: str) -> Proxy | None:
+    if not url:
+        return None
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        port = parts.port or _DEFAULT_PORT
+    except ValueError:
+        port = 0
+    if parts.scheme != "http" or not parts.hostname or not port:
+        raise ValueError("HTTPS_PROXY or HTTP_PROXY names no HTTP proxy; write http://[USER:PASSWORD@]HOST:PORT")
+    if parts.username is None:
+        return Proxy(parts.geturl(), parts.hostname, port)
+    user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return Proxy(parts.geturl(), parts.hostname, port, f"Basic {base64.b64encode(user.encode()).decode()}")
+
+
+def _network(text: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None

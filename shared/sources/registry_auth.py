@@ -1,0 +1,131 @@
+"""How a container registry is shown who asks: by a password, or by a token that another service gives for it."""
+
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from shared.artifact_uri import ArtifactUri
+from shared.errors import AuthDenied, LarderError
+from shared.sources.challenges import Challenge, parse_challenge
+from shared.sources.connections import Origin, origin_of, public
+from shared.sources.docker_config import Account, account_for
+from shared.sources.failures import Subject, denied, failure_of
+from shared.sources.hosts import Grant, host_matches
+from shared.sources.http import Call, HttpClient, Reply
+from shared.sources.port import Credentials
+from shared.sources.settings import DOCKER_CONFIG_KEYS
+from shared.sources.tokens import Token, ask_for_token, bearer, read_token
+
+T = TypeVar("T")
+_LONGEST_ANSWER_BYTES = 64 * 1024
+# Registries whose tokens come from a host of another name, as their operators document it.
+_TOKEN_HOSTS = {"registry-1.docker.io": "auth.docker.io", "registry.gitlab.com": "gitlab.com"}
+
+
+class Challenged(AuthDenied):
+    """The registry answered 401; never leaves this module's `RegistryAuth.run`."""
+
+    def __init__(self, challenge: Challenge, denial: AuthDenied) -> None:
+        super().__init__(str(denial))
+        self.challenge, self.denial = challenge, denial
+
+
+class RegistryAuth:
+    """The right to pull from one repository. Thread-safe; a token is kept until the registry refuses it.
+
+    The docker config binds each account to its registry. A token service gets it where it is the registry's own host,
+    a known one of that registry, or named by the credentials.
+    """
+
+    def __init__(
+        self, uri: ArtifactUri, origin: Origin, repository: str, credentials: Credentials, client: HttpClient
+    ) -> None:
+        self._uri, self._origin, self._repository = uri, origin, repository
+        self._credentials, self._client = credentials, client
+        self._headers: dict[str, str] = {}
+        self._withheld_from = ""
+        self._lock = threading.Lock()
+
+    def run(self, act: Callable[[dict[str, str]], T]) -> T:
+        """Return what `act` makes of the headers that show who asks; once more where the registry wants others."""
+        used = self._headers
+        try:
+            return act(used)
+        except Challenged as challenged:
+            fresh = self._meet(challenged, used)
+        try:
+            return act(fresh)
+        except Challenged as challenged:
+            raise self._denied(challenged.denial) from None
+
+    def failure_of(self, reply: Reply, what: str) -> LarderError:
+        """Return the error for an answer that is no success; to be raised within `run`."""
+        subject = Subject(what, DOCKER_CONFIG_KEYS[0], self._grant.as_seen_by(reply.host))
+        error = failure_of(reply.status, reply.headers, subject, time.time())
+        is_challenge = reply.status == HTTPStatus.UNAUTHORIZED and origin_of(reply.url) == self._origin
+        if not is_challenge or not isinstance(error, AuthDenied):
+            return error
+        return Challenged(parse_challenge(reply.headers.get("WWW-Authenticate", "")), error)
+
+    @property
+    def _account(self) -> Account:
+        return account_for(self._uri.registry, self._credentials.values)
+
+    @property
+    def _grant(self) -> Grant:
+        return Grant(self._origin.host, {DOCKER_CONFIG_KEYS[0]: "sent"} if self._account else {})
+
+    def _denied(self, denial: AuthDenied) -> AuthDenied:
+        if not self._withheld_from:
+            return denial
+        subject = Subject(f"a token for {self._uri}", "", Grant(self._withheld_from, withheld=True))
+        return denied(subject, "it is the registry's token service")
+
+    def _meet(self, challenged: Challenged, used: dict[str, str]) -> dict[str, str]:
+        """Return other headers than those that were refused; raises AuthDenied where there are none."""
+        with self._lock:
+            if self._headers is not used:
+                return self._headers  # another thread was faster
+            account = self._account
+            match challenged.challenge.scheme:
+                case "basic" if account.basic and account.basic != used:
+                    self._headers = account.basic
+                case "bearer":
+                    self._headers = bearer(self._ask(challenged.challenge, account).value)
+                case _:
+                    raise challenged.denial
+            return self._headers
+
+    def _ask(self, challenge: Challenge, account: Account) -> Token:
+        realm = origin_of(challenge.realm)
+        if realm.scheme not in ("https", self._origin.scheme):
+            raise AuthDenied(
+                f"{self._origin.host} sends those who want a token to {public(challenge.realm)}, which is plain http "
+                "and is not asked; let the registry's operator correct its realm"
+            )
+        own = (self._origin.host, _TOKEN_HOSTS.get(self._origin.host, ""), *self._credentials.hosts)
+        if account and not host_matches(realm.host, own):
+            account, self._withheld_from = Account(), realm.host
+        scope = {"service": challenge.service, "scope": f"repository:{self._repository}:pull"}
+        subject = Subject(
+            f"a token for {self._uri}", DOCKER_CONFIG_KEYS[0], Grant(realm.host, {"account": "sent"} if account else {})
+        )
+        if account.identity_token:
+            form = {"grant_type": "refresh_token", "client_id": "larder", "refresh_token": account.identity_token}
+            return ask_for_token(self._client, challenge.realm, form | scope, subject, time.time())
+        return self._ask_plainly(challenge.realm, scope, account, subject)
+
+    def _ask_plainly(self, realm: str, scope: dict[str, str], account: Account, subject: Subject) -> Token:
+        joint = "&" if urlsplit(realm).query else "?"
+        reply = self._client.send(Call(f"{realm}{joint}{urlencode(scope)}", secrets=account.basic))
+        if reply.status != HTTPStatus.OK:
+            reply.read_small()
+            reply.close()
+            raise self._denied_or(failure_of(reply.status, reply.headers, subject, time.time()))
+        return read_token(reply.read_all(_LONGEST_ANSWER_BYTES), realm)
+
+    def _denied_or(self, error: LarderError) -> LarderError:
+        return self._denied(error) if isinstance(error, AuthDenied) else error

@@ -1,0 +1,90 @@
+"""Access tokens that a service gives for an account's key: kept until shortly before they end."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from urllib.parse import urlencode
+
+from shared.errors import AuthDenied, Unreachable
+from shared.sources.connections import public
+from shared.sources.failures import Subject, denied, failure_of
+from shared.sources.hosts import Grant
+from shared.sources.http import Call, HttpClient
+
+_LONGEST_ANSWER_BYTES = 64 * 1024
+_EARLY_S = 120.0
+_SHORTEST_S, _LONGEST_S = 60.0, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token and how long it is good, in seconds."""
+
+    value: str = field(repr=False)
+    good_s: float = 300.0
+
+
+class KeptToken:
+    """One token for many threads, asked for anew when it ends; `clock` in seconds that no change of the time moves."""
+
+    def __init__(self, ask: Callable[[], Token], clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask, self._clock = ask, clock
+        self._value, self._until = "", 0.0
+        self._lock = threading.Lock()
+
+    def get(self) -> str:
+        """Return a token that is still good. Raises what asking raises."""
+        with self._lock:
+            if not self._value or self._clock() >= self._until:
+                token = self._ask()
+                self._value, self._until = token.value, self._clock() + max(token.good_s - _EARLY_S, _SHORTEST_S)
+            return self._value
+
+
+def ask_for_token(client: HttpClient, url: str, form: Mapping[str, str], subject: Subject, now: float) -> Token:
+    """Return the token that an OAuth 2 service gives for a form; raises AuthDenied, RateLimited, Unreachable."""
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    reply = client.send(Call(url, "POST", headers=headers, body=urlencode(form).encode()))
+    if reply.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        detail = _error_of(reply.read_small())
+        reply.close()
+        raise denied(subject, detail or f"status {reply.status}")
+    if reply.status != HTTPStatus.OK:
+        reply.close()
+        raise failure_of(reply.status, reply.headers, subject, now)
+    return read_token(reply.read_all(_LONGEST_ANSWER_BYTES), url)
+
+
+def read_token(body: bytes, url: str) -> Token:
+    """Return the token in a service's answer; raises Unreachable where there is none."""
+    try:
+        answer = json.loads(body)
+        value = answer.get("access_token") or answer.get("token")
+        good_s = float(answer.get("expires_in") or _SHORTEST_S)
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        value, good_s = None, 0.0
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or " " in value:
+        raise Unreachable(f"{public(url)} gave an answer without a token; it is asked again")
+    return Token(value, min(max(good_s, 0.0), _LONGEST_S))
+
+
+def bearer(token: str) -> dict[str, str]:
+    """Return the header that carries a token; none for no token."""
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _error_of(body: bytes) -> str:
+    """Return the service's own word for its refusal, such as invalid_grant."""
+    try:
+        word = json.loads(body).get("error")
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    return word if isinstance(word, str) and word.isascii() and word.replace("_", "").isalnum() else ""
+
+
+def withheld_token(host: str, what: str) -> AuthDenied:
+    """Return the refusal to send a key to a token service that nobody vouches for."""
+    return denied(Subject(f"a token for {what}", "", Grant(host, withheld=True)), "it is a token service")

@@ -1,0 +1,146 @@
+"""What happens to a disk behind the agent's back, and how soon it knows."""
+
+import hashlib
+import random
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from agent.store.floor import lies_on_root_disk
+from shared.api.meta import Condition
+from tests.integration.agent.bench import Bench, Model
+from tests.integration.store.rot import flip_a_bit
+from tests.samples import scrape
+
+WEIGHTS = random.Random(5).randbytes(6_000_000)
+FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS}
+LARGE = f"*{hashlib.sha256(WEIGHTS).hexdigest()}"
+NEVER_S = "86400"
+
+
+def ready(bench: Bench, *options: str) -> Model:
+    """Return a model that an agent holds, which was started with these options."""
+    model = bench.add_model("llama", FILES)
+    bench.want(model.entry)
+    bench.start(*options)
+    bench.wait_phase(model, "Ready")
+    return model
+
+
+@pytest.fixture
+def small_disk(bench: Bench) -> Iterator[Bench]:
+    """A bench whose agent has a disk of 40 MiB; it takes the right to mount."""
+    bench.root.mkdir()
+    mounted = subprocess.run(  # noqa: S603 - fixed arguments
+        ["mount", "-t", "tmpfs", "-o", "size=40m,mode=0755", "larder-test", str(bench.root)],  # noqa: S607 - found on PATH
+        check=False,
+        capture_output=True,
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a small tmpfs takes root")
+    yield bench
+    for agent in bench.agents:
+        agent.kill()
+    subprocess.run(["umount", str(bench.root)], check=True)  # noqa: S603, S607 - as above
+
+
+def condition_of(bench: Bench) -> Condition | None:
+    """The only condition of the ModelNode."""
+    return next(iter(bench.model_node().status.conditions), None)
+
+
+def test_a_bit_that_flips_at_rest_is_found_by_the_scrub_and_only_its_file_is_fetched(bench: Bench) -> None:
+    model = ready(bench, "--scrub-rate", "1000000000", "--scrub-pause-seconds", "0.2")
+    bench.hub.journal.clear()
+    flip_a_bit(bench.snapshot(model) / "model.safetensors")
+    bench.wait_for(lambda: bench.count("file damaged at rest") == 1, "the scrub to find it")
+    bench.wait_for(lambda: bench.count("snapshot complete") == 2, "the repair")
+    bench.wait_phase(model, "Ready")
+    assert bench.is_complete(model)
+    assert bench.hub.journal.requests(LARGE, method="GET")
+    assert not bench.hub.journal.requests("*config.json", method="GET")
+    found = scrape(bench.url)
+    assert found["larder_scrub_damaged_files_total"] == 1
+    assert found["larder_scrubbed_bytes_total"] > len(WEIGHTS)
+    assert found["larder_scrub_last_pass_timestamp_seconds"] > 0
+
+
+def test_the_kernel_tells_of_damage_long_before_the_next_look(bench: Bench) -> None:
+    model = ready(bench, "--scan-seconds", NEVER_S, "--scrub-rate", "0")
+    bench.damage(model, "model.safetensors").write_bytes(b"short")
+    bench.wait_for(lambda: bench.count("snapshot complete") == 2, "the repair")
+    assert bench.is_complete(model)
+    bench.damage(model, "config.json").unlink()
+    bench.wait_for(lambda: bench.count("snapshot complete") == 3, "the second repair")
+    assert bench.is_complete(model)
+
+
+def test_a_download_stops_when_others_fill_the_disk_and_goes_on_when_they_leave(small_disk: Bench) -> None:
+    bench, floor_bytes = small_disk, 16 * 2**20
+    model = bench.add_model("llama", FILES)
+    bench.want(model.entry, bandwidth_limit=1_000_000)
+    bench.start("--floor", str(floor_bytes))
+    bench.wait_for(lambda: any((bench.root / "partial").glob("*.part")), "the download to begin")
+    others = bench.root / "others"
+    others.write_bytes(bytes(26 * 2**20))
+    bench.wait_phase(model, "Failed", "InsufficientStorage")
+    status = bench.status(model.entry)
+    assert status is not None
+    assert "16.0 MiB" in status.message
+    assert "free" in status.message
+    assert scrape(bench.url)["larder_downloads_running"] == 0
+    held = sum(p.stat().st_blocks * 512 for p in (bench.root / "partial").glob("*.part"))
+    assert held > 0
+
+    bench.hub.journal.clear()
+    others.unlink()
+    bench.wait_phase(model, "Ready", within_s=40)
+    assert bench.is_complete(model)
+    first, *_ = bench.hub.journal.requests(LARGE, method="GET", host="cdn")
+    assert first.range is not None
+    assert int(first.range.removeprefix("bytes=").split("-")[0]) > 0
+
+
+def test_what_can_never_fit_says_so_and_asks_the_source_for_nothing(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.hub.journal.clear()
+    bench.want(model.entry, storage_limit=len(WEIGHTS))
+    bench.start()
+    bench.wait_phase(model, "Failed", "InsufficientStorage")
+    status = bench.status(model.entry)
+    assert status is not None
+    assert f"limit {len(WEIGHTS)} bytes" in status.message
+    assert "can never fit" in status.message
+    assert bench.hub.journal.requests() == []
+    assert list((bench.root / "partial").iterdir()) == []
+
+    bench.want(model.entry, storage_limit=model.manifest.size_bytes)  # an exact fit
+    bench.wait_phase(model, "Ready")
+
+
+def test_it_says_whether_the_store_lies_on_the_root_disk(bench: Bench) -> None:
+    bench.want()
+    bench.start("--floor", "auto")
+    bench.wait_for(lambda: condition_of(bench) is not None, "the condition")
+    told = condition_of(bench)
+    assert told is not None
+    assert (told.type, told.status) == ("StoreOnRootDisk", str(lies_on_root_disk(bench.root)))
+    assert told.last_transition_time
+    assert bench.model_node().status.floor >= 2**30
+
+
+def test_where_the_root_disk_is_refused_nothing_is_fetched_to_it(bench: Bench) -> None:
+    if not lies_on_root_disk(bench.state):
+        pytest.skip("the directory for tests is not on the root disk")
+    model = bench.add_model("llama", FILES)
+    bench.hub.journal.clear()
+    bench.want(model.entry)
+    bench.start("--refuse-root-disk", "true")
+    bench.wait_phase(model, "Failed", "StoreFailure")
+    status, told = bench.status(model.entry), condition_of(bench)
+    assert status is not None
+    assert "agent.refuseRootDisk" in status.message
+    assert told is not None
+    assert told.reason == "Refused"
+    assert bench.hub.journal.requests() == []

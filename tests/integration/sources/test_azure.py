@@ -1,0 +1,103 @@
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from rig.azure import Azure
+from shared.errors import AuthDenied, SourceChanged, SourceNotFound
+from shared.manifest import File
+from shared.sources.port import ANONYMOUS, Credentials, Source
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+Open = Callable[..., Source]
+
+
+@pytest.fixture
+def container(azure: Azure) -> str:
+    name = f"container-{uuid.uuid4().hex}"
+    azure.make_container(name)
+    return name
+
+
+@pytest.fixture
+def open_uri(azure: Azure) -> Iterator[Open]:
+    with ExitStack() as stack:
+
+        def make(rest: str, credentials: Credentials | None = None) -> Source:
+            own = Credentials({"AZURE_STORAGE_KEY": azure.key}) if credentials is None else credentials
+            uri = parse_uri(f"az://{azure.account}/{rest}")
+            source = open_source(uri, own, SourceSettings(az_endpoint=azure.endpoint))
+            stack.callback(source.close)
+            return source
+
+        yield make
+
+
+def drain(source: Source, file: File, offset: int = 0, length: int | None = None) -> bytes:
+    buffer, got = memoryview(bytearray(1 << 20)), b""
+    body = source.open(file, offset, length)
+    while size := body.readinto(buffer):
+        got += buffer[:size]
+    body.close()
+    return got
+
+
+def test_lists_what_is_below_the_prefix_and_nothing_beside_it(azure: Azure, container: str, open_uri: Open) -> None:
+    for name in ("m/a/x", "m/a/deep/y", "m/a/empty", "m/a-hf/x", "m/ab/x", "m/a.txt", "m/x"):
+        azure.put(container, name, b"" if name.endswith("empty") else name.encode())
+    azure.put(container, "m/a/deep", b"", hdi_isfolder="true")
+    azure.put(container, "m/a", b"", hdi_isfolder="true")
+    manifest = open_uri(f"{container}/m/a").resolve()
+    assert [(f.path, f.size) for f in manifest.files] == [("deep/y", 10), ("empty", 0), ("x", 5)]
+    assert all(f.etag for f in manifest.files)
+
+
+def test_a_uri_that_names_a_blob_is_that_blob(azure: Azure, container: str, open_uri: Open) -> None:
+    azure.put(container, "m/a.bin", b"exact")
+    azure.put(container, "m/a.bin-more", b"beside")
+    source = open_uri(f"{container}/m/a.bin")
+    manifest = source.resolve()
+    assert [f.path for f in manifest.files] == ["a.bin"]
+    assert drain(source, manifest.files[0], 1, 3) == b"xac"
+
+
+def test_a_file_below_that_is_named_like_the_prefix_is_found(azure: Azure, container: str, open_uri: Open) -> None:
+    azure.put(container, "m/a/a", b"below")
+    source = open_uri(f"{container}/m/a")
+    assert drain(source, source.resolve().files[0]) == b"below"
+
+
+def test_a_signature_in_the_url_opens_what_is_private(azure: Azure, container: str, open_uri: Open) -> None:
+    azure.put(container, "m/x", b"private")
+    source = open_uri(f"{container}/m", Credentials({"AZURE_STORAGE_SAS_TOKEN": azure.sas()}))
+    assert drain(source, source.resolve().files[0], 2, 3) == b"iva"
+    wrong = Credentials({"AZURE_STORAGE_SAS_TOKEN": azure.sas("w")})
+    with pytest.raises(AuthDenied, match="Authorization"):
+        open_uri(f"{container}/m", wrong).resolve()
+
+
+def test_a_public_container_is_read_without_keys(azure: Azure, open_uri: Open) -> None:
+    name = f"container-{uuid.uuid4().hex}"
+    azure.make_container(name, public="container")
+    azure.put(name, "m/x", b"public")
+    source = open_uri(f"{name}/m", ANONYMOUS)
+    assert drain(source, source.resolve().files[0]) == b"public"
+
+
+def test_a_blob_that_is_written_again_has_changed(azure: Azure, container: str, open_uri: Open) -> None:
+    azure.put(container, "m/x", b"AAAA")
+    source = open_uri(f"{container}/m")
+    before = source.resolve()
+    azure.put(container, "m/x", b"BBBB")
+    with pytest.raises(SourceChanged, match=r"m/x .* changed"):
+        source.open(before.files[0])
+
+
+def test_what_is_not_there_is_named(container: str, open_uri: Open) -> None:
+    with pytest.raises(SourceNotFound, match="the container has neither"):
+        open_uri(f"{container}/m").resolve()
+    with pytest.raises(SourceNotFound):
+        open_uri("container-that-is-not/m").resolve()

@@ -1,0 +1,125 @@
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+from rig.gcs import Gcs
+from shared.errors import InvalidURI, SourceChanged, SourceNotFound, UnsafePath
+from shared.manifest import File
+from shared.sources.port import ANONYMOUS, Source
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+Open = Callable[[str], Source]
+
+
+@pytest.fixture
+def bucket(gcs: Gcs) -> str:
+    name = f"bucket-{uuid.uuid4().hex}"
+    gcs.make_bucket(name)
+    return name
+
+
+@pytest.fixture
+def open_uri(gcs: Gcs) -> Iterator[Open]:
+    with ExitStack() as stack:
+
+        def make(uri: str) -> Source:
+            source = open_source(parse_uri(uri), ANONYMOUS, SourceSettings(gs_endpoint=gcs.endpoint))
+            stack.callback(source.close)
+            return source
+
+        yield make
+
+
+def drain(source: Source, file: File) -> bytes:
+    buffer, got = memoryview(bytearray(1 << 20)), b""
+    body = source.open(file)
+    while size := body.readinto(buffer):
+        got += buffer[:size]
+    body.close()
+    return got
+
+
+def test_lists_what_is_below_the_prefix_and_nothing_beside_it(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+    for key in ("m/a/x", "m/a/deep/y", "m/a/empty", "m/a/marker/", "m/a-hf/x", "m/ab/x", "m/a.txt", "m/x"):
+        gcs.put(bucket, key, b"" if key.endswith(("empty", "/")) else key.encode())
+    manifest = open_uri(f"gs://{bucket}/m/a/").resolve()
+    assert [(f.path, f.size) for f in manifest.files] == [("deep/y", 10), ("empty", 0), ("x", 5)]
+    assert all(f.etag.isdigit() for f in manifest.files)
+
+
+def test_a_uri_that_names_an_object_is_that_object(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+    gcs.put(bucket, "m/a.bin", b"exact")
+    gcs.put(bucket, "m/a.bin-more", b"beside")
+    source = open_uri(f"gs://{bucket}/m/a.bin")
+    manifest = source.resolve()
+    assert [f.path for f in manifest.files] == ["a.bin"]
+    assert drain(open_uri(manifest.uri), manifest.files[0]) == b"exact"
+
+
+def test_a_file_below_that_is_named_like_the_prefix_is_found(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+    gcs.put(bucket, "m/a/a", b"below")
+    source = open_uri(f"gs://{bucket}/m/a")
+    assert drain(source, source.resolve().files[0]) == b"below"
+
+
+def test_lists_more_than_one_page(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+    for number in range(1_003):
+        gcs.put(bucket, f"m/{number:04}", b"x")
+    assert len(open_uri(f"gs://{bucket}/m").resolve().files) == 1_003
+
+
+def test_a_composed_object_has_no_digest(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+    gcs.put(bucket, "m/a", b"one")
+    gcs.put(bucket, "m/b", b"two")
+    parts = {"sourceObjects": [{"name": "m/a"}, {"name": "m/b"}], "destination": {}}
+    gcs.client.post(f"/storage/v1/b/{bucket}/o/m%2Fc/compose", json=parts).raise_for_status()
+    source = open_uri(f"gs://{bucket}/m")
+    files = {f.path: f for f in source.resolve().files}
+    assert files["a"].digest.startswith("md5:")
+    assert drain(source, files["c"]) == b"onetwo"
+
+
+def test_an_object_that_is_compressed_at_the_store_is_refused(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+    place = f"/upload/storage/v1/b/{bucket}/o"
+    query = {"uploadType": "media", "name": "m/config.json", "contentEncoding": "gzip"}
+    gcs.client.post(place, params=query, content=b"zzz").raise_for_status()
+    with pytest.raises(InvalidURI, match="gzip"):
+        open_uri(f"gs://{bucket}/m").resolve()
+
+
+def test_an_object_that_is_written_again_has_changed(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+    gcs.put(bucket, "m/x", b"AAAA")
+    source = open_uri(f"gs://{bucket}/m")
+    before = source.resolve()
+    gcs.put(bucket, "m/x", b"BBBB")
+    with pytest.raises(SourceChanged, match=f"gs://{bucket}/m/x changed"):
+        source.open(before.files[0])
+    after = source.resolve()
+    assert after.revision != before.revision
+    assert drain(source, after.files[0]) == b"BBBB"
+
+
+def test_what_is_not_there_is_named(bucket: str, open_uri: Open) -> None:
+    with pytest.raises(SourceNotFound, match="the bucket has neither"):
+        open_uri(f"gs://{bucket}/m").resolve()
+    with pytest.raises(SourceNotFound):
+        open_uri("gs://bucket-that-is-not/m").resolve()
+    with pytest.raises(SourceNotFound):
+        open_uri(f"gs://{bucket}/m").open(File("x", 1, etag="5"))
+
+
+def test_keys_that_cannot_be_files_are_unsafe(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+    gcs.put(bucket, "m/a/../b", b"1")
+    with pytest.raises(UnsafePath):
+        open_uri(f"gs://{bucket}/m").resolve()
+
+
+def test_the_account_s_token_opens_what_is_private(gcs: Gcs, bucket: str) -> None:
+    assert httpx.get(f"{gcs.endpoint}/storage/v1/b/{bucket}/o", trust_env=False).status_code == 200
+    gcs.private.add(bucket)
+    assert httpx.get(f"{gcs.endpoint}/storage/v1/b/{bucket}/o", trust_env=False).status_code == 401

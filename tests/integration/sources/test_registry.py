@@ -1,0 +1,110 @@
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from rig.registry import Registry
+from shared.errors import AuthDenied, InvalidURI, RevisionNotFound, SourceNotFound
+from shared.manifest import File
+from shared.sources.port import ANONYMOUS, Credentials, Source
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+Open = Callable[..., Source]
+INDEX = "application/vnd.oci.image.index.v1+json"
+
+
+@pytest.fixture
+def repository() -> str:
+    return f"org/{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def open_uri(registry: Registry) -> Iterator[Open]:
+    settings = SourceSettings(registries=(registry.endpoint,), allow_addresses=("127.0.0.1",))
+    with ExitStack() as stack:
+
+        def make(rest: str, credentials: Credentials = ANONYMOUS) -> Source:
+            source = open_source(parse_uri(f"oci://{registry.name}/{rest}"), credentials, settings)
+            stack.callback(source.close)
+            return source
+
+        yield make
+
+
+def drain(source: Source, file: File) -> bytes:
+    buffer, got = memoryview(bytearray(1 << 20)), b""
+    body = source.open(file)
+    while size := body.readinto(buffer):
+        got += buffer[:size]
+    body.close()
+    return got
+
+
+def test_a_tag_is_pinned_to_its_digest(registry: Registry, repository: str, open_uri: Open) -> None:
+    first = registry.push(repository, "v1", {"w": b"one"})
+    manifest = open_uri(f"{repository}:v1").resolve()
+    second = registry.push(repository, "v1", {"w": b"two"})
+    assert (manifest.uri, manifest.revision) == (f"oci://{registry.name}/{repository}@{first}", first[7:])
+    pinned = open_uri(f"{repository}@{first}")
+    assert drain(pinned, pinned.resolve().files[0]) == b"one"
+    assert open_uri(f"{repository}:v1").resolve().revision == second[7:]
+
+
+def test_a_model_pack_with_a_config_and_the_same_blob_twice(
+    registry: Registry, repository: str, open_uri: Open
+) -> None:
+    blob = registry.push_blob(repository, b"weights", "application/vnd.cncf.model.weight.v1.raw")
+    layers = [blob | {"annotations": {"org.cncf.model.filepath": path}} for path in ("a/w", "b/w")]
+    registry.push_manifest(repository, "v1", layers, artifactType="application/vnd.cncf.model.manifest.v1+json")
+    source = open_uri(f"{repository}:v1")
+    files = source.resolve().files
+    assert [(f.path, drain(source, f)) for f in files] == [("a/w", b"weights"), ("b/w", b"weights")]
+
+
+def test_an_index_of_one_is_that_one_and_of_two_is_refused(registry: Registry, repository: str, open_uri: Open) -> None:
+    entries = []
+    for number in (1, 2):
+        digest = registry.push(repository, f"m{number}", {"w": b"%d" % number})
+        size = len(registry.client.get(
+            f"/v2/{repository}/manifests/{digest}",
+            headers={"Authorization": f"Bearer {registry.tokens.token(repository, ['pull'])}"},
+        ).content)  # fmt: skip
+        entries.append({"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": digest, "size": size})
+    for tag, of in (("one", entries[:1]), ("two", entries)):
+        body = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": of}).encode()
+        registry.put(repository, tag, body, INDEX)
+    source = open_uri(f"{repository}:one")
+    assert drain(source, source.resolve().files[0]) == b"1"
+    with pytest.raises(InvalidURI, match="index of 2"):
+        open_uri(f"{repository}:two").resolve()
+
+
+def test_what_is_not_there_is_named(registry: Registry, repository: str, open_uri: Open) -> None:
+    registry.push(repository, "v1", {"w": b"one"})
+    with pytest.raises(RevisionNotFound, match="v2"):
+        open_uri(f"{repository}:v2").resolve()
+    with pytest.raises(SourceNotFound):
+        open_uri(f"{repository}-not:v1").resolve()
+    with pytest.raises(SourceNotFound):
+        open_uri(f"{repository}:v1").open(File("w", 1, "sha256:" + "0" * 64))
+
+
+def test_an_image_is_no_model(registry: Registry, repository: str, open_uri: Open) -> None:
+    layer = registry.push_blob(repository, b"rootfs", "application/vnd.oci.image.layer.v1.tar+gzip")
+    registry.push_manifest(repository, "v1", [layer])
+    with pytest.raises(InvalidURI, match="names no file"):
+        open_uri(f"{repository}:v1").resolve()
+
+
+def test_a_private_repository_says_which_key_opens_it(registry: Registry, repository: str, open_uri: Open) -> None:
+    registry.push(repository, "v1", {"w": b"one"})
+    registry.tokens.private.add(repository)
+    with pytest.raises(AuthDenied, match=r"name a Secret with \.dockerconfigjson"):
+        open_uri(f"{repository}:v1").resolve()
+    other = Credentials({".dockerconfigjson": registry.tokens.docker_config("other.test")})
+    with pytest.raises(AuthDenied, match=r"name a Secret"):
+        open_uri(f"{repository}:v1", other).resolve()

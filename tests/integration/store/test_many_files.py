@@ -1,0 +1,32 @@
+"""A repository of 10,000 files."""
+
+from collections.abc import Callable
+
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.store.tree import remove_tree
+from agent.transfer.engine import FetchResult
+from shared.sources.memory import MemorySource
+
+COUNT = 10_000
+
+
+def test_ten_thousand_files_come_stay_are_mended_and_go(
+    stock: Callable[[MemorySource, Store, str], Snapshot], bring: Callable[..., FetchResult], store: Store
+) -> None:
+    source = MemorySource({f"dir-{n % 100:02}/{n:05}.json": b"%d" % n for n in range(COUNT)})
+    snapshot = stock(source, store, "llama")
+    assert len(snapshot.files) == COUNT
+    assert store.snapshots() == [snapshot]
+    gone = "dir-07/00007.json"
+    remove_tree_of(snapshot, gone)
+    assert store.check(snapshot) == [gone]
+    mended = store.mend(snapshot, source.resolve(), bring(source, store, prove_access=False).sha256)
+    assert store.check(mended) == []
+    store.set_aside_and_remove("llama", snapshot.revision)
+    assert store.blobs() == {}
+
+
+def remove_tree_of(snapshot: Snapshot, path: str) -> None:
+    (snapshot.path / path).parent.chmod(0o755)
+    remove_tree(snapshot.path / path)

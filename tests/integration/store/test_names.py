@@ -1,0 +1,47 @@
+"""Names that file systems and people treat alike, and names as long as they may be."""
+
+from collections.abc import Callable
+
+import pytest
+
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.store.tree import remove_tree
+from agent.transfer.engine import FetchResult
+from shared.errors import UnsafePath
+from shared.sources.memory import MemorySource
+
+COMPOSED, DECOMPOSED = "caf\u00e9.json", "cafe\u0301.json"
+LONGEST = "n" * 250 + ".json"  # 255 bytes
+LONGEST_UNICODE = "\u00e9" * 127 + "x"  # 255 bytes as well
+FILES = {
+    "Config.json": b"one", "config.json": b"two", "Dir/a": b"three", "dir/a": b"four",
+    COMPOSED: b"five", DECOMPOSED: b"six", LONGEST: b"seven", LONGEST_UNICODE: b"eight",
+    "d" * 255 + "/" + LONGEST: b"nine", "with space & quote'\n.json": b"ten",
+}  # fmt: skip
+
+
+def test_each_name_keeps_its_own_bytes_and_is_mended_and_removed(
+    stock: Callable[[MemorySource, Store, str], Snapshot], bring: Callable[..., FetchResult], store: Store
+) -> None:
+    source = MemorySource(FILES)
+    snapshot = stock(source, store, "llama")
+    assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == FILES
+    snapshot.path.chmod(0o755)
+    for path in (LONGEST, DECOMPOSED, "Config.json"):
+        remove_tree(snapshot.path / path)
+    assert sorted(store.check(snapshot)) == sorted([LONGEST, DECOMPOSED, "Config.json"])
+    mended = store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+    assert {f.path: (mended.path / f.path).read_bytes() for f in mended.files} == FILES
+    store.set_aside_and_remove("llama", snapshot.revision)
+    assert store.blobs() == {}
+
+
+@pytest.mark.parametrize("path", ["n" * 256, "\u00e9" * 128, "a/../b", "/a", "a\0b", "a//b", "a\\b"])
+def test_a_name_that_no_directory_takes_is_refused_before_anything_is_written(
+    path: str, stock: Callable[[MemorySource, Store, str], Snapshot], store: Store
+) -> None:
+    with pytest.raises(UnsafePath):
+        stock(MemorySource({path: b"x"}), store, "llama")
+    assert store.snapshots() == []
+    assert store.blobs() == {}

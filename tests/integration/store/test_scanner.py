@@ -1,0 +1,74 @@
+"""How the agent's book follows a real disk, with the kernel's word and without."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agent.meters import Meters
+from agent.stock.book import Book
+from agent.stock.scanner import Scanner
+from agent.store.floor import Floor, Ground
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.store.tree import remove_tree
+from agent.store.watch import Watch
+from shared.sources.memory import MemorySource
+
+LARGE = "model-00001-of-00002.safetensors"
+NEVER_S, OFTEN_S, SOON_S = 86400.0, 0.05, 10.0
+Stock = Callable[[MemorySource, Store, str], Snapshot]
+
+
+@asynccontextmanager
+async def scanning(store: Store, watch: Watch | None, scan_s: float) -> AsyncIterator[tuple[Book, asyncio.Event]]:
+    """Yield the book and an event that is set after each look."""
+    book, looked = Book(), asyncio.Event()
+    with ThreadPoolExecutor(1) as threads:
+        scanner = Scanner(book, store, Ground(store.root, floor=Floor(7)), Meters(), threads, scan_s, watch)
+        await scanner.read()
+        task = asyncio.create_task(scanner.run(looked.set))
+        try:
+            yield book, looked
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            if watch:
+                watch.close()
+
+
+async def until(condition: Callable[[], bool], looked: asyncio.Event) -> None:
+    async with asyncio.timeout(SOON_S):
+        while not condition():
+            looked.clear()
+            await looked.wait()
+
+
+@pytest.mark.parametrize("told", [True, False])
+async def test_damage_and_removal_reach_the_book(
+    *, told: bool, stock: Stock, source: MemorySource, store: Store
+) -> None:
+    snapshot = stock(source, store, "llama")
+    watch = Watch.open() if told else None
+    async with scanning(store, watch, NEVER_S if told else OFTEN_S) as (book, looked):
+        assert book.held["llama", snapshot.revision].damaged == ()
+        assert book.space.floor == 7
+        assert book.space.used > snapshot.size
+        (snapshot.path / LARGE).chmod(0o644)
+        (snapshot.path / LARGE).write_bytes(b"short")
+        await until(lambda: book.held["llama", snapshot.revision].damaged == (LARGE,), looked)
+        remove_tree(snapshot.path)
+        await until(lambda: book.held == {}, looked)
+
+
+async def test_a_model_that_came_is_watched_from_the_next_look_on(
+    stock: Stock, source: MemorySource, store: Store
+) -> None:
+    async with scanning(store, Watch.open(), NEVER_S) as (book, looked):
+        snapshot = await asyncio.to_thread(stock, source, store, "llama")
+        await until(lambda: ("llama", snapshot.revision) in book.held, looked)
+        (snapshot.path / "original").chmod(0o755)
+        (snapshot.path / "original" / "params.json").unlink()
+        await until(lambda: book.held["llama", snapshot.revision].damaged == ("original/params.json",), looked)

@@ -1,0 +1,144 @@
+"""Bytes that change at rest, with size and time stamp kept: only reading them again tells."""
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.store.cold import absent_pages, opened_cold, read_cold
+from agent.store.scrub import Scrubber, ScrubFigures
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult
+from shared.sources.memory import MemorySource
+from tests.integration.store.rot import flip_a_bit
+
+Bring = Callable[..., FetchResult]
+Stock = Callable[[MemorySource, Store, str], Snapshot]
+LARGE = "model-00001-of-00002.safetensors"
+FAST = 2**40
+
+
+def scrubber(store: Store, stop: threading.Event | None = None) -> Scrubber:
+    return Scrubber(store, FAST, 0, ScrubFigures(), lambda: None, stop or threading.Event())
+
+
+def test_a_flipped_bit_is_found_and_only_its_file_is_fetched_again(
+    stock: Stock, bring: Bring, source: MemorySource, store: Store
+) -> None:
+    snapshot, twin = stock(source, store, "llama"), stock(source, store, "twin")
+    flip_a_bit(snapshot.path / LARGE)
+    assert store.check(snapshot) == []  # stat sees nothing
+    scrub = scrubber(store)
+    assert scrub.read_pass()
+    assert scrub.figures.damaged == 1
+    assert scrub.figures.size_bytes == sum(map(len, set(source.files.values())))
+    assert scrub.figures.ended_at > 0
+    assert store.check(snapshot) == store.check(twin) == [LARGE]
+    before = source.served_bytes
+    for damaged in (snapshot, twin):
+        store.mend(damaged, source.resolve(), bring(source, store, prove_access=False).sha256)
+    assert source.served_bytes - before == len(source.files[LARGE])
+    assert (twin.path / LARGE).read_bytes() == source.files[LARGE]
+    assert scrub.read_pass()
+    assert scrub.figures.damaged == 1
+
+
+def test_a_link_whose_blob_was_removed_is_read_as_well(
+    stock: Stock, source: MemorySource, store: Store, root: Path
+) -> None:
+    snapshot = stock(source, store, "llama")
+    flip_a_bit(snapshot.path / LARGE)
+    for blob in (root / "blobs" / "sha256").iterdir():
+        blob.unlink()
+    assert scrubber(store).read_pass()
+    assert store.check(snapshot) == [LARGE]
+
+
+def test_damage_that_was_found_is_known_after_a_restart(stock: Stock, source: MemorySource, root: Path) -> None:
+    store = Store.open(root)
+    flip_a_bit(stock(source, store, "llama").path / LARGE)
+    scrubber(store).read_pass()
+    store.close()
+    again = Store.open(root)
+    again.sweep()
+    assert again.snapshots()[0].damaged == (LARGE,)
+    assert [f.path for f in again.missing(source.resolve())] == [LARGE]
+    again.close()
+
+
+def test_a_pass_that_was_cut_off_goes_on_where_it_was(stock: Stock, source: MemorySource, store: Store) -> None:
+    stock(source, store, "llama")
+    stop = threading.Event()
+    first = scrubber(store, stop)
+    done: list[int] = []
+
+    def clock() -> float:
+        done.append(1)
+        if first.figures.size_bytes > 2**20:  # in the middle of one of the two large files
+            stop.set()
+        return 0.0
+
+    first.clock = clock
+    assert not first.read_pass()
+    second = Scrubber(store, FAST, 0, ScrubFigures(), lambda: None, threading.Event())
+    second.tell = second.stop.set
+    ended = threading.Event()
+    second.wall_clock = lambda: (ended.set(), second.stop.set(), 7.0)[2]  # type: ignore[func-returns-value]
+    second.run()
+    assert ended.is_set()
+    total = sum(map(len, set(source.files.values())))
+    assert total <= first.figures.size_bytes + second.figures.size_bytes <= total + 6 * 2**20
+    assert second.figures.size_bytes < total
+
+
+def test_what_goes_while_it_is_read_is_no_damage(stock: Stock, source: MemorySource, store: Store) -> None:
+    snapshot = stock(source, store, "llama")
+    scrub = scrubber(store)
+    blobs = store.blobs()
+    store.set_aside_and_remove("llama", snapshot.revision)
+    scrub.store = _Stale(store, blobs)  # type: ignore[assignment]  # the list that was read before the removal
+    assert scrub.read_pass()
+    assert scrub.figures.damaged == 0
+
+
+class _Stale:
+    def __init__(self, store: Store, blobs: dict[str, Path]) -> None:
+        self.root, self.scrub_file, self._blobs = store.root, store.scrub_file, blobs
+
+    def blobs(self) -> dict[str, Path]:
+        return self._blobs
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_reading_changes_nothing_in_the_page_cache(*, direct: bool, tmp_path: Path) -> None:
+    body = os.urandom(3 * 2**20 + 5)
+    path = tmp_path / "file"
+    path.write_bytes(body)
+    with opened_cold(path) as descriptor:
+        if not direct:
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_RDONLY)
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            os.pread(file.fileno(), 10_000, 2**20 + 5000)
+        before = absent_pages(descriptor, 0, len(body))
+        if not before:
+            pytest.skip("this file system keeps what it is asked to drop")
+        assert len(before) == 2  # what lies before and behind the pages that were read
+        assert b"".join(map(bytes, read_cold(descriptor))) == body
+        assert absent_pages(descriptor, 0, len(body)) == before
+
+
+def test_a_file_system_without_a_way_past_the_cache_is_read_all_the_same(small_disk: Path, stock: Stock) -> None:
+    store = Store.open(small_disk / "root")
+    small = MemorySource({"a": os.urandom(2**20), "b": b"x"})
+    flip_a_bit(stock(small, store, "llama").path / "a")
+    scrub = scrubber(store)
+    assert scrub.read_pass()
+    assert scrub.figures.damaged == 1
+    store.close()

@@ -1,0 +1,27 @@
+from pathlib import Path
+
+import pytest
+
+from agent.stock.conditions import store_conditions
+from agent.store.floor import Ground
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("on_root", "refuses", "status", "reason"),
+    [(False, True, "False", "DiskOfItsOwn"), (True, False, "True", "DiskOfTheNode"), (True, True, "True", "Refused")],
+)
+def test_the_condition_says_on_which_disk_the_store_lies(
+    *, on_root: bool, refuses: bool, status: str, reason: str
+) -> None:
+    ground = Ground(Path("/models"), on_root_disk=on_root, refuses_root_disk=refuses)
+    (told,) = store_conditions(ground, 1000 * GIB, 150 * GIB)
+    assert (told.type, told.status, told.reason) == ("StoreOnRootDisk", status, reason)
+    assert on_root == ("/models" in told.message)
+
+
+def test_it_has_the_numbers() -> None:
+    (told,) = store_conditions(Ground(Path("/models"), on_root_disk=True), 1000 * GIB, 150 * GIB)
+    assert "(1000.0 GiB)" in told.message
+    assert "150.0 GiB of it stay free" in told.message

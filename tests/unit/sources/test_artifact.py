@@ -1,0 +1,222 @@
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from rig.scripted_http import Answer, Asked, ScriptedServer, reply
+from shared.artifact_uri import ArtifactUri
+from shared.errors import AuthDenied, InvalidURI, LarderError, SourceNotFound, Unreachable, UnsafePath
+from shared.manifest import File
+from shared.sources.artifact import ArtifactManifest, ArtifactSource, Descriptor, decide_files
+from shared.sources.port import ANONYMOUS, Credentials
+from shared.sources.settings import SourceSettings
+
+Serve = Callable[[Answer], ScriptedServer]
+Open = Callable[..., ArtifactSource]
+URI = ArtifactUri("r.test", "org/m", "v1")
+DIGEST = "sha256:" + "a" * 64
+TITLE = "org.opencontainers.image.title"
+RAW = "application/vnd.cncf.model.weight.v1.raw"
+
+
+def layer(
+    annotations: dict[str, str] | None = None, media_type: str = RAW, digest: str = DIGEST, size: int = 5
+) -> Descriptor:
+    return Descriptor(digest, size, media_type, annotations)
+
+
+def named(path: str, media_type: str = RAW, key: str = TITLE) -> Descriptor:
+    return layer({key: path}, media_type)
+
+
+@pytest.mark.parametrize("key", [TITLE, "org.cncf.model.filepath", "org.cnai.model.filepath"])
+def test_a_layer_is_the_file_that_it_names(key: str) -> None:
+    found = decide_files(ArtifactManifest((named("d/w.safetensors", key=key),)), URI)
+    assert found == [File("d/w.safetensors", 5, DIGEST)]
+
+
+def test_the_path_of_a_model_pack_comes_before_the_title() -> None:
+    both = layer({"org.cncf.model.filepath": "d/w", TITLE: "w"})
+    assert [f.path for f in decide_files(ArtifactManifest((both,)), URI)] == ["d/w"]
+
+
+def test_a_plain_layer_is_a_file_whatever_its_type_says() -> None:
+    plain = named("w.bin", "application/vnd.oci.image.layer.v1.tar")  # what oras writes for any file
+    assert decide_files(ArtifactManifest((plain, layer(media_type="application/vnd.oci.empty.v1+json"))), URI)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (layer(media_type="application/vnd.oci.image.layer.v1.tar+gzip"), "names no file"),
+        (named("w", "application/vnd.cncf.model.weight.v1.tar"), "packed"),
+        (named("w", "application/vnd.cncf.model.weight.v1.tar+gzip"), "packed"),
+        (layer({TITLE: "d", "io.deis.oras.content.unpack": "true"}), "packed"),
+        (layer({TITLE: "w"}, digest="sha512:" + "a" * 128), "no SHA-256"),
+        (layer({TITLE: "w"}, digest="sha256:../../x"), "no SHA-256"),
+        (layer({TITLE: "w"}, size=-1), "size"),
+    ],
+)
+def test_other_layers_are_refused(bad: Descriptor, words: str) -> None:
+    with pytest.raises(InvalidURI, match=words):
+        decide_files(ArtifactManifest((named("good"), bad)), URI)
+
+
+def manifest_of(*paths: str, **more: Any) -> bytes:
+    layers = [{"digest": DIGEST, "size": 1, "mediaType": RAW, "annotations": {TITLE: path}} for path in paths]
+    return json.dumps({"schemaVersion": 2, "layers": layers, **more}).encode()
+
+
+@pytest.fixture
+def open_artifact() -> Iterator[Callable[..., ArtifactSource]]:
+    with ExitStack() as stack:
+
+        def make(
+            server: ScriptedServer,
+            credentials: Credentials = ANONYMOUS,
+            reference: str = "v1",
+            settings: SourceSettings | None = None,
+        ) -> ArtifactSource:
+            settings = settings or SourceSettings(registries=(server.url,), allow_addresses=("127.0.0.1", "::1"))
+            uri = ArtifactUri(f"127.0.0.1:{server.port}", "org/m", reference)
+            source = ArtifactSource(uri, credentials, settings)
+            stack.callback(source.close)
+            return source
+
+        yield make
+
+
+def config_for(*servers: ScriptedServer) -> Credentials:
+    auths = {f"127.0.0.1:{server.port}": {"username": "user", "password": "5ecret"} for server in servers}
+    return Credentials({".dockerconfigjson": json.dumps({"auths": auths})})
+
+
+def test_names_that_leave_the_directory_are_unsafe(serve: Serve, open_artifact: Open) -> None:
+    with pytest.raises(UnsafePath):
+        open_artifact(serve(lambda _: reply(200, manifest_of("../w")))).resolve()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (reply(200, b"<html>"), Unreachable),
+        (reply(200, b'{"layers": 5}'), Unreachable),
+        (reply(200, bytes(5_000_000)), Unreachable),
+        (reply(200, b"{}"), SourceNotFound),
+        (reply(404, b'{"errors": [{"code": "NAME_UNKNOWN"}]}'), SourceNotFound),
+        (reply(401), AuthDenied),
+        (reply(401, WWW_Authenticate='Bearer realm="https://[::1"'), InvalidURI),
+        (reply(401, WWW_Authenticate='Bearer realm="file:///etc/passwd"'), LarderError),
+        (reply(401, WWW_Authenticate='Basic realm="r"'), AuthDenied),
+        (reply(503), Unreachable),
+    ],
+)
+def test_what_a_registry_may_answer(serve: Serve, open_artifact: Open, answer: bytes, error: type[LarderError]) -> None:
+    with pytest.raises(error):
+        open_artifact(serve(lambda _: answer)).resolve()
+
+
+def test_a_manifest_that_is_another_than_its_digest_is_not_taken(serve: Serve, open_artifact: Open) -> None:
+    body = manifest_of("w")
+    digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+    server = serve(lambda _: reply(200, body))
+    assert open_artifact(server, reference=digest).resolve().uri.endswith(digest)
+    with pytest.raises(Unreachable, match="another manifest"):
+        open_artifact(server, reference=DIGEST).resolve()
+
+
+def test_a_password_goes_to_the_registry_that_asks_for_it(serve: Serve, open_artifact: Open) -> None:
+    def answer(asked: Asked) -> bytes:
+        return (
+            reply(200, manifest_of("w")) if "authorization" in asked.headers else reply(401, WWW_Authenticate="Basic")
+        )
+
+    server = serve(answer)
+    assert open_artifact(server, config_for(server)).resolve().files
+    assert "authorization" not in server.asked[0].headers
+    with pytest.raises(AuthDenied, match="name a Secret"):
+        open_artifact(
+            server, Credentials({".dockerconfigjson": '{"auths": {"other.test": {"auth": "dTpw"}}}'})
+        ).resolve()
+
+
+def test_a_password_does_not_go_to_a_token_service_of_another_host(serve: Serve, open_artifact: Open) -> None:
+    tokens = serve(lambda _: reply(200, b'{"token": "anonymous"}'))
+
+    realm = f'Bearer realm="http://localhost:{tokens.port}/t",service="s"'
+    server = serve(lambda _: reply(401, WWW_Authenticate=realm))
+    with pytest.raises(AuthDenied, match=r"add localhost to the Secret's annotation"):
+        open_artifact(server, config_for(server)).resolve()
+    assert [asked.headers.get("authorization") for asked in tokens.asked] == [None]
+    named_too = Credentials(config_for(server).values, ("localhost",))
+    with pytest.raises(AuthDenied):
+        open_artifact(server, named_too).resolve()
+    assert "Basic" in tokens.asked[-1].headers["authorization"]
+
+
+def test_a_token_that_ended_is_asked_for_again(serve: Serve, open_artifact: Open) -> None:
+    given: list[str] = []
+
+    def answer(asked: Asked) -> bytes:
+        if asked.target.startswith("/t?"):
+            given.append(f"t{len(given)}")
+            return reply(200, json.dumps({"token": given[-1]}).encode())
+        if not given or asked.headers.get("authorization") != f"Bearer {given[-1]}" or asked.target.endswith("b" * 64):
+            return reply(401, WWW_Authenticate=f'Bearer realm="{server.url}/t",service="s"')
+        return reply(200, b"x")
+
+    server = serve(answer)
+    source = open_artifact(server)
+    file = File("w", 1, DIGEST)
+    source.open(file).close()
+    source.open(file).close()
+    assert len(given) == 1
+    given.append("the registry has forgotten the first")
+    source.open(file).close()
+    assert len(given) == 3
+    with pytest.raises(AuthDenied):
+        source.open(File("w", 1, "sha256:" + "b" * 64))
+
+
+def test_an_identity_token_is_exchanged(serve: Serve, open_artifact: Open) -> None:
+    def answer(asked: Asked) -> bytes:
+        if asked.method == "POST":
+            assert b"refresh_token=idt" in asked.body
+            return reply(200, b'{"access_token": "t"}')
+        if asked.headers.get("authorization") != "Bearer t":
+            return reply(401, WWW_Authenticate=f'Bearer realm="{server.url}/t",service="s"')
+        return reply(200, manifest_of("w"))
+
+    server = serve(answer)
+    auths = {f"127.0.0.1:{server.port}": {"identitytoken": "idt"}}
+    assert open_artifact(server, Credentials({"config.json": json.dumps({"auths": auths})})).resolve().files
+
+
+def test_a_signed_link_gets_no_token(serve: Serve, open_artifact: Open) -> None:
+    store = serve(lambda _: reply(200, b"x"))
+
+    def answer(asked: Asked) -> bytes:
+        if "authorization" not in asked.headers:
+            return reply(401, WWW_Authenticate="Basic")
+        return reply(307, Location=f"{store.url}/blob?signature=s")
+
+    server = serve(answer)
+    source = open_artifact(server, config_for(server))
+    source.open(File("w", 1, DIGEST)).close()
+    assert "authorization" not in store.asked[0].headers
+
+
+def test_plain_http_is_for_registries_of_the_settings_alone() -> None:
+    settings = SourceSettings(registries=("http://r.test:5000",))
+    for registry, scheme in (("r.test:5000", "http"), ("r.test:5001", "https"), ("r.test", "https")):
+        source = ArtifactSource(ArtifactUri(registry, "org/m"), ANONYMOUS, settings)
+        assert source._base == f"{scheme}://{registry}/v2/org/m"
+
+
+@pytest.mark.parametrize(("repository", "there"), [("m", "library/m"), ("org/m", "org/m")])
+def test_docker_s_hub_is_at_its_own_host(repository: str, there: str) -> None:
+    source = ArtifactSource(ArtifactUri("docker.io", repository), ANONYMOUS, SourceSettings())
+    assert source._base == f"https://registry-1.docker.io/v2/{there}"

@@ -1,0 +1,162 @@
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from shared.errors import AuthDenied, InvalidURI, LarderError, SourceChanged, SourceNotFound, Unreachable, UnsafePath
+from shared.manifest import File
+from shared.sources.local import LocalSource
+from shared.sources.port import ANONYMOUS
+from shared.sources.settings import SourceSettings, settings_from_environ
+from shared.uri import parse_uri
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "root" / "m" / "deep").mkdir(parents=True)
+    (tmp_path / "root" / "m" / "deep" / "weights").write_bytes(b"0123456789")
+    (tmp_path / "root" / "m" / "config.json").write_bytes(b"{}")
+    (tmp_path / "secret").write_bytes(b"secret")
+    return tmp_path / "root"
+
+
+def source_of(root: Path, path: str = "m", roots: tuple[str, ...] | None = None) -> LocalSource:
+    settings = SourceSettings(local_roots=(str(root),) if roots is None else roots)
+    return LocalSource(parse_uri(f"local://{root}/{path}"), ANONYMOUS, settings)
+
+
+def read(source: LocalSource, file: File) -> bytes:
+    buffer = memoryview(bytearray(100))
+    body = source.open(file)
+    try:
+        return bytes(buffer[: body.readinto(buffer)])
+    finally:
+        body.close()
+
+
+def paths(source: LocalSource) -> list[str]:
+    return [f.path for f in source.resolve().files]
+
+
+def test_a_directory_and_a_file(root: Path) -> None:
+    assert paths(source_of(root)) == ["config.json", "deep/weights"]
+    assert paths(source_of(root, "m/deep/weights")) == ["weights"]
+    (root / "m" / "m").write_bytes(b"inner")
+    assert read(source_of(root), File("m", 5)) == b"inner"
+
+
+@pytest.mark.parametrize("roots", [(), ("/elsewhere",), ("{root}/m2",), ("{root}/m/deep/weights/x",)])
+def test_nothing_but_what_is_below_a_named_root_is_served(root: Path, roots: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidURI, match="LARDER_LOCAL_ROOTS"):
+        source_of(root, roots=tuple(text.format(root=root) for text in roots))
+
+
+def test_the_longest_root_is_the_one_that_holds(root: Path) -> None:
+    (root / "m" / "out").symlink_to("../other")
+    (root / "other").write_bytes(b"beside")
+    assert "out" in paths(source_of(root))
+    with pytest.raises(UnsafePath):
+        source_of(root, roots=(str(root), f"{root}/m/")).resolve()
+
+
+def test_links_within_the_root_are_followed(root: Path) -> None:
+    (root / "blobs").mkdir()
+    (root / "blobs" / "b").write_bytes(b"blob")
+    (root / "m" / "deep" / "model").symlink_to("../../blobs/../blobs/./b")
+    (root / "alias").symlink_to("m")
+    source = source_of(root, "alias")
+    file = next(f for f in source.resolve().files if f.path == "deep/model")
+    assert (file.size, read(source, file)) == (4, b"blob")
+
+
+@pytest.mark.parametrize(
+    "target", ["/etc/passwd", "../../secret", "../../../../../../etc/passwd", "loop", "{root}/m/config.json"]
+)
+def test_links_out_are_refused_when_listing_and_when_opening(root: Path, target: str) -> None:
+    (root / "m" / "loop").symlink_to("loop")
+    (root / "m" / "x").symlink_to(target.format(root=root))
+    with pytest.raises(UnsafePath, match="leads out"):
+        source_of(root).resolve()
+    with pytest.raises(UnsafePath, match="leads out"):
+        source_of(root).open(File("x", 6))
+    with pytest.raises(UnsafePath, match="leads out"):
+        source_of(root, "m/x").resolve()
+
+
+def test_a_directory_that_leads_out_is_not_entered(root: Path) -> None:
+    (root / "m" / "up").symlink_to("../..")
+    for act in (
+        lambda: source_of(root, "m/up/secret").resolve(),
+        lambda: source_of(root).open(File("up/secret", 6)),
+        lambda: source_of(root).resolve(),
+    ):
+        with pytest.raises(UnsafePath):
+            act()
+
+
+def test_a_link_to_a_directory_would_list_it_twice(root: Path) -> None:
+    (root / "m" / "again").symlink_to("deep")
+    with pytest.raises(UnsafePath, match="link to a directory"):
+        source_of(root).resolve()
+
+
+def test_what_is_no_file_is_refused_without_waiting(root: Path) -> None:
+    os.mkfifo(root / "m" / "pipe")
+    with pytest.raises(UnsafePath, match="neither a file"):
+        source_of(root).resolve()
+    with pytest.raises(UnsafePath, match="neither a file"):
+        source_of(root).open(File("pipe", 1))
+    (root / "m" / "pipe").unlink()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(root / "m" / "s"))
+        with pytest.raises(UnsafePath, match="neither a file"):
+            source_of(root).resolve()
+
+
+@pytest.mark.parametrize(
+    ("path", "error"), [("none", SourceNotFound), ("m/config.json/x", SourceNotFound), ("m/broken", SourceNotFound)]
+)
+def test_what_is_not_there_is_not_found(root: Path, path: str, error: type[LarderError]) -> None:
+    (root / "m" / "broken").symlink_to("nothing")
+    with pytest.raises(error):
+        source_of(root, path).resolve()
+
+
+def test_an_empty_directory_is_no_model(root: Path) -> None:
+    (root / "empty").mkdir()
+    with pytest.raises(SourceNotFound, match="no files"):
+        source_of(root, "empty").resolve()
+
+
+def test_a_file_that_is_touched_has_changed(root: Path) -> None:
+    source = source_of(root)
+    file = source.resolve().files[0]
+    os.utime(root / "m" / file.path, ns=(1, 1))
+    with pytest.raises(SourceChanged):
+        source.open(file)
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_breaks_off(root: Path) -> None:
+    source = source_of(root, "m/deep")
+    body = source.open(source.resolve().files[0])
+    buffer = memoryview(bytearray(5))
+    assert body.readinto(buffer) == 5
+    os.truncate(root / "m" / "deep" / "weights", 5)
+    with pytest.raises(Unreachable, match="shorter"):
+        body.readinto(buffer)
+    body.close()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read_is_denied(root: Path) -> None:
+    (root / "m" / "config.json").chmod(0)
+    with pytest.raises(AuthDenied):
+        source_of(root).open(File("config.json", 2))
+
+
+@pytest.mark.parametrize("text", ["relative", "/", "/a/../b", "//"])
+def test_a_root_is_an_absolute_directory(text: str) -> None:
+    with pytest.raises(ValueError, match="LARDER_LOCAL_ROOTS"):
+        settings_from_environ({"LARDER_LOCAL_ROOTS": text})
+    assert settings_from_environ({"LARDER_LOCAL_ROOTS": "/a:/b c"}).local_roots == ("/a", "/b c")

@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.store.floor import Floor, Ground, lies_on_root_disk, parse_floor, shortage
+
+GIB = 2**30
+sizes = st.integers(0, 2**50)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0", 0), ("1073741824", GIB), ("50Gi", 50 * GIB), ("15%", 150 * GIB), ("2.5%", 25 * GIB), ("auto", GIB)],
+)
+def test_bytes_a_share_or_what_suits(text: str, expected: int) -> None:
+    assert parse_floor(text).bytes_of(1000 * GIB, on_root_disk=False) == expected
+
+
+def test_on_the_nodes_root_disk_more_stays_free_than_kubelet_evicts_at() -> None:
+    assert Floor().bytes_of(1000 * GIB, on_root_disk=True) == 150 * GIB
+    assert Floor().bytes_of(2 * GIB, on_root_disk=True) == GIB
+    assert Floor(size_bytes=5).bytes_of(1000 * GIB, on_root_disk=True) == 5  # who says a number means it
+
+
+@pytest.mark.parametrize("text", ["", "-1", "100%", "a%", "half", "5 %"])
+def test_anything_else_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="write for example 15% or 50Gi"):
+        parse_floor(text)
+
+
+def test_the_root_disk_is_told_by_the_device_of_kubelets_file(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("")
+    assert lies_on_root_disk(tmp_path, tmp_path / "hosts")
+    assert not lies_on_root_disk(tmp_path, Path("/proc/version"))
+    assert not lies_on_root_disk(tmp_path, tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("on_root", "refuses", "refused"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_only_the_root_disk_is_refused_and_only_where_that_was_asked(
+    *, on_root: bool, refuses: bool, refused: bool
+) -> None:
+    ground = Ground(Path("/models"), on_root_disk=on_root, refuses_root_disk=refuses)
+    assert bool(ground.why_refused()) == refused
+    assert not refused or "/models lies on the node's root file system" in ground.why_refused()
+
+
+@given(sizes, sizes)
+def test_a_download_under_way_stops_below_the_floor_and_not_for_the_rest_of_last_blocks(free: int, floor: int) -> None:
+    if free >= floor:
+        assert shortage(free, floor) == ""
+    if free < floor * 15 // 16:
+        assert "goes on by itself" in shortage(free, floor)
+
+
+def test_the_shortage_has_its_numbers() -> None:
+    assert "have 1.0 GiB free on the disk, of which 37.5 GiB stay free" in shortage(GIB, 37 * GIB + GIB // 2)
