@@ -44,7 +44,10 @@ class Storage(Api, frozen=True, kw_only=True):
 
     storage_uri: Annotated[
         StorageUri,
-        Meta(description="Where the model comes from: `hf://`, `s3://`, `gs://`, `az://`, `oci://`, `https://`, `local://`, `pvc://`."),
+        Meta(
+            description="Where the model comes from: `hf://`, `s3://`, `gs://`, `az://`, `oci://`, `https://`, `local://`, "
+            "`pvc://`."
+        ),
     ]
     path: Annotated[str, Meta(max_length=1024, description="Where pods find the model; never a path on the host.")] = ""
     schema_path: Annotated[str, Meta(max_length=1024, description="OME's; kept and not used.")] = ""
