@@ -45,8 +45,8 @@ class Storage(Api, frozen=True, kw_only=True):
     storage_uri: Annotated[
         StorageUri,
         Meta(
-            description="Where the model comes from: `hf://`, `s3://`, `gs://`, `az://`, `oci://`, `https://`, `local://`, "
-            "`pvc://`."
+            description="Where the model comes from: `hf://`, `s3://`, `gs://`, `az://`, `oci://`, `https://`, "
+            "`local://` or `pvc://`."
         ),
     ]
     path: Annotated[str, Meta(max_length=1024, description="Where pods find the model; never a path on the host.")] = ""

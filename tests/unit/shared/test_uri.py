@@ -24,9 +24,14 @@ from shared.uri import parse_uri, sub_path_of
         ("az://account/container/a/b/", "az://account/container/a/b"),
         ("az://account.blob.core.windows.net/container/a", "az://account/container/a"),
         ("https://account.blob.core.windows.net/container/a%20b/c/", "az://account/container/a b/c"),
-        ("https://account.blob.core.windows.net/container/a?versionid=1",
-         "https://account.blob.core.windows.net/container/a?versionid=1"),
-        ("https://account.blob.core.windows.net:444/container/a", "https://account.blob.core.windows.net:444/container/a"),
+        (
+            "https://account.blob.core.windows.net/container/a?versionid=1",
+            "https://account.blob.core.windows.net/container/a?versionid=1",
+        ),
+        (
+            "https://account.blob.core.windows.net:444/container/a",
+            "https://account.blob.core.windows.net:444/container/a",
+        ),
         ("https://account.blob.core.windows.net/c/%2E%2E", "https://account.blob.core.windows.net/c/%2E%2E"),
         ("https://x.account.blob.core.windows.net/container/a", "https://x.account.blob.core.windows.net/container/a"),
         ("az://account/$web/a", "az://account/$web/a"),
