@@ -29,6 +29,9 @@ COMMANDS = {
     "fetch": Command(
         "agent.cli.command", "fetch a model into a directory, verified, without a cluster", "larder[agent,controller]"
     ),
+    "inspect": Command(
+        "controller.cli.inspect", "what a model is, by reading parts of its files alone", "larder[controller]"
+    ),
     "demo": Command(
         "rig.demo", "the main job on a real control plane on this machine", "a checkout: run `make demo` there"
     ),

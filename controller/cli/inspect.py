@@ -1,0 +1,64 @@
+"""`larder inspect URI`: what a model is, by range reads of the files that say so."""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from controller.cli.inspect_table import table_of
+from shared.errors import InvalidURI, LarderError
+from shared.metadata.files import DirectoryFiles, ModelFiles, SourceFiles
+from shared.metadata.reader import read_metadata
+from shared.metadata.report import Metadata
+from shared.sources.registry import open_source
+from shared.sources.settings import credentials_from_environ, settings_from_environ
+from shared.uri import parse_uri
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="larder inspect", description="Tell what a model is, without fetching it.")
+    parser.add_argument("uri", metavar="URI", help="a model's URI as in `larder fetch`, or a path on this machine")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="how it is written (table)")
+    options = parser.parse_args(arguments)
+    return run_inspect(options.uri, os.environ, sys.stdout, sys.stderr, output=options.output)
+
+
+def run_inspect(uri: str, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO, *, output: str = "table") -> int:
+    """Write what is known of the model; return 0, or 1 after one line `Reason: message` on stderr."""
+    try:
+        found = _inspect(uri, environ)
+    except LarderError as error:
+        print(f"{error.reason}: {' '.join(str(error).split())}", file=stderr)
+        return 1
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(found)).decode(), file=stdout)
+    else:
+        print("\n".join(table_of(found)), file=stdout)
+    return 0
+
+
+def _inspect(uri: str, environ: Mapping[str, str]) -> Metadata:
+    if "://" not in uri:
+        return read_metadata(_on_this_machine(Path(uri)))
+    try:
+        settings = settings_from_environ(environ)
+    except ValueError as error:
+        raise InvalidURI(str(error)) from error
+    source = open_source(parse_uri(uri), credentials_from_environ(environ, settings), settings)
+    try:
+        return read_metadata(SourceFiles(source))
+    finally:
+        source.close()
+
+
+def _on_this_machine(path: Path) -> ModelFiles:
+    """Return a person's own directory or file; relative links may lead anywhere that the person may read."""
+    found = path.absolute()
+    if found.is_file():
+        return DirectoryFiles("/", str(found.parent).lstrip("/"), only=found.name)
+    return DirectoryFiles("/", str(found).lstrip("/"))

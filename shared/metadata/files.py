@@ -1,0 +1,107 @@
+"""The port to a model's files, wherever they are: their names and sizes, and any part of one."""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from shared.errors import SourceNotFound, Unreachable
+from shared.manifest import File
+from shared.sources.beneath import Beneath
+from shared.sources.listing import bounded
+from shared.sources.port import Source
+
+
+class ModelFiles(Protocol):
+    """The files of one model. `read` is called from several threads at a time."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes by path, relative to the model."""
+        ...
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """Return exactly these bytes, or those up to the file's end. Raises LarderError."""
+        ...
+
+
+class MemoryFiles:
+    """The twin in memory; `read_bytes` counts what was read of it."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files, self.read_bytes = dict(files), 0
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes by path."""
+        return {path: len(body) for path, body in self._files.items()}
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """Return a part. Raises SourceNotFound."""
+        if path not in self._files:
+            raise SourceNotFound(f"there is no {path}")
+        part = self._files[path][offset : offset + length]
+        self.read_bytes += len(part)
+        return part
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFiles:
+    """A directory `path` below `root`; links are followed as long as they stay beneath the root.
+
+    `only` is the one file that counts; empty: all do.
+    """
+
+    root: str
+    path: str = ""
+    only: str = ""
+    sizes: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """List the files. Raises SourceNotFound, AuthDenied, UnsafePath, TooManyFiles, Unreachable."""
+        listed = bounded(Beneath(self.root).files_below(self.path), f"{self.root}/{self.path}")
+        sizes = {name: seen.st_size for name, seen in listed if stat.S_ISREG(seen.st_mode) and self.only in ("", name)}
+        object.__setattr__(self, "sizes", MappingProxyType(sizes))
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """Return a part of a file."""
+        descriptor = Beneath(self.root).open(f"{self.path}/{path}")
+        try:
+            return os.pread(descriptor, length, offset)
+        except OSError as error:
+            raise Unreachable(f"{path} cannot be read: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
+
+
+class SourceFiles:
+    """A source that is resolved once; parts are read by range, and once more where an answer broke off."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.manifest = source.resolve()
+        self._files: dict[str, File] = {file.path: file for file in self.manifest.files}
+        self.sizes = {path: file.size for path, file in self._files.items()}
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """Return a part of a file. Raises as the source's `open`."""
+        file = self._files.get(path)
+        if file is None:
+            raise SourceNotFound(f"there is no {path} in {self.manifest.uri}")
+        try:
+            return self._read(file, offset, length)
+        except Unreachable:
+            return self._read(file, offset, length)
+
+    def _read(self, file: File, offset: int, length: int) -> bytes:
+        wanted = max(min(length, file.size - offset), 0)
+        part, filled = bytearray(wanted), 0
+        body = self._source.open(file, offset, wanted)
+        try:
+            while filled < wanted and (size := body.readinto(memoryview(part)[filled:])):
+                filled += size
+        finally:
+            body.close()
+        return bytes(part[:filled])

@@ -1,0 +1,172 @@
+"""Headers of GGUF files: keys and tensors, read through a small window, the long lists of tokens skipped."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+
+from shared.metadata.errors import MetadataMalformed, MetadataOversized
+from shared.metadata.gguf_types import TENSOR_TYPES, VALUE_FORMATS
+from shared.metadata.tensors import Tally
+
+Value = int | float | bool | str | tuple[int, int]  # an array is told by its length and the type of its elements
+_WINDOW_BYTES = 256 * 1024
+_MOST_HEADER_BYTES = 64 * 2**20
+_MOST_KEYS = 10_000
+_MOST_ELEMENTS = 4_000_000
+_MOST_TENSORS = 100_000
+_MOST_DIMENSIONS = 8
+_LONGEST_KEY_BYTES = 1024
+_LONGEST_TEXT_BYTES = 256 * 1024
+_KEPT_CHARACTERS = 512  # of a chat template only its presence is told
+_STRING, _ARRAY = 8, 9
+_DEFAULT_ALIGNMENT = 32
+
+
+@dataclass(slots=True)
+class GgufHeader:
+    """Keys by name and, of integer arrays, the largest element; `tensors` is how many there are."""
+
+    keys: dict[str, Value] = field(default_factory=dict)
+    largest: dict[str, int] = field(default_factory=dict)
+    tensors: int = 0
+
+
+def read_gguf(file: str, size: int, read: Callable[[int, int], bytes], tally: Tally) -> GgufHeader:
+    """Return a file's keys and add its tensors to the tally. Raises MetadataMalformed, MetadataOversized."""
+    window = _Window(file, size, read)
+    if window.take(4, "magic") != b"GGUF":
+        raise MetadataMalformed(file, "magic", "is not GGUF")
+    version = window.number("<I", "version")
+    if version not in (2, 3):
+        raise MetadataMalformed(file, "version", f"is {version}; 2 and 3 are read")
+    header = GgufHeader(tensors=window.number("<Q", "tensor_count"))
+    keys = window.number("<Q", "metadata_kv_count")
+    if header.tensors > _MOST_TENSORS or keys > _MOST_KEYS:
+        raise MetadataOversized(file, "header", f"says {header.tensors} tensors and {keys} keys")
+    for _ in range(keys):
+        key = window.text("key", _LONGEST_KEY_BYTES)
+        if key in header.keys:
+            raise MetadataMalformed(file, key, "stands twice; remove one")
+        header.keys[key] = _value(window, key, window.number("<I", key), header)
+    _tally_tensors(window, header, tally)
+    return header
+
+
+def _value(window: "_Window", key: str, kind: int, header: GgufHeader) -> Value:
+    if kind == _STRING:
+        return window.text(key, _LONGEST_TEXT_BYTES)[:_KEPT_CHARACTERS]
+    if kind == _ARRAY:
+        return _array(window, key, header)
+    if kind not in VALUE_FORMATS:
+        raise MetadataMalformed(window.file, key, f"has the value type {kind}, which does not exist")
+    (value,) = struct.unpack(VALUE_FORMATS[kind], window.take(struct.calcsize(VALUE_FORMATS[kind]), key))
+    found: Value = value
+    return found
+
+
+def _array(window: "_Window", key: str, header: GgufHeader) -> tuple[int, int]:
+    kind, length = window.number("<I", key), window.number("<Q", key)
+    if length > _MOST_ELEMENTS:
+        raise MetadataOversized(window.file, key, f"has {length} elements; at most {_MOST_ELEMENTS} are read")
+    if kind == _STRING:
+        window.skip_texts(length, key)
+    elif kind in VALUE_FORMATS:
+        wide = struct.calcsize(VALUE_FORMATS[kind])
+        if length <= _LONGEST_KEY_BYTES and kind not in (6, 7, 12):
+            body = window.take(wide * length, key)
+            header.largest[key] = max((v for (v,) in struct.iter_unpack(VALUE_FORMATS[kind], body)), default=0)
+        else:
+            window.skip(wide * length, key)
+    else:
+        raise MetadataMalformed(window.file, key, f"is an array of the type {kind}, which is not read")
+    return length, kind
+
+
+def _tally_tensors(window: "_Window", header: GgufHeader, tally: Tally) -> None:
+    ends: list[tuple[int, str]] = []
+    names: set[str] = set()
+    for _ in range(header.tensors):
+        name = window.text("tensor name", _LONGEST_KEY_BYTES)
+        dimensions = window.number("<I", name)
+        if dimensions > _MOST_DIMENSIONS:
+            raise MetadataMalformed(window.file, name, f"has {dimensions} dimensions")
+        if name in names:
+            raise MetadataMalformed(window.file, name, "stands twice; remove one")
+        names.add(name)
+        shape = struct.unpack(f"<{dimensions}Q", window.take(8 * dimensions, name))
+        kind, offset = window.number("<I", name), window.number("<Q", name)
+        label, block, block_bytes = TENSOR_TYPES.get(kind, (f"type {kind}", 1, 0))
+        ends.append((offset + prod(shape) // block * block_bytes, name))
+        tally.add(window.file, name, label, shape)
+    alignment = header.keys.get("general.alignment", _DEFAULT_ALIGNMENT)
+    if not isinstance(alignment, int) or not 0 < alignment <= 2**20:
+        raise MetadataMalformed(window.file, "general.alignment", "is not a size that data is aligned to")
+    start = -(-window.position // alignment) * alignment
+    end, name = max(ends, default=(0, ""))
+    if start + end > window.size and ends:
+        problem = f"ends at byte {start + end} of a file of {window.size}; the file is cut off or lies"
+        raise MetadataMalformed(window.file, name, problem)
+
+
+class _Window:
+    """The bytes from `position` on, a part of them in memory."""
+
+    def __init__(self, file: str, size: int, read: Callable[[int, int], bytes]) -> None:
+        self.file, self.size, self._read = file, size, read
+        self._part, self._start, self._at = b"", 0, 0
+
+    @property
+    def position(self) -> int:
+        return self._start + self._at
+
+    def take(self, count: int, what: str) -> bytes:
+        """Return the next bytes. Raises MetadataMalformed where the file ends before."""
+        if self._at + count > len(self._part):
+            self._fill(count, what)
+        found = self._part[self._at : self._at + count]
+        self._at += count
+        return found
+
+    def number(self, form: str, what: str) -> int:
+        found: int = struct.unpack(form, self.take(struct.calcsize(form), what))[0]
+        return found
+
+    def text(self, what: str, most_bytes: int) -> str:
+        length = self.number("<Q", what)
+        self._check(length, what)
+        if length > most_bytes:
+            raise MetadataOversized(self.file, what, f"is a text of {length} bytes; at most {most_bytes} are read")
+        try:
+            return self.take(length, what).decode()
+        except UnicodeDecodeError as error:
+            raise MetadataMalformed(self.file, what, "is not UTF-8") from error
+
+    def skip(self, count: int, what: str) -> None:
+        self._check(count, what)
+        self._at += count
+
+    def skip_texts(self, count: int, what: str) -> None:
+        unpack = struct.Struct("<Q").unpack_from
+        for _ in range(count):
+            if self._at + 8 > len(self._part):
+                self._fill(8, what)
+            length = unpack(self._part, self._at)[0]
+            self._at += 8 + length
+            if self._at > len(self._part):
+                self._at -= length
+                self.skip(length, what)
+
+    def _check(self, count: int, what: str) -> None:
+        if self.position + count > self.size:
+            raise MetadataMalformed(self.file, what, f"says {count} bytes where the file has {self.size} in all")
+        if self.position + count > _MOST_HEADER_BYTES:
+            raise MetadataOversized(self.file, what, f"the header is longer than {_MOST_HEADER_BYTES} bytes")
+
+    def _fill(self, count: int, what: str) -> None:
+        self._check(count, what)
+        position = self.position
+        wanted = min(max(_WINDOW_BYTES, count), self.size - position)
+        self._part, self._start, self._at = self._read(position, wanted), position, 0
+        if len(self._part) < count:
+            raise MetadataMalformed(self.file, what, "is cut off")

@@ -1,0 +1,97 @@
+"""JSON of strangers, parsed within bounds: size, depth, number of values, length of strings, duplicate keys, NaN."""
+
+import json
+import re
+from typing import Any, NoReturn
+
+from shared.metadata.errors import MetadataMalformed, MetadataOversized
+
+MOST_SCANNED_BYTES = 16 * 2**20  # up to here the field that is too long is looked for and named
+_MOST_BYTES = 2 * 2**20
+_MOST_STRING_BYTES = 512 * 1024
+_MOST_VALUES = 60_000
+_DEEPEST = 64
+_TOKEN = re.compile(rb'"(?:[^"\\]+|\\.)*+"|[\[\]{},:]', re.DOTALL)
+
+
+def parse_json(file: str, body: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the value of a JSON file. Raises MetadataMalformed and MetadataOversized, which name the field."""
+    _check_bounds(file, body)
+    try:
+        return json.loads(
+            body.decode(),
+            object_pairs_hook=lambda pairs: _object(file, pairs),
+            parse_constant=lambda name: _refuse_constant(file, name),
+        )
+    except UnicodeDecodeError as error:
+        raise MetadataMalformed(file, "", f"is not UTF-8 at byte {error.start}") from error
+    except json.JSONDecodeError as error:
+        problem = f"is not JSON: {error.msg}, line {error.lineno}, column {error.colno}"
+        raise MetadataMalformed(file, "", problem) from error
+    except ValueError as error:  # a number of more digits than Python converts
+        raise MetadataMalformed(file, "", f"has a number that is too long: {error}") from error
+
+
+def _object(file: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise MetadataMalformed(file, twice, "stands twice in one object; remove one")
+    return found
+
+
+def _refuse_constant(file: str, name: str) -> NoReturn:
+    raise MetadataMalformed(file, "", f"has {name}, which is not JSON; write a number")
+
+
+class _Place:
+    """Where in a document the scan is; arrays are told by `[]`."""
+
+    def __init__(self) -> None:
+        self._keys: list[str] = []
+        self._in_object: list[bool] = []
+        self._before_value = False
+
+    @property
+    def depth(self) -> int:
+        return len(self._in_object)
+
+    @property
+    def name(self) -> str:
+        return ".".join(key for key in self._keys if key)
+
+    def step(self, token: bytes) -> None:
+        match token:
+            case b"{" | b"[":
+                self._in_object.append(token == b"{")
+                self._keys.append("" if token == b"{" else "[]")
+                self._before_value = token == b"["
+            case b"}" | b"]":
+                if self._in_object:
+                    self._in_object.pop()
+                    self._keys.pop()
+            case b",":
+                self._before_value = not (self._in_object and self._in_object[-1])
+            case b":":
+                self._before_value = True
+            case _ if self._in_object and self._in_object[-1] and not self._before_value:
+                self._keys[-1] = token[1:65].rstrip(b'"').decode(errors="replace")
+
+
+def _check_bounds(file: str, body: bytes) -> None:
+    if len(body) > MOST_SCANNED_BYTES:
+        raise MetadataOversized(file, "", f"has {len(body)} bytes; at most {_MOST_BYTES} are read")
+    place = _Place()
+    for values, found in enumerate(_TOKEN.finditer(body), 1):
+        token_bytes = found.end() - found.start()
+        place.step(body[found.start() : min(found.end(), found.start() + 66)])
+        if token_bytes > _MOST_STRING_BYTES:
+            problem = f"is a string of {token_bytes} bytes; at most {_MOST_STRING_BYTES} are read"
+            raise MetadataOversized(file, place.name, problem)
+        if place.depth > _DEEPEST:
+            raise MetadataMalformed(file, place.name, f"is nested deeper than {_DEEPEST} levels")
+        if values > 2 * _MOST_VALUES:
+            raise MetadataOversized(file, place.name, f"the file has more than {_MOST_VALUES} values up to here")
+    if len(body) > _MOST_BYTES:
+        raise MetadataOversized(file, "", f"has {len(body)} bytes; at most {_MOST_BYTES} are read")

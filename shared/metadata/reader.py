@@ -1,0 +1,182 @@
+"""The one reader: a model's files in, its metadata out."""
+
+from msgspec.structs import replace
+
+from shared.metadata.capabilities import of_model, of_pipeline
+from shared.metadata.context import context_length, kv_cache_bytes
+from shared.metadata.dimensions import Text, text_of
+from shared.metadata.documents import Documents, read_documents
+from shared.metadata.errors import MetadataMissing
+from shared.metadata.fields import Fields
+from shared.metadata.files import ModelFiles
+from shared.metadata.gguf_config import config_of_gguf, quantization_of_gguf, text_of_key
+from shared.metadata.parameters import compute
+from shared.metadata.quantization import packing_of, quantization_of
+from shared.metadata.report import Adapter, Component, Metadata
+from shared.metadata.selection import Weights, select_weights
+from shared.metadata.tensors import Tally
+from shared.metadata.weights import tally_gguf, tally_safetensors
+
+_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "F8_E4M3": "float8_e4m3fn",
+          "F8_E5M2": "float8_e5m2", "I8": "int8"}  # fmt: skip
+_ELEMENT_BYTES = {"float32": 4, "float64": 8}
+
+
+def read_metadata(files: ModelFiles) -> Metadata:
+    """Return what the files say of their model. No weights are read, only their headers.
+
+    Raises MetadataMissing, MetadataMalformed, MetadataOversized, and what reading the files raises.
+    """
+    documents = read_documents(files)
+    folders = _folders(documents.pipeline)
+    weights = select_weights(files.sizes, pipeline=folders)
+    if documents.empty and weights.format not in ("gguf", "safetensors"):
+        raise MetadataMissing(
+            "config.json", "", "is not there, nor is model_index.json, params.json, safetensors or GGUF: no model here"
+        )
+    found = _read(files, documents, weights)
+    return replace(
+        found,
+        size_bytes=sum(files.sizes.values()),
+        weight_bytes=weights.size_bytes,
+        format=weights.format,
+        chat_template=found.chat_template or documents.template,
+        licence=documents.licence or found.licence,
+        adapter=_adapter(documents.adapter),
+    )
+
+
+def _read(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata:
+    if weights.format == "gguf":
+        return _read_gguf(files, documents, weights)
+    config = documents.config
+    text = text_of(config) if config else None
+    packing = packing_of(config, text.config if text else None, *documents.quantizers)
+    tally = Tally(packing)
+    if weights.format == "safetensors":
+        tally_safetensors(files, weights, tally)
+    if documents.pipeline is not None:
+        return _counted(_pipeline(documents.pipeline), tally, weights, 0, 0)
+    if config is None or text is None:
+        return _counted(Metadata(), tally, weights, 0, 0)
+    main = _main_type(tally)
+    described = _described(config, text, documents)
+    dtype = described.dtype or _TYPES.get(main, "")
+    found = replace(
+        described,
+        dtype=dtype,
+        quantization=quantization_of(packing, main),
+        quantization_bits=packing.bits or None,
+        kv_cache_bytes_per_token=kv_cache_bytes(text, _ELEMENT_BYTES.get(dtype, 2)),
+    )
+    if documents.adapter is None and not (tally.total and weights.whole):
+        return _computed(found, config, embeds=documents.embeds)
+    return _counted(found, tally, weights, text.experts, text.experts_active)
+
+
+def _read_gguf(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata:
+    tally = Tally()
+    header = tally_gguf(files, weights, tally)
+    text = text_of(config_of_gguf(weights.files[0], header))
+    described = _described(text.config, text, documents)
+    main = _main_type(tally)
+    found = replace(
+        described,
+        framework="",
+        framework_version="",
+        quantization=quantization_of_gguf(header, main),
+        dtype=_TYPES.get(main, ""),
+        kv_cache_bytes_per_token=kv_cache_bytes(text, 2),
+        chat_template=bool(text_of_key(header, "tokenizer.chat_template")),
+        licence=text_of_key(header, "general.license"),
+    )
+    return _counted(found, tally, weights, text.experts, text.experts_active)
+
+
+def _described(config: Fields, text: Text, documents: Documents) -> Metadata:
+    """Return what the configuration says, but for what needs the weights."""
+    version = config.text("transformers_version") or text.config.text("transformers_version") or ""
+    return Metadata(
+        model_type=config.text("model_type") or "",
+        architectures=config.texts("architectures"),
+        framework="transformers" if "model_type" in config or "architectures" in config else "",
+        framework_version=version,
+        dtype=_dtype(config, text.config),
+        context_length=context_length(text, documents.tokenizer, documents.sentence),
+        vocabulary_size=text.dimension("vocab_size"),
+        hidden_size=text.dimension("hidden_size"),
+        layers=text.dimension("num_hidden_layers"),
+        heads=text.heads,
+        kv_heads=text.kv_heads,
+        head_dim=text.head_dim,
+        experts=text.experts or None,
+        experts_active=text.experts_active or None if text.experts else None,
+        capabilities=of_model(config, sentence=documents.embeds),
+        custom_code=config.inner("auto_map") is not None,
+    )
+
+
+def _dtype(config: Fields, text: Fields) -> str:
+    for part in (config, text):
+        if found := part.text("torch_dtype", "dtype"):
+            return found.removeprefix("torch.")
+    return ""
+
+
+def _counted(found: Metadata, tally: Tally, weights: Weights, experts: int, active: int) -> Metadata:
+    """Add the count of the headers, where there were all."""
+    if not tally.total or not weights.whole:
+        return found
+    used = tally.total
+    if experts and active:
+        used -= tally.routed - tally.routed * min(active, experts) // experts
+    return replace(
+        found,
+        parameters=tally.total,
+        parameters_active=used,
+        parameters_from="headers",
+        dtype=found.dtype or _TYPES.get(_main_type(tally), ""),
+    )
+
+
+def _computed(found: Metadata, config: Fields, *, embeds: bool) -> Metadata:
+    computed = compute(config, embeds=embeds)
+    if computed is None:
+        return found
+    count = computed.count
+    return replace(found, parameters=count.total, parameters_active=count.active, parameters_from=computed.basis)
+
+
+def _main_type(tally: Tally) -> str:
+    return max(sorted(tally.by_type), key=lambda kind: tally.by_type[kind], default="")
+
+
+def _folders(pipeline: Fields | None) -> tuple[str, ...]:
+    """Return the folders of a pipeline's parts."""
+    return tuple(sorted(_components(pipeline))) if pipeline else ()
+
+
+def _components(pipeline: Fields) -> dict[str, Component]:
+    found = {}
+    for name, value in pipeline.values.items():
+        match value:
+            case [str(library), str(kind)] if "/" not in name and not name.startswith("_"):
+                found[name] = Component(library, kind)
+    return found
+
+
+def _pipeline(pipeline: Fields) -> Metadata:
+    name = pipeline.text("_class_name") or ""
+    return Metadata(
+        framework="diffusers",
+        framework_version=pipeline.text("_diffusers_version") or "",
+        pipeline=name,
+        components=_components(pipeline),
+        capabilities=of_pipeline(name),
+    )
+
+
+def _adapter(adapter: Fields | None) -> Adapter | None:
+    if adapter is None:
+        return None
+    return Adapter(adapter.text("peft_type") or "", adapter.text("base_model_name_or_path") or "", adapter.integer("r"))

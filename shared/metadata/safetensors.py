@@ -1,0 +1,95 @@
+"""Headers of safetensors files: names, types and shapes of tensors, without their bytes."""
+
+import struct
+from collections.abc import Iterator
+from math import prod
+
+import msgspec
+
+from shared.metadata.errors import MetadataMalformed, MetadataOversized
+from shared.metadata.tensors import BITS, Tally
+
+FIRST_BYTES = 64 * 1024
+_MOST_HEADER_BYTES = 8 * 2**20
+_MOST_TENSORS = 65_536
+PREFIX_BYTES = 8
+
+
+class _Tensor(msgspec.Struct, gc=False):
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
+
+
+_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TENSOR = msgspec.json.Decoder(_Tensor)
+
+
+def header_bytes(file: str, prefix: bytes, size: int) -> int:
+    """Return how long the header is behind its 8 bytes. Raises MetadataMalformed, MetadataOversized."""
+    if len(prefix) < PREFIX_BYTES:
+        raise MetadataMalformed(file, "header", "the file is shorter than 8 bytes; it is no safetensors file")
+    (length,) = struct.unpack_from("<Q", prefix)
+    if length + PREFIX_BYTES > size:
+        problem = f"says it has {length} bytes in a file of {size}; the file is cut off or no safetensors file"
+        raise MetadataMalformed(file, "header", problem)
+    if length > _MOST_HEADER_BYTES:
+        raise MetadataOversized(file, "header", f"has {length} bytes; at most {_MOST_HEADER_BYTES} are read")
+    return int(length)
+
+
+def whole_header(file: str, first: bytes, rest: bytes, length: int) -> bytes:
+    """Return the header's JSON from the first read and the second. Raises MetadataMalformed where bytes are missing."""
+    header = first[PREFIX_BYTES : PREFIX_BYTES + length] + rest
+    if len(header) != length:
+        raise MetadataMalformed(file, "header", f"ends after {len(header)} of {length} bytes")
+    return header
+
+
+def tally_header(file: str, header: bytes, data_bytes: int, tally: Tally) -> None:
+    """Add a header's tensors to the tally. Raises MetadataMalformed, MetadataOversized, which name the tensor."""
+    if header.count(b'"data_offsets"') > _MOST_TENSORS:
+        raise MetadataOversized(file, "header", f"has more than {_MOST_TENSORS} tensors")
+    tensors = list(_tensors(file, header))
+    _check_offsets(file, tensors, data_bytes)
+    names = {name for name, _ in tensors}
+    for name, tensor in tensors:
+        double = tensor.dtype == "U8" and f"{name}_scale_2" in names
+        tally.add(file, name, tensor.dtype, tensor.shape, double_packed=double)
+
+
+def _tensors(file: str, header: bytes) -> Iterator[tuple[str, _Tensor]]:
+    try:
+        raw = _DECODER.decode(header)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise MetadataMalformed(file, "header", f"is not the JSON of a header: {_short(error)}") from error
+    for name, body in raw.items():
+        if name == "__metadata__":
+            continue
+        try:
+            yield name, _TENSOR.decode(body)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            raise MetadataMalformed(file, name, f"does not describe a tensor: {_short(error)}") from error
+
+
+def _check_offsets(file: str, tensors: list[tuple[str, _Tensor]], data_bytes: int) -> None:
+    """Refuse offsets that leave the file, overlap, leave holes (a name that stands twice makes one) or do not fit."""
+    position = 0
+    for name, tensor in sorted(tensors, key=lambda item: item[1].data_offsets):
+        begin, end = tensor.data_offsets
+        if min((0, *tensor.shape)) < 0 or begin != position or end < begin or end > data_bytes:
+            problem = f"has bytes {begin} to {end} where {position} is next and {data_bytes} are in the file"
+            raise MetadataMalformed(file, name, problem)
+        bits = BITS.get(tensor.dtype)
+        if bits is not None and (prod(tensor.shape) * bits + 7) // 8 != end - begin:
+            problem = f"has {end - begin} bytes for {tensor.dtype} of shape {list(tensor.shape[:8])}"
+            raise MetadataMalformed(file, name, problem)
+        position = end
+    if position != data_bytes:
+        raise MetadataMalformed(
+            file, "header", f"describes {position} of {data_bytes} bytes; the file is cut or longer"
+        )
+
+
+def _short(error: Exception) -> str:
+    return ascii(str(error)[:160])[1:-1]

@@ -1,0 +1,87 @@
+"""Which of a model's files are its weights: one set of them, where a repository has several of the same."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_SHARD = re.compile(r"^(?P<stem>.*?)-(?P<number>\d{5,6})-of-(?P<of>\d{5,6})$")
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+_NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
+_FORMATS = ("safetensors", "gguf", "pytorch", "onnx")
+_MOST_SHARDS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The format's name (empty: no weights), the files to read, sorted, and the bytes of these files.
+
+    `whole` is whether every part is there that the names promise.
+    """
+
+    format: str = ""
+    files: tuple[str, ...] = ()
+    size_bytes: int = 0
+    whole: bool = True
+
+
+def select_weights(sizes: Mapping[str, int], *, pipeline: tuple[str, ...] = ()) -> Weights:
+    """Return the weights of a model, or those in the folders of a pipeline.
+
+    Of several whole sets of one folder the usual name wins, then a plain file over a variant (`fp16`, `consolidated`).
+    """
+    for kind in _FORMATS:
+        names = [path for path in sizes if _format_of(path) == kind]
+        chosen = [
+            path
+            for folder in (pipeline or ("",))
+            for path in _one_set([p for p in names if p.rpartition("/")[0] == folder], kind)
+        ]
+        if not chosen and not pipeline:
+            folders = sorted({p.rpartition("/")[0] for p in names})
+            chosen = _one_set([p for p in names if p.rpartition("/")[0] == folders[0]], kind) if folders else []
+        if chosen:
+            files = tuple(sorted(chosen))[:_MOST_SHARDS]
+            return Weights(kind, files, sum(sizes[path] for path in files), _is_whole(files))
+    return Weights()
+
+
+def _is_whole(files: tuple[str, ...]) -> bool:
+    shards = [shard for path in files if (shard := _SHARD.match(path.rpartition(".")[0]))]
+    promised = {(shard["stem"], int(shard["of"])) for shard in shards}
+    return all(sum(shard["stem"] == stem for shard in shards) == count for stem, count in promised)
+
+
+def _format_of(path: str) -> str:
+    name = path.rpartition("/")[2].lower()
+    if name.endswith(".safetensors"):
+        return "safetensors"
+    if name.endswith(".gguf"):
+        return "" if name.startswith("mmproj") else "gguf"
+    if name.endswith(_PICKLES) and not name.startswith(_NOT_WEIGHTS):
+        return "pytorch"
+    return "onnx" if name.endswith(".onnx") else ""
+
+
+def _one_set(paths: list[str], kind: str) -> list[str]:
+    sets: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        stem = path.rpartition("/")[2].rpartition(".")[0]
+        shard = _SHARD.match(stem)
+        sets.setdefault(f"{shard['stem']}/{shard['of']}" if shard else stem, []).append(path)
+    if not sets:
+        return []
+    best = min(sets, key=lambda key: (_rank(key.partition("/")[0]), key))
+    if kind == "safetensors" and _rank(best.partition("/")[0]) > _OWN_NAME:
+        return [path for group in sets.values() for path in group]
+    return sets[best]
+
+
+_OWN_NAME = 1
+
+
+def _rank(stem: str) -> int:
+    if stem in ("model", "diffusion_pytorch_model", "pytorch_model", "adapter_model"):
+        return 0
+    if stem in ("consolidated", "consolidated.00") or "consolidated" in stem:
+        return _OWN_NAME
+    return _OWN_NAME + 1

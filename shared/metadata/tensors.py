@@ -1,0 +1,79 @@
+"""How tensors by their names and types make up a number of parameters."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from shared.metadata.errors import MetadataOversized
+
+MOST_TENSORS = 500_000
+# Bits of an element, by its name in safetensors.
+BITS: Mapping[str, int] = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+    "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "F64": 64, "I64": 64, "U64": 64,
+    "C64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+}  # fmt: skip
+_NOT_PARAMETERS = re.compile(
+    # scales, zero points and the rest of what quantizers keep
+    r"(?:[._](?:scales?|scale_inv|scale_2|zeros?|qzeros|g_idx|zero_point|zero_points|weight_shape|input_amax"
+    r"|absmax|quant_map|nested_absmax|nested_quant_map|SCB|weight_format|perm|channel_scale|q_perm|q_scale"
+    r"|q_scale_max|q_groups|q_group_map|act_scales|scale_bias|scaling_factor)|quant_state\.\w+"
+    # buffers that are no weights
+    r"|rotary_emb\.inv_freq|rotary_pos_emb\.inv_freq|\.inv_freq|position_ids|attn\.masked_bias|attention\.masked_bias"
+    r"|num_batches_tracked|running_mean|running_var)$"
+)
+_MASK = re.compile(r"\.(?:attn|attention)\.bias$")
+_ROUTED = re.compile(r"\.experts\.|block_sparse_moe\.(?:input|output)_linear\.|\.expert_\d|ffn\.experts|_exps\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """What the configuration says of packed weights: the quantizer, and its bits (0: not said)."""
+
+    method: str = ""
+    bits: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """Parameters over all files, each tensor name once; `by_type` sums them by element type."""
+
+    packing: Packing = Packing()
+    total: int = 0
+    routed: int = 0
+    by_type: dict[str, int] = field(default_factory=dict)
+    _seen: set[int] = field(default_factory=set)
+
+    def add(self, file: str, name: str, kind: str, shape: tuple[int, ...], *, double_packed: bool = False) -> None:
+        """Count a tensor. Raises MetadataOversized."""
+        count = parameters_of(name, kind, shape, self.packing, double_packed=double_packed)
+        key = hash((file.rpartition("/")[0], name))  # parts of a pipeline use the same names
+        if not count or key in self._seen:
+            return
+        if len(self._seen) >= MOST_TENSORS:
+            raise MetadataOversized(file, name, f"the model has more than {MOST_TENSORS} tensors")
+        self._seen.add(key)
+        self.total += count
+        self.routed += count if _ROUTED.search(name) else 0
+        self.by_type[kind] = self.by_type.get(kind, 0) + count
+
+
+def parameters_of(
+    name: str, kind: str, shape: tuple[int, ...], packing: Packing, *, double_packed: bool = False
+) -> int:
+    """Return how many parameters a tensor stands for; 0 for scales, zero points and buffers.
+
+    `double_packed` is whether its second scale stands beside it, as of two 4-bit values a byte.
+    """
+    if _NOT_PARAMETERS.search(name) or (_MASK.search(name) and len(shape) == 4):  # noqa: PLR2004 - a causal mask
+        return 0
+    elements, bits = prod(shape), BITS.get(kind, 8)
+    if name.endswith((".qweight", ".weight_packed", ".q_weight", ".B")) and kind in ("I32", "U8", "I8", "I16"):
+        default = 4 if kind != "I8" else 8
+        return elements * bits // (packing.bits or default)
+    if name.endswith("_blocks") and kind == "U8":
+        return elements * 2
+    if kind == "U8" and (double_packed or (packing.method, packing.bits) == ("bitsandbytes", 4)):
+        return elements * 2
+    return elements

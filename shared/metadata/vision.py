@@ -1,0 +1,135 @@
+"""Parameters of vision towers and of what joins them to a language model, with their layouts as data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from shared.metadata.count import linear
+from shared.metadata.fields import Fields
+from shared.metadata.layers import MOST_LAYERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tower:
+    """A transformer over patches. `positions` is how many learned ones there are beside one a patch; None: none.
+
+    `temporal` is how many frames a patch has; `qkv_bias` and `out_bias` are of attention, `bias` is of the MLP.
+    """
+
+    patch_bias: bool = False
+    class_token: bool = False
+    positions: int | None = 0
+    pre_norm: bool = False
+    post_norm: bool = False
+    norm_bias: bool = True
+    gated: bool = False
+    qkv_bias: bool = True
+    out_bias: bool = True
+    bias: bool = True
+    layer_scale: bool = False
+    temporal: int = 1
+    pooling_head: Literal["", "siglip"] = ""
+    defaults: Mapping[str, int] = field(default_factory=dict)
+
+
+_CLIP = Tower(
+    class_token=True,
+    positions=1,
+    pre_norm=True,
+    post_norm=True,
+    defaults={"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "image_size": 224,
+              "patch_size": 32},
+)  # fmt: skip
+_SIGLIP = Tower(
+    patch_bias=True,
+    post_norm=True,
+    pooling_head="siglip",
+    defaults={"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "image_size": 224,
+              "patch_size": 16},
+)  # fmt: skip
+_QWEN2_VL = Tower(positions=None, temporal=2, defaults={"num_hidden_layers": 32, "patch_size": 14})
+_QWEN2_5_VL = Tower(
+    positions=None,
+    temporal=2,
+    norm_bias=False,
+    gated=True,
+    defaults={"hidden_size": 1280, "intermediate_size": 3420, "num_hidden_layers": 32, "patch_size": 14},
+)
+_QWEN3_VL = Tower(
+    patch_bias=True,
+    positions=None,
+    temporal=2,
+    defaults={"hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27, "patch_size": 16},
+)
+TOWERS: Mapping[str, Tower] = {
+    "clip_vision_model": _CLIP,
+    "siglip_vision_model": _SIGLIP,
+    "intern_vit_6b": Tower(patch_bias=True, class_token=True, positions=1, layer_scale=True),
+    "pixtral": Tower(
+        positions=None, pre_norm=True, norm_bias=False, gated=True, qkv_bias=False, out_bias=False, bias=False
+    ),
+    "qwen2_vl": _QWEN2_VL,
+    "qwen2_5_vl": _QWEN2_5_VL,
+    "qwen3_vl": _QWEN3_VL,
+    "qwen3_vl_moe": _QWEN3_VL,
+    "qwen3_5": _QWEN3_VL,
+    "qwen3_5_moe": _QWEN3_VL,
+    "llama4_vision_model": Tower(class_token=True, positions=1, pre_norm=True, post_norm=True),
+}
+# A wrapper's tower where its own configuration does not name the type.
+TOWER_OF: Mapping[str, str] = {
+    "clip": "clip_vision_model",
+    "siglip": "siglip_vision_model",
+    "gemma3": "siglip_vision_model",
+    "paligemma": "siglip_vision_model",
+    "llava": "clip_vision_model",
+    "internvl_chat": "intern_vit_6b",
+    "llama4": "llama4_vision_model",
+    **{name: name for name in TOWERS},
+}
+
+
+def tower_for(outer: str, vision: Fields) -> str:
+    """Return the type of a tower."""
+    own = vision.text("model_type") or ""
+    return own if own in TOWERS else TOWER_OF.get(outer, own)
+
+
+def size_of(tower: Tower, vision: Fields, *names: str) -> int | None:
+    """Return a dimension of a tower, or its layout's default."""
+    found = vision.integer(*names)
+    return found if found is not None else tower.defaults.get(names[0])
+
+
+def count_tower(name: str, vision: Fields) -> int | None:
+    """Return the parameters of a tower; None where the type or a dimension is not known."""
+    tower = TOWERS.get(name)
+    if tower is None:
+        return None
+    width = size_of(tower, vision, *(("embed_dim",) if name == "qwen2_vl" else ("hidden_size",)))
+    layers = size_of(tower, vision, "num_hidden_layers", "depth")
+    inner = size_of(tower, vision, "intermediate_size")
+    if name == "qwen2_vl" and width:
+        inner = round(width * (vision.number("mlp_ratio") or 4))
+    patch = size_of(tower, vision, "patch_size", "spatial_patch_size")
+    if not width or not layers or not inner or not patch or layers > MOST_LAYERS:
+        return None
+    norm = width * (2 if tower.norm_bias else 1)
+    mlp = linear(width, inner, bias=tower.bias) * (2 if tower.gated else 1) + linear(inner, width, bias=tower.bias)
+    attention = linear(width, 3 * width, bias=vision.flag("qkv_bias", default=tower.qkv_bias))
+    attention += linear(width, width, bias=tower.out_bias)
+    scaled = 2 * width if tower.layer_scale else 0
+    scaled += 2 * width if name == "intern_vit_6b" and vision.flag("qk_normalization") else 0
+    if name == "intern_vit_6b" and vision.text("norm_type") == "rms_norm":
+        norm = width
+    total = layers * (attention + mlp + 2 * norm + scaled) + (tower.pre_norm + tower.post_norm) * norm
+    total += linear(3 * patch * patch * tower.temporal, width, bias=tower.patch_bias) + width * tower.class_token
+    if tower.positions is not None:
+        image = size_of(tower, vision, "image_size")
+        if not image:
+            return None
+        total += ((image // patch) ** 2 + tower.positions) * width
+    if tower.pooling_head and vision.flag("vision_use_head", default=True):
+        total += width + linear(width, 3 * width, bias=True) + linear(width, width, bias=True) + 2 * width
+        total += linear(width, inner, bias=True) + linear(inner, width, bias=True)
+    return total

@@ -1,0 +1,49 @@
+"""Reading the headers of a model's weights: of all shards, several at a time, each by one or two small reads."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from shared.metadata.files import ModelFiles
+from shared.metadata.gguf import GgufHeader, read_gguf
+from shared.metadata.safetensors import FIRST_BYTES, PREFIX_BYTES, header_bytes, tally_header, whole_header
+from shared.metadata.selection import Weights
+from shared.metadata.tensors import Tally
+
+_AT_A_TIME = 12
+_SMALL_BYTES = 4 * FIRST_BYTES
+
+
+def tally_safetensors(files: ModelFiles, weights: Weights, tally: Tally) -> None:
+    """Add the tensors of all files to the tally. Raises LarderError; of several failures the first file's is told."""
+    lock = threading.Lock()
+
+    def tally_one(path: str) -> None:
+        size = files.sizes[path]
+        first = files.read(path, 0, min(FIRST_BYTES, size))
+        length = header_bytes(path, first, size)
+        data_bytes = size - PREFIX_BYTES - length
+        rest = b""
+        if len(first) < PREFIX_BYTES + length <= _SMALL_BYTES:
+            rest = files.read(path, len(first), PREFIX_BYTES + length - len(first))
+        with lock:  # one header is parsed at a time, and no more than one large one is in memory
+            if PREFIX_BYTES + length > max(_SMALL_BYTES, len(first)):
+                rest = files.read(path, len(first), PREFIX_BYTES + length - len(first))
+            tally_header(path, whole_header(path, first, rest, length), data_bytes, tally)
+
+    with ThreadPoolExecutor(min(_AT_A_TIME, len(weights.files)), thread_name_prefix="metadata") as pool:
+        pending = [pool.submit(tally_one, path) for path in weights.files]
+        try:
+            for one in pending:
+                one.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def tally_gguf(files: ModelFiles, weights: Weights, tally: Tally) -> GgufHeader:
+    """Add the tensors of all parts to the tally and return the first part's header."""
+
+    def read_one(path: str) -> GgufHeader:
+        return read_gguf(path, files.sizes[path], lambda offset, count: files.read(path, offset, count), tally)
+
+    first, *_ = [read_one(path) for path in weights.files]
+    return first

@@ -1,0 +1,50 @@
+"""A model of 163 sparse shards with headers as large as those of a 671B model."""
+
+import json
+from pathlib import Path
+
+SHARDS = 163
+CONFIG = {
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "model_type": "deepseek_v3",
+    "torch_dtype": "bfloat16",
+    "hidden_size": 7168,
+    "num_hidden_layers": 61,
+    "num_attention_heads": 128,
+    "num_key_value_heads": 128,
+    "intermediate_size": 18432,
+    "moe_intermediate_size": 2048,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 8,
+    "first_k_dense_replace": 3,
+    "q_lora_rank": 1536,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "vocab_size": 129280,
+    "max_position_embeddings": 163840,
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    "rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096},
+}
+TENSORS = 280  # a shard, and as many scales
+
+
+def write_model(folder: Path, data_bytes: int = 64) -> int:
+    """Write the model and return its number of parameters; each tensor has `data_bytes` bytes, which are holes."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    for number in range(1, SHARDS + 1):
+        header, position = {}, 0
+        for i in range(TENSORS):
+            name = f"model.layers.{number}.mlp.experts.{i}.gate_proj.weight"
+            for key, kind, size in ((name, "F8_E4M3", data_bytes), (f"{name}_scale_inv", "F32", 4)):
+                shape = [size] if kind == "F8_E4M3" else [1]
+                header[key] = {"dtype": kind, "shape": shape, "data_offsets": [position, position + size]}
+                position += size
+        body = json.dumps(header).encode()
+        with (folder / f"model-{number:05d}-of-{SHARDS:05d}.safetensors").open("wb") as file:
+            file.write(len(body).to_bytes(8, "little") + body)
+            file.truncate(8 + len(body) + position)
+    return SHARDS * TENSORS * data_bytes

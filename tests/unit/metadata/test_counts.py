@@ -1,0 +1,92 @@
+"""Numbers of parameters from dimensions alone, held against published ones."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.metadata.count import count_text
+from shared.metadata.dimensions import text_of
+from shared.metadata.families import FAMILIES
+from shared.metadata.fields import Fields
+from shared.metadata.parameters import compute
+from tests.unit.metadata.configurations import OTHERS, TEXTS
+
+ALL = TEXTS | OTHERS
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_count_is_the_published_one(name: str) -> None:
+    values, published = ALL[name]
+    found = compute(Fields("config.json", values), embeds=False)
+    assert found is not None
+    assert (found.count.total, found.basis) == (published, "dimensions")
+
+
+@pytest.mark.parametrize(
+    ("name", "active"),
+    [
+        # 2 of 8 experts: 46,702,792,704 - 32 layers x 6 experts x 3 x 4096 x 14336
+        ("Mixtral-8x7B", 12_879_925_248),
+        # 8 of 256 experts: 671,026,419,200 - 58 layers x 248 experts x 3 x 7168 x 2048
+        ("DeepSeek-V3", 37_552_297_472),
+        ("Mistral-7B-v0.1", 7_241_732_096),
+    ],
+)
+def test_the_active_ones_leave_out_experts_that_a_token_does_not_use(name: str, active: int) -> None:
+    found = compute(Fields("config.json", ALL[name][0]), embeds=False)
+    assert found is not None
+    assert found.count.active == active
+
+
+def test_a_family_that_is_not_known_is_an_estimate() -> None:
+    found = compute(Fields("config.json", {**TEXTS["Mistral-7B-v0.1"][0], "model_type": "brandnew"}), embeds=False)
+    assert found is not None
+    assert (found.count.total, found.basis) == (7_241_732_096, "estimate")
+
+
+def test_without_a_dimension_nothing_is_claimed() -> None:
+    values = {k: v for k, v in TEXTS["olmo2"][0].items() if k != "hidden_size"}
+    assert compute(Fields("config.json", values), embeds=False) is None
+
+
+def test_a_model_that_embeds_has_no_language_head() -> None:
+    # Qwen3-Embedding-8B: 151665 tokens, not tied, and no head in its files
+    values = {**TEXTS["qwen3-8b"][0], "vocab_size": 151665, "architectures": ["Qwen3ForCausalLM"]}
+    found = compute(Fields("config.json", values), embeds=True)
+    assert found is not None
+    assert found.count.total == 7_567_295_488
+
+
+def test_tying_takes_one_table_away() -> None:
+    values, total = TEXTS["Mistral-7B-v0.1"]
+    found = count_text(text_of(Fields("config.json", {**values, "tie_word_embeddings": True})))
+    assert found is not None
+    assert found.total == total - 32000 * 4096
+
+
+numbers = st.integers(1, 512)
+
+
+@given(
+    kind=st.sampled_from(sorted(FAMILIES)),
+    hidden=numbers,
+    layers=st.integers(1, 8),
+    heads=st.integers(1, 8),
+    inner=numbers,
+    vocab=numbers,
+    experts=st.integers(0, 8),
+)
+def test_active_is_at_most_total_and_more_layers_are_more(
+    kind: str, hidden: int, layers: int, heads: int, inner: int, vocab: int, experts: int
+) -> None:
+    values: dict[str, Any] = {
+        "model_type": kind, "hidden_size": hidden * heads, "num_attention_heads": heads, "intermediate_size": inner,
+        "vocab_size": vocab, "num_experts": experts, "num_experts_per_tok": 1, "max_position_embeddings": 16,
+    }  # fmt: skip
+    one = count_text(text_of(Fields("f", {**values, "num_hidden_layers": layers})))
+    two = count_text(text_of(Fields("f", {**values, "num_hidden_layers": 2 * layers})))
+    if one is not None and two is not None:
+        assert 0 < one.active <= one.total
+        assert two.total > one.total or FAMILIES[kind].shared_layers

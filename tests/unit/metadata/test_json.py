@@ -1,0 +1,108 @@
+"""JSON of strangers: what is refused names the file and the field."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.metadata.errors import MetadataError, MetadataMalformed, MetadataOversized
+from shared.metadata.files import MemoryFiles
+from shared.metadata.json_text import parse_json
+from shared.metadata.reader import read_metadata
+from tests.unit.metadata.building import read_files
+from tests.unit.metadata.configurations import OTHERS, TEXTS
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+NAMES = sorted({key for config, _ in (TEXTS | OTHERS).values() for key in config} | {
+    "architectures", "rope_scaling", "rope_parameters", "quantization_config", "torch_dtype", "auto_map", "id2label",
+    "layer_types", "mlp_layer_types", "tie_word_embeddings", "num_labels", "kv_lora_rank", "moe_layers",
+})  # fmt: skip
+FILES = ("config.json", "params.json", "model_index.json", "tokenizer_config.json", "adapter_config.json",
+         "sentence_bert_config.json", "modules.json", "hf_quant_config.json", "quantize_config.json")  # fmt: skip
+
+
+@given(values)
+def test_what_is_within_bounds_is_what_json_says(value: object) -> None:
+    assert parse_json("f", json.dumps(value).encode()) == value
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "field"),
+    [
+        (b'{"a": {"b": 1, "b": 2}}', MetadataMalformed, "b"),
+        (b'{"a": NaN}', MetadataMalformed, ""),
+        (b'{"a": -Infinity}', MetadataMalformed, ""),
+        (b'{"a": ' + b"9" * 5000 + b"}", MetadataMalformed, ""),
+        (b'{"a": "\xff"}', MetadataMalformed, ""),
+        (b"{", MetadataMalformed, ""),
+        (b"", MetadataMalformed, ""),
+        (b'{"deep": ' + b"[" * 100_000, MetadataMalformed, "deep"),
+        (b'{"a":' * 100_000, MetadataMalformed, "a.a"),
+        (b'{"x": 1, "a": {"chat": "' + b"x" * 10_000_000 + b'"}}', MetadataOversized, "a.chat"),
+        (b'{"x": ["' + b"x" * 10_000_000 + b'"]}', MetadataOversized, "x"),
+        (b'{"many": [' + b"1," * 500_000 + b"1]}", MetadataOversized, "many"),
+        (b" " * 3_000_000, MetadataOversized, ""),
+    ],
+)
+def test_what_is_out_of_bounds_names_the_field(body: bytes, kind: type[MetadataError], field: str) -> None:
+    with pytest.raises(kind) as caught:
+        read_metadata(MemoryFiles({"config.json": body}))
+    assert caught.value.file == "config.json"
+    assert field in caught.value.field
+
+
+@pytest.mark.parametrize(
+    ("config", "field"),
+    [
+        ({"hidden_size": "4096"}, "hidden_size"),
+        ({"hidden_size": True}, "hidden_size"),
+        ({"hidden_size": 1.5}, "hidden_size"),
+        ({"hidden_size": 10**30}, "hidden_size"),
+        ({"hidden_size": -7}, "hidden_size"),
+        ({"architectures": "LlamaForCausalLM"}, "architectures"),
+        ({"architectures": [1]}, "architectures"),
+        ({"model_type": {"a": 1}}, "model_type"),
+        ({"torch_dtype": 16}, "torch_dtype"),
+        ({"rope_scaling": "linear", "max_position_embeddings": 1}, "rope_scaling"),
+        ({"rope_scaling": {"factor": "4"}, "max_position_embeddings": 1}, "rope_scaling.factor"),
+        ({"text_config": []}, "text_config"),
+        ({"text_config": {"vocab_size": "x"}}, "text_config.vocab_size"),
+        ({"quantization_config": 4}, "quantization_config"),
+        ({"quantization_config": {"quant_method": 4}}, "quantization_config.quant_method"),
+        ({"tie_word_embeddings": "yes", "hidden_size": 1, "num_hidden_layers": 1, "vocab_size": 1,
+          "num_attention_heads": 1, "intermediate_size": 1}, "tie_word_embeddings"),
+        ({"model_type": "\ud800"}, "model_type"),
+    ],
+)  # fmt: skip
+def test_a_wrong_type_names_the_field(config: dict[str, object], field: str) -> None:
+    with pytest.raises(MetadataMalformed) as caught:
+        read_files({"config.json": config})
+    assert (caught.value.file, caught.value.field) == ("config.json", field)
+
+
+@given(st.sampled_from(FILES), st.dictionaries(st.sampled_from(NAMES), values, max_size=8))
+def test_any_object_is_read_or_refused(file: str, config: dict[str, object]) -> None:
+    try:
+        read_files({"config.json": {}, file: config})
+    except MetadataError as error:
+        assert error.file == file  # noqa: PT017 - both outcomes are right
+
+
+@given(st.sampled_from(sorted(TEXTS | OTHERS)), st.dictionaries(st.sampled_from(NAMES), values, max_size=3))
+def test_a_real_configuration_with_other_values_is_read_or_refused(name: str, other: dict[str, object]) -> None:
+    try:
+        read_files({"config.json": {**(TEXTS | OTHERS)[name][0], **other}})
+    except MetadataError as error:
+        assert error.file == "config.json"  # noqa: PT017 - both outcomes are right
+
+
+@given(st.sampled_from(FILES), st.binary(max_size=100))
+def test_any_bytes_are_read_or_refused(file: str, body: bytes) -> None:
+    try:
+        read_metadata(MemoryFiles({"model.safetensors": b"\2\0\0\0\0\0\0\0{}", file: body}))
+    except MetadataError as error:
+        assert error.file == file  # noqa: PT017 - both outcomes are right
