@@ -70,7 +70,7 @@ def _drain(path: BytePath, body: Body, assembly: Assembly, claim: Claim, buffer:
             raise Stopped
         if not size:
             raise Unreachable(f"{file.path!r} ended after {claim.position} of {file.size} bytes; it goes on from there")
-        assembly.write(claim, room[:size], last=size < min(len(room), _FLOWS_BYTES))
+        assembly.write(claim, room[:size], last=size <= min(len(room) - 1, _FLOWS_BYTES))
         path.count(size)
         if slow := pace.observe(size, path.clock() - asked_s, path.bucket.rate):
             raise Unreachable(f"{file.path!r} came with {slow:.0f} bytes a second; it is asked for again from there")

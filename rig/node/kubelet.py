@@ -107,7 +107,7 @@ def _kubelet(machine: Machine, folder: Path) -> dict[str, Any]:
         "imageGCLowThresholdPercent": 99,
         "nodeStatusUpdateFrequency": "4s",
         "nodeLeaseDurationSeconds": 8,
-        "syncFrequency": "10s",
+        "syncFrequency": "3s",
         "protectKernelDefaults": False,
     }
 

@@ -42,7 +42,7 @@ def test_a_quantity_is_refused_by_the_schema_with_what_to_write(limit: object, s
             _base_model("a", "ftp://h/m"),
             "spec.storage.storageUri: no installed source serves ftp:// (ftp://h/m); write",
         ),
-        (_base_model("a", "local:///m"), "no installed source serves local://"),
+        (_base_model("a", "nfs:///m"), "no installed source serves nfs://"),
         (_base_model("a", "hf://one"), "write hf://ORG/REPO"),
         (_base_model("a", path="/etc/x"), "spec.storage.path: '/etc/x' belongs to the container's own system"),
         (_base_model("a", "pvc://ns:claim/x", "BaseModel"), "write pvc://CLAIM/SUB-PATH"),
@@ -51,8 +51,8 @@ def test_a_quantity_is_refused_by_the_schema_with_what_to_write(limit: object, s
             "no ModelCacheNodeGroup 'none'",
         ),
         (
-            _kserve("ClusterModelCache", "a", storageUri="az://x/y/z", nodeGroup="none"),
-            "no installed source serves az://",
+            _kserve("ClusterModelCache", "a", storageUri="nfs://x/y/z", nodeGroup="none"),
+            "no installed source serves nfs://",
         ),
         (
             _kserve("ModelCacheNodeGroup", "a", storageLimit="1Gi", nodeAffinity={"nodeSelectorTerms": []}),

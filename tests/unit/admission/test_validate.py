@@ -64,8 +64,8 @@ def test_a_vendor_s_model_is_taken_with_a_word() -> None:
 @pytest.mark.parametrize(
     ("kind", "uri", "words"),
     [
-        ("ClusterBaseModel", "local:///models/x", r"no installed source serves local:// .*; write one of hf://"),
-        ("ClusterBaseModel", "gs://bucket/m", "no installed source serves gs://"),
+        ("ClusterBaseModel", "nfs:///models/x", r"no installed source serves nfs:// .*; write one of hf://"),
+        ("ClusterBaseModel", "b2://bucket/m", "no installed source serves b2://"),
         ("ClusterBaseModel", "ftp://h/m", "no installed source serves ftp://"),
         ("ClusterBaseModel", "hf://only", "write hf://ORG/REPO"),
         ("ClusterBaseModel", "s3://bucket", "write s3://BUCKET/PREFIX"),
@@ -105,7 +105,7 @@ def test_a_cache_on_known_groups_is_taken(spec: dict[str, Any]) -> None:
         ({"modelSize": "140 GB"}, InvalidQuantity, r"^spec\.modelSize: '140 GB' is not a quantity; write a number"),
         ({"modelSize": -1}, InvalidQuantity, "'-1' is not a quantity"),
         ({"modelSize": 0}, InvalidQuantity, "0 is too small"),
-        ({"storageUri": "az://x/y/z"}, InvalidURI, "no installed source serves az://"),
+        ({"storageUri": "nfs://x/y/z"}, InvalidURI, "no installed source serves nfs://"),
         ({"storageUri": "vendor://x/y/z"}, InvalidURI, "no installed source serves vendor://"),
         ({"storageUri": "pvc://ns/claim/x"}, InvalidURI, "a claim needs no cache"),
     ],
