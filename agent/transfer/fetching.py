@@ -122,6 +122,9 @@ class Fetching:
                 return False
             while done < front:
                 part = buffer[: partial.read_into(buffer[: front - done], done)]
+                if not part:
+                    self._start_over(work, DigestMismatch(f"{partial.path} was cut short; it is fetched again"))
+                    return False
                 check.feed(part)
                 done += len(part)
             if done - flushed >= _BEHIND_BYTES:

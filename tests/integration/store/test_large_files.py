@@ -4,6 +4,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -108,3 +109,20 @@ def test_a_large_file_with_wrong_bytes_is_fetched_once_more_and_then_refused(bri
         bring(source, store)
     assert source.served_bytes == 2 * len(BIG) + len(SMALLER)
     assert store.missing_bytes(source.resolve()) == len(BIG)
+
+
+def test_a_file_that_is_cut_short_while_it_is_put_together_is_fetched_again(
+    bring: Bring, store: Store, root: Path
+) -> None:
+    source, cut = Shared(), threading.Event()
+
+    def cut_once(path: str, position: int) -> None:
+        if path == "big" and position >= 2**20 and not cut.is_set():
+            cut.set()
+            parts = sorted((root / "partial").glob("*.part"), key=lambda p: p.stat().st_size)
+            os.truncate(parts[-1], 0)
+
+    source.faults.before_read = cut_once
+    result = bring(source, store)
+    assert cut.is_set()
+    assert result.sha256["big"] == hashlib.sha256(BIG).hexdigest()
