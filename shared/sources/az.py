@@ -13,7 +13,7 @@ from shared.sources.failures import Subject, denied, failure_of
 from shared.sources.http import HttpClient, Reply
 from shared.sources.listing import bounded
 from shared.sources.port import Body, Credentials
-from shared.sources.prefix_keys import PrefixKeys
+from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name, path_below
 from shared.sources.ranges import open_range, range_header
 from shared.sources.settings import SourceSettings
 from shared.uri import ModelUri
@@ -42,15 +42,9 @@ class AzSource:
 
     def resolve(self) -> Manifest:
         """List the blobs: the one that the URI names exactly, else all below it, never those beside it."""
-        exact = self._head(self._uri.prefix)
-        if exact and not exact.is_directory:
-            files = [file_of(self._uri.prefix.rpartition("/")[2], exact)]
-        else:
-            files = list(self._files_below())
-        if not files:
-            raise SourceNotFound(
-                f"{self._uri}: the container has neither this blob nor anything below {self._uri.prefix}/"
-            )
+        found = self._head(self._uri.prefix)
+        exact = file_of(last_name(self._uri.prefix), found) if found and not found.is_directory else None
+        files = choose_files(self._uri, exact, self._files_below, place="container", thing="blob")
         return build_manifest(str(self._uri), "", files)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
@@ -70,12 +64,11 @@ class AzSource:
         return blob_of_headers(key, reply.headers) if reply.status == HTTPStatus.OK else None
 
     def _files_below(self) -> Iterator[File]:
-        prefix = f"{self._uri.prefix}/"
-        pages = bounded(self._pages(prefix), str(self._uri))
+        pages = bounded(self._pages(f"{self._uri.prefix}/"), str(self._uri))
         for blob in bounded((blob for page in pages for blob in page.blobs), str(self._uri)):
-            is_marker = blob.is_directory or (not blob.size and blob.name.endswith("/"))
-            if blob.name.startswith(prefix) and not is_marker:
-                yield file_of(blob.name.removeprefix(prefix), blob)
+            path = path_below(self._uri.prefix, blob.name, blob.size)
+            if path is not None and not blob.is_directory:
+                yield file_of(path, blob)
 
     def _pages(self, prefix: str) -> Iterator[Page]:
         marker = ""

@@ -1,7 +1,5 @@
 """What the blob service says of blobs: pages of a listing in XML, and headers."""
 
-import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -9,8 +7,7 @@ from xml.etree import ElementTree as ET
 
 from shared.errors import Unreachable
 from shared.manifest import File
-
-_MD5_BYTES = 16
+from shared.sources.checksums import base64_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +71,4 @@ def blob_of_headers(name: str, headers: Mapping[str, str]) -> Blob:
 
 def file_of(path: str, blob: Blob) -> File:
     """Return the file of a blob; one that was uploaded in blocks may have no MD5."""
-    try:
-        raw = base64.b64decode(blob.md5, validate=True)
-    except binascii.Error:
-        raw = b""
-    return File(path, blob.size, f"md5:{raw.hex()}" if len(raw) == _MD5_BYTES else "", blob.etag)
+    return File(path, blob.size, base64_digest("md5", blob.md5), blob.etag)

@@ -17,7 +17,7 @@ from shared.sources.hosts import grant_for
 from shared.sources.http import Call, HttpClient, Reply
 from shared.sources.listing import bounded
 from shared.sources.port import Body, Credentials
-from shared.sources.prefix_keys import PrefixKeys
+from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name, path_below
 from shared.sources.ranges import open_range
 from shared.sources.settings import GOOGLE_KEY, SourceSettings, default_hosts
 from shared.sources.tokens import KeptToken, Token, bearer
@@ -52,16 +52,9 @@ class GsSource:
 
     def resolve(self) -> Manifest:
         """List the objects: the one that the URI names exactly, else all below it, never those beside it."""
-        exact = self._describe(self._uri.prefix)
-        if exact:
-            files = [file_of(self._uri.prefix.rpartition("/")[2], exact, self._uri.bucket)]
-        else:
-            files = list(self._files_below())
-        if not files:
-            raise SourceNotFound(
-                f"{self._uri}: the bucket has neither this object nor anything below {self._uri.prefix}/"
-            )
-        return build_manifest(str(self._uri), "", files)
+        found = self._describe(self._uri.prefix)
+        exact = file_of(last_name(self._uri.prefix), found, self._uri.bucket) if found else None
+        return build_manifest(str(self._uri), "", choose_files(self._uri, exact, self._files_below))
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
         """Open a part of an object at the generation that was listed."""
@@ -84,11 +77,10 @@ class GsSource:
         return KeptToken(ask, self._clock)
 
     def _files_below(self) -> Iterator[File]:
-        prefix = f"{self._uri.prefix}/"
-        pages = bounded(self._pages(prefix), str(self._uri))
+        pages = bounded(self._pages(f"{self._uri.prefix}/"), str(self._uri))
         for item in bounded((item for page in pages for item in page.items), str(self._uri)):
-            if item.size or not item.name.endswith("/"):
-                yield file_of(item.name.removeprefix(prefix), item, self._uri.bucket)
+            if (path := path_below(self._uri.prefix, item.name, item.size)) is not None:
+                yield file_of(path, item, self._uri.bucket)
 
     def _pages(self, prefix: str) -> Iterator[Page]:
         token = ""

@@ -1,18 +1,16 @@
 """What the JSON API of Google Cloud Storage says of objects."""
 
-import base64
-import binascii
 from typing import TypeVar
 
 import msgspec
 
 from shared.errors import InvalidURI, Unreachable
 from shared.manifest import File
+from shared.sources.checksums import base64_digest
 from shared.sources.http import Reply
 
 FIELDS = "name,size,md5Hash,generation,contentEncoding"
 _LONGEST_PAGE_BYTES = 16 * 1024 * 1024
-_MD5_BYTES = 16
 
 
 class Object(msgspec.Struct, frozen=True, rename="camel"):
@@ -51,12 +49,4 @@ def file_of(path: str, found: Object, bucket: str) -> File:
             f"gs://{bucket}/{found.name} is kept with Content-Encoding gzip and would come as another file than is "
             "listed; upload it without that"
         )
-    return File(path, found.size, _digest_of(found.md5_hash), found.generation)
-
-
-def _digest_of(md5_hash: str) -> str:
-    try:
-        raw = base64.b64decode(md5_hash, validate=True)
-    except binascii.Error:
-        return ""
-    return f"md5:{raw.hex()}" if len(raw) == _MD5_BYTES else ""
+    return File(path, found.size, base64_digest("md5", found.md5_hash), found.generation)

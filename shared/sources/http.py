@@ -14,13 +14,12 @@ from shared.sources.connections import ConnectionPool, Origin, origin_of, public
 from shared.sources.heads import Head, NotHttp, parse_head
 from shared.sources.proxies import Proxy
 from shared.sources.settings import SourceSettings
-from shared.sources.wire import Wire
+from shared.sources.wire import MOMENT_S, Wire
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _STANDARD = ("User-Agent: larder", "Accept-Encoding: identity")
 _MOST_ERROR_BYTES = 64 * 1024
 _ENOUGH_BYTES = 64 * 1024
-_FILL_S = 0.25  # a read returns with what it has after this long, so that slowness can be seen from outside
 _NOT_A_LINE = re.compile("[\r\n\0]|[^\0-\xff]")
 _NOT_URL = re.compile(r"[^!-~]")
 
@@ -61,7 +60,7 @@ class Reply:
         """Take some 64 KiB or more, or what came within a moment; 0 at the end. Raises Unreachable."""
         if self._failure is not None:
             raise self._failure
-        filled, until = 0, self._clock() + _FILL_S
+        filled, until = 0, self._clock() + MOMENT_S
         while filled < min(len(buffer), _ENOUGH_BYTES):
             try:
                 size = self._body.read_once(buffer[filled:])

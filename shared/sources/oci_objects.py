@@ -1,7 +1,5 @@
 """An object, or everything below a prefix, of a bucket in OCI Object Storage."""
 
-import base64
-import binascii
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
@@ -9,21 +7,21 @@ from http import HTTPStatus
 import msgspec
 
 from shared.cloud_uris import OciObjectsUri
-from shared.errors import InvalidURI, LarderError, SourceNotFound, Unreachable
+from shared.errors import InvalidURI, LarderError, Unreachable
 from shared.manifest import File, Manifest, build_manifest
+from shared.sources.checksums import base64_digest
 from shared.sources.failures import Subject, failure_of
 from shared.sources.http import HttpClient, Reply
 from shared.sources.listing import bounded
 from shared.sources.oci_requests import OciRequests
 from shared.sources.port import Body, Credentials
-from shared.sources.prefix_keys import PrefixKeys
+from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name, path_below
 from shared.sources.ranges import open_range
 from shared.sources.settings import OCI_KEYS, SourceSettings
 from shared.uri import ModelUri
 
 _FIELDS = "name,size,md5,etag"
 _LONGEST_PAGE_BYTES = 16 * 1024 * 1024
-_MD5_BYTES = 16
 
 
 class OciObject(msgspec.Struct, frozen=True):
@@ -59,13 +57,9 @@ class OciObjectsSource:
 
     def resolve(self) -> Manifest:
         """List the objects: the one that the URI names exactly, else all below it, never those beside it."""
-        exact = self._head(self._uri.prefix)
-        files = [_file_of(self._uri.prefix.rpartition("/")[2], exact)] if exact else list(self._files_below())
-        if not files:
-            raise SourceNotFound(
-                f"{self._uri}: the bucket has neither this object nor anything below {self._uri.prefix}/"
-            )
-        return build_manifest(str(self._uri), "", files)
+        found = self._head(self._uri.prefix)
+        exact = _file_of(last_name(self._uri.prefix), found) if found else None
+        return build_manifest(str(self._uri), "", choose_files(self._uri, exact, self._files_below))
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
         """Open a part of an object, if it still is the listed one."""
@@ -87,11 +81,10 @@ class OciObjectsSource:
         return OciObject(key, int(headers.get("Content-Length", "0")), headers.get("Content-MD5"), headers.get("ETag"))
 
     def _files_below(self) -> Iterator[File]:
-        prefix = f"{self._uri.prefix}/"
-        pages = bounded(self._pages(prefix), str(self._uri))
+        pages = bounded(self._pages(f"{self._uri.prefix}/"), str(self._uri))
         for found in bounded((found for page in pages for found in page.objects), str(self._uri)):
-            if found.name.startswith(prefix) and (found.size or not found.name.endswith("/")):
-                yield _file_of(found.name.removeprefix(prefix), found)
+            if (path := path_below(self._uri.prefix, found.name, found.size or 0)) is not None:
+                yield _file_of(path, found)
 
     def _pages(self, prefix: str) -> Iterator[_Page]:
         start = ""
@@ -123,9 +116,4 @@ class OciObjectsSource:
 
 
 def _file_of(path: str, found: OciObject) -> File:
-    try:
-        raw = base64.b64decode(found.md5 or "", validate=True)
-    except binascii.Error:
-        raw = b""
-    digest = f"md5:{raw.hex()}" if len(raw) == _MD5_BYTES else ""
-    return File(path, found.size or 0, digest, found.etag or "")
+    return File(path, found.size or 0, base64_digest("md5", found.md5 or ""), found.etag or "")

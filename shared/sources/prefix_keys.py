@@ -1,19 +1,52 @@
-"""Which object of a bucket a path of the manifest stands for."""
+"""The objects of a bucket that a URI means, and which of them a path of the manifest stands for."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
 
 from shared.errors import AuthDenied, SourceNotFound
+from shared.manifest import File
 
 T = TypeVar("T")
 
 
-def paths_below(prefix: str, entries: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """Yield what follows `prefix/` in each (key, size in bytes), without empty objects that stand for directories."""
-    for key, size in entries:
-        if size or not key.endswith("/"):
-            yield key.removeprefix(f"{prefix}/")
+class PrefixUri(Protocol):
+    """A URI that names an object, or everything below a prefix."""
+
+    @property
+    def prefix(self) -> str:
+        """The key of the object, or what all keys begin with before a slash; without one at either end."""
+        ...
+
+
+def path_below(prefix: str, key: str, size_bytes: int) -> str | None:
+    """Return what follows `prefix/` in a key; None for others, and for empty objects that stand for directories."""
+    if not key.startswith(f"{prefix}/") or (key.endswith("/") and not size_bytes):
+        return None
+    return key.removeprefix(f"{prefix}/")
+
+
+def choose_files(
+    uri: PrefixUri,
+    exact: File | None,
+    below: Callable[[], Iterable[File]],
+    *,
+    place: str = "bucket",
+    thing: str = "object",
+) -> list[File]:
+    """Return the object that a URI names exactly, else all below its prefix.
+
+    Raises SourceNotFound where there is neither, and what `below` raises. `place` and `thing` are the store's words.
+    """
+    files = [exact] if exact else list(below())
+    if not files:
+        raise SourceNotFound(f"{uri}: the {place} has neither this {thing} nor anything below {uri.prefix}/")
+    return files
+
+
+def last_name(prefix: str) -> str:
+    """Return the path in the manifest of the object that a prefix names exactly."""
+    return prefix.rpartition("/")[2]
 
 
 class PrefixKeys:
@@ -46,7 +79,7 @@ class PrefixKeys:
             if path in self._known:
                 return [self._known[path]]
         below = f"{self._prefix}/{path}"
-        return [self._prefix, below] if path == self._prefix.rpartition("/")[2] else [below]
+        return [self._prefix, below] if path == last_name(self._prefix) else [below]
 
     def _remember(self, path: str, key: str) -> None:
         with self._lock:

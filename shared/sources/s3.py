@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http import HTTPStatus
 
-from shared.errors import InvalidURI, LarderError, SourceNotFound
+from shared.errors import InvalidURI, LarderError
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.failures import Subject
 from shared.sources.http import HttpClient, Reply
 from shared.sources.port import Body, Credentials
-from shared.sources.prefix_keys import PrefixKeys
+from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name
 from shared.sources.ranges import open_range
 from shared.sources.s3_failures import decide_s3_failure, error_fields
 from shared.sources.s3_objects import file_of
@@ -46,12 +46,9 @@ class S3Source:
 
         Digests are those that S3 vouches for: a SHA-256 of the whole, or an ETag that is an MD5.
         """
-        exact = self._head_exact()
-        files = [file_of(self._uri.prefix.rpartition("/")[2], exact)] if exact else self._files_below()
-        if not files:
-            raise SourceNotFound(
-                f"{self._uri}: the bucket has neither this object nor anything below {self._uri.prefix}/"
-            )
+        headers = self._head_exact()
+        exact = file_of(last_name(self._uri.prefix), headers) if headers is not None else None
+        files = choose_files(self._uri, exact, self._files_below)
         return build_manifest(str(self._pinned()), "", files)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:

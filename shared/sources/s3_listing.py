@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import Unreachable
 from shared.sources.listing import bounded
+from shared.sources.prefix_keys import path_below
 from shared.sources.s3_requests import Requests
 from shared.uri import S3Uri
 
@@ -31,9 +32,8 @@ def list_paths(uri: S3Uri, requests: Requests) -> list[str]:
     Raises S3Refusal, Unreachable, TooManyFiles.
     """
     client = _client(requests)
-    prefix = f"{uri.prefix}/"
     try:
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=uri.bucket, Prefix=prefix)
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=uri.bucket, Prefix=f"{uri.prefix}/")
         listed = bounded((entry for page in pages for entry in page.get("Contents", ())), str(uri))
         entries = [(str(entry["Key"]), int(entry["Size"])) for entry in listed]
     except ClientError as error:
@@ -42,7 +42,8 @@ def list_paths(uri: S3Uri, requests: Requests) -> list[str]:
         raise Unreachable(f"{requests.grant.host} cannot be listed for {uri}: {error}") from error
     finally:
         client.close()
-    return [key.removeprefix(prefix) for key, size in entries if size or not key.endswith("/")]
+    paths = (path_below(uri.prefix, key, size) for key, size in entries)
+    return [path for path in paths if path is not None]
 
 
 def _client(requests: Requests) -> Any:  # noqa: ANN401 - boto3 has no types

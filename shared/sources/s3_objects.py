@@ -1,14 +1,12 @@
 """What the headers of an object vouch for."""
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 
 from shared.manifest import File
+from shared.sources.checksums import base64_digest
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
-_SHA256_BYTES = 32
 
 
 def file_of(path: str, headers: Mapping[str, str]) -> File:
@@ -23,17 +21,10 @@ def digest_of(headers: Mapping[str, str]) -> str:
     content though it looks like one.
     """
     checksum = headers.get("x-amz-checksum-sha256") or ""
-    if (headers.get("x-amz-checksum-type") or "FULL_OBJECT") == "FULL_OBJECT" and (sha256 := _decoded(checksum)):
-        return f"sha256:{sha256}"
+    is_whole = (headers.get("x-amz-checksum-type") or "FULL_OBJECT") == "FULL_OBJECT"
+    if is_whole and (sha256 := base64_digest("sha256", checksum)):
+        return sha256
     encrypted = (headers.get("x-amz-server-side-encryption") or "").startswith("aws:kms")
     by_customer = headers.get("x-amz-server-side-encryption-customer-algorithm")
     etag = (headers.get("ETag") or "").strip('"').lower()
     return f"md5:{etag}" if _MD5.fullmatch(etag) and not encrypted and not by_customer else ""
-
-
-def _decoded(checksum: str) -> str:
-    try:
-        raw = base64.b64decode(checksum, validate=True)
-    except binascii.Error:
-        return ""
-    return raw.hex() if len(raw) == _SHA256_BYTES else ""

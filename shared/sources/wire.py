@@ -13,7 +13,7 @@ _MOST_HEAD_BYTES = 64 * 1024
 _AHEAD_BYTES = 16 * 1024
 _MOST_LINE_BYTES = 1024
 _END = b"\r\n\r\n"
-_MOMENT_S = 0.25  # a read returns with what it has after this long, so that slowness can be seen from outside
+MOMENT_S = 0.25  # a read returns with what it has after this long, so that slowness can be seen from outside
 _LARGE_BYTES = 2**20
 _AT_A_TIME_BYTES = 128 * 1024  # of a large body so much is waited for: fewer calls, and still in the processor's cache
 
@@ -33,7 +33,7 @@ class Wire:
         self._is_plain, self._waits_for_much = not isinstance(connected, ssl.SSLSocket), False
         if self._is_plain:
             connected.settimeout(None)
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(min(_MOMENT_S, timeout_s)))
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(min(MOMENT_S, timeout_s)))
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout_s))
         else:
             connected.settimeout(timeout_s)
@@ -104,7 +104,7 @@ class Wire:
             try:
                 return self._socket.recv_into(buffer)
             except BlockingIOError as error:  # nothing came for a moment
-                until = until or time.monotonic() + self._timeout_s - _MOMENT_S
+                until = until or time.monotonic() + self._timeout_s - MOMENT_S
                 if time.monotonic() >= until:
                     raise TimeoutError from error
 
