@@ -3,6 +3,7 @@ import random
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -10,9 +11,12 @@ from rig.shelves import Shelf, Stock
 from shared.errors import AuthDenied, SourceChanged, SourceNotFound
 from shared.manifest import File, Manifest
 from shared.sources.port import ANONYMOUS, Credentials, Source
+from tests import reading
 
 BIG = random.Random(3).randbytes(300_000)
 FILES = {"big.safetensors": BIG, "config.json": b"{}", "deep/er/empty": b"", "deep/tokenizer.json": b"[1]"}
+
+drain = partial(reading.drain, buffer_bytes=1000)  # several reads, also for small files
 
 
 @contextmanager
@@ -22,17 +26,6 @@ def opened(stock: Stock, credentials: Credentials | None = None, uri: str = "") 
         yield source
     finally:
         source.close()
-
-
-def drain(source: Source, file: File, offset: int = 0, length: int | None = None, buffer_bytes: int = 1000) -> bytes:
-    buffer, parts = memoryview(bytearray(buffer_bytes)), []
-    body = source.open(file, offset, length)
-    try:
-        while size := body.readinto(buffer):
-            parts.append(bytes(buffer[:size]))
-    finally:
-        body.close()
-    return b"".join(parts)
 
 
 def file_of(manifest: Manifest, path: str) -> File:

@@ -6,11 +6,11 @@ import pytest
 
 from rig.azure import Azure
 from shared.errors import AuthDenied, SourceChanged, SourceNotFound
-from shared.manifest import File
 from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
+from tests.reading import drain
 
 Open = Callable[..., Source]
 
@@ -34,15 +34,6 @@ def open_uri(azure: Azure) -> Iterator[Open]:
             return source
 
         yield make
-
-
-def drain(source: Source, file: File, offset: int = 0, length: int | None = None) -> bytes:
-    buffer, got = memoryview(bytearray(1 << 20)), b""
-    body = source.open(file, offset, length)
-    while size := body.readinto(buffer):
-        got += buffer[:size]
-    body.close()
-    return got
 
 
 def test_lists_what_is_below_the_prefix_and_nothing_beside_it(azure: Azure, container: str, open_uri: Open) -> None:

@@ -12,6 +12,7 @@ from shared.sources.port import ANONYMOUS, Source
 from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
+from tests.reading import drain
 
 Open = Callable[[str], Source]
 
@@ -33,15 +34,6 @@ def open_uri(gcs: Gcs) -> Iterator[Open]:
             return source
 
         yield make
-
-
-def drain(source: Source, file: File) -> bytes:
-    buffer, got = memoryview(bytearray(1 << 20)), b""
-    body = source.open(file)
-    while size := body.readinto(buffer):
-        got += buffer[:size]
-    body.close()
-    return got
 
 
 def test_lists_what_is_below_the_prefix_and_nothing_beside_it(gcs: Gcs, bucket: str, open_uri: Open) -> None:

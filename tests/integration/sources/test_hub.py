@@ -20,6 +20,7 @@ from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
+from tests.reading import drain
 
 REPO = "org/model"
 WEIGHTS = bytes(range(256)) * 400
@@ -49,17 +50,6 @@ def open_repo(hub: Hub) -> Iterator[Open]:
             return source
 
         yield make
-
-
-def drain(source: Source, file: File, offset: int = 0) -> bytes:
-    buffer, got = memoryview(bytearray(1 << 16)), b""
-    body = source.open(file, offset)
-    try:
-        while size := body.readinto(buffer):
-            got += buffer[:size]
-    finally:
-        body.close()
-    return got
 
 
 def weights_of(source: Source) -> File:

@@ -12,6 +12,7 @@ from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
+from tests.reading import drain
 
 Open = Callable[..., Source]
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -33,15 +34,6 @@ def open_uri(registry: Registry) -> Iterator[Open]:
             return source
 
         yield make
-
-
-def drain(source: Source, file: File) -> bytes:
-    buffer, got = memoryview(bytearray(1 << 20)), b""
-    body = source.open(file)
-    while size := body.readinto(buffer):
-        got += buffer[:size]
-    body.close()
-    return got
 
 
 def test_a_tag_is_pinned_to_its_digest(registry: Registry, repository: str, open_uri: Open) -> None:

@@ -14,6 +14,7 @@ from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
+from tests.reading import drain
 
 Open = Callable[..., Source]
 Client: TypeAlias = Any  # boto3 has no types
@@ -52,15 +53,6 @@ def open_uri(s3: S3) -> Iterator[Open]:
             return source
 
         yield make
-
-
-def drain(source: Source, file: File) -> bytes:
-    buffer, got = memoryview(bytearray(1 << 20)), b""
-    body = source.open(file)
-    while size := body.readinto(buffer):
-        got += buffer[:size]
-    body.close()
-    return got
 
 
 def test_lists_what_is_below_the_prefix_and_nothing_beside_it(
