@@ -1,50 +1,28 @@
 """Where a group of kinds is not installed, Larder serves the others, and takes up the rest when it comes."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
 from rig.binaries import Binaries
-from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.hub import Hub
-from rig.larder import LarderCluster, LarderOptions
-from rig.larder.programs import Sources
 from rig.larder.site import Site
 from rig.s3 import S3
-from rig.shelves import FileServer
+from tests.integration.system.absent import ABSENT, CRDS, DEFINITIONS, without_ome
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MODELS = "/apis/ome.io/v1beta1/namespaces/default/basemodels"
-ABSENT = ("basemodels.ome.io", "clusterbasemodels.ome.io")
 NOTICED_S = 60.0
-_CRDS = Path(__file__).parents[3] / "crds"
 
 
 @pytest.fixture(scope="module")
 def site(binaries: Binaries, s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A cluster of its own, whose controller finds no kinds of ome.io when it starts for the second time."""
-    state = tmp_path_factory.mktemp("absent")
-    settings = {
-        "LARDER_DRAIN_SECONDS": "1",
-        "LARDER_LEASE_SECONDS": "4",
-        "LARDER_ALLOWED_SOURCES": "hf://allowed",
-    }
-    with ControlPlane(binaries, state / "plane") as plane, Hub(state / "hub") as hub:
-        options = LarderOptions(Sources(hub.endpoint, "", "127.0.0.1/32"), settings)
-        with LarderCluster(plane, state, options) as cluster:
-            cluster.add_node("a", {"gpu": "yes"})
-            (controller,) = cluster.controllers
-            controller.process.stop()
-            site = Site(hub=hub, s3=s3, folder=state / "models", cluster=cluster, web=FileServer(), web_url="")
-            for name in ABSENT:
-                cluster.api.delete(f"{DEFINITIONS}/{name}")
-                site.until(lambda name=name: not cluster.api.answers(f"{DEFINITIONS}/{name}"), f"{name} to go")  # type: ignore[misc]
-            controller.start()
-            site.create("ModelCacheNodeGroup", "gpus", {"storageLimit": "1Gi", "nodeSelector": {"gpu": "yes"}})
-            yield site
+    settings = {"LARDER_ALLOWED_SOURCES": "hf://allowed"}
+    with without_ome(binaries, s3, tmp_path_factory.mktemp("absent"), settings) as site:
+        site.cluster.controllers[0].start()
+        site.create("ModelCacheNodeGroup", "gpus", {"storageLimit": "1Gi", "nodeSelector": {"gpu": "yes"}})
+        yield site
 
 
 def test_the_other_kinds_are_served_and_the_missing_ones_when_they_come(site: Site) -> None:
@@ -59,7 +37,7 @@ def test_the_other_kinds_are_served_and_the_missing_ones_when_they_come(site: Si
         "what is not there is not asked for all the time"
     )
     for name in ABSENT:
-        site.api.create(DEFINITIONS, yaml.safe_load((_CRDS / f"{name}.yaml").read_text()))
+        site.api.create(DEFINITIONS, yaml.safe_load((CRDS / f"{name}.yaml").read_text()))
     site.until(lambda: site.api.answers("/apis/ome.io/v1beta1/clusterbasemodels"), "the kind to be served")
     site.wait_ready("ClusterBaseModel", site.base_model(), NOTICED_S)
     site.wait_ready("ClusterModelCache", cache)

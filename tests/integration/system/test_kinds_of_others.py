@@ -1,30 +1,23 @@
 """Where another product defined a kind, Larder looks after the objects that ask for it, and touches no other."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from rig.binaries import Binaries
-from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.hub import Hub
-from rig.larder import LarderCluster, LarderOptions
 from rig.larder.objects import path_of
-from rig.larder.programs import Sources
 from rig.larder.site import Site
 from rig.s3 import S3
-from rig.shelves import FileServer
+from tests.integration.system.absent import ABSENT, CRDS, DEFINITIONS, without_ome
 
 Json = dict[str, Any]
 MODEL, CACHE = "ClusterBaseModel", "ClusterModelCache"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OURS = {"larder.dev/managed": "true"}
 FINALIZER = "larder.dev/finalizer"
 NOTICED_S = 60.0
-_CRDS = Path(__file__).parents[3] / "crds"
 _THEIR_STATUS: Json = {
     "type": "object",
     "properties": {
@@ -39,7 +32,7 @@ _THEIR_STATUS: Json = {
 
 def as_another_product_has_it(file: str) -> Json:
     """Our definition with a status of its own, in which fields of ours are dropped, and without our label."""
-    definition: Json = yaml.safe_load((_CRDS / file).read_text())
+    definition: Json = yaml.safe_load((CRDS / file).read_text())
     del definition["metadata"]["labels"]
     (version,) = definition["spec"]["versions"]
     version["schema"]["openAPIV3Schema"]["properties"]["status"] = _THEIR_STATUS
@@ -50,22 +43,12 @@ def as_another_product_has_it(file: str) -> Json:
 @pytest.fixture(scope="module")
 def site(binaries: Binaries, s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A cluster of its own: the definitions are another product's before the controller starts for the second time."""
-    state = tmp_path_factory.mktemp("others")
-    settings = {"LARDER_DRAIN_SECONDS": "1", "LARDER_LEASE_SECONDS": "4"}
-    with ControlPlane(binaries, state / "plane") as plane, Hub(state / "hub") as hub:
-        options = LarderOptions(Sources(hub.endpoint, "", "127.0.0.1/32"), settings)
-        with LarderCluster(plane, state, options) as cluster:
-            cluster.add_node("a", {"gpu": "yes"})
-            (controller,) = cluster.controllers
-            controller.process.stop()
-            site = Site(hub=hub, s3=s3, folder=state / "models", cluster=cluster, web=FileServer(), web_url="")
-            for name in ("basemodels.ome.io", "clusterbasemodels.ome.io"):
-                cluster.api.delete(f"{DEFINITIONS}/{name}")
-                site.until(lambda name=name: not cluster.api.answers(f"{DEFINITIONS}/{name}"), f"{name} to go")  # type: ignore[misc]
-                cluster.api.create(DEFINITIONS, as_another_product_has_it(f"{name}.yaml"))
-            site.until(lambda: cluster.api.answers("/apis/ome.io/v1beta1/clusterbasemodels"), "the kind to be served")
-            controller.start()
-            yield site
+    with without_ome(binaries, s3, tmp_path_factory.mktemp("others"), {}) as site:
+        for name in ABSENT:
+            site.api.create(DEFINITIONS, as_another_product_has_it(f"{name}.yaml"))
+        site.until(lambda: site.api.answers("/apis/ome.io/v1beta1/clusterbasemodels"), "the kind to be served")
+        site.cluster.controllers[0].start()
+        yield site
 
 
 def declare(site: Site, uri: str, **annotations: str) -> str:
