@@ -3,27 +3,12 @@
 import json
 from pathlib import Path
 
+from tests.unit.metadata.configurations import TEXTS
+
 SHARDS = 163
-CONFIG = {
+CONFIG = TEXTS["DeepSeek-V3"][0] | {
     "architectures": ["DeepseekV3ForCausalLM"],
-    "model_type": "deepseek_v3",
     "torch_dtype": "bfloat16",
-    "hidden_size": 7168,
-    "num_hidden_layers": 61,
-    "num_attention_heads": 128,
-    "num_key_value_heads": 128,
-    "intermediate_size": 18432,
-    "moe_intermediate_size": 2048,
-    "n_routed_experts": 256,
-    "n_shared_experts": 1,
-    "num_experts_per_tok": 8,
-    "first_k_dense_replace": 3,
-    "q_lora_rank": 1536,
-    "kv_lora_rank": 512,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "v_head_dim": 128,
-    "vocab_size": 129280,
     "max_position_embeddings": 163840,
     "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
     "rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096},
