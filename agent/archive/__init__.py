@@ -1,1 +1,0 @@
-"""Archives that are a whole model: looked through before a byte is written, then unpacked."""
