@@ -35,10 +35,22 @@ class Ending(NamedTuple):
 
 
 @dataclass(slots=True)
+class Removal:
+    """How far a removal is, in bytes; `total` counts what other snapshots share as well, which stays."""
+
+    total: int
+    done: int = 0
+
+
+@dataclass(slots=True)
 class Meters:
-    """Every download that runs, and what has happened since the start; the loop's own but for `traffic` and `scrub`."""
+    """Every download and removal that runs, and what has happened since the start.
+
+    The loop's own but for `traffic` and `scrub`.
+    """
 
     running: dict[Key, Progress] = field(default_factory=dict)
+    removals: dict[Key, Removal] = field(default_factory=dict)
     started: Counter[str] = field(default_factory=Counter)  # by kind
     ended: Counter[tuple[str, Ending]] = field(default_factory=Counter)  # by kind and ending
     setbacks: Counter[str] = field(default_factory=Counter)  # by reason
@@ -60,9 +72,11 @@ class Meters:
         self.running.pop(key, None)
         self.ended[kind, ending] += 1
 
-    def free(self, size_bytes: int) -> None:
+    def free(self, key: Key, size_bytes: int) -> None:
         """Count bytes that a removal has given back."""
         self.freed_bytes += size_bytes
+        if removal := self.removals.get(key):
+            removal.done += size_bytes
 
     def troubles(self) -> Mapping[Key, Trouble]:
         """Return what each download is trying again just now."""
@@ -70,10 +84,10 @@ class Meters:
         return {key: Trouble(error.reason, str(error)) for key, error in found if error}
 
     def report(self) -> ProgressReport:
-        """Return where every download is."""
-        return ProgressReport(
-            tuple(EntryProgress(k[0], k[1], p.done, p.total, round(p.rate())) for k, p in self.running.items())
-        )
+        """Return where every download and removal is."""
+        downloads = (EntryProgress(*k, p.done, p.total, round(p.rate())) for k, p in self.running.items())
+        removals = (EntryProgress(*k, r.done, r.total) for k, r in self.removals.items() if r.total)
+        return ProgressReport((*downloads, *removals))
 
 
 @dataclass(slots=True)

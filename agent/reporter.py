@@ -32,7 +32,7 @@ def wall_clock() -> str:
 
 def transitions(status: ModelNodeStatus) -> tuple[object, ...]:
     """Return what must be told at once; texts and figures may wait."""
-    entries = tuple((s.key, s.phase, s.observed, s.reason, s.verified) for s in status.entries)
+    entries = tuple((s.key, s.phase, s.observed, s.reason, s.verified, s.shortage > 0) for s in status.entries)
     return status.node_uid, status.store_id, status.store_root, status.observed_generation, status.limit, entries
 
 

@@ -24,6 +24,10 @@ from controller.api.leader import ADDRESS_ANNOTATION, Leader
 from controller.api.server import AgentApi
 from controller.catalog import WorldCatalog
 from controller.census import Census
+from controller.claims.act import ClaimActor
+from controller.claims.job import JobSettings
+from controller.claims.observe import ClaimObserver
+from controller.claims.reconcile import ClaimReconciler
 from controller.credentials import Secrets
 from controller.dispatch import Dispatcher
 from controller.events import Events
@@ -34,19 +38,27 @@ from controller.health import health_app
 from controller.keys import NodeKey, QueueKey
 from controller.live import Live
 from controller.manifests import Manifests
+from controller.metadata.reader import MetadataReader
+from controller.metadata.reconcile import MetadataReconciler
 from controller.metrics import Metrics
 from controller.models.act import ModelActor
+from controller.models.drift import DriftWatch
 from controller.models.observe import ModelObserver
 from controller.models.reconcile import ModelReconciler
 from controller.nodes.act import NodeActor
-from controller.nodes.decide import Pace
+from controller.nodes.evicted import Evictions
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
+from controller.nodes.steps import Pace
 from controller.nodes.view import EntryKey
 from controller.placement.groups import Limits
 from controller.progress import ProgressBook
 from controller.requests import CountRequests
 from controller.resolver import Resolver
+from controller.services.act import ServiceActor
+from controller.services.observe import ServiceObserver
+from controller.services.reconcile import ServiceReconciler
+from controller.services.users import ServiceUsers
 from controller.settings import Settings
 from controller.watch import Watcher
 from controller.world import World
@@ -77,7 +89,7 @@ class Controller:
         loop = asyncio.get_running_loop()
         self.settings, self.kube, self.metrics = settings, kube, Metrics()
         defaults = Limits(settings.default_storage_limit, settings.default_bandwidth_limit)
-        self.world = World(defaults, loop.time, settings.allowed)
+        self.world = World(defaults, loop.time, settings.allowed, settings.files)
         self.queue: WorkQueue[QueueKey] = WorkQueue(self._failed)
         self.watcher = Watcher(self.world, self.queue.add, self.queue.add_after)
         self.watcher.listen()
@@ -85,8 +97,19 @@ class Controller:
         self.manifests = Manifests(kube, settings.namespace)
         self.secrets = Secrets(kube, settings.namespace, sources)
         self.resolver = Resolver(self.secrets, self.manifests, sources, loop.time, self.queue.add)
-        self.live = Live(kube, self.world.ownership, settings.allowed)
-        self.follower: Follower = follow(kube, self.world, settings.namespace, self.metrics)
+        self.reader = MetadataReader(self.secrets, self.manifests, sources, loop.time, self.queue.add)
+        self.drift = DriftWatch(self.resolver.upstream_of, settings.drift_check_seconds, loop.time, self.queue.add)
+        self.live = Live(kube, self.world.ownership, settings.allowed, settings.files)
+        self.follower: Follower = follow(
+            kube,
+            self.world,
+            settings.namespace,
+            self.metrics,
+            self.queue.add,
+            services=settings.inference_services,
+        )
+        self.service_users = ServiceUsers(kube, self.world, settings.inference_services)
+        self.catalog = WorldCatalog(self.world, kube, self.manifests, self.service_users)
         lock = LeaseLock(
             kube,
             settings.namespace,
@@ -106,22 +129,33 @@ class Controller:
         self.metrics.registry.register(
             Census(self.world, self.dispatcher.grants.granted, self.queue.__len__, lambda: self.elector.leading)
         )
-        self.catalog = WorldCatalog(self.world, kube, self.manifests)
 
     def _dispatcher(self) -> Dispatcher:
         settings, kube, world = self.settings, self.kube, self.world
         nodes = NodeReconciler(
             NodeObserver(world, kube, self.live, settings.store_root),
             NodeActor(kube),
+            Evictions(Events(kube, _now), self.metrics.evict),
             _now,
-            Pace(settings.drain_seconds, settings.drain_seconds),
+            Pace(settings.drain_seconds, settings.drain_seconds, settings.eviction_idle_seconds),
         )
+        actor = ModelActor(kube, world.ownership, Events(kube, _now), _now)
+        observer = ModelObserver(world, self.resolver, self.progress, self.drift)
         models = ModelReconciler(
-            ModelObserver(world, self.resolver, self.progress),
-            ModelActor(kube, world.ownership, Events(kube, _now), _now),
+            observer,
+            actor,
             self.resolver,
+            self.drift,
+            self.catalog,
             _now,
             settings.finalizer_seconds,
+        )
+        metadata = MetadataReconciler(world, self.reader, actor, _now)
+        jobs = JobSettings(settings.agent_image, settings.agent_image_pull_policy, settings.claims_tolerations)
+        claims = ClaimReconciler(
+            ClaimObserver(world, kube, _now, settings.claims_require_namespace_label),
+            ClaimActor(kube, actor, jobs),
+            observer.finalizer_of,
         )
         grants = GrantsReconciler(
             world,
@@ -133,7 +167,12 @@ class Controller:
             settings.stalled_seconds,
         )
         groups = GroupReconciler(world, kube, _now)
-        return Dispatcher(models, nodes, groups, grants, lambda: self.elector.leading, self.metrics)
+        services = ServiceReconciler(
+            ServiceObserver(world, kube, self.catalog), ServiceActor(kube, Events(kube, _now), _now)
+        )
+        return Dispatcher(
+            models, metadata, claims, nodes, groups, grants, services, lambda: self.elector.leading, self.metrics
+        )
 
     def api_app(self, leader: Leader) -> FastAPI:
         """Return what is served over TLS: admission, and the agents' API."""
@@ -174,6 +213,8 @@ class Controller:
             await self.queue.serve(self.settings.workers, self.dispatcher.serve)
         finally:
             await self.resolver.stop()
+            await self.drift.stop()
+            await self.reader.stop()
 
     async def _take_over(self) -> None:
         while True:

@@ -8,9 +8,11 @@ from typing import TypeVar
 import structlog
 
 from controller.admission.catalog import CatalogModel, CatalogNode
+from controller.claims.verdict import BLOCKING, READING
 from controller.keys import ModelKey
 from controller.manifests import Manifests
-from controller.placement.demand import Demand
+from controller.placement.demand import Demand, difference
+from controller.services.users import ServiceUsers
 from controller.world import World
 from shared.api.base_model import BaseModel
 from shared.api.core import PODS, Pod
@@ -39,12 +41,14 @@ class WorldCatalog:
     world: World
     kube: Kube
     manifests: Manifests
+    services: ServiceUsers
     _paths: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
     _reading: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
-    def base_model(self, namespace: str, name: str) -> CatalogModel | None:
-        """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None."""
-        keys = ModelKey("BaseModel", namespace, name), ModelKey("ClusterBaseModel", "", name)
+    def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
+        """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None; of `kind`, if given."""
+        both = ModelKey("BaseModel", namespace, name), ModelKey("ClusterBaseModel", "", name)
+        keys = [key for key in both if kind in ("", key.kind)]
         for key in keys:
             if key in self.world.others:
                 return _elsewhere(key)
@@ -93,6 +97,13 @@ class WorldCatalog:
         live = (p.metadata for p in pods if p.status.phase not in _TERMINAL)
         return sorted(f"{meta.namespace}/{meta.name}" for meta in live)
 
+    async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
+        """Return the InferenceServices, ours and KServe's, that name a model, as `namespace/name`, listed live."""
+        try:
+            return await self.services.of(ModelKey(kind, namespace, name))
+        except KubeError as error:
+            raise Unreachable(f"the Kubernetes API does not list InferenceServices: {error}; try again") from error
+
     async def _list(self, path: str, kind: type[T], query: dict[str, str]) -> list[T]:
         try:
             return await list_objects(self.kube, path, kind, query)
@@ -131,7 +142,10 @@ class WorldCatalog:
             return "SourceNotAllowed", demand.refused
         other = self.world.conflict(demand)
         if other is not None:
-            return "NameConflict", f"{other.kind} {other.name} is older and has the same model id for {other.uri}"
+            words = difference(demand, other)
+            return "NameConflict", f"{other.kind} {other.name} is older and has the same model id with {words}"
+        if demand.on_claim:
+            return _claim_trouble(demand, status)
         resolved = next((c for c in status.conditions if c.type == "Resolved"), None)
         if not demand.serving and resolved is not None and resolved.message:
             return resolved.reason, resolved.message
@@ -152,6 +166,14 @@ class WorldCatalog:
         self._paths[digest] = frozenset(f.path for f in manifest.files)
         if len(self._paths) > _MOST_LISTS:
             del self._paths[next(iter(self._paths))]
+
+
+def _claim_trouble(demand: Demand, status: StockStatus) -> tuple[str, str]:
+    """Return why the claim cannot be mounted, or what would stand in the model's place; nothing for other troubles."""
+    ready = next((c for c in status.conditions if c.type == "Ready"), None)
+    if ready is None or status.source != demand.uri:
+        return READING, f"the controller has not looked at {demand.uri} yet"
+    return (ready.reason, ready.message) if ready.reason in BLOCKING else ("", "")
 
 
 def _elsewhere(key: ModelKey) -> CatalogModel:

@@ -6,13 +6,16 @@ from typing import assert_never
 
 import structlog
 
+from controller.claims.reconcile import ClaimReconciler
 from controller.edit import StaleError
 from controller.groups.grants import GrantsReconciler
 from controller.groups.reconcile import GroupReconciler
-from controller.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey
+from controller.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey, ServiceKey
+from controller.metadata.reconcile import MetadataReconciler
 from controller.metrics import Metrics
 from controller.models.reconcile import ModelReconciler
 from controller.nodes.reconcile import NodeReconciler
+from controller.services.reconcile import ServiceReconciler
 
 _log = structlog.get_logger()
 
@@ -26,9 +29,12 @@ class Dispatcher:
     """Serves keys while this replica leads."""
 
     models: ModelReconciler
+    metadata: MetadataReconciler
+    claims: ClaimReconciler
     nodes: NodeReconciler
     groups: GroupReconciler
     grants: GrantsReconciler
+    services: ServiceReconciler
     is_leading: Callable[[], bool]
     metrics: Metrics
 
@@ -38,12 +44,17 @@ class Dispatcher:
             raise NotLeadingError
         with self.metrics.turns.labels(type(key).__name__).time():
             match key:
+                case ModelKey() if self.claims.serves(key):
+                    return await self.claims.reconcile(key)
                 case ModelKey():
-                    return await self.models.reconcile(key)
+                    again = await self.models.reconcile(key), await self.metadata.reconcile(key)
+                    return min((wait_s for wait_s in again if wait_s is not None), default=None)
                 case NodeKey(name):
                     return await self.nodes.reconcile(name)
                 case GroupKey(name):
                     return await self.groups.reconcile(name)
+                case ServiceKey():
+                    return await self.services.reconcile(key)
                 case GrantsKey():
                     return await self.grants.reconcile()
                 case _:

@@ -45,6 +45,21 @@ def _conditions(found: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str
     return [*ours.values(), *(dict(condition) for kind, condition in before.items() if kind not in ours)]
 
 
+async def change_spec(kube: Kube, path: str, seen: Meta, fields: Mapping[str, Any]) -> bool:
+    """Set fields of the spec of the object that was seen, take away those that are None; return whether it changed.
+
+    Raises StaleError, NotFound, KubeError.
+    """
+
+    def change(found: dict[str, Any]) -> dict[str, Any]:
+        _require_seen(found, seen, path)
+        spec = {**(found.get("spec") or {}), **fields}
+        return found | {"spec": {name: value for name, value in spec.items() if value is not None}}
+
+    written = await update(kube, path, change)
+    return bool(written["metadata"]["resourceVersion"] != seen.resource_version)
+
+
 async def change_annotation(kube: Kube, path: str, seen: Meta, name: str, value: str) -> None:
     """Set an annotation of the object that was seen. Raises StaleError, NotFound, KubeError."""
 

@@ -1,29 +1,46 @@
 """The reflectors of a replica: every kind that decisions and admission read."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import structlog
 
+from controller.claims.job import COMPONENT
+from controller.claims.kinds import JobPod
+from controller.claims.triggers import ClaimTrigger, JobPodTrigger
 from controller.definitions import Definitions
+from controller.keys import QueueKey
 from controller.metrics import Metrics
 from controller.ownership import ManagedSink
 from controller.placement.demand import Declared
+from controller.services.kinds import SERVICE_LABEL
+from controller.services.triggers import DeploymentTrigger
 from controller.world import World
 from shared.api.base_model import BaseModel, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.core import NODES, PODS, Node, Pod
-from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE, NODE_GROUP
+from shared.api.core import CLAIMS, DEPLOYMENTS, NODES, PODS, Node, PersistentVolumeClaim, Pod
+from shared.api.inference_service import InferenceService
+from shared.api.kinds import (
+    BASE_MODEL,
+    CLUSTER_BASE_MODEL,
+    CLUSTER_MODEL_CACHE,
+    INFERENCE_SERVICE,
+    MODEL_NODE,
+    NODE_GROUP,
+)
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
+from shared.kube.backoff import Backoff
 from shared.kube.cache import Cache
-from shared.kube.reflector import Reflector
+from shared.kube.objects import Object
+from shared.kube.reflector import Pace, Reflector
 from shared.kube.transport import Kube
 from shared.names import USER_LABEL
 
+_PATIENT = Pace(backoff=Backoff(first_s=0.1, cap_s=15))  # a right that is missing comes with an upgrade
 AGENT_LABEL = "app.kubernetes.io/component=agent"
 _log = structlog.get_logger()
 D = TypeVar("D", bound=Declared)
@@ -31,10 +48,11 @@ D = TypeVar("D", bound=Declared)
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Keeps a world equal to the cluster."""
+    """Keeps a world equal to the cluster. `triggers` only wake somebody: nothing waits for their lists."""
 
     definitions: Definitions
     reflectors: tuple[Reflector[Any], ...]
+    triggers: tuple[Reflector[Any], ...] = ()
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -42,6 +60,8 @@ class Follower:
             tasks.create_task(self.definitions.run())
             for reflector in self.reflectors:
                 tasks.create_task(self._follow(reflector))
+            for trigger in self.triggers:
+                tasks.create_task(self._follow(trigger))
 
     async def _follow(self, reflector: Reflector[Any]) -> None:
         """A kind that has no definition has no objects; the reflector begins when somebody defines it."""
@@ -63,8 +83,20 @@ class Follower:
         return self.definitions.synced.is_set() and all(r.synced.is_set() for r in self.reflectors)
 
 
-def follow(kube: Kube, world: World, namespace: str, metrics: Metrics) -> Follower:
-    """Return the reflectors that fill a world. Models come last: what they need to be judged by is there first."""
+def follow(
+    kube: Kube,
+    world: World,
+    namespace: str,
+    metrics: Metrics,
+    wake: Callable[[QueueKey], None] = lambda _: None,
+    *,
+    services: bool = False,
+) -> Follower:
+    """Return the reflectors that fill a world. Models come last: what they need to be judged by is there first.
+
+    `wake` is told of each model on a claim whose claim or Job changed, and with `services` of each InferenceService
+    whose Deployment did.
+    """
 
     def trouble(path: str) -> Callable[[Exception, float], None]:
         resource = path.rpartition("/")[2]
@@ -110,4 +142,33 @@ def follow(kube: Kube, world: World, namespace: str, metrics: Metrics) -> Follow
                 trouble(CLUSTER_MODEL_CACHE.path),
             ),
         ),
+        (
+            Reflector(kube, CLAIMS, PersistentVolumeClaim, ClaimTrigger(world, wake), trouble(CLAIMS), pace=_PATIENT),
+            Reflector(
+                kube,
+                PODS,
+                JobPod,
+                JobPodTrigger(world, wake),
+                trouble("jobpods"),
+                label_selector="=".join(COMPONENT),
+                pace=_PATIENT,
+            ),
+            *(_of_services(kube, world, trouble, wake) if services else ()),
+        ),
     )
+
+
+def _of_services(
+    kube: Kube,
+    world: World,
+    trouble: Callable[[str], Callable[[Exception, float], None]],
+    wake: Callable[[QueueKey], None],
+) -> Iterator[Reflector[Any]]:
+    """Yield what InferenceServices are followed by; nothing else waits for them, each wakes its own turn."""
+    path, ours = (
+        INFERENCE_SERVICE.path,
+        ManagedSink(INFERENCE_SERVICE.kind, world.ownership, world.services, lambda *_: None),
+    )
+    yield Reflector(kube, path, InferenceService, ours, trouble(path), pace=_PATIENT)
+    made = DeploymentTrigger(wake)
+    yield Reflector(kube, DEPLOYMENTS, Object, made, trouble(DEPLOYMENTS), label_selector=SERVICE_LABEL, pace=_PATIENT)

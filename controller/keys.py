@@ -28,8 +28,16 @@ class GroupKey:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceKey:
+    """An InferenceService."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class GrantsKey:
     """The downloads of all limited groups together."""
 
 
-QueueKey: TypeAlias = ModelKey | NodeKey | GroupKey | GrantsKey
+QueueKey: TypeAlias = ModelKey | NodeKey | GroupKey | ServiceKey | GrantsKey

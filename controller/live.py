@@ -9,15 +9,16 @@ from controller.nodes.view import EntryKey
 from controller.ownership import Ownership
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import Demand, base_model_demand, cache_demand, conflict_of
-from controller.placement.groups import is_member
+from controller.placement.groups import groups_of, is_member, may_evict
 from controller.placement.targets import is_target
 from shared.api.base_model import BaseModel, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import NODES, Node
 from shared.api.kinds import DEFINITIONS, NODE_GROUP
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
-from shared.kube.collection import get_object
+from shared.kube.collection import get_object, list_objects
 from shared.kube.transport import Kube
+from shared.selection.choice import WHOLE, Selection
 
 _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
@@ -52,6 +53,7 @@ class Live:
     kube: Kube
     ownership: Ownership = field(default_factory=Ownership)
     allowed: AllowedSources = EVERY_SOURCE
+    files: Selection = WHOLE
 
     async def demand(self, key: ModelKey) -> Demand | None:
         """Return what a declared model asks for, None where there is none, or none that Larder manages."""
@@ -59,13 +61,13 @@ class Live:
         match key.kind:
             case "BaseModel":
                 base = self.ownership.managed(key.kind, await get_object(self.kube, path, BaseModel))
-                return base_model_demand(key.kind, base, self.allowed) if base else None
+                return base_model_demand(key.kind, base, self.allowed, self.files) if base else None
             case "ClusterBaseModel":
                 cluster = self.ownership.managed(key.kind, await get_object(self.kube, path, ClusterBaseModel))
-                return base_model_demand(key.kind, cluster) if cluster else None
+                return base_model_demand(key.kind, cluster, files=self.files) if cluster else None
             case _:
                 cache = self.ownership.managed(key.kind, await get_object(self.kube, path, ClusterModelCache))
-                return cache_demand(key.kind, cache) if cache else None
+                return cache_demand(key.kind, cache, self.files) if cache else None
 
     async def node_uid(self, name: str) -> str:
         """Return the uid of a Node, empty where there is none."""
@@ -80,6 +82,20 @@ class Live:
             return keys  # nobody can tell what a node is to have that is not there
         by_id = {identity: await self._aimed_at(node, identity) for identity in {key[0] for key in keys}}
         return frozenset(key for key in keys if any(_may_want(d, key) for d in by_id[key[0]]))
+
+    async def spared(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
+        """Return those of the entries that may not be evicted: one that wants it is pinned, or a group forbids it."""
+        keys = frozenset(entries)
+        node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
+        if node is None or not may_evict(await self._groups_of(node)):
+            return keys
+        by_id = {identity: await self._aimed_at(node, identity) for identity in {key[0] for key in keys}}
+        return frozenset(key for key in keys if any(d.pinned and _may_want(d, key) for d in by_id[key[0]]))
+
+    async def _groups_of(self, node: Node) -> list[ModelCacheNodeGroup]:
+        found = await list_objects(self.kube, NODE_GROUP.path, ModelCacheNodeGroup)
+        managed = (self.ownership.managed(NODE_GROUP.kind, group) for group in found)
+        return groups_of((g for g in managed if g is not None), node.metadata.name, node.metadata.labels)
 
     async def _aimed_at(self, node: Node, identity: str) -> list[Demand]:
         found = [d for key in keys_of(identity) if (d := await self.demand(key)) is not None]

@@ -41,6 +41,12 @@ class Metrics:
             "When the certificate that is shown ends, in seconds since 1970.",
             registry=self.registry,
         )
+        self._evictions = Counter(
+            "larder_controller_evictions", "Models evicted from a node to make room.", registry=self.registry
+        )
+        self._evicted_bytes = Counter(
+            "larder_controller_evicted_bytes", "Bytes that those evictions give back.", registry=self.registry
+        )
         for path in PATHS:
             for outcome in OUTCOMES:
                 self._admission.labels(path, outcome)
@@ -48,6 +54,11 @@ class Metrics:
     def review(self, path: str, outcome: str, took_s: float) -> None:
         """Note a review that was answered."""
         self._admission.labels(path, outcome).observe(took_s)
+
+    def evict(self, size_bytes: int) -> None:
+        """Note an eviction that was decided."""
+        self._evictions.inc()
+        self._evicted_bytes.inc(size_bytes)
 
     def request(self, route: str, status: int) -> None:
         """Note a request that was answered."""

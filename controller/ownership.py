@@ -8,18 +8,22 @@ import msgspec
 
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.meta import Api, Condition, StockStatus
+from shared.api.meta import Api, Condition, ReadMetadata, StockStatus
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Object
 
 MANAGED_ANNOTATION = "larder.dev/managed"
 RECORD_ANNOTATION = "larder.dev/record"
+_ALL_OR_NONE = frozenset(("InferenceService",))  # another product's has a spec of its own
 T = TypeVar("T", bound=Object)
 
 
 @dataclass(slots=True)
 class Ownership:
-    """Which kinds are defined by another product; of those an object is managed where its annotation says so."""
+    """Which kinds are defined by another product; of those an object is managed where its annotation says so.
+
+    Of an InferenceService of another product nothing is, whatever it says.
+    """
 
     _foreign: set[str] = field(default_factory=set, init=False)
     _listeners: dict[str, Callable[[], None]] = field(default_factory=dict, init=False)
@@ -30,13 +34,15 @@ class Ownership:
 
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
         """Return whether an object of a kind is Larder's to look after."""
+        if kind in self._foreign and kind in _ALL_OR_NONE:
+            return False
         return kind not in self._foreign or annotations.get(MANAGED_ANNOTATION) == "true"
 
     def managed(self, kind: str, found: T | None) -> T | None:
         """Return an object as Larder knows it, None where it is none of Larder's."""
         if found is None or not self.manages(kind, found.metadata.annotations):
             return None
-        return with_record(found)
+        return with_record(found, newest=kind in self._foreign)
 
     def learn(self, kind: str, *, foreign: bool) -> bool:
         """Take who defined a kind; return whether that is news, which its listener has heard then."""
@@ -110,6 +116,10 @@ class Record(Api, frozen=True, kw_only=True):
     manifest_digest: str = ""
     size: int = 0
     files: int = 0
+    selection: str = ""
+    resolution_number: int = 0
+    refreshed: str = ""
+    metadata: ReadMetadata | None = None
     conditions: list[Condition] = []
 
 
@@ -121,8 +131,12 @@ def record_of(status: StockStatus) -> str:
     return msgspec.json.encode(record).decode()
 
 
-def with_record(found: T) -> T:
-    """Return the object with what its record knows and its status does not say."""
+def with_record(found: T, *, newest: bool = False) -> T:
+    """Return the object with what its record knows and its status does not say.
+
+    `newest`: the record is written before the status, so it is not mixed with what an older status says; the number of
+    the resolution tells whether the kind was Larder's own since, and nobody wrote records.
+    """
     text = found.metadata.annotations.get(RECORD_ANNOTATION)
     if text is None or not isinstance(found, BaseModel | ClusterModelCache):
         return found
@@ -131,5 +145,7 @@ def with_record(found: T) -> T:
     except msgspec.DecodeError:
         return found  # somebody wrote into it: the source is asked again
     known = {f.name: getattr(record, f.name) for f in msgspec.structs.fields(Record)}
-    missing = {name: value for name, value in known.items() if not getattr(found.status, name)}
-    return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **missing))
+    newest = newest and record.resolution_number >= found.status.resolution_number
+    said = {name for name in known if getattr(found.status, name) and (name == "conditions" or not newest)}
+    told = {name: value for name, value in known.items() if name not in said}
+    return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **told))

@@ -11,11 +11,14 @@ from controller.aside import run_aside
 from controller.credentials import Secrets
 from controller.keys import ModelKey
 from controller.manifests import Manifests
-from controller.models.view import Trouble
+from controller.models.view import Answer, Trouble
 from controller.placement.demand import Demand, Resolution
+from shared.api.meta import LeftOut
 from shared.errors import LarderError, RateLimited, Unreachable
 from shared.manifest import Manifest
-from shared.sources.port import Credentials
+from shared.selection.choice import Selection
+from shared.selection.select import select_files
+from shared.sources.port import Credentials, Probe
 from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
@@ -25,14 +28,16 @@ _LATE_S, _LATE_CAP_S = 60.0, 1800.0
 _LARGEST_EXPONENT = 20
 _SETTLE_S = 10.0  # a source that moves all the time is not asked all the time
 _AT_ONE_TIME = 4
+Question = tuple[str, str, str]  # the object's uid, its source, and the key of its choice of files
+Wish = tuple[int, str]  # the generation and the refresh that is asked for: another is not held up by this one's failure
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The last attempt for one generation of one object; times on the clock."""
+    """The last attempt for one generation and refresh of one object; times on the clock."""
 
-    generation: int
+    wish: Wish
     trouble: Trouble | None
     failures: int
     not_before: float
@@ -42,7 +47,7 @@ class Attempt:
 class Resolver:
     """Asks beside the queue, for a source may be slow; `on_done` gets the model that has an answer or a trouble.
 
-    A failure is kept until its time has come or the object changes.
+    A failure is kept until its time has come, the object changes, or somebody asks for a refresh.
     """
 
     secrets: Secrets
@@ -52,24 +57,25 @@ class Resolver:
     on_done: Callable[[ModelKey], None]
     uniform: Callable[[float, float], float] = random.uniform
     _attempts: dict[str, Attempt] = field(default_factory=dict, init=False)
-    _answers: dict[str, Resolution] = field(default_factory=dict, init=False)
-    _running: dict[tuple[str, int], asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _answers: dict[str, Answer] = field(default_factory=dict, init=False)
+    _running: dict[Question, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONE_TIME), init=False)
 
-    def trouble_of(self, uid: str, generation: int) -> Trouble | None:
-        """Return why this generation of the object could not be resolved the last time."""
+    def trouble_of(self, uid: str, generation: int, refresh: str = "") -> Trouble | None:
+        """Return why this generation and refresh of the object could not be resolved the last time."""
         last = self._attempts.get(uid)
-        return last.trouble if last and last.generation == generation else None
+        return last.trouble if last and last.wish == (generation, refresh) else None
 
-    def wait_s(self, uid: str, generation: int) -> float:
-        """Return in how many seconds this generation may be tried (again); 0 is now."""
+    def wait_s(self, uid: str, generation: int, refresh: str = "") -> float:
+        """Return in how many seconds this generation and refresh may be tried (again); 0 is now."""
         last = self._attempts.get(uid)
-        return max(0.0, last.not_before - self.clock()) if last and last.generation == generation else 0.0
+        return max(0.0, last.not_before - self.clock()) if last and last.wish == (generation, refresh) else 0.0
 
-    def found(self, uid: str, uri: str) -> Resolution | None:
-        """Return an answer for this object and source that nobody has recorded."""
+    def found(self, uid: str, uri: str, selection: str = "") -> Answer | None:
+        """Return an answer for this object, source and choice of files that nobody has recorded."""
         answer = self._answers.get(uid)
-        return answer if answer and answer.uri == uri else None
+        fits = answer and (answer.resolution.uri, answer.resolution.selection) == (uri, selection)
+        return answer if fits else None
 
     def recorded(self, uid: str) -> None:
         """Drop an answer: from now on the object has it."""
@@ -85,11 +91,16 @@ class Resolver:
         self._answers.pop(uid, None)
 
     def start(self, key: ModelKey, demand: Demand, generation: int) -> None:
-        """Ask the source of a demand unless that is under way."""
-        run = (demand.uid, generation)
+        """Ask the source of a demand unless that is under way; a refresh that comes meanwhile has its turn after it."""
+        run = (demand.uid, demand.uri, demand.selection.key)
         if run not in self._running:
-            task = self._running[run] = asyncio.create_task(self._ask(demand, generation))
+            task = self._running[run] = asyncio.create_task(self._ask(demand, (generation, demand.refresh)))
             task.add_done_callback(lambda _: self._done(run, key))
+
+    async def upstream_of(self, demand: Demand) -> str:
+        """Return the revision that the source of a demand has now, and keep nothing. Raises LarderError, KubeError."""
+        credentials = await self.secrets.credentials_of(demand)
+        return demand.selection.revision_of(await run_aside(self._look, demand.uri, credentials))
 
     async def stop(self) -> None:
         """End what is under way: another replica may lead from now on."""
@@ -98,45 +109,60 @@ class Resolver:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _done(self, run: tuple[str, int], key: ModelKey) -> None:
+    def _done(self, run: Question, key: ModelKey) -> None:
         self._running.pop(run, None)
         self.on_done(key)
 
-    async def _ask(self, demand: Demand, generation: int) -> None:
+    async def _ask(self, demand: Demand, wish: Wish) -> None:
         try:
             async with self._slots:
                 answer = await self._resolve(demand)
         except LarderError as error:
             _log.warning("source_unresolved", model=demand.id, uri=demand.uri, reason=error.reason)
-            self._remember(demand.uid, generation, error)
+            self._remember(demand.uid, wish, error)
         except Exception as error:  # noqa: BLE001 - a source that answers nonsense concerns its own model alone
             _log.exception("source_unresolved", model=demand.id, uri=demand.uri)
             words = (
                 f"the answer of {demand.uri} could not be used ({type(error).__name__}); the controller's log has more"
             )
-            self._remember(demand.uid, generation, Unreachable(words))
+            self._remember(demand.uid, wish, Unreachable(words))
         else:
-            self._answers[demand.uid] = answer
-            self._attempts[demand.uid] = Attempt(generation, None, 0, self.clock() + _SETTLE_S)
+            self._answers[demand.uid] = Answer(answer, demand.refresh)
+            self._attempts[demand.uid] = Attempt(wish, None, 0, self.clock() + _SETTLE_S)
 
     async def _resolve(self, demand: Demand) -> Resolution:
         credentials = await self.secrets.credentials_of(demand)
-        manifest = await run_aside(self._list, demand.uri, credentials)
+        manifest, left_out = await run_aside(self._list, demand.uri, demand.selection, credentials)
         digest = await self.manifests.keep(manifest)
-        return Resolution(demand.uri, manifest.revision, digest, manifest.size_bytes, len(manifest.files))
+        return Resolution(
+            demand.uri,
+            manifest.revision,
+            digest,
+            manifest.size_bytes,
+            len(manifest.files),
+            demand.selection.key,
+            left_out if left_out.files else None,
+        )
 
-    def _list(self, uri: str, credentials: Credentials) -> Manifest:
+    def _list(self, uri: str, selection: Selection, credentials: Credentials) -> tuple[Manifest, LeftOut]:
         source = open_source(parse_uri(uri), credentials, self.settings)
         try:
-            return source.resolve()
+            return select_files(source.resolve(), selection)
         finally:
             source.close()
 
-    def _remember(self, uid: str, generation: int, error: LarderError) -> None:
+    def _look(self, uri: str, credentials: Credentials) -> str:
+        source = open_source(parse_uri(uri), credentials, self.settings)
+        try:
+            return source.revision() if isinstance(source, Probe) else source.resolve().revision
+        finally:
+            source.close()
+
+    def _remember(self, uid: str, wish: Wish, error: LarderError) -> None:
         last = self._attempts.get(uid)
-        failures = last.failures + 1 if last and last.generation == generation else 1
+        failures = last.failures + 1 if last and last.wish == wish else 1
         trouble = Trouble(error.reason, str(error), error.retryable)
-        self._attempts[uid] = Attempt(generation, trouble, failures, self.clock() + self._delay_s(error, failures))
+        self._attempts[uid] = Attempt(wish, trouble, failures, self.clock() + self._delay_s(error, failures))
 
     def _delay_s(self, error: LarderError, failures: int) -> float:
         if isinstance(error, RateLimited):

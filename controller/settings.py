@@ -1,12 +1,14 @@
 """Settings of the controller, from LARDER_* in the environment or from arguments."""
 
 from pathlib import Path
+from typing import Any
 
-from pydantic import field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources, parse_allowed
 from shared.quantity import parse_quantity
+from shared.selection.choice import Duplicates, Selection, make_selection, split_patterns
 
 
 class Settings(BaseSettings):
@@ -20,6 +22,11 @@ class Settings(BaseSettings):
     store_root: str = "/var/lib/larder"
     default_storage_limit: int = 100 * 2**30  # bytes, on nodes that belong to no group
     default_bandwidth_limit: int = 0  # bytes a second; 0 is no limit
+    agent_image: str = "larder-agent"  # what metadata Jobs run
+    agent_image_pull_policy: str = "IfNotPresent"
+    claims_require_namespace_label: bool = False  # of ClusterBaseModels' claims: larder.dev/allow-cluster-models
+    inference_services: bool = True  # whether InferenceServices are served, where the kind is Larder's
+    claims_tolerations: list[dict[str, Any]] = []  # of metadata Jobs, as JSON
     agent_service_account: str = "larder-agent"
     token_audience: str = "larder"  # noqa: S105 - the name of an audience
     listen: str = "0.0.0.0:8443"  # admission and the agents' API, over TLS
@@ -31,17 +38,38 @@ class Settings(BaseSettings):
     tls_name: str = ""  # a DNS name in every replica's certificate, checked when one calls another
     model_cache_enabled: bool = True
     allowed_sources: str = ",".join(PUBLIC_SOURCES.patterns)  # of namespaced models: parse_allowed
+    allow_patterns: str = ""  # for files, of models that name no patterns themselves: split_patterns
+    ignore_patterns: str = ""
+    allow_pickle: bool = True  # no model may have one where false
+    duplicate_weights: Duplicates = "keep"  # of models that do not say
     lease_seconds: float = 15
     drain_seconds: float = 30
     finalizer_seconds: float = 600
+    eviction_idle_seconds: float = 3600  # how long a model is unused before one of the same priority may evict it
     agent_lost_seconds: float = 120
     stalled_seconds: float = 600
+    drift_check_seconds: float = Field(default=6 * 3600, ge=0)  # how often sources that move are looked at; 0 is never
     workers: int = 8
 
     @property
     def allowed(self) -> AllowedSources:
         """What the models of namespaces may name."""
         return parse_allowed(self.allowed_sources)
+
+    @property
+    def files(self) -> Selection:
+        """What models have that say nothing of their files."""
+        return make_selection(
+            split_patterns(self.allow_patterns),
+            split_patterns(self.ignore_patterns),
+            self.duplicate_weights,
+            pickle=self.allow_pickle,
+        )
+
+    @model_validator(mode="after")
+    def _has_few_patterns(self) -> "Settings":
+        _ = self.files
+        return self
 
     @field_validator("allowed_sources")
     @classmethod

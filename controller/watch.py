@@ -3,17 +3,20 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from controller.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey
+from controller.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey, ServiceKey
 from controller.placement.demand import Declared, Demand
 from controller.placement.groups import is_member
+from controller.services.references import refers_to
 from controller.world import TERMINAL, World
 from shared.api.core import Node, Pod
+from shared.api.inference_service import InferenceService
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import EntryStatus, ModelNode
-from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
+from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, uses_label
 
 _PATIENCE_S_PER_NODE = 0.0005
 _LONGEST_PATIENCE_S = 2.0
+_SERVICES_PATIENCE_S = 0.5  # a model's figures change often while nodes fetch it
 
 
 @dataclass(slots=True)
@@ -33,6 +36,7 @@ class Watcher:
         self.world.on_user = self._user_changed
         self.world.on_model = self._model_changed
         self.world.on_other = self._other_changed
+        self.world.on_service = self._service_changed
 
     def enqueue_all(self) -> None:
         """Want everything served once, as a new leader does."""
@@ -40,6 +44,7 @@ class Watcher:
         self._add(list(self.world.demands))
         self._add(list(self.world.others))
         self._add(GroupKey(g.metadata.name) for g in self.world.groups)
+        self._add(_service_key(service) for service in self.world.services)
         self.enqueue(GrantsKey())
 
     def _add(self, keys: Iterable[QueueKey]) -> None:
@@ -54,11 +59,13 @@ class Watcher:
     def _model_changed(self, key: ModelKey, before: Demand | None, after: Demand | None) -> None:
         """A status that says the same in other words concerns no node."""
         self.enqueue(key)
+        known = [demand for demand in (before, after) if demand is not None]
+        for service in self.world.services:
+            if any(refers_to(service, demand) for demand in known):
+                self.enqueue_after(_service_key(service), _SERVICES_PATIENCE_S)
         if before == after:
             return
-        for demand in (before, after):
-            if demand is None:
-                continue
+        for demand in known:
             self._add(_names(self.world.targets_of(demand)))
             self._add(NodeKey(name) for name in self.world.nodes_of_claim(demand.uid))
             rivals = [k for k in self.world.keys_of_id(demand.id) if k != key]
@@ -140,7 +147,20 @@ class Watcher:
     def _user_changed(self, before: Pod | None, after: Pod | None) -> None:
         if before is not None and after is not None and _use(before) == _use(after):
             return
-        self._add(NodeKey(pod.spec.node_name) for pod in (before, after) if pod is not None and pod.spec.node_name)
+        known = [pod for pod in (before, after) if pod is not None]
+        self._add(NodeKey(pod.spec.node_name) for pod in known if pod.spec.node_name)
+        used = {label for pod in known for label in pod.metadata.labels}
+        self._add(key for key, demand in self._leaving() if uses_label(demand.id) in used)
+
+    def _service_changed(self, before: InferenceService | None, after: InferenceService | None) -> None:
+        """A service that goes, or names another model, may be the last user of one that is being deleted."""
+        known = [service for service in (before, after) if service is not None]
+        self._add(_service_key(service) for service in known)
+        self._add(key for key, d in self._leaving() if any(refers_to(service, d) for service in known))
+
+    def _leaving(self) -> list[tuple[ModelKey, Demand]]:
+        """Return the models that are being deleted: each may wait for its last user."""
+        return [(key, demand) for key, demand in self.world.demands.items() if demand.deleting]
 
 
 _Told = dict[tuple[str, str, str], EntryStatus]  # by the node's uid, the model's id and the revision
@@ -156,6 +176,10 @@ def _told(model_node: ModelNode | None) -> _Told:
 def _figures(model_node: ModelNode | None) -> tuple[object, ...]:
     """Return what a group counts together."""
     return (model_node.status.node_uid, model_node.status.used) if model_node else ()
+
+
+def _service_key(service: InferenceService) -> ServiceKey:
+    return ServiceKey(service.metadata.namespace, service.metadata.name)
 
 
 def _names(nodes: Iterable[Node]) -> Iterator[NodeKey]:

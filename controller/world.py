@@ -1,5 +1,6 @@
 """What the reflectors know, with the indexes that decisions need; everything here is memory, nothing waits."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,16 +17,19 @@ from controller.presence import Presence
 from shared.api.base_model import BaseModel, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import Node, Pod
+from shared.api.inference_service import InferenceService
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
-from shared.api.model_node import EntryStatus, ModelNode
+from shared.api.model_node import EntryStatus, ModelNode, Phase
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Object
 from shared.names import model_id, snapshot_label
+from shared.selection.choice import WHOLE, Selection
 
 Clock = Callable[[], float]
 Statuses = Mapping[EntryKey, EntryStatus]
 _NO_STATUSES: Statuses = {}
 TERMINAL = ("Succeeded", "Failed")
+_COMPLETE = (Phase.READY, Phase.REPAIRING)
 
 
 def _ignore(*_: object) -> None:
@@ -42,6 +46,7 @@ class World:
     default_limits: Limits
     clock: Clock
     allowed: AllowedSources = EVERY_SOURCE  # what the models of namespaces may name
+    files: Selection = WHOLE  # what models have that say nothing of their files
     on_node: Callable[[Node | None, Node | None], None] = field(default=_ignore, init=False)
     on_model_node: Callable[[ModelNode | None, ModelNode | None], None] = field(default=_ignore, init=False)
     on_group: Callable[[ModelCacheNodeGroup | None, ModelCacheNodeGroup | None], None] = field(
@@ -51,6 +56,7 @@ class World:
     on_user: Callable[[Pod | None, Pod | None], None] = field(default=_ignore, init=False)
     on_model: Callable[[ModelKey, Demand | None, Demand | None], None] = field(default=_ignore, init=False)
     on_other: Callable[[ModelKey, Declared | None, Declared | None], None] = field(default=_ignore, init=False)
+    on_service: Callable[[InferenceService | None, InferenceService | None], None] = field(default=_ignore, init=False)
     ownership: Ownership = field(default_factory=Ownership, init=False)
     nodes: Cache[Node] = field(init=False)
     model_nodes: Cache[ModelNode] = field(init=False)
@@ -58,6 +64,7 @@ class World:
     base_models: Cache[BaseModel] = field(init=False)
     cluster_base_models: Cache[ClusterBaseModel] = field(init=False)
     caches: Cache[ClusterModelCache] = field(init=False)
+    services: Cache[InferenceService] = field(init=False)
     agents: Cache[Pod] = field(init=False)
     users: Cache[Pod] = field(init=False)
     presence: Presence = field(init=False)
@@ -68,6 +75,7 @@ class World:
     _users_at: Index[str, Key] = field(default_factory=Index, init=False)
     _membership: dict[str, tuple[Node, frozenset[str]]] = field(default_factory=dict, init=False)
     _told: dict[str, tuple[ModelNode, Statuses]] = field(default_factory=dict, init=False)
+    _several: dict[str, tuple[ModelNode, Mapping[str, tuple[str, ...]]]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.presence = Presence(self.clock)
@@ -77,6 +85,7 @@ class World:
         self.base_models = Cache(partial(self._model_changed, "BaseModel"))
         self.cluster_base_models = Cache(partial(self._model_changed, "ClusterBaseModel"))
         self.caches = Cache(partial(self._model_changed, "ClusterModelCache"))
+        self.services = Cache(self._service_changed)
         self.agents = Cache(self._agent_changed)
         self.users = Cache(self._user_changed)
 
@@ -91,6 +100,10 @@ class World:
     def group(self, name: str) -> ModelCacheNodeGroup | None:
         """Return the node group, or None."""
         return self.groups.get(Key("", name))
+
+    def service(self, namespace: str, name: str) -> InferenceService | None:
+        """Return the InferenceService, or None."""
+        return self.services.get(Key(namespace, name))
 
     def declared(self, key: ModelKey) -> BaseModel | ClusterModelCache | None:
         """Return a declared model, or None."""
@@ -137,7 +150,7 @@ class World:
         return [self.demands[key] for key in self._keys_of_id.of(identity)]
 
     def conflict(self, demand: Demand) -> Demand | None:
-        """Return the older demand that has this one's id for another source, or None."""
+        """Return the older demand that has this one's id for another source or other files, or None."""
         return conflict_of(demand, self.same_id(demand.id))
 
     def member_of(self, node: Node) -> frozenset[str]:
@@ -199,6 +212,36 @@ class World:
             known = self._told[node.metadata.name] = found, {s.key: s for s in found.status.entries}
         return known[1]
 
+    def complete_on(self, node: Node, identity: str, likely: Iterable[str]) -> tuple[str, ...]:
+        """Return the revisions of a model that are complete on a node; `likely` are those that most nodes have."""
+        several = self._several_on(node).get(identity)
+        if several is not None:
+            return several
+        statuses = self.statuses_of(node)
+        found = ((revision, statuses.get((identity, revision))) for revision in dict.fromkeys(likely))
+        return tuple(revision for revision, status in found if status is not None and status.phase in _COMPLETE)
+
+    def _several_on(self, node: Node) -> Mapping[str, tuple[str, ...]]:
+        """Return the complete revisions of each model that has more than one entry on a node: few have, ever."""
+        found, name = self.model_node(node.metadata.name), node.metadata.name
+        if found is None or found.status.node_uid != node.metadata.uid:
+            return {}
+        known = self._several.get(name)
+        if known is None or known[0] is not found:
+            counts = Counter(status.id for status in found.status.entries)
+            ids = {identity for identity, count in counts.items() if count > 1}
+            told = [s for s in found.status.entries if s.id in ids and s.phase in _COMPLETE] if ids else []
+            revisions = {identity: tuple(s.revision for s in told if s.id == identity) for identity in ids}
+            known = self._several[name] = found, revisions
+        return known[1]
+
+    def users_of(self, name: str, key: EntryKey) -> list[str]:
+        """Return the watched pods on a node that select a snapshot, as `namespace/name`."""
+        mark = snapshot_label(*key)
+        pods = (pod for at in self._users_at.of(name) if (pod := self.users.get(at)) is not None)
+        using = (p.metadata for p in pods if p.status.phase not in TERMINAL and mark in p.spec.node_selector)
+        return sorted(f"{meta.namespace}/{meta.name}" for meta in using)
+
     def in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
         """Return the entries of a node that the watched pods on it select."""
         pods = (pod for key in self._users_at.of(name) if (pod := self.users.get(key)) is not None)
@@ -217,6 +260,7 @@ class World:
         if known is not None:
             self._nodes_of_claim.move(known.metadata.name, _claims(before), _claims(after))
             self._told.pop(known.metadata.name, None)
+            self._several.pop(known.metadata.name, None)
         self.on_model_node(before, after)
 
     def _group_changed(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> None:
@@ -234,12 +278,15 @@ class World:
             self._users_at.move(known.key, _place(before), _place(after))
         self.on_user(before, after)
 
+    def _service_changed(self, before: InferenceService | None, after: InferenceService | None) -> None:
+        self.on_service(before, after)
+
     def _model_changed(self, kind: str, before: Object | None, after: Object | None) -> None:
         known = after or before
         if known is None:
             return
         key = ModelKey(kind, known.metadata.namespace, known.metadata.name)
-        old, new = self.demands.pop(key, None), _demand(kind, after, self.allowed)
+        old, new = self.demands.pop(key, None), _demand(kind, after, self.allowed, self.files)
         if new is not None:
             self.demands[key] = new
         self._keys_of_id.move(key, (old.id,) if old else (), (new.id,) if new else ())
@@ -249,12 +296,12 @@ class World:
 _NONE: frozenset[EntryKey] = frozenset()
 
 
-def _demand(kind: str, declared: Object | None, allowed: AllowedSources) -> Demand | None:
+def _demand(kind: str, declared: Object | None, allowed: AllowedSources, files: Selection) -> Demand | None:
     match declared:
         case BaseModel():
-            return base_model_demand(kind, declared, allowed)
+            return base_model_demand(kind, declared, allowed, files)
         case ClusterModelCache():
-            return cache_demand(kind, declared)
+            return cache_demand(kind, declared, files)
         case _:
             return None
 

@@ -26,9 +26,13 @@ COMMANDS = {
     "support": Command(
         "controller.cli.support.command", "one file for a ticket, without a secret in it", "larder[controller]"
     ),
+    "evict": Command(
+        "controller.cli.evict.command", "what would go from nodes to make room, in which order", "larder[controller]"
+    ),
     "fetch": Command(
         "agent.cli.command", "fetch a model into a directory, verified, without a cluster", "larder[agent,controller]"
     ),
+    "extract": Command("agent.cli.extract", "what a metadata Job runs on a claim", "larder[agent]"),
     "inspect": Command(
         "controller.cli.inspect", "what a model is, by reading parts of its files alone", "larder[controller]"
     ),

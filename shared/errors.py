@@ -14,6 +14,7 @@ LarderError                     reason = the class name, a stable word for statu
     ├── SourceNotFound          no such repository, bucket, object or file
     ├── RevisionNotFound        no such branch, tag or commit
     ├── UnsafePath              a file name that would leave its directory
+    ├── PickleRefused           a file is a pickle, which may run code, and none are accepted
     ├── TooManyFiles            the manifest does not fit its ConfigMap
     ├── AddressRefused          a host that must not be contacted from here
     ├── InvalidURI              not a form that any source serves
@@ -69,7 +70,14 @@ class NotGranted(Retryable):
 
 
 class InsufficientStorage(Retryable):
-    """The missing bytes do not fit; the message has need, have and limit."""
+    """The missing bytes do not fit; the message has need, have and limit.
+
+    `shortage_bytes` would have to go first; 0 where that is not known, or cannot help.
+    """
+
+    def __init__(self, message: str, shortage_bytes: int = 0) -> None:
+        super().__init__(message)
+        self.shortage_bytes = shortage_bytes
 
 
 class StoreFailure(Retryable):
@@ -92,6 +100,10 @@ class UnsafePath(NeedsAction):
     """A file name would leave its directory or hide what is ours."""
 
 
+class PickleRefused(NeedsAction):
+    """A file holds a pickle, whatever its name is, and the model is to have none."""
+
+
 class TooManyFiles(NeedsAction):
     """The list of files is too large to be kept."""
 
@@ -105,4 +117,4 @@ class InvalidURI(NeedsAction):
 
 
 class NameConflict(NeedsAction):
-    """An older object has the same model id and another source."""
+    """An older object has the same model id and another source, or other files of it."""

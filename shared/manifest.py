@@ -12,9 +12,9 @@ from shared.paths import check_paths
 class File(msgspec.Struct, frozen=True, omit_defaults=True):
     """One file of a source.
 
-    `digest` is the publisher's, as `sha256:HEX`, `git-sha1:HEX` (a git blob id) or `md5:HEX`; empty where there is none
-    and only the size can be checked. `etag` is the entity tag that a fetch must meet again; empty where the URL itself
-    names fixed content.
+    `digest` is the publisher's: an algorithm (`sha256`, `git-sha1` of a git blob, `md5`, `crc64nvme`, `crc32c` or
+    `crc32`), a colon and hex digits; empty where there is none and only the size can be checked. `etag` is the entity
+    tag that a fetch must meet again; empty where the URL itself names fixed content.
     """
 
     path: str
@@ -23,12 +23,16 @@ class File(msgspec.Struct, frozen=True, omit_defaults=True):
     etag: str = ""
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    """The files of one revision, sorted by path. `uri` is canonical and names the revision where its scheme can."""
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The files of one revision, sorted by path. `uri` is canonical and names the revision where its scheme can.
+
+    Without `allow_pickle` a node commits the files only after it found no pickle among them.
+    """
 
     uri: str
     revision: str
     files: tuple[File, ...]
+    allow_pickle: bool = True
 
     @property
     def size_bytes(self) -> int:

@@ -156,7 +156,8 @@ def _parse_https(rest: str) -> HttpsUri | AzUri:
     except ValueError as error:
         raise InvalidURI(f"{text}: {error}; write https://HOST[:PORT]/PATH/FILE") from error
     if not parts.hostname or parts.username or parts.fragment or not parts.path.strip("/") or port == 0:
-        raise InvalidURI(f"{text} names no file, or carries a user or a fragment; write https://HOST[:PORT]/PATH/FILE")
+        shown = f"https://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        raise InvalidURI(f"{shown} names no file, or carries a user or a fragment; write https://HOST[:PORT]/PATH/FILE")
     if secret := next((k for k, _ in parse_qsl(parts.query) if _SECRET_PARAMETER.search(k)), None):
         raise InvalidURI(
             f"https://{parts.hostname}{parts.path} carries the secret parameter {secret!r}, which every reader of the "
@@ -182,8 +183,9 @@ def _parse_pvc(rest: str, *, cluster_scoped: bool) -> PvcUri:
     sub_path = path.rstrip("/")
     bad_path = not sub_path or sub_path.startswith("/") or any(p in ("", ".", "..") for p in sub_path.split("/"))
     if bad_path or not all(_DNS_LABEL.match(n) for n in named):
+        own = "" if cluster_scoped else "; the claim is one of the model's own namespace"
         raise InvalidURI(
-            f"pvc://{rest} does not name a claim and a directory in it; write {form}, without . or .. in it"
+            f"pvc://{rest} does not name a claim and a directory in it; write {form}, without . or .. in it{own}"
         )
     return PvcUri(namespace, claim, sub_path)
 

@@ -3,12 +3,12 @@
 import argparse
 import os
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.cli.fetch import run_fetch
+from shared.exits import leave, open_streams
+from shared.selection.choice import Selection, make_selection
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -18,6 +18,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("uri", metavar="URI", help="hf://ORG/REPO[@REVISION], s3://BUCKET/PREFIX or https://HOST/FILE")
     parser.add_argument("--to", metavar="DIR", type=Path, required=True, help="where the files go")
     parser.add_argument("--concurrency", metavar="N", type=_positive, default=4, help="large files at a time (4)")
+    parser.add_argument("--allow", metavar="PATTERN", action="append", default=[], help="only files that fit this one")
+    parser.add_argument("--ignore", metavar="PATTERN", action="append", default=[], help="no files that fit this one")
+    parser.add_argument(
+        "--duplicate-weights", choices=("keep", "skip"), default="keep", help="skip: leave out second copies of weights"
+    )
+    parser.add_argument("--no-pickle", action="store_true", help="refuse the model if any of its files is a pickle")
     parser.add_argument("--quiet", action="store_true", help="write nothing but a failure")
     return parser
 
@@ -29,19 +35,34 @@ def _positive(text: str) -> int:
     return number
 
 
+def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Selection]:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        pickle = not options.no_pickle
+        return options, make_selection(options.allow, options.ignore, options.duplicate_weights, pickle=pickle)
+    except ValueError as error:
+        parser.error(str(error))
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command; SIGINT and SIGTERM end it within a second, with what is verified kept."""
-    options = _parser().parse_args(arguments)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    return run_fetch(
+    options, selection = _parsed(arguments)
+    from agent.cli.fetch import run_fetch  # noqa: PLC0415 - it takes a while, and a signal may come by then
+
+    stdout, stderr = open_streams()
+    code = run_fetch(
         options.uri,
         options.to,
         os.environ,
-        sys.stdout,
-        sys.stderr,
+        stdout,
+        stderr,
         concurrency=options.concurrency,
         quiet=options.quiet,
         stop=stop,
+        selection=selection,
     )
+    return leave(code)

@@ -4,26 +4,31 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
 from agent.cli.job import FetchJob, Outcome
 from agent.cli.report import Reporter
+from agent.cli.selected import SelectedSource
+from agent.cli.target import HOLDER
+from agent.cli.watch import Watch
 from agent.store.disk import translated
 from agent.store.lock import lock_directory
 from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
-from shared.errors import InvalidURI, LarderError, Unreachable
+from shared.errors import InvalidURI
+from shared.exits import INTERRUPTED, failure_line, tell
 from shared.quantity import format_bytes
+from shared.selection.choice import WHOLE, Selection
+from shared.sources.own_credentials import credentials_from_environ
 from shared.sources.port import Credentials, Source
 from shared.sources.registry import open_source
-from shared.sources.settings import SourceSettings, credentials_from_environ, settings_from_environ
+from shared.sources.settings import SourceSettings, settings_from_environ
 from shared.uri import ModelUri, parse_uri
 
 OpenSource = Callable[[ModelUri, Credentials, SourceSettings], Source]
-_HOPELESS_S = 50.0
 _LOOK_S = 0.2
-_INTERRUPTED = 130
 
 
 def run_fetch(
@@ -37,6 +42,7 @@ def run_fetch(
     quiet: bool = False,
     stop: threading.Event | None = None,
     opener: OpenSource = open_source,
+    selection: Selection = WHOLE,
 ) -> int:
     """Put the model's files directly under `to`; return 0, or 1 after one line `Reason: message` on stderr.
 
@@ -45,19 +51,19 @@ def run_fetch(
     """
     stop = stop or threading.Event()
     try:
-        source = _open(uri, environ, opener)
+        source = SelectedSource(_open(uri, environ, opener), selection)
         try:
             outcome = _fetch_locked(source, to, concurrency, Reporter(stdout, quiet=quiet), stop)
         finally:
             source.close()
-    except LarderError as error:
-        print(f"{error.reason}: {' '.join(str(error).split())}", file=stderr)
-        return 1
     except Stopped:
-        print("Stopped: what is verified is kept; the same command goes on from there", file=stderr)
-        return _INTERRUPTED
+        tell("Stopped: what is verified is kept; the same command goes on from there", stderr)
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
+        tell(failure_line(error), stderr)
+        return 1
     if not quiet:
-        print(_summary(outcome, to), file=stdout)
+        tell(f"{_summary(outcome, to)}{source.words}", stdout)
     return 0
 
 
@@ -73,11 +79,12 @@ def _fetch_locked(source: Source, to: Path, concurrency: int, report: Reporter, 
     with translated(f"opening {to}"):
         to.mkdir(parents=True, exist_ok=True)
         target = to.resolve()
-        lock = lock_directory(target, target / ".larder-holder")
+        lock = lock_directory(target, target / HOLDER)
     try:
         return _watch(FetchJob(source, target, concurrency, Progress(), stop), report)
     finally:
-        (target / ".larder-holder").unlink(missing_ok=True)
+        with suppress(OSError):  # of a disk that fails, the failure itself is told
+            (target / HOLDER).unlink(missing_ok=True)
         os.close(lock)
 
 
@@ -86,7 +93,7 @@ def _watch(job: FetchJob, report: Reporter) -> Outcome:
     outcomes: list[Outcome | BaseException] = []
     ended = threading.Event()
     threading.Thread(target=lambda: _run(job, outcomes, ended), name="larder-fetch-job", daemon=True).start()
-    watch = _Watch(job.progress, time.monotonic())
+    watch = Watch(job.progress, time.monotonic())
     while not ended.wait(_LOOK_S):
         report.show(job.progress, time.monotonic())
         if hopeless := watch.look(time.monotonic()):
@@ -109,22 +116,6 @@ def _run(job: FetchJob, outcomes: list[Outcome | BaseException], ended: threadin
         outcomes.append(error)
     finally:
         ended.set()
-
-
-class _Watch:
-    """Notices that nothing has come for so long that nothing will."""
-
-    def __init__(self, progress: Progress, now: float) -> None:
-        self._progress, self._since, self._seen = progress, now, 0
-
-    def look(self, now: float) -> LarderError | None:
-        """Return why to give up, None to go on. A disk that syncs is waited for, a source is not."""
-        if self._progress.done != self._seen:
-            self._since, self._seen = now, self._progress.done
-        waits_for_source = self._progress.trouble is not None or not self._progress.total
-        if not waits_for_source or now - self._since < _HOPELESS_S:
-            return None
-        return self._progress.trouble or Unreachable(f"the source did not answer for {_HOPELESS_S:.0f} seconds")
 
 
 def _summary(outcome: Outcome, to: Path) -> str:

@@ -1,23 +1,34 @@
 """A fetch without a cluster: resolve, fetch what is missing, place it."""
 
-import shutil
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli.target import WORK_DIRECTORY, check_manifest, is_right, place_files
-from agent.store.disk import translated
-from agent.store.snapshot import verification
+from msgspec.structs import replace
+
+from agent.archive.kinds import archive_kind
+from agent.cli.target import (
+    WORK_DIRECTORY,
+    check_manifest,
+    check_work_directory,
+    is_right,
+    place_files,
+    remove_work_directory,
+)
+from agent.store.snapshot import source_file, verification
 from agent.store.store import Store
 from agent.transfer.engine import Stopped, fetch
 from agent.transfer.progress import Progress
-from agent.transfer.retry import RetryPolicy, Timing, pause_before_retry
-from shared.errors import LarderError
+from shared.errors import LarderError, PickleRefused, SourceChanged
 from shared.manifest import File, Manifest
+from shared.pickles.refuse import refuse_pickles
 from shared.sources.port import Source
+from shared.sources.retry import RetryPolicy, Timing, act_patiently
 
-_POLICY = RetryPolicy(attempts=6, patience_s=45.0, first_s=0.5, longest_s=5.0)
+_POLICY = RetryPolicy(attempts=6, patience_s=40.0, first_s=0.5, longest_s=5.0)
+_MOST_CHANGES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +51,31 @@ class FetchJob:
     stop: threading.Event
 
     def run(self) -> Outcome:
-        """Fill the target; what is complete and right there is left as it is. Raises LarderError, Stopped."""
+        """Fill the target; what is complete and right there is left as it is. Raises LarderError, Stopped.
+
+        A source that changes meanwhile is listed again, and what it has now is fetched.
+        """
+        for _ in range(_MOST_CHANGES):
+            try:
+                return self._run()
+            except SourceChanged as error:
+                self._wait(_POLICY.first_s, error)
+        return self._run()
+
+    def _run(self) -> Outcome:
+        check_work_directory(self.target)
         manifest = self._resolve()
         check_manifest(manifest)
+        self.progress.find(-self.progress.done)
+        self.progress.trouble = None
         self.progress.total = manifest.size_bytes
-        missing = [f for f in manifest.files if not self._is_right(f)]
-        outcome = self._fetch(manifest, missing)
-        with translated(f"removing {self.target / WORK_DIRECTORY}"):
-            shutil.rmtree(self.target / WORK_DIRECTORY)
+        unpacks = archive_kind(manifest.files) is not None  # of what came out of one before, nothing tells
+        missing = [f for f in manifest.files if unpacks or not self._is_right(f)]
+        outcome = self._fetch(manifest, missing, unpack=unpacks)
+        remove_work_directory(self.target)
         return outcome
 
-    def _fetch(self, manifest: Manifest, missing: list[File]) -> Outcome:
+    def _fetch(self, manifest: Manifest, missing: list[File], *, unpack: bool) -> Outcome:
         part = Manifest(manifest.uri, manifest.revision, tuple(missing))
         store = Store.open(self.target / WORK_DIRECTORY)
         try:
@@ -65,14 +90,29 @@ class FetchJob:
                 concurrency=self.concurrency,
                 reservation="fetch",
                 prove_access=False,
+                unpack=unpack,
                 policy=_POLICY,
             )
-            place_files(
-                self.target, {path: store.blob_path(sha256) for path, sha256 in result.sha256.items()}, time.time_ns()
-            )
+            if result.unpacked:
+                manifest = replace(manifest, files=tuple(map(source_file, result.unpacked.files)))
+                check_manifest(manifest)
+            blobs = {path: store.blob_path(sha256) for path, sha256 in result.sha256.items()}
+            if not manifest.allow_pickle:
+                self._refuse_pickles(manifest, blobs, lambda: store.discard(part))
+            place_files(self.target, blobs, time.time_ns())
         finally:
             store.close()
-        return Outcome(manifest, verification(f.digest for f in manifest.files), result.moved)
+        verified = result.verified if unpack else verification(f.digest for f in manifest.files)
+        return Outcome(manifest, verified, result.moved)
+
+    def _refuse_pickles(self, manifest: Manifest, blobs: Mapping[str, Path], discard: Callable[[], None]) -> None:
+        """Look at what was fetched and at what was there; with a pickle, none of the former is placed or kept."""
+        places = {file.path: self.target / file.path for file in manifest.files}
+        try:
+            refuse_pickles({**places, **blobs}, manifest.uri)
+        except PickleRefused:
+            discard()
+            raise
 
     def _is_right(self, file: File) -> bool:
         if self.stop.is_set():
@@ -81,17 +121,10 @@ class FetchJob:
 
     def _resolve(self) -> Manifest:
         """List the files of the source, patiently."""
-        timing, failures = Timing(), 0
-        since = timing.clock()
-        while True:
-            try:
-                return self.source.resolve()
-            except LarderError as error:
-                failures += 1
-                idle_s = timing.clock() - since
-                pause_s = pause_before_retry(_POLICY, error, failures, idle_s, timing.random())
-                if pause_s is None:
-                    raise
-                self.progress.trouble = error
-                if self.stop.wait(pause_s):
-                    raise Stopped from error
+        with self.progress.asking():
+            return act_patiently(self.source.resolve, _POLICY, Timing(), self._wait)
+
+    def _wait(self, pause_s: float, error: LarderError) -> None:
+        self.progress.trouble = error
+        if self.stop.wait(pause_s):
+            raise Stopped from error

@@ -1,26 +1,48 @@
 """The directory that `larder fetch` fills: what is right in it already, and how a file gets its place."""
 
-import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from agent.store.disk import translated
+from agent.store.snapshot import MTIME_NS
 from agent.transfer.verify import Check
-from shared.errors import DigestMismatch, UnsafePath
+from shared.errors import DigestMismatch, StoreFailure, UnsafePath
 from shared.manifest import File, Manifest
 
-WORK_DIRECTORY = ".larder"
+_MARKS = {"holder", "store.json"}  # the first that a store writes into its root
+WORK_DIRECTORY, HOLDER = ".larder", ".larder-holder"
 _BUFFER_BYTES = 2**20
 
 
 def check_manifest(manifest: Manifest) -> None:
-    """Raise UnsafePath where a file would stand in the way of our own directory."""
+    """Raise UnsafePath where a file would stand in the way of what is our own."""
     for file in manifest.files:
-        if file.path.split("/")[0] == WORK_DIRECTORY:
-            raise UnsafePath(f"file name {file.path!r} is below our own directory {WORK_DIRECTORY}")
+        if (own := file.path.split("/")[0]) in (WORK_DIRECTORY, HOLDER):
+            raise UnsafePath(f"file name {file.path!r} is our own name {own}, or below it; rename it at the source")
+
+
+def check_work_directory(target: Path) -> None:
+    """Raise UnsafePath where something of others stands in the place of our own directory: that goes at the end."""
+    work = target / WORK_DIRECTORY
+    if work.is_symlink():
+        raise UnsafePath(f"{work} is a symbolic link, which we do not follow; remove it")
+    with translated(f"reading {work}"):
+        found = {path.name for path in work.iterdir()} if work.exists() else set()
+    if found and not found & _MARKS:
+        raise UnsafePath(f"{work} is not ours: it holds {min(found)!r}; move it away or choose another --to")
+
+
+def remove_work_directory(target: Path) -> None:
+    """Remove our own directory, that which tells that it is ours last: so after a kill, too. Raises StoreFailure."""
+    work = target / WORK_DIRECTORY
+    with translated(f"removing {work}"):
+        for path in [path for path in work.iterdir() if path.name not in _MARKS and path.is_dir()]:
+            shutil.rmtree(path)
+        shutil.rmtree(work)
 
 
 def is_right(target: Path, file: File, count: Callable[[int], None]) -> bool:
@@ -34,7 +56,11 @@ def is_right(target: Path, file: File, count: Callable[[int], None]) -> bool:
             found = path.lstat()
         except FileNotFoundError:
             return False
-        if not stat.S_ISREG(found.st_mode) or found.st_size != file.size:
+        if stat.S_ISDIR(found.st_mode):
+            raise StoreFailure(
+                f"{path} is a directory, and the model has a file there; remove it or choose another --to"
+            )
+        if not stat.S_ISREG(found.st_mode) or found.st_size != file.size or _is_blob(found):
             return False
         if not file.digest:
             count(file.size)
@@ -43,18 +69,39 @@ def is_right(target: Path, file: File, count: Callable[[int], None]) -> bool:
 
 
 def place_files(target: Path, files: Mapping[str, Path], now_ns: int) -> None:
-    """Link blobs, by path, to their places as plain files of the caller. Raises StoreFailure, UnsafePath."""
+    """Link blobs, by path, to their places as plain files of the caller. Raises StoreFailure, UnsafePath.
+
+    They stay blobs until all have their places: a kill costs none of them.
+    """
+    fresh, folders = f"{target}/{WORK_DIRECTORY}/placing", dict[str, Path]()
     for name, blob in files.items():
-        path = _place(target, name)
+        folder, _, last = name.rpartition("/")
+        if folder not in folders:
+            folders[folder] = place = _place(target, name).parent
+            with translated(f"making {place}"):
+                place.mkdir(parents=True, exist_ok=True)
+        path = f"{folders[folder]}/{last}"
         with translated(f"placing {path}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = target / WORK_DIRECTORY / f"place-{hashlib.sha256(name.encode()).hexdigest()}"
-            fresh.unlink(missing_ok=True)
-            os.link(blob, fresh, follow_symlinks=False)
-            fresh.chmod(0o644)
-            os.utime(fresh, ns=(now_ns, now_ns))
-            fresh.rename(path)
-            fresh.unlink(missing_ok=True)  # a rename of one inode over itself leaves both names
+            _link(blob, fresh)
+            os.rename(fresh, path)  # noqa: PTH104 - thousands of files, and paths of text take half the time
+    for blob in set(files.values()):
+        with translated(f"releasing {blob}"):
+            os.chmod(blob, 0o644)  # noqa: PTH101 - as above
+            os.utime(blob, ns=(now_ns, now_ns))
+
+
+def _is_blob(found: os.stat_result) -> bool:
+    """Tell whether a kill came before the file was made a plain one; its bytes are with our own, to be placed again."""
+    return found.st_mtime_ns == MTIME_NS and found.st_nlink > 1
+
+
+def _link(blob: Path, fresh: str) -> None:
+    """Link a blob anew; a name that stands there is of a kill, or of a rename of one inode over itself."""
+    try:
+        os.link(blob, fresh, follow_symlinks=False)
+    except FileExistsError:
+        Path(fresh).unlink()
+        os.link(blob, fresh, follow_symlinks=False)
 
 
 def _place(target: Path, name: str) -> Path:

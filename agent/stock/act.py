@@ -10,7 +10,7 @@ from typing import Any, TypeVar, assert_never
 import structlog
 
 from agent.client import ControllerApi
-from agent.meters import COMPLETE, DOWNLOAD, FAILED, REPAIR, STOPPED, Ending, Meters
+from agent.meters import COMPLETE, DOWNLOAD, FAILED, REPAIR, STOPPED, Ending, Meters, Removal
 from agent.node import OwnNode
 from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
 from agent.stock.book import Book
@@ -116,11 +116,13 @@ class Hands:
 
     async def _reserve(self, entry: Entry) -> None:
         manifest = self.book.manifests[entry.key]
-        limit = self.book.storage_limit
+        limit, keep, changes = self.book.storage_limit, self.book.unfinished_to_keep(), self.book.disk_changes
         try:
-            need = await self._in_thread(self._take_room, entry, manifest, limit)
+            need = await self._in_thread(self._take_room, entry, manifest, limit, keep)
         except InsufficientStorage as error:
             self._wait_for_space(entry, error)
+            if changes != self.book.disk_changes:
+                self.book.retry_shortages(self.clock())  # it was counted while files went
             return
         except LarderError as error:
             self._set_back(entry, error)
@@ -128,13 +130,22 @@ class Hands:
         self.book.works[entry.key] = Reserved(entry.manifest)
         _LOG.info("space reserved", model=entry.id, revision=entry.revision, need_bytes=need)
 
-    def _take_room(self, entry: Entry, manifest: Manifest, limit: int) -> int:
-        """Reserve what is missing; returns how many bytes. Raises InsufficientStorage, StoreFailure."""
+    def _take_room(self, entry: Entry, manifest: Manifest, limit: int, keep: list[Manifest] | None) -> int:
+        """Reserve what is missing; returns how many bytes. Raises InsufficientStorage, StoreFailure.
+
+        Where that fails and `keep` says what must stay of unfinished files, the others go first.
+        """
         need = self.store.missing_bytes(manifest)
         if need and (why := self.ground.why_refused()):
             raise StoreFailure(why)
         floor = self.ground.floor_bytes(self.store.disk_size())
-        self.store.reserve(reservation_of(entry), need, limit, floor)
+        try:
+            self.store.reserve(reservation_of(entry), need, limit, floor)
+        except InsufficientStorage:
+            if keep is None:
+                raise
+            self.store.drop_unreferenced(keep)
+            self.store.reserve(reservation_of(entry), need, limit, floor)
         return need
 
     def _wait_for_space(self, entry: Entry, error: InsufficientStorage) -> None:
@@ -173,7 +184,7 @@ class Hands:
             self._set_back(entry, StoreFailure(f"{type(error).__name__}: {error}"))
         else:
             ending = Ending(COMPLETE)
-            self.book.held[entry.key] = snapshot
+            self.book.take_held(self.book.held | {entry.key: snapshot})
             self.book.disk_changes += 1
             self.book.setbacks.pop(entry.key, None)
             self.book.manifests.pop(entry.key, None)
@@ -210,11 +221,12 @@ class Hands:
 
         def freed(size_bytes: int) -> None:
             sizes.append(size_bytes)
-            loop.call_soon_threadsafe(self.meters.free, size_bytes)
+            loop.call_soon_threadsafe(self.meters.free, entry.key, size_bytes)
 
         try:
             await recall(self.node, self.book.node.uid, action)
             self.book.disk_changes += 1
+            self.meters.removals[entry.key] = Removal(self._size_of(entry.key))
             log.info("removal started")
             await self._in_thread(self.store.set_aside_and_remove, entry.id, entry.revision, freed)
             await self._discard(entry)
@@ -223,13 +235,19 @@ class Hands:
             self.book.works.pop(entry.key)
             self._set_back(entry, error, passing=True)
         else:
-            self.book.held.pop(entry.key, None)
+            self.book.take_held({key: kept for key, kept in self.book.held.items() if key != entry.key})
             self.book.works[entry.key] = Removed()
             self.meters.removed += 1
             self.book.retry_shortages(self.clock())
             log.info("snapshot removed", freed_bytes=sum(sizes))
         finally:
+            self.meters.removals.pop(entry.key, None)
             self.book.disk_changes += 1
+
+    def _size_of(self, key: Key) -> int:
+        """Return the bytes of what a snapshot consists of, each content once; 0 where there is none."""
+        held = self.book.held.get(key)
+        return sum({f.sha256: f.size for f in held.files}.values()) if held else 0
 
     async def _discard(self, entry: Entry) -> None:
         """Drop what an unfinished download left, unless a running one counts on the same contents."""

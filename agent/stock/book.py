@@ -1,12 +1,14 @@
 """What the agent knows, kept by the event loop alone."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.node import NodeView
 from agent.stock.retries import WHEN_SPACE_CHANGES_S
-from agent.stock.world import Held, Key, Setback, Work, World
+from agent.stock.world import Held, Key, Setback, Work, World, is_present
 from agent.store.snapshot import Snapshot
+from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
 from shared.api.model_node import ModelNode
 from shared.manifest import Manifest
 
@@ -31,6 +33,7 @@ class Book:
     synced: bool = False
     model_node: ModelNode | None = None
     held: dict[Key, Snapshot] = field(default_factory=dict)
+    frees: Mapping[Key, int] = field(default_factory=dict)
     works: dict[Key, Work] = field(default_factory=dict)
     setbacks: dict[Key, Setback] = field(default_factory=dict)
     manifests: dict[Key, Manifest] = field(default_factory=dict)
@@ -51,7 +54,7 @@ class Book:
         for key in self.manifests.keys() - named - self.works.keys():
             del self.manifests[key]
         self.skipped &= named
-        if before is None or before.spec.storage_limit != node.spec.storage_limit:
+        if before is None or _room_rules(before) != _room_rules(node):
             self.retry_shortages(now_s)
 
     def retry_shortages(self, now_s: float) -> None:
@@ -59,6 +62,22 @@ class Book:
         for key, setback in self.setbacks.items():
             if setback.due_s == WHEN_SPACE_CHANGES_S:
                 self.setbacks[key] = replace(setback, due_s=now_s)
+
+    def take_held(self, held: dict[Key, Snapshot]) -> None:
+        """Take the snapshots that are on the disk."""
+        self.held, self.frees = held, sole_bytes(held)
+
+    def unfinished_to_keep(self) -> list[Manifest] | None:
+        """Return the manifests whose unfinished files must stay; None where none may be dropped to make room.
+
+        That is where the node may not evict, and while some manifest of what is wanted is not here.
+        """
+        node = self.model_node
+        if node is None or node.spec.eviction_policy != LEAST_RECENTLY_USED:
+            return None
+        complete = {key for key, snapshot in self.held.items() if not snapshot.damaged}
+        wanted = {e.key for e in node.spec.entries if is_present(e)} - complete
+        return list(self.manifests.values()) if wanted <= self.manifests.keys() else None
 
     @property
     def storage_limit(self) -> int:
@@ -75,6 +94,7 @@ def observe(book: Book, works: Mapping[Key, Work], slots: int, now_s: float) -> 
         synced=book.synced,
         model_node=book.model_node,
         held={key: held_of(snapshot) for key, snapshot in book.held.items()},
+        frees=book.frees,
         works=dict(works),
         setbacks=dict(book.setbacks),
         skipped=frozenset(book.skipped),
@@ -86,3 +106,14 @@ def observe(book: Book, works: Mapping[Key, Work], slots: int, now_s: float) -> 
 def held_of(snapshot: Snapshot) -> Held:
     """Return what a decision needs of a snapshot."""
     return Held(snapshot.manifest_digest, tuple(snapshot.damaged), snapshot.verified)
+
+
+def sole_bytes(held: Mapping[Key, Snapshot]) -> dict[Key, int]:
+    """Return the bytes that would go with each snapshot alone: of files that no other one has."""
+    sizes = {key: {f.sha256: f.size for f in snapshot.files} for key, snapshot in held.items()}
+    holders = Counter(sha256 for files in sizes.values() for sha256 in files)
+    return {key: sum(n for sha256, n in files.items() if holders[sha256] == 1) for key, files in sizes.items()}
+
+
+def _room_rules(node: ModelNode) -> tuple[int, str]:
+    return node.spec.storage_limit, node.spec.eviction_policy

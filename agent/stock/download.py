@@ -10,7 +10,7 @@ from agent.transfer.progress import Progress
 from agent.transfer.rate import TokenBucket
 from shared.api.model_node import Entry
 from shared.api.wire import Credentials as Granted
-from shared.errors import AuthDenied
+from shared.errors import AuthDenied, PickleRefused
 from shared.manifest import Manifest
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.registry import open_source
@@ -42,9 +42,21 @@ class Downloader:
         """
         is_repair = mends is not None and mends.manifest_digest == manifest.digest
         result = self._fetch(entry, manifest, granted, progress, stop, prove_access=not is_repair)
+        if not manifest.allow_pickle:
+            self._refuse_pickles(manifest, result)
         if mends is None:
-            return self.store.commit(manifest, entry.id, result.sha256), result.moved
-        return self.store.mend(mends, manifest, result.sha256), result.moved
+            return self.store.commit(manifest, entry.id, result.sha256, result.unpacked), result.moved
+        return self.store.mend(mends, manifest, result.sha256, result.unpacked), result.moved
+
+    def _refuse_pickles(self, manifest: Manifest, result: FetchResult) -> None:
+        """Look at every file before any is committed; with a pickle among them all go. Raises PickleRefused."""
+        from shared.pickles.refuse import refuse_pickles  # noqa: PLC0415 - archives' readers, which few agents need
+
+        try:
+            refuse_pickles({name: self.store.blob_path(sha256) for name, sha256 in result.sha256.items()}, manifest.uri)
+        except PickleRefused:
+            self.store.discard(manifest)
+            raise
 
     def _fetch(
         self,

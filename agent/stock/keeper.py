@@ -19,7 +19,7 @@ from agent.stock.labels import label_changes
 from agent.stock.phases import statuses
 from agent.stock.scanner import Scanner
 from agent.stock.waiting import wait
-from agent.stock.world import Fetching, Key, Work, World
+from agent.stock.world import Fetching, Key, Removing, Work, World
 from agent.store.store import Store
 from shared.api.model_node import PROTOCOL, ModelNode, ModelNodeStatus, Phase
 from shared.errors import LarderError
@@ -170,10 +170,13 @@ class Keeper:
 
     def _works(self) -> Mapping[Key, Work]:
         troubles = self.meters.troubles()
-        return {
-            key: replace(work, trouble=troubles.get(key)) if isinstance(work, Fetching) else work
-            for key, work in self.book.works.items()
-        }
+        works = dict(self.book.works)
+        for key, work in works.items():
+            if isinstance(work, Fetching):
+                works[key] = replace(work, trouble=troubles.get(key))
+            elif isinstance(work, Removing) and (removal := self.meters.removals.get(key)):
+                works[key] = Removing(removal.done, removal.total)
+        return works
 
     def _report(self) -> None:
         world = self.world()

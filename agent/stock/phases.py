@@ -2,7 +2,10 @@
 
 from typing import assert_never
 
+import msgspec
+
 from agent.stock.labels import is_ready_by_another
+from agent.stock.retries import WHEN_SPACE_CHANGES_S
 from agent.stock.world import (
     Fetching,
     Prepared,
@@ -14,8 +17,9 @@ from agent.stock.world import (
     World,
     is_claim,
 )
-from shared.api.model_node import Entry, EntryState, EntryStatus, Phase
+from shared.api.model_node import EVICTED, Entry, EntryState, EntryStatus, Phase
 from shared.names import ready_label
+from shared.quantity import format_bytes
 
 _LONGEST_MESSAGE = 2000
 
@@ -23,7 +27,7 @@ _LONGEST_MESSAGE = 2000
 def statuses(world: World) -> list[EntryStatus]:
     """Return the status of every entry, and of every snapshot that no entry names; `since` is left empty."""
     entries = world.entries
-    reported = [s for e in entries.values() if (s := _of_entry(e, world))]
+    reported = [_with_space(s, e, world) for e in entries.values() if (s := _of_entry(e, world))]
     return reported + [_unnamed(key, world) for key in sorted(world.held) if key not in entries]
 
 
@@ -38,6 +42,17 @@ def _of_entry(entry: Entry, world: World) -> EntryStatus | None:
         case _:
             message = f"the state {entry.state!r} is not known to this agent, so the files are kept; upgrade the agent"
             return _status(entry, Phase.UNKNOWN, Trouble("UnknownState", message))
+
+
+def _with_space(status: EntryStatus, entry: Entry, world: World) -> EntryStatus:
+    """Add what goes with the entry, and what must go for it; 0 while that is being asked again."""
+    setback, frees = world.setback(entry), world.frees.get(entry.key, 0)
+    if setback is None or status.phase != Phase.FAILED or setback.due_s != WHEN_SPACE_CHANGES_S:
+        return msgspec.structs.replace(status, frees=frees)
+    words = f"{status.message}; at most {format_bytes(entry.evictable)} may be evicted" if entry.evictable else ""
+    return msgspec.structs.replace(
+        status, frees=frees, shortage=setback.trouble.shortage, message=(words or status.message)[:_LONGEST_MESSAGE]
+    )
 
 
 def _unnamed(key: tuple[str, str], world: World) -> EntryStatus:
@@ -80,7 +95,19 @@ def _draining(entry: Entry, world: World) -> EntryStatus:
         return _status(
             entry, Phase.READY if entry.key in world.held else Phase.PENDING, None, observed=EntryState.PRESENT
         )
-    return _status(entry, Phase.DRAINING, None)
+    return _status(entry, Phase.DRAINING, _evicted(entry))
+
+
+def _evicted(entry: Entry) -> Trouble | None:
+    """Say why an entry goes that objects still want."""
+    if not entry.evicted_for:
+        return None
+    verb, size = "evicted" if entry.state == EntryState.ABSENT else "being evicted", format_bytes(entry.size)
+    return Trouble(
+        EVICTED,
+        f"{verb} since {entry.since} to make room for {entry.evicted_for}; it comes back when {size} and a twentieth "
+        "of that are free, when its priority rises, or when it is pinned",
+    )
 
 
 def _ready_is_not_ours(entry: Entry, world: World) -> bool:
@@ -89,9 +116,16 @@ def _ready_is_not_ours(entry: Entry, world: World) -> bool:
 
 def _absent(entry: Entry, world: World) -> EntryStatus:
     if isinstance(world.works.get(entry.key), Removed) and entry.key not in world.held:
-        return _status(entry, Phase.ABSENT, None)
+        return _status(entry, Phase.ABSENT, _evicted(entry))
     setback = world.setback(entry)
-    return _status(entry, Phase.DRAINING, setback.trouble if setback else None, observed=EntryState.DRAINING)
+    trouble = setback.trouble if setback else _evicted(entry)
+    status = _status(entry, Phase.DRAINING, trouble, observed=EntryState.DRAINING)
+    match world.works.get(entry.key):
+        case Removing(done_bytes=done, total_bytes=total) if done:
+            words = f"{format_bytes(done)} of at most {format_bytes(total)} are gone"
+            return msgspec.structs.replace(status, message=words)
+        case _:
+            return status
 
 
 def _status(

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from agent.stock.world import Setback, Trouble, fingerprint
 from shared.api.model_node import Entry
-from shared.errors import LarderError, NotGranted, RateLimited
+from shared.errors import InsufficientStorage, LarderError, NotGranted, PickleRefused, RateLimited
 
 _SOON_CAP_S = 300.0
 _GRANT_CAP_S = 30.0
+_UNTIL_IT_CHANGES_S = 365 * 86_400.0  # the same bytes will be refused again, after a whole download
 _SOMEBODY_S = (15 * 60.0, 60 * 60.0)
 _LARGEST_EXPONENT = 30
 WHEN_SPACE_CHANGES_S = float("inf")
@@ -28,7 +29,8 @@ class Retries:
         wish = fingerprint(entry)
         failures = before.failures + 1 if before and before.fingerprint == wish else 1
         due_s = now_s + self.delay_s(error, failures)
-        return Setback(Trouble(error.reason, str(error)), due_s, wish, failures, passing)
+        shortage = error.shortage_bytes if isinstance(error, InsufficientStorage) else 0
+        return Setback(Trouble(error.reason, str(error), shortage), due_s, wish, failures, passing)
 
     def delay_s(self, error: LarderError, failures: int) -> float:
         """Return the wait in seconds after `failures` >= 1 failures in a row."""
@@ -38,6 +40,8 @@ class Retries:
                 return max(after_s, 1.0) * self.uniform(1.0, 1.25)
             case NotGranted():
                 return self.uniform(0.5, 1.0) * min(_GRANT_CAP_S, 2 * doubled)
+            case PickleRefused():
+                return _UNTIL_IT_CHANGES_S
             case LarderError(retryable=False):
                 return self.uniform(*_SOMEBODY_S)
             case _:

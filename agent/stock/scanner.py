@@ -83,7 +83,7 @@ class Scanner:
             if snapshot.damaged and not (known and known.damaged):
                 self.meters.damaged += 1
                 _LOG.warning("snapshot damaged", model=key[0], revision=key[1], files=list(snapshot.damaged)[:10])
-        self.book.held = held
+        self.book.take_held(held)
         self._looked_s = self.clock()
 
     @property

@@ -22,10 +22,11 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What stands in the way, as it is reported."""
+    """What stands in the way, as it is reported; `shortage` are the bytes that must go before the entry fits."""
 
     reason: str
     message: str
+    shortage: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,10 @@ class Fetching:
 
 @dataclass(frozen=True, slots=True)
 class Removing:
-    """The snapshot is being set aside and removed."""
+    """The snapshot is being set aside and removed; bytes that are gone, of at most so many."""
+
+    done_bytes: int = 0
+    total_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class World:
     synced: bool = False
     model_node: ModelNode | None = None
     held: Mapping[Key, Held] = field(default_factory=dict)
+    frees: Mapping[Key, int] = field(default_factory=dict)  # bytes that go with a snapshot alone
     works: Mapping[Key, Work] = field(default_factory=dict)
     setbacks: Mapping[Key, Setback] = field(default_factory=dict)
     skipped: frozenset[Key] = frozenset()  # entries that were already said not to be ours

@@ -3,9 +3,8 @@
 import ctypes
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Protocol
 
 from shared.errors import InsufficientStorage, LarderError, StoreFailure
@@ -23,6 +22,10 @@ _WAY_OUT = {
     errno.EXDEV: "the root must be one file system",
     errno.EFBIG: "raise the process's limit on the size of a file",
     errno.ENOTDIR: "remove what stands in the directory's place",
+    errno.EEXIST: "remove what stands in the directory's place",
+    errno.EISDIR: "remove the directory that stands in the file's place",
+    errno.ELOOP: "remove the symbolic link",
+    errno.ENAMETOOLONG: "take a shorter path",
 }
 
 
@@ -71,10 +74,20 @@ def store_error(error: OSError, doing: str) -> LarderError:
     return StoreFailure(f"{doing}: {error.strerror or error}; {way_out}")
 
 
-@contextmanager
-def translated(doing: str) -> Iterator[None]:
+class translated:  # noqa: N801 - used as a statement; a generator would cost more than many calls that it guards
     """Turn an OSError of the block into InsufficientStorage or StoreFailure that says what was being done."""
-    try:
-        yield
-    except OSError as error:
-        raise store_error(error, doing) from error
+
+    __slots__ = ("_doing",)
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Raise InsufficientStorage or StoreFailure for an OSError."""
+        if isinstance(error, OSError):
+            raise store_error(error, self._doing) from error

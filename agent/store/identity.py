@@ -1,12 +1,14 @@
 """When two files of manifests are the same bytes, without looking at them."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import lru_cache
 
 from shared.errors import InvalidURI
 from shared.manifest import File, Manifest
 from shared.uri import HfUri, parse_uri
+
+_ARCHIVE = "out of archive "  # no URI has blanks
 
 
 @lru_cache(maxsize=64)
@@ -20,19 +22,20 @@ def source_key(uri: str) -> str:
 
 
 def content_key(source: str, revision: str, file: File) -> str:
-    """Return the hex name of a file's content at its source.
+    """Return the name of a file's content at its source: hex, with the archive's and `-` in front where it has one.
 
-    Equal names mean equal bytes as far as the publisher says: his digest; else the entity tag of the path; else the
-    path in the same revision. Equal digests of different sources have different names on purpose: a source vouches
-    only for what it served itself.
+    Equal names mean equal bytes as far as the publisher says: his digest, unless it is a short checksum; else the
+    entity tag of the path; else the path in the same revision. Equal digests of different sources have different names
+    on purpose: a source vouches only for what it served itself.
     """
-    if file.digest:
+    if file.digest and not file.digest.startswith("crc"):
         said = ("digest", file.digest)
     elif file.etag:
         said = ("etag", f"{file.path}\0{file.etag}")
     else:
         said = ("path", f"{revision}\0{file.path}")
-    return hashlib.sha256("\0".join((source, str(file.size), *said)).encode()).hexdigest()
+    key = hashlib.sha256("\0".join((source, str(file.size), *said)).encode()).hexdigest()
+    return f"{source.removeprefix(_ARCHIVE)}-{key}" if source.startswith(_ARCHIVE) else key
 
 
 def keys_by_path(uri: str, revision: str, files: Iterable[File]) -> dict[str, str]:
@@ -48,3 +51,13 @@ def distinct_files(manifest: Manifest) -> dict[str, File]:
     for file in manifest.files:
         found.setdefault(keys[file.path], file)
     return found
+
+
+def members_manifest(archive: str, files: Iterable[File]) -> Manifest:
+    """Return the files of an archive, whose content has this name, as a manifest of their own."""
+    return Manifest(f"{_ARCHIVE}{archive}", "", tuple(files))
+
+
+def concerns(key: str, named: Container[str]) -> bool:
+    """Tell whether a content, or the archive that it comes out of, is one of those named."""
+    return key in named or key.partition("-")[0] in named

@@ -6,13 +6,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from agent.store.identity import keys_by_path
 from agent.store.layout import Layout
-from agent.store.snapshot import Snapshot, damaged_paths, is_untouched, read_snapshot, source_file
+from agent.store.snapshot import Snapshot, content_keys, damaged_paths, is_untouched, read_snapshot
 from agent.store.tree import parents_of
 from shared.paths import COMPLETED
 
-_PIN = re.compile(r"^([0-9a-f]{64})\.([0-9a-f]{64})$")
+_PIN = re.compile(r"^([0-9a-f]{64}(?:-[0-9a-f]{64})?)\.([0-9a-f]{64})$")
 _Stamp = tuple[int, int, int]
 
 
@@ -73,7 +72,7 @@ class Inventory:
 
     def _index(self) -> Iterator[tuple[str, str]]:
         for snapshot in self.marked():
-            keys = keys_by_path(snapshot.uri, snapshot.revision, map(source_file, snapshot.files))
+            keys = content_keys(snapshot)
             yield from ((keys[f.path], f.sha256) for f in snapshot.files)
         yield from ((key, sha256) for key, sha256, _ in self.pins())
 

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from shared.errors import UnsafePath
@@ -12,13 +13,13 @@ GONE_PREFIX = ".gone-"
 _LONGEST_NAME_BYTES = 200  # with a prefix and a random end it stays below the 255 of file systems
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """The paths of one store."""
 
     root: Path
 
-    @property
+    @cached_property
     def blobs(self) -> Path:
         """Each distinct file once, named by the SHA-256 of its bytes."""
         return self.root / "blobs" / "sha256"
@@ -28,7 +29,7 @@ class Layout:
         """One directory a model, one directory in it a revision."""
         return self.root / "models"
 
-    @property
+    @cached_property
     def partial(self) -> Path:
         """Unfinished files, and links that keep verified ones until the commit."""
         return self.root / "partial"

@@ -26,7 +26,7 @@ class Partial:
 
     def __init__(self, key: str, path: Path, descriptor: int, size: int, held: Spans) -> None:
         self.key, self.path, self.descriptor, self.size, self.held = key, path, descriptor, size, held
-        self._map = path.parent / f"{key}{MAP_SUFFIX}"
+        self._map = f"{path.parent}/{key}{MAP_SUFFIX}"
         self._journal = -1
         self._mapped = True  # or so it may be
         if not held.size_bytes:
@@ -66,7 +66,8 @@ class Partial:
         """Drop what the next process was told. Raises OSError."""
         if self._mapped:
             self._close_map()
-            self._map.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(self._map)  # noqa: PTH108 - once a file, and paths of text take half the time
             self._mapped = False
 
     def close(self) -> None:
@@ -113,7 +114,7 @@ class Holds:
 def opened_partial(directory: Path, key: str, size: int, *, digest: bool) -> Iterator[Partial]:
     """Yield the unfinished file of a content; the caller holds the key. Raises InsufficientStorage, StoreFailure.
 
-    `digest` tells whether the content will be checked against one.
+    `digest` tells whether the content will be checked against one. A file that nothing came for does not stay.
     """
     path = directory / f"{key}{SUFFIX}"
     with translated(f"opening {path}"):
@@ -121,6 +122,9 @@ def opened_partial(directory: Path, key: str, size: int, *, digest: bool) -> Ite
     try:
         yield partial
     finally:
+        if not partial.held.size_bytes:
+            with suppress(OSError):
+                path.unlink()
         partial.close()
 
 

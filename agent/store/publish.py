@@ -16,14 +16,18 @@ from shared.errors import StoreFailure
 def prepare(layout: Layout, mark: Completed, disk: Disk) -> Path:
     """Build the snapshot beside its place; returns where. Raises OSError, StoreFailure."""
     model = layout.model(mark.id)
+    tmp = model / f"{TMP_PREFIX}{mark.revision}-{secrets.token_hex(4)}"
     try:
         clear_model_directory(model)
-        tmp = model / f"{TMP_PREFIX}{mark.revision}-{secrets.token_hex(4)}"
         build_snapshot(tmp, blobs_by_path(layout, mark), mark.encode(), disk)
-    except PermissionError as error:
-        raise StoreFailure(f"{error}; give {model} to the uid of this process, or remove it") from error
-    sync_directory(layout.blobs, disk)
-    sync_directory(layout.models, disk)
+        sync_directory(layout.blobs, disk)
+        sync_directory(layout.models, disk)
+    except OSError as error:
+        with suppress(OSError):  # its links would keep the bytes of what is removed later
+            remove_litter(tmp)
+        if isinstance(error, PermissionError):
+            raise StoreFailure(f"{error}; give {model} to the uid of this process, or remove it") from error
+        raise
     return tmp
 
 

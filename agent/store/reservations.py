@@ -15,20 +15,32 @@ class Room:
     floor: int
 
 
+def room_left(promised: int, room: Room) -> int:
+    """Return how many bytes fit beside those promised to others; negative where already too many are there."""
+    on_disk = room.disk_free - promised - room.floor
+    return min(room.limit - room.used - promised, on_disk) if room.limit else on_disk
+
+
+def shortage(need: int, promised: int, room: Room) -> int:
+    """Return how many bytes would have to go before `need` bytes fit; 0 where they fit, or never can."""
+    if need <= 0 or (room.limit and need > room.limit):
+        return 0
+    return max(0, need - room_left(promised, room))
+
+
 def refuse(need: int, promised: int, room: Room) -> str:
     """Return why `need` bytes beside those promised to others do not fit, with all numbers; empty where they do."""
-    under_limit = room.limit - room.used - promised if room.limit else need
-    on_disk = room.disk_free - promised - room.floor
-    have = min(under_limit, on_disk) if room.limit else on_disk
+    have = room_left(promised, room)
     if need <= 0 or need <= have:
         return ""
+    fits_limit = not room.limit or need <= room.limit - room.used - promised
     limit = f"limit {_exact(room.limit)}, used {_exact(room.used)}" if room.limit else "no limit"
     numbers = (
         f"need {_exact(need)}, have {_exact(max(0, have))} "
         f"({limit}, promised to others {_exact(promised)}, disk free {_exact(room.disk_free)}, "
         f"of which {_exact(room.floor)} stay free)"
     )
-    return f"{numbers}; {_way_out(need, room, fits_limit=need <= under_limit)}"
+    return f"{numbers}; {_way_out(need, room, fits_limit=fits_limit)}"
 
 
 def _way_out(need: int, room: Room, *, fits_limit: bool) -> str:
@@ -43,15 +55,31 @@ def _exact(size_bytes: int) -> str:
     return f"{size_bytes} bytes" if size_bytes < 1024 else f"{size_bytes} bytes = {format_bytes(size_bytes)}"  # noqa: PLR2004 - from here on the rounded form helps
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a promise was made under, in bytes: the limit of the store (0: none), and what of the disk stays free."""
+
+    limit: int = 0
+    floor: int = 0
+
+
+_NO_BOUNDS = Bounds()
+
+
 class Ledger:
     """The open promises by key; each shrinks as its bytes arrive on the disk. Not thread-safe."""
 
     def __init__(self) -> None:
         self._open: dict[str, int] = {}
+        self._bounds: dict[str, Bounds] = {}
 
-    def promise(self, key: str, size_bytes: int) -> None:
+    def promise(self, key: str, size_bytes: int, bounds: Bounds = _NO_BOUNDS) -> None:
         """Promise bytes to a key in place of what it was promised before."""
-        self._open[key] = max(0, size_bytes)
+        self._open[key], self._bounds[key] = max(0, size_bytes), bounds
+
+    def bounds(self, key: str) -> Bounds | None:
+        """Return what the key's promise was made under; None for an unknown key."""
+        return self._bounds.get(key)
 
     def arrived(self, key: str, size_bytes: int) -> None:
         """Take bytes that are on the disk now off the promise; a negative number gives them back."""
@@ -61,6 +89,7 @@ class Ledger:
     def withdraw(self, key: str) -> None:
         """Forget the key."""
         self._open.pop(key, None)
+        self._bounds.pop(key, None)
 
     def promised(self, but: str = "") -> int:
         """Return the sum of all promises but one."""

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import msgspec
 
+from agent.store.identity import content_key, keys_by_path, members_manifest, source_key
 from agent.store.layout import Layout
 from shared.errors import UnsafePath
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED, check_paths
 
 # The digests that this version can compute; an entry may carry newer ones.
-_CHECKABLE = ("sha256:", "git-sha1:", "md5:")
+_CHECKABLE = ("sha256:", "git-sha1:", "md5:", "crc64nvme:", "crc32c:", "crc32:")
 
 # Content never changes, so its time stamp is the same for ever (the first that every archive format can hold), and a
 # file with another one was written to.
@@ -31,18 +32,27 @@ class CompletedFile(msgspec.Struct, frozen=True, omit_defaults=True):
     etag: str = ""
 
 
-class Completed(msgspec.Struct, frozen=True):
-    """The content of `.completed`."""
+class Completed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The content of `.completed`; `archive` is what the files were unpacked from, where they were."""
 
     id: str
     revision: str
     uri: str
     manifest: str
     files: tuple[CompletedFile, ...]
+    archive: CompletedFile | None = None
 
     def encode(self) -> bytes:
         """Return the bytes of the mark."""
         return msgspec.json.encode(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """What became of a model that is an archive: the archive, and its files without anything that a publisher said."""
+
+    archive: CompletedFile
+    files: tuple[CompletedFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +67,50 @@ class Snapshot:
     files: tuple[CompletedFile, ...]
     size: int
     damaged: tuple[str, ...] = ()
+    archive: CompletedFile | None = None
 
     @property
     def verified(self) -> str:
-        """What the files were checked against: `digest`, or `size` where one had no publisher's digest."""
-        return verification(f.digest for f in self.files)
+        """What the files were checked against: `digest`, or `size` where one had no publisher's digest.
+
+        Of files that were unpacked, the archive was checked.
+        """
+        return verification(f.digest for f in ((self.archive,) if self.archive else self.files))
 
 
-def completed_of(manifest: Manifest, identity: str, digests: Mapping[str, str]) -> Completed:
-    """Return the mark of a manifest whose files have these SHA-256 digests by path. Raises KeyError."""
+def completed_of(
+    manifest: Manifest, identity: str, digests: Mapping[str, str], unpacked: Unpacked | None = None
+) -> Completed:
+    """Return the mark of a manifest whose files have these SHA-256 digests by path. Raises KeyError.
+
+    With `unpacked`, the mark of what the manifest's only file became.
+    """
+    known = Completed(identity, manifest.revision, manifest.uri, manifest.digest, ())
+    if unpacked:
+        return msgspec.structs.replace(known, files=unpacked.files, archive=unpacked.archive)
     files = tuple(CompletedFile(f.path, f.size, digests[f.path], f.digest, f.etag) for f in manifest.files)
-    return Completed(identity, manifest.revision, manifest.uri, manifest.digest, files)
+    return msgspec.structs.replace(known, files=files)
 
 
 def source_file(file: CompletedFile) -> File:
     """Return the file as its manifest listed it."""
     return File(file.path, file.size, file.digest, file.etag)
+
+
+def key_of_archive(snapshot: Snapshot) -> str:
+    """Return the name of the content that the files were unpacked from; "" where they were not."""
+    if not snapshot.archive:
+        return ""
+    return content_key(source_key(snapshot.uri), snapshot.revision, source_file(snapshot.archive))
+
+
+def content_keys(snapshot: Snapshot) -> dict[str, str]:
+    """Return the name of each file's content."""
+    files = map(source_file, snapshot.files)
+    if archive := key_of_archive(snapshot):
+        members = members_manifest(archive, files)
+        return keys_by_path(members.uri, members.revision, members.files)
+    return keys_by_path(snapshot.uri, snapshot.revision, files)
 
 
 def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
@@ -87,7 +125,7 @@ def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
     except (OSError, msgspec.DecodeError, UnsafePath):
         return None
     size = sum(f.size for f in mark.files)
-    return Snapshot(mark.id, mark.revision, mark.uri, path, mark.manifest, mark.files, size)
+    return Snapshot(mark.id, mark.revision, mark.uri, path, mark.manifest, mark.files, size, (), mark.archive)
 
 
 def damaged_paths(layout: Layout, snapshot: Snapshot) -> list[str]:

@@ -12,10 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.store.disk import Disk, store_error
+from agent.store.identity import concerns
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.partials import Partial, remove_partial
 from agent.store.snapshot import MTIME_NS, is_untouched
+
+_LINK = "link-"
 
 
 def pin_path(layout: Layout, key: str, sha256: str) -> Path:
@@ -81,13 +84,15 @@ def settle(layout: Layout, pin: Path, sha256: str) -> None:
     if os.path.samestat(found, pinned):
         return
     kept, changed = (blob, pin) if is_untouched(found, pinned.st_size) else (pin, blob)
-    fresh = layout.partial / f"link-{secrets.token_hex(8)}"
+    fresh = layout.partial / f"{_LINK}{secrets.token_hex(8)}"
     os.link(kept, fresh, follow_symlinks=False)
     fresh.rename(changed)  # two inodes here: it never is a rename of one over itself
 
 
 def settle_all(layout: Layout, inventory: Inventory) -> None:
     """Finish what a kill cut off between a pin and its blob. Raises OSError."""
+    for path in list(layout.partial.glob(f"{_LINK}*")):
+        path.unlink(missing_ok=True)  # it would keep the bytes of a blob that nothing else links any more
     for _, sha256, pin in inventory.pins():
         settle(layout, pin, sha256)
 
@@ -99,19 +104,23 @@ def pin_blob(layout: Layout, key: str, sha256: str) -> None:
 
 
 def unpin(inventory: Inventory, keys: Iterable[str]) -> list[str]:
-    """Drop the pins of these contents; returns their digests. Raises OSError."""
+    """Drop the pins of these contents and of what came out of them; returns their digests. Raises OSError."""
     named = set(keys)
-    dropped = [(sha256, pin) for key, sha256, pin in inventory.pins() if key in named]
+    dropped = [(sha256, pin) for key, sha256, pin in inventory.pins() if concerns(key, named)]
     for _, pin in dropped:
         pin.unlink(missing_ok=True)
     return [sha256 for sha256, _ in dropped]
 
 
 def drop(layout: Layout, inventory: Inventory, keys: Iterable[str]) -> list[str]:
-    """Drop pins and unfinished files of these contents; returns the digests that were pinned. Raises OSError."""
+    """Drop pins and unfinished files of these contents and of what came out of them; returns the digests of the pins.
+
+    Raises OSError.
+    """
     named = set(keys)
-    for key in named:
-        remove_partial(layout.partial, key)
+    for key in stamps(layout):
+        if concerns(key, named):
+            remove_partial(layout.partial, key)
     return unpin(inventory, named)
 
 

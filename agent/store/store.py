@@ -2,14 +2,14 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from agent.store import staging
+from agent.store import staging, unpacked
 from agent.store.content_count import ContentCount
 from agent.store.disk import Disk, RealDisk, translated
-from agent.store.identity import content_key, distinct_files, keys_by_path, source_key
+from agent.store.identity import concerns, content_key, distinct_files, keys_by_path, source_key
 from agent.store.idle import counted, read_counts, write_counts
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
@@ -18,9 +18,18 @@ from agent.store.opening import ensure_identity, ensure_layout
 from agent.store.partials import Holds, Partial, held_spans, opened_partial
 from agent.store.publish import install, prepare, remove_empty
 from agent.store.removal import blob_digests, is_ours, leftovers, remove_blob, remove_blobs, remove_litter, set_aside
-from agent.store.reservations import Ledger, Room, refuse
-from agent.store.snapshot import Completed, Snapshot, completed_of, damaged_paths, is_directory, read_snapshot
+from agent.store.reservations import Bounds, Ledger, Room, refuse, room_left, shortage
+from agent.store.snapshot import (
+    Completed,
+    Snapshot,
+    Unpacked,
+    completed_of,
+    damaged_paths,
+    is_directory,
+    read_snapshot,
+)
 from agent.store.tree import allocated_bytes, put_file, put_mark, remove_tree, sync_directory
+from agent.store.wanted import Wanted
 from shared.errors import InsufficientStorage, StoreFailure
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED
@@ -36,7 +45,7 @@ class Store:
         self.id = identity
         self.root = layout.root
         self._layout, self._disk, self._descriptor = layout, disk, lock
-        self._inventory, self._ledger, self._holds = Inventory(layout), Ledger(), Holds()
+        self._inventory, self._ledger, self._holds, self._wanted = Inventory(layout), Ledger(), Holds(), Wanted()
         self._lock = threading.RLock()
         self._content = ContentCount(*layout.contents)
 
@@ -66,9 +75,10 @@ class Store:
         with self._lock, translated(f"sweeping {self.root}"):
             for path in list(leftovers(self._layout)):
                 remove_litter(path)
+            unpacked.drop_cut_off(self._layout)
             staging.settle_all(self._layout, self._inventory)
-            marked = {f.sha256 for snapshot in self._inventory.marked() for f in snapshot.files}
-            remove_blobs(self._layout, (sha256 for sha256 in blob_digests(self._layout) if sha256 not in marked))
+            staging.unpin(self._inventory, unpacked.settled_archives(self._inventory))
+            self._remove_unreferenced()
             self._inventory.forget()
 
     # What is here.
@@ -122,11 +132,25 @@ class Store:
         return list(self._missing(manifest).values())
 
     def missing_bytes(self, manifest: Manifest) -> int:
-        """Return how many bytes have to come; what unfinished files hold is here already."""
-        return sum(
+        """Return how many bytes have to come; what unfinished files hold is here already.
+
+        Those of an archive's files count beside the archive, as far as they are known.
+        """
+        missing = self._missing(manifest)
+        fetched = sum(
             file.size - held_spans(self._layout.partial, key, file.size, digest=bool(file.digest)).size_bytes
-            for key, file in self._missing(manifest).items()
+            for key, file in missing.items()
         )
+        if not unpacked.is_archive(manifest):
+            return fetched
+        with self._lock, translated(f"reading {self._layout.partial}"):
+            return fetched + unpacked.missing_bytes(self._layout, self._inventory, manifest)
+
+    def find_unpacked(self, manifest: Manifest) -> Unpacked | None:
+        """Return what the manifest's archive became before, where every file of that is still here."""
+        with self._lock:
+            found = unpacked.find_unpacked(self._inventory, manifest)
+            return found if found and not unpacked.missing_members(self._inventory, found) else None
 
     # Room.
 
@@ -158,10 +182,25 @@ class Store:
         fit is accepted; the rest of a file's last block does not count against the limit.
         """
         with self._lock, translated(f"counting {self.root}"):
-            room = Room(self._content.read(), limit, self.disk_free(), floor)
-            if refusal := refuse(need, self._ledger.promised(but=key), room):
-                raise InsufficientStorage(refusal)
-            self._ledger.promise(key, need)
+            self._check_room(key, need, Bounds(limit, floor))
+            self._ledger.promise(key, need, Bounds(limit, floor))
+
+    def renew(self, key: str, need: int) -> None:
+        """Promise `need` bytes to a key as `reserve` did, under the bounds that it was given then.
+
+        For a key without a promise, only see that there is room on the disk.
+        """
+        with self._lock, translated(f"counting {self.root}"):
+            bounds = self._ledger.bounds(key)
+            self._check_room(key, need, bounds or Bounds())
+            if bounds:
+                self._ledger.promise(key, need, bounds)
+
+    def room_to_unpack(self, key: str, manifest: Manifest) -> int:
+        """Return how many bytes an archive's files may be, under the bounds of this key's promise."""
+        with self._lock, translated(f"counting {self.root}"):
+            left = room_left(self._ledger.promised(but=key), self._room(self._ledger.bounds(key) or Bounds()))
+            return max(0, left) + unpacked.pinned_bytes(self._inventory, unpacked.archive_key(manifest))
 
     def arrived(self, key: str, size_bytes: int) -> None:
         """Take bytes that are on the disk now off a promise; negative where they were discarded."""
@@ -176,20 +215,24 @@ class Store:
     # Bytes on their way in.
 
     @contextmanager
+    def hold(self, manifest: Manifest, file: File, stop: threading.Event) -> Iterator[bool]:
+        """Hold a content, alone; False where `stop` was set while another held it."""
+        with self._hold(content_key(source_key(manifest.uri), manifest.revision, file), stop) as held:
+            yield held
+
+    @contextmanager
     def partial(self, manifest: Manifest, file: File, stop: threading.Event) -> Iterator[Partial | None]:
         """Hold the unfinished file of a content, alone; None where `stop` was set while another held it."""
         key = content_key(source_key(manifest.uri), manifest.revision, file)
-        if not self._holds.take(key, stop):
-            yield None
-            return
-        try:
+        with self._hold(key, stop) as held:
+            if not held:
+                yield None
+                return
             with (
                 self._writing(),
                 opened_partial(self._layout.partial, key, file.size, digest=bool(file.digest)) as partial,
             ):
                 yield partial
-        finally:
-            self._holds.give_back(key)
 
     def put_blob(self, partial: Partial, sha256: str) -> None:
         """Make a verified partial file a blob, on the disk, and keep it until the commit."""
@@ -216,17 +259,24 @@ class Store:
         with self._lock, translated(f"linking in {self.root}"):
             found: dict[str, str] = {}
             keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
+            self._wanted.add(manifest, keys.values())
             for file in manifest.files:
                 if sha256 := self._find(keys[file.path], file.size):
                     staging.pin_blob(self._layout, keys[file.path], sha256)
                     found[file.path] = sha256
+            unpacked.pin_members(self._layout, self._inventory, manifest)
             return found
 
     # Snapshots.
 
-    def commit(self, manifest: Manifest, identity: str, digests: Mapping[str, str]) -> Snapshot:
-        """Make the snapshot from blobs by path -> SHA-256; whoever sees it sees it whole."""
-        mark = completed_of(manifest, identity, digests)
+    def commit(
+        self, manifest: Manifest, identity: str, digests: Mapping[str, str], became: Unpacked | None = None
+    ) -> Snapshot:
+        """Make the snapshot from blobs by path -> SHA-256; whoever sees it sees it whole.
+
+        `became` has the files in the place of a manifest's archive, which is not kept.
+        """
+        mark = completed_of(manifest, identity, digests, became)
         if standing := self._standing(identity, manifest):
             return standing
         with translated(f"committing {identity} {manifest.revision}"):
@@ -234,24 +284,25 @@ class Store:
             tmp = prepare(self._layout, mark, self._disk)
             with self._lock:
                 aside = install(self._layout, tmp, mark, self._disk)
-                self._inventory.forget()
-                staging.unpin(self._inventory, distinct_files(manifest))
+                self._unpin(manifest)
             if aside:
                 remove_litter(aside)
         return self._written(identity, manifest.revision)
 
-    def mend(self, snapshot: Snapshot, manifest: Manifest, digests: Mapping[str, str]) -> Snapshot:
-        """Put right, in place, what is damaged of a snapshot whose blobs are here again."""
-        mark = completed_of(manifest, snapshot.id, digests)
+    def mend(
+        self, snapshot: Snapshot, manifest: Manifest, digests: Mapping[str, str], became: Unpacked | None = None
+    ) -> Snapshot:
+        """Put right, in place, what is damaged of a snapshot whose blobs are here again; `became` as for `commit`."""
+        mark = completed_of(manifest, snapshot.id, digests, became)
         if snapshot.manifest_digest != manifest.digest or not is_directory(snapshot.path):
-            return self.commit(manifest, snapshot.id, digests)
+            return self.commit(manifest, snapshot.id, digests, became)
         damaged = [path for path in self.check(snapshot) if path != COMPLETED]
+        blobs = {file.path: file.sha256 for file in mark.files}
         for path in damaged:
-            self.repair(snapshot, path, digests[path])
+            self.repair(snapshot, path, blobs[path])
         with self._lock, translated(f"mending {snapshot.path}"):
             put_mark(snapshot.path, mark.encode(), self._disk)
-            self._inventory.forget()
-            staging.unpin(self._inventory, distinct_files(manifest))
+            self._unpin(manifest)
         return self._written(snapshot.id, snapshot.revision)
 
     def repair(self, snapshot: Snapshot, path: str, blob: str) -> None:
@@ -281,24 +332,75 @@ class Store:
                 remove_empty(target.parent)
 
     def discard(self, manifest: Manifest) -> None:
-        """Drop the unfinished and uncommitted files of a model that is no longer wanted."""
-        self._drop(set(distinct_files(manifest)))
+        """Drop the unfinished and uncommitted files of a model that is no longer wanted; what others count on stays."""
+        with self._lock:
+            keys = self._wanted.end(manifest)
+        self._drop(keys)
 
-    def drop_idle(self, keep: Iterable[Manifest], rounds: int) -> int:
+    def drop_idle(self, keep: Collection[Manifest], rounds: int) -> int:
         """Drop uncommitted files that no kept manifest names and nobody touched for so many calls; returns how many."""
-        kept = {key for manifest in keep for key in distinct_files(manifest)}
+        kept = self._kept(keep)
         with translated(f"reading {self._layout.partial}"):
             counts = counted(read_counts(self._layout.idle), staging.stamps(self._layout))
             write_counts(self._layout.idle, counts)
-        idle = {key for key, seen in counts.items() if seen.rounds >= rounds} - kept
+        idle = {key for key, seen in counts.items() if seen.rounds >= rounds and not concerns(key, kept)}
         self._drop(idle)
         return len(idle)
 
+    def forgo(self, manifest: Manifest, need: int) -> None:
+        """Drop an archive whose files do not fit, and what came out of it, and know that they need so many bytes.
+
+        The caller holds it.
+        """
+        key = unpacked.archive_key(manifest)
+        self._drop_now({key})
+        with self._lock, translated(f"writing in {self._layout.partial}"):
+            unpacked.note_need(self._layout, key, need)
+
+    def drop_members(self, manifest: Manifest) -> None:
+        """Drop what came out of an archive and is not committed; the archive stays. The caller holds it."""
+        top = f"{unpacked.archive_key(manifest)}-"
+        self._drop_now({key for key in staging.stamps(self._layout) if key.startswith(top)})
+
+    def drop_unreferenced(self, keep: Collection[Manifest]) -> None:
+        """Drop unfinished and uncommitted files that no kept manifest names, and blobs that no snapshot names."""
+        kept = self._kept(keep)
+        with translated(f"reading {self._layout.partial}"):
+            standing = staging.stamps(self._layout).keys()
+        self._drop({key for key in standing if not concerns(key, kept)})
+        with self._lock, translated(f"removing blobs in {self._layout.blobs}"):
+            self._remove_unreferenced()
+            self._content.forget()
+
+    def _kept(self, keep: Collection[Manifest]) -> set[str]:
+        """Return the contents of the manifests that are wanted; no others are counted on from here on."""
+        with self._lock:
+            self._wanted.keep(keep)
+        return {key for manifest in keep for key in distinct_files(manifest)}
+
+    def _remove_unreferenced(self) -> None:
+        marked = {f.sha256 for snapshot in self._inventory.marked() for f in snapshot.files}
+        remove_blobs(self._layout, (sha256 for sha256 in blob_digests(self._layout) if sha256 not in marked))
+
     def _drop(self, keys: set[str]) -> None:
+        self._drop_now(self._holds.free(keys))
+
+    def _drop_now(self, keys: set[str]) -> None:
         with self._lock, translated(f"discarding in {self._layout.partial}"):
-            remove_blobs(self._layout, staging.drop(self._layout, self._inventory, self._holds.free(keys)))
+            remove_blobs(self._layout, staging.drop(self._layout, self._inventory, keys))
+            unpacked.forget_needs(self._layout, keys)
             self._content.forget()
             self._inventory.forget()
+
+    @contextmanager
+    def _hold(self, key: str, stop: threading.Event) -> Iterator[bool]:
+        if not self._holds.take(key, stop):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._holds.give_back(key)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -314,7 +416,17 @@ class Store:
         with self._lock:
             return self._inventory.find_blob(key, size)
 
+    def _check_room(self, key: str, need: int, bounds: Bounds) -> None:
+        promised, room = self._ledger.promised(but=key), self._room(bounds)
+        if refusal := refuse(need, promised, room):
+            raise InsufficientStorage(refusal, shortage(need, promised, room))
+
+    def _room(self, bounds: Bounds) -> Room:
+        return Room(self._content.read(), bounds.limit, self.disk_free(), bounds.floor)
+
     def _missing(self, manifest: Manifest) -> dict[str, File]:
+        if self.find_unpacked(manifest):
+            return {}
         return {key: file for key, file in distinct_files(manifest).items() if not self._find(key, file.size)}
 
     def _standing(self, identity: str, manifest: Manifest) -> Snapshot | None:
@@ -323,8 +435,23 @@ class Store:
         if not found or found.manifest_digest != manifest.digest or self.check(found):
             return None
         with self._lock, translated(f"unlinking in {self._layout.partial}"):
-            staging.unpin(self._inventory, distinct_files(manifest))
+            self._unpin(manifest)
         return found
+
+    def _unpin(self, manifest: Manifest) -> None:
+        """Let go of what was kept for a commit and no other counts on.
+
+        An archive goes then, unless another download unpacks it just now.
+        """
+        keys = self._wanted.end(manifest)
+        if unpacked.is_archive(manifest):
+            keys = self._holds.free(keys)
+            unpacked.forget_needs(self._layout, keys)
+            remove_blobs(self._layout, staging.unpin(self._inventory, keys))
+            self._content.forget()
+        else:
+            staging.unpin(self._inventory, keys)
+        self._inventory.forget()
 
     def _check_blobs(self, mark: Completed) -> None:
         for file in mark.files:

@@ -3,6 +3,7 @@
 import threading
 
 from agent.store.partials import Partial
+from agent.transfer.hashing import Hashing
 from shared.manifest import File
 from shared.spans import Span, Spans
 
@@ -26,14 +27,16 @@ class Claim:
 
 
 class Assembly:
-    """A file's bytes in its partial file, written by several receivers and read by one who follows. Thread-safe.
+    """A file's bytes in its partial file, written by several receivers, and hashed in order. Thread-safe.
 
-    `divisible` is whether its source gives out parts; one that does not is fetched by one receiver at a time.
+    A receiver whose bytes are the next to be hashed does that itself, from its buffer; the others' are left to one who
+    follows. `divisible` is whether its source gives out parts; one that does not is fetched by one receiver at a time.
     `generation` counts how often it was started over: what was claimed before that is not kept.
     """
 
     def __init__(self, file: File, partial: Partial) -> None:
         self.file, self.partial, self.divisible, self.generation = file, partial, True, 0
+        self.hashing = Hashing(file, partial)
         self._claims: list[Claim] = []
         self._given_up = False
         self._changed = threading.Condition()
@@ -84,11 +87,17 @@ class Assembly:
         with self._changed:
             if claim.generation != self.generation:
                 return
+            hashing, is_next = self.hashing, not self.hashing.busy and self.hashing.done == claim.position
             self.partial.held.add(Span(claim.position, claim.position + len(data)))
             claim.position += len(data)
             if (last or claim.position - claim.noted >= _NOTE_BYTES) and claim.position < claim.end:
                 self._note(claim)
-            self._changed.notify_all()
+            if not is_next:
+                self._changed.notify_all()
+                return
+            hashing.busy = True
+        hashing.feed(data)
+        self.leave(hashing)
 
     def give_back(self, claim: Claim) -> None:
         """End a claim; what it has brought is kept. Raises InsufficientStorage, StoreFailure."""
@@ -103,22 +112,33 @@ class Assembly:
             self._given_up = give_up
             size = self.partial.held.size_bytes
             self.generation += 1
+            self.hashing = Hashing(self.file, self.partial)
             for claim in self._claims:
                 claim.end = claim.position
             self.partial.discard()
             return size
 
-    def wait_beyond(self, offset: int, generation: int, stop: threading.Event) -> int:
-        """Return up to where the file is here without a gap, once that is beyond `offset`.
+    def unhashed(self, hashing: Hashing, stop: threading.Event) -> Span | None:
+        """Wait for bytes that are here without a gap and nobody hashes, and hold `hashing` for them.
 
-        Returns `offset` where `stop` was set or the file was started over.
+        Returns an empty span, and holds nothing, once the file is whole; None where `stop` was set or the file was
+        started over.
         """
         with self._changed:
-            while not stop.is_set() and generation == self.generation:
-                if (front := self.partial.held.front) > offset:
-                    return front
+            while not stop.is_set() and hashing is self.hashing:
+                front = self.partial.held.front
+                if not hashing.busy and (front > hashing.done or hashing.whole):
+                    hashing.busy = not hashing.whole
+                    return Span(hashing.done, front)
                 self._changed.wait(_LOOK_S)
-            return offset
+            return None
+
+    def leave(self, hashing: Hashing) -> None:
+        """Let the next one hash."""
+        with self._changed:
+            hashing.busy = False
+            if hashing.whole or self.partial.held.front > hashing.done:
+                self._changed.notify_all()
 
     def _note(self, claim: Claim) -> None:
         if claim.position > claim.noted:

@@ -1,11 +1,12 @@
 """A download: every file of a manifest, several at a time, verified, in the store."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+from agent.archive.kinds import archive_kind
 from agent.store.identity import distinct_files, keys_by_path
-from agent.store.snapshot import verification
+from agent.store.snapshot import Unpacked, verification
 from agent.store.store import Store
 from agent.transfer.crew import Crew
 from agent.transfer.fetching import Fetching
@@ -14,11 +15,12 @@ from agent.transfer.plan import SMALL_AT_A_TIME, split_by_size
 from agent.transfer.progress import Progress
 from agent.transfer.rate import TokenBucket
 from agent.transfer.receive import BytePath, Stopped
-from agent.transfer.retry import RetryPolicy, Timing
 from agent.transfer.small_lane import SmallLane
-from shared.errors import LarderError
+from agent.transfer.unpacking import Unpacking
+from shared.errors import LarderError, StoreFailure
 from shared.manifest import File, Manifest
 from shared.sources.port import Source
+from shared.sources.retry import RetryPolicy, Timing
 
 __all__ = ["FetchResult", "Stopped", "fetch"]
 
@@ -27,12 +29,14 @@ __all__ = ["FetchResult", "Stopped", "fetch"]
 class FetchResult:
     """What a commit needs, SHA-256 by path, and how it came.
 
-    `verified` is `digest`, or `size` where a file had none; `moved` counts the bytes that the network brought.
+    `verified` is `digest`, or `size` where a file had none; `moved` counts the bytes that the network brought. Where
+    the model was an archive, `unpacked` is what became of it, and the paths are those of its files.
     """
 
     sha256: Mapping[str, str]
     verified: str
     moved: int
+    unpacked: Unpacked | None = None
 
 
 def fetch(
@@ -46,6 +50,7 @@ def fetch(
     bucket: TokenBucket | None = None,
     reservation: str = "",
     prove_access: bool = True,
+    unpack: bool = True,
     policy: RetryPolicy | None = None,
     timing: Timing | None = None,
 ) -> FetchResult:
@@ -53,8 +58,8 @@ def fetch(
 
     `reservation` is the key of the store's promise, which shrinks as bytes arrive. Of the files that this download did
     not bring itself, one byte is asked for, so that what another's credentials brought is not linked without the
-    source's consent; `prove_access=False` is for repairs of what is linked already. Raises LarderError; Stopped within
-    a second after `stop` was set.
+    source's consent; `prove_access=False` is for repairs of what is linked already. An archive that is the only file is
+    unpacked, but for `unpack=False`. Raises LarderError; Stopped within a second after `stop` was set.
     """
     found = store.pin(manifest)
     before = progress.done
@@ -71,7 +76,7 @@ def fetch(
         timing.clock,
     )
     fetching = Fetching(path, manifest, store, policy or RetryPolicy(), timing, set())
-    missing = store.missing(manifest)
+    missing = [] if store.find_unpacked(manifest) else _without(manifest, found)
     progress.find(sum(f.size for f in manifest.files if f.path not in found) - sum(f.size for f in missing))
     crew = Crew(halt)
     large, small = split_by_size(missing)
@@ -83,11 +88,32 @@ def fetch(
         crew.wait(stop, large_lane.tick)
         if prove_access:
             _prove_access(fetching, stop)
+        digests = {**found, **large_lane.digests, **small_lane.digests}
+        unpacked = _unpack(fetching, digests, reservation, stop) if unpack else None
     except BaseException:
         progress.find(before - progress.done)  # the next attempt finds these bytes again
         raise
-    digests = {**found, **large_lane.digests, **small_lane.digests}
-    return FetchResult(_by_path(manifest, digests), verification(f.digest for f in manifest.files), progress.received)
+    sha256 = {f.path: f.sha256 for f in unpacked.files} if unpacked else _by_path(manifest, digests)
+    return FetchResult(sha256, verification(f.digest for f in manifest.files), progress.received, unpacked)
+
+
+def _without(manifest: Manifest, found: Container[str]) -> list[File]:
+    """Return one file for each content that was not found; one that came since then is found when it is opened."""
+    return [file for file in distinct_files(manifest).values() if file.path not in found]
+
+
+def _unpack(fetching: Fetching, digests: Mapping[str, str], reservation: str, stop: threading.Event) -> Unpacked | None:
+    """Return what a model that is an archive becomes; None for others."""
+    manifest, store = fetching.manifest, fetching.store
+    if not (kind := archive_kind(manifest.files)):
+        return None
+    if found := store.find_unpacked(manifest):
+        return found
+    [archive] = manifest.files
+    if archive.path not in digests:
+        raise StoreFailure(f"what {archive.path!r} was unpacked into was removed meanwhile; it is fetched again")
+    unpacking = Unpacking(store, manifest, kind, reservation, fetching.path.progress)
+    return unpacking.run(digests[archive.path], stop)
 
 
 def _by_path(manifest: Manifest, digests: Mapping[str, str]) -> dict[str, str]:

@@ -4,17 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from agent.store.partials import Partial
 from agent.store.store import Store
 from agent.transfer.assembly import Assembly, Claim
+from agent.transfer.hashing import Hashing
 from agent.transfer.patience import Patience
 from agent.transfer.receive import BytePath, Stopped, receive
-from agent.transfer.retry import RetryPolicy, Timing
-from agent.transfer.verify import Check
-from agent.transfer.writeback import start_writeback
 from shared.errors import DigestMismatch, LarderError, SourceChanged
 from shared.manifest import File, Manifest
-
-_BEHIND_BYTES = 32 * 2**20  # so much is hashed before the kernel is asked to begin with writing it to the disk
+from shared.sources.retry import RetryPolicy, Timing
+from shared.spans import Span
 
 
 @dataclass(slots=True)
@@ -79,14 +78,15 @@ class Fetching:
             self._wait(work, failure)
 
     def follow(self, work: Work, buffer: memoryview) -> bool:
-        """Hash the file from its start as its bytes come; True, and `sha256` set, once it is whole and right.
+        """Hash what the receivers do not hash themselves; True, and `sha256` set, once the file is whole and right.
 
         False where it was discarded on the way, to be fetched once more. Raises DigestMismatch the second time,
         Stopped, StoreFailure.
         """
-        check, generation = Check(work.assembly.file), work.assembly.generation
-        if not self._hash(work, check, generation, buffer):
+        hashing = work.assembly.hashing
+        if not self._hash(work, hashing, buffer):
             return False
+        check = hashing.check
         try:
             check.verify()
         except DigestMismatch as error:
@@ -111,25 +111,32 @@ class Fetching:
         self.path.find(-size)
         self.path.arrived(-size)
 
-    def _hash(self, work: Work, check: Check, generation: int, buffer: memoryview) -> bool:
-        """Feed the check with the whole file; False where it was started over. Raises Stopped, StoreFailure."""
-        partial, size, done, flushed = work.assembly.partial, work.assembly.file.size, 0, 0
-        while done < size:
-            front = work.assembly.wait_beyond(done, generation, self.path.stop)
+    def _hash(self, work: Work, hashing: Hashing, buffer: memoryview) -> bool:
+        """Return once the file is hashed; False where it was started over. Raises Stopped, StoreFailure."""
+        assembly = work.assembly
+        while span := assembly.unhashed(hashing, self.path.stop):
+            if not span.size_bytes:
+                return True
+            try:
+                cut_short = not self._hash_span(assembly.partial, hashing, span, buffer)
+            finally:
+                assembly.leave(hashing)
+            if cut_short and hashing is assembly.hashing:
+                words = f"{assembly.partial.path} was cut short; it is fetched again"
+                self._start_over(work, DigestMismatch(words))
+        if self.path.stop.is_set():
+            raise Stopped
+        return False
+
+    def _hash_span(self, partial: Partial, hashing: Hashing, span: Span, buffer: memoryview) -> bool:
+        """Hash these bytes out of the page cache; False where they are not there any more. Raises Stopped."""
+        while hashing.done < span.end:
             if self.path.stop.is_set():
                 raise Stopped
-            if front == done:
+            part = buffer[: partial.read_into(buffer[: span.end - hashing.done], hashing.done)]
+            if not part:
                 return False
-            while done < front:
-                part = buffer[: partial.read_into(buffer[: front - done], done)]
-                if not part:
-                    self._start_over(work, DigestMismatch(f"{partial.path} was cut short; it is fetched again"))
-                    return False
-                check.feed(part)
-                done += len(part)
-            if done - flushed >= _BEHIND_BYTES:
-                start_writeback(partial.descriptor, flushed, done - flushed)
-                flushed = done
+            hashing.feed(part)
         return True
 
     def _wait(self, work: Work, error: LarderError) -> None:

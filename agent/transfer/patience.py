@@ -2,8 +2,8 @@
 
 import threading
 
-from agent.transfer.retry import RetryPolicy, Timing, pause_before_retry
 from shared.errors import LarderError
+from shared.sources.retry import RetryPolicy, Timing, pause_before_retry
 
 
 class Patience:

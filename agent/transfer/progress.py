@@ -3,7 +3,8 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from agent.transfer.traffic import Traffic
 from shared.errors import LarderError
@@ -25,7 +26,24 @@ class Progress:
         self.trouble: LarderError | None = None
         self._clock, self._done, self._received = clock, 0, 0
         self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
+        self._asking = 0
         self._lock = threading.Lock()
+
+    @property
+    def asks(self) -> bool:
+        """Whether a source was asked for something and has not answered."""
+        return self._asking > 0
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Ask a source in the block."""
+        with self._lock:
+            self._asking += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asking -= 1
 
     @property
     def done(self) -> int:

@@ -48,7 +48,8 @@ def receive(path: BytePath, assembly: Assembly, claim: Claim, buffer: memoryview
     on after the end of the file, InsufficientStorage, StoreFailure, Stopped. What came before is kept.
     """
     file, left = assembly.file, claim.left
-    body = path.source.open(file, left.start, None if left.end == file.size else left.size_bytes)
+    with path.progress.asking():
+        body = path.source.open(file, left.start, None if left.end == file.size else left.size_bytes)
     try:
         if body.skips:
             assembly.divisible = False

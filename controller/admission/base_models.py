@@ -11,9 +11,9 @@ from controller.admission.containers import (
     ensure_mount,
     ensure_variable,
 )
-from controller.admission.errors import ModelNotFound, ModelNotReady, NamespaceNotAllowed
+from controller.admission.errors import ModelNotFound, ModelNotReady, MountConflict, NamespaceNotAllowed
 from controller.admission.given import Given, left_alone
-from controller.admission.keys import BASE_MODEL, Json
+from controller.admission.keys import BASE_MODEL, MODEL_CONTAINER, MODEL_KIND, Json, annotations_of
 from controller.admission.marks import ensure_selector, selectors_of
 from controller.admission.paths import DEFAULT_MODEL_PATH, checked_mount_path
 from controller.admission.settings import AdmissionSettings
@@ -24,9 +24,10 @@ from shared.uri import PvcUri, parse_uri
 
 def give_base_model(draft: Json, namespace: str, name: str, catalog: Catalog, settings: AdmissionSettings) -> Given:
     """Change the draft so that its containers find the model; raise Refused where they cannot get it."""
-    model = catalog.base_model(namespace, name)
+    kind = annotations_of(draft).get(MODEL_KIND, "")
+    model = catalog.base_model(namespace, name, kind)
     if model is None:
-        raise ModelNotFound(_not_found(namespace, name))
+        raise ModelNotFound(_not_found(namespace, name, kind))
     if not model.managed:
         return Given()
     if model.uri.startswith(FOREIGN):
@@ -37,7 +38,12 @@ def give_base_model(draft: Json, namespace: str, name: str, catalog: Catalog, se
     return _on_nodes(draft, model, settings)
 
 
-def _not_found(namespace: str, name: str) -> str:
+def _not_found(namespace: str, name: str, kind: str) -> str:
+    if kind:
+        return (
+            f"there is no {kind} {name!r} that namespace {namespace} sees, and annotation {MODEL_KIND} asks for that "
+            f"kind; create it, or correct annotation {BASE_MODEL} or {MODEL_KIND}"
+        )
     if not name or "/" in name:
         return f"annotation {BASE_MODEL} is {name!r}; write the name of a BaseModel of namespace {namespace} alone"
     return (
@@ -79,10 +85,12 @@ def _check_usable(model: CatalogModel, problem: str) -> None:
 
 def _mount(draft: Json, model: CatalogModel, volume: Json, sub_path: str, settings: AdmissionSettings) -> None:
     path = checked_mount_path(model.mount_path or DEFAULT_MODEL_PATH)
-    spec = draft["spec"]
+    spec, chosen = draft["spec"], annotations_of(draft).get(MODEL_CONTAINER, "")
+    if chosen and all(container.get("name") != chosen for container in containers_of(spec)):
+        raise MountConflict(f"annotation {MODEL_CONTAINER} is {chosen!r}, and the pod has no container of that name")
     ensure_volume(spec, volume, settings.store_root)
     for container in containers_of(spec):
-        if container.get("name") not in SIDECARS:
+        if container.get("name") == chosen or (not chosen and container.get("name") not in SIDECARS):
             ensure_mount(container, Place(BASE_MODEL_VOLUME, path, sub_path))
             ensure_variable(container, MODEL_PATH, path)
         confine_mounts(container, BASE_MODEL_VOLUME, sub_path)

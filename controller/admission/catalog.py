@@ -47,8 +47,8 @@ class CatalogNode:
 class Catalog(Protocol):
     """Look-ups from memory, and two live reads (the async ones), which raise LarderError where they fail."""
 
-    def base_model(self, namespace: str, name: str) -> CatalogModel | None:
-        """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None."""
+    def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
+        """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None; of `kind`, if given."""
         ...
 
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
@@ -83,6 +83,10 @@ class Catalog(Protocol):
         """
         ...
 
+    async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
+        """Return the InferenceServices, ours and KServe's, that name a model, as `namespace/name`, listed live."""
+        ...
+
 
 @dataclass(slots=True)
 class MemoryCatalog:
@@ -94,13 +98,15 @@ class MemoryCatalog:
     members: dict[str, list[CatalogNode]] = field(default_factory=dict)
     paths: dict[str, set[str]] = field(default_factory=dict)
     users: dict[str, list[str]] = field(default_factory=dict)
+    services: dict[str, list[str]] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
     lookups: int = 0
 
-    def base_model(self, namespace: str, name: str) -> CatalogModel | None:
+    def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
         """As in the port."""
         self.lookups += 1
-        found = {m.namespace: m for m in self.base_models if m.name == name and m.namespace in (namespace, "")}
+        named = [m for m in self.base_models if m.name == name and kind in ("", m.kind)]
+        found = {m.namespace: m for m in named if m.namespace in (namespace, "")}
         return found.get(namespace) or found.get("")
 
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
@@ -135,3 +141,7 @@ class MemoryCatalog:
     async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """As in the port."""
         return [user for user in self.users.get(identity, []) if user.startswith(f"{namespace}/" if namespace else "")]
+
+    async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
+        """As in the port."""
+        return self.services.get(f"{kind}/{namespace}/{name}", [])

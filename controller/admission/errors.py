@@ -9,6 +9,7 @@ Refused                         the API server's caller gets the reason and the 
 ├── SourceNotAllowed            a namespace's model names a source that is not among allowedSources
 ├── InvalidPath                 a mount path that no model may be put at
 ├── InvalidQuantity             not a number of bytes
+├── InvalidSelection            not a choice of a source's files
 ├── InvalidSelector             no node could ever match, or it is not a selector
 ├── UnknownGroup                there is no ModelCacheNodeGroup of that name
 ├── InUse                       pods or caches still need the object
@@ -58,6 +59,10 @@ class InvalidPath(Refused):
 
 class InvalidQuantity(Refused):
     """Not a number of bytes, or one that makes no sense here."""
+
+
+class InvalidSelection(Refused):
+    """Not a choice of a source's files."""
 
 
 class InvalidSelector(Refused):

@@ -8,6 +8,8 @@ from shared.names import USES_PREFIX
 Json = dict[str, Any]
 
 BASE_MODEL = "ome.io/base-model-name"
+MODEL_KIND = "larder.dev/model-kind"  # of the two that can have that name; the namespace's own first if not said
+MODEL_CONTAINER = "larder.dev/model-container"  # the one that gets the model; all if not said
 ENABLE_CACHE = "serving.kserve.io/enable-model-cache"
 NODE_GROUP = "serving.kserve.io/nodegroup"
 KSERVE_URI = "internal.serving.kserve.io/storage-initializer-sourceuri"

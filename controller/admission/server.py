@@ -1,8 +1,8 @@
 """The two admission endpoints; TLS and the port are the composition root's."""
 
 import time
-from collections.abc import Awaitable, Callable
-from typing import Literal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -15,6 +15,7 @@ from controller.admission.inject import Injection, inject
 from controller.admission.keys import annotations_of
 from controller.admission.review import MalformedReviewError, allow, read_review, refuse
 from controller.admission.review import Request as Review
+from controller.admission.room import room_warnings
 from controller.admission.settings import AdmissionSettings
 from controller.bodies import BodyTooLargeError, read_body
 from shared.errors import InvalidURI, LarderError
@@ -89,7 +90,14 @@ async def validate_object(review: Review, catalog: Catalog, settings: AdmissionS
     if review.object is None or not validate.needs_check(review.object, review.old_object):
         return []
     groups = await catalog.group_names() if kind == validate.CACHE_KIND else ()
-    return validate.check_write(kind, review.object, groups, settings.allowed)
+    warnings = validate.check_write(kind, review.object, groups, settings.allowed)
+    return [*warnings, *_room_warnings(review.object, catalog)] if kind == validate.CACHE_KIND else warnings
+
+
+def _room_warnings(cache: Mapping[str, Any], catalog: Catalog) -> list[str]:
+    named = validate.named_groups(cache.get("spec") or {})
+    groups = {name: group for name in named if (group := catalog.group(name)) is not None}
+    return room_warnings(cache, {name: group.spec.storage_limit for name, group in groups.items()})
 
 
 async def _check_delete(review: Review, catalog: Catalog) -> None:
@@ -100,7 +108,9 @@ async def _check_delete(review: Review, catalog: Catalog) -> None:
         return
     identity = model_id(review.namespace, review.name)
     where = f"{review.namespace}/{review.name}" if review.namespace else review.name
-    validate.check_delete_model(f"{review.kind.kind} {where}", await catalog.users_of(identity, review.namespace))
+    services = await catalog.services_of(review.kind.kind, review.namespace, review.name)
+    users = await catalog.users_of(identity, review.namespace)
+    validate.check_delete_model(f"{review.kind.kind} {where}", users, services)
 
 
 async def _respond(request: Request, decide: Decide, record: Record) -> Response:

@@ -8,6 +8,7 @@ from controller.admission.errors import (
     InUse,
     InvalidPath,
     InvalidQuantity,
+    InvalidSelection,
     InvalidSelector,
     Refused,
     SourceNotAllowed,
@@ -19,6 +20,7 @@ from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import FOREIGN
 from shared.errors import InvalidURI, LarderError
 from shared.quantity import parse_quantity
+from shared.selection.choice import WHOLE, choose, wish_of_parameters
 from shared.uri import parse_uri
 
 BASE_KINDS = ("BaseModel", "ClusterBaseModel")
@@ -74,6 +76,10 @@ def _base_model_problems(kind: str, spec: Spec, allowed: AllowedSources) -> Iter
             checked_mount_path(path)
         except InvalidPath as error:
             yield InvalidPath(f"spec.storage.path: {error}")
+    try:
+        choose(wish_of_parameters(storage.get("parameters") or {}), WHOLE)
+    except ValueError as error:
+        yield InvalidSelection(f"spec.storage.parameters: {error}")
     yield from _selector_errors("spec.storage", storage)
 
 
@@ -147,10 +153,11 @@ def _selector_errors(field: str, spec: Spec) -> Iterator[Refused]:
             yield InvalidSelector(problem)
 
 
-def check_delete_model(title: str, users: Sequence[str]) -> None:
-    """Raise InUse where pods use the model."""
-    if users:
-        raise InUse(f"{title} is used by {_named(users, 'pod')}; delete those first, or let them end")
+def check_delete_model(title: str, users: Sequence[str], services: Sequence[str] = ()) -> None:
+    """Raise InUse where pods use the model, or InferenceServices name it."""
+    using = [_named(names, noun) for names, noun in ((services, "InferenceService"), (users, "pod")) if names]
+    if using:
+        raise InUse(f"{title} is used by {' and '.join(using)}; delete those first, or let them end")
 
 
 def check_delete_group(name: str, caches: Iterable[CatalogModel]) -> None:

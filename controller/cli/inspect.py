@@ -2,20 +2,23 @@
 
 import argparse
 import os
-import sys
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
 import msgspec
 
+from controller.cli.inspect_source import PatientSource, run_watched
 from controller.cli.inspect_table import table_of
-from shared.errors import InvalidURI, LarderError
+from shared.errors import InvalidURI, StoreFailure
+from shared.exits import INTERRUPTED, failure_line, leave, open_streams, printable, tell
 from shared.metadata.files import DirectoryFiles, ModelFiles, SourceFiles
 from shared.metadata.reader import read_metadata
 from shared.metadata.report import Metadata
+from shared.sources.own_credentials import credentials_from_environ
 from shared.sources.registry import open_source
-from shared.sources.settings import credentials_from_environ, settings_from_environ
+from shared.sources.settings import settings_from_environ
 from shared.uri import parse_uri
 
 
@@ -25,21 +28,35 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("uri", metavar="URI", help="a model's URI as in `larder fetch`, or a path on this machine")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="how it is written (table)")
     options = parser.parse_args(arguments)
-    return run_inspect(options.uri, os.environ, sys.stdout, sys.stderr, output=options.output)
+    stdout, stderr = open_streams()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return leave(run_inspect(options.uri, os.environ, stdout, stderr, output=options.output))
 
 
 def run_inspect(uri: str, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO, *, output: str = "table") -> int:
     """Write what is known of the model; return 0, or 1 after one line `Reason: message` on stderr."""
     try:
         found = _inspect(uri, environ)
-    except LarderError as error:
-        print(f"{error.reason}: {' '.join(str(error).split())}", file=stderr)
+    except KeyboardInterrupt:
+        tell("Stopped: nothing was changed; call it again", stderr)
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
+        tell(failure_line(error), stderr)
         return 1
-    if output == "json":
-        print(msgspec.json.format(msgspec.json.encode(found)).decode(), file=stdout)
-    else:
-        print("\n".join(table_of(found)), file=stdout)
+    try:
+        print(_text_of(found, output), file=stdout, flush=True)
+    except BrokenPipeError:  # nobody reads on
+        return 1
+    except OSError as error:
+        tell(failure_line(StoreFailure(f"writing what was found: {error.strerror}; write it elsewhere")), stderr)
+        return 1
     return 0
+
+
+def _text_of(found: Metadata, output: str) -> str:
+    if output == "json":
+        return msgspec.json.format(msgspec.json.encode(found)).decode()
+    return "\n".join(printable(line) for line in table_of(found))
 
 
 def _inspect(uri: str, environ: Mapping[str, str]) -> Metadata:
@@ -49,9 +66,9 @@ def _inspect(uri: str, environ: Mapping[str, str]) -> Metadata:
         settings = settings_from_environ(environ)
     except ValueError as error:
         raise InvalidURI(str(error)) from error
-    source = open_source(parse_uri(uri), credentials_from_environ(environ, settings), settings)
+    source = PatientSource(open_source(parse_uri(uri), credentials_from_environ(environ, settings), settings))
     try:
-        return read_metadata(SourceFiles(source))
+        return run_watched(source, lambda: read_metadata(SourceFiles(source)))
     finally:
         source.close()
 

@@ -4,6 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from controller.cli.left_out import left_out_words
+from controller.models.revisions import NOTEWORTHY
+from shared.api.meta import LeftOut
 from shared.quantity import format_bytes
 
 MOST_NODES = 8
@@ -25,11 +30,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The whole picture; `nodes` is empty where there are too many for columns."""
+    """The whole picture; `nodes` is empty where there are too many for columns. `notes` are for nobody to act on."""
 
     nodes: tuple[str, ...]
     rows: tuple[Row, ...]
     troubles: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def build_table(models: Iterable[Json], nodes: Iterable[str]) -> Table:
@@ -37,7 +43,8 @@ def build_table(models: Iterable[Json], nodes: Iterable[str]) -> Table:
     listed = sorted(models, key=lambda m: (m["kind"], m["metadata"].get("namespace", ""), m["metadata"]["name"]))
     columns = sorted(nodes)
     shown = tuple(columns) if len(columns) <= MOST_NODES else ()
-    return Table(shown, tuple(_row(m, shown) for m in listed), tuple(t for m in listed for t in _troubles(m)))
+    troubles = tuple(t for m in listed for t in _troubles(m))
+    return Table(shown, tuple(_row(m, shown) for m in listed), troubles, tuple(n for m in listed for n in _notes(m)))
 
 
 def title(model: Json) -> str:
@@ -76,10 +83,20 @@ def _troubles(model: Json) -> list[str]:
         for node in status.get("nodes", [])
         if node.get("reason")
     ]
+    lines += [
+        f"{title(model)}: {c['type']}: {c['message']}"
+        for c in status.get("conditions", [])
+        if c["type"] in NOTEWORTHY and c["status"] == "True"
+    ]
     ready = _condition(status)
     if not lines and ready.get("status") == "False" and ready.get("reason") not in ("Downloading", "Resolving"):
         lines.append(f"{title(model)}: {ready.get('reason')}: {ready.get('message', '')}")
     return lines
+
+
+def _notes(model: Json) -> list[str]:
+    left = model.get("status", {}).get("leftOut")
+    return [f"{title(model)}: {left_out_words(msgspec.convert(left, LeftOut))}"] if left else []
 
 
 def _condition(status: Json) -> Json:

@@ -63,8 +63,9 @@ async def read_table(kube: Kube) -> Table:
 
 
 def show(table: Table) -> Group:
-    """Return the table, and below it a line for everything that somebody may have to act on."""
-    return Group(render(table), *(Text(line, style="yellow") for line in table.troubles))
+    """Return the table, and below it a line for everything that somebody may have to act on, then what is left out."""
+    troubles = (Text(line, style="yellow") for line in table.troubles)
+    return Group(render(table), *troubles, *(Text(line) for line in table.notes))
 
 
 def render(table: Table) -> RichTable:

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
 from controller.edit import change_annotation, change_finalizers, replace_part
 from controller.events import Events
 from controller.keys import ModelKey
 from controller.live import object_path
+from controller.models.decide import Record
 from controller.models.report import Report
+from controller.models.revisions import EVENTFUL, condition_of
 from controller.models.view import ModelView
-from controller.models.words import base_model_status, cache_status
+from controller.models.words import base_model_status, cache_status, recorded_status
 from controller.ownership import RECORD_ANNOTATION, Ownership, record_of
-from controller.placement.demand import Declared, Resolution
+from controller.placement.demand import Declared
 from shared.api.base_model import BaseModel
 from shared.api.kinds import DEFINITIONS
 from shared.api.meta import Condition, StockStatus
@@ -42,45 +42,52 @@ class ModelActor:
         wanted = [f for f in seen.metadata.finalizers if f != name]
         await change_finalizers(self.kube, object_path(key), seen.metadata, wanted)
 
-    async def record(self, key: ModelKey, seen: Declared, resolution: Resolution) -> None:
-        """Write what the source was resolved to: all nodes fetch that from now on."""
-        status = msgspec.structs.replace(
-            seen.status,
-            source=resolution.uri,
-            resolved_revision=resolution.revision,
-            manifest_digest=resolution.manifest,
-            size=resolution.size_bytes,
-            files=resolution.files,
-        )
+    async def record(self, key: ModelKey, seen: Declared, record: Record) -> bool:
+        """Write what the source was resolved to: all nodes fetch that from now on; return whether the status has it."""
+        status = recorded_status(record, seen.status, self._stamp(), seen.metadata.generation)
         await self._write(key, seen, status)
+        return self._goes_first(key, seen, status) is None
 
     async def tell(self, key: ModelKey, seen: Declared, view: ModelView, report: Report) -> None:
-        """Write the status, unless it says so already, and an Event where readiness or its reason changed."""
-        stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        """Write the status of a report."""
+        stamp = self._stamp()
         status: StockStatus
         if isinstance(seen, BaseModel):
             status = base_model_status(view, report, seen.status, stamp)
         else:
             status = cache_status(view, report, seen.status, stamp)
-        if status == seen.status:
+        await self.publish(key, seen, status, warn=report.overall == "Failed" or bool(report.failed))
+
+    async def publish(self, key: ModelKey, seen: Declared, status: StockStatus, *, warn: bool) -> None:
+        """Write a status, unless it stands there already, and an Event for each change that people wait for."""
+        if status == seen.status and not self.ownership.is_foreign(key.kind):
             return
         if not await self._write(key, seen, status):
             return
-        before, after = _ready(seen.status), _ready(status)
-        if after and (before is None or (before.status, before.reason) != (after.status, after.reason)):
-            warn = report.overall == "Failed" or bool(report.failed)
+        before, after = condition_of(seen.status, "Ready"), condition_of(status, "Ready")
+        if after and _is_news(before, after):
             await self.events.tell(_DEFINITIONS[key.kind], seen.metadata, after.reason, after.message, warn=warn)
+        for kind in EVENTFUL:
+            before, after = condition_of(seen.status, kind), condition_of(status, kind)
+            if after and after.status == "True" and _is_news(before, after):
+                await self.events.tell(_DEFINITIONS[key.kind], seen.metadata, kind, after.message, warn=False)
+
+    def _stamp(self) -> str:
+        return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     async def _write(self, key: ModelKey, seen: Declared, status: StockStatus) -> bool:
         """Return whether the status changed; of another product's kind the record goes before it, alone."""
-        path = object_path(key)
-        if self.ownership.is_foreign(key.kind):
-            record = record_of(status)
-            if seen.metadata.annotations.get(RECORD_ANNOTATION) != record:
-                await change_annotation(self.kube, path, seen.metadata, RECORD_ANNOTATION, record)
-                return False
+        path, record = object_path(key), self._goes_first(key, seen, status)
+        if record is not None:
+            await change_annotation(self.kube, path, seen.metadata, RECORD_ANNOTATION, record)
+            return False
         return await replace_part(self.kube, f"{path}/status", seen.metadata, "status", status)
 
+    def _goes_first(self, key: ModelKey, seen: Declared, status: StockStatus) -> str | None:
+        """Return the record that has to be written before a status, None where there is none to be, or it is there."""
+        record = record_of(status) if self.ownership.is_foreign(key.kind) else None
+        return record if record != seen.metadata.annotations.get(RECORD_ANNOTATION) else None
 
-def _ready(status: StockStatus) -> Condition | None:
-    return next((c for c in status.conditions if c.type == "Ready"), None)
+
+def _is_news(before: Condition | None, after: Condition) -> bool:
+    return before is None or (before.status, before.reason) != (after.status, after.reason)

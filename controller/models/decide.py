@@ -27,9 +27,24 @@ class Resolve:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write what the source was resolved to: all nodes fetch that from now on."""
+    """Write what the source was resolved to: all nodes fetch that from now on.
+
+    `number` orders it among those of objects that share the model, `refreshed` is the refresh that it answers.
+    """
 
     resolution: Resolution
+    number: int = 0
+    refreshed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The source's answer says what is written already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Have the source asked which revision it has now; nothing moves for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +61,9 @@ class Again:
     after_s: float
 
 
-Action: TypeAlias = AddFinalizer | RemoveFinalizer | Resolve | Record | WriteStatus | Again
+Action: TypeAlias = AddFinalizer | RemoveFinalizer | Resolve | Record | Drop | Look | WriteStatus | Again
+_USERS_AGAIN_S = 30.0
+_LAST_USER_AGAIN_S = 10.0  # nobody watches the services of KServe
 
 
 def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
@@ -61,12 +78,34 @@ def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
         actions.append(AddFinalizer())
     if not demand.stocked or view.conflict is not None:
         return [*actions, WriteStatus(report(view))]
-    answer = view.found or view.kept
-    if answer is not None and answer != demand.resolution:
-        return [*actions, Record(answer)]
-    if (demand.resolution is None or _has_moved(view)) and view.may_resolve:
+    if record := _recordable(view):
+        return [*actions, record]
+    if view.found is not None:
+        actions.append(Drop())
+    if _must_ask(view) and view.may_resolve:
         actions.append(Resolve())
-    return [*actions, WriteStatus(report(view))]
+    elif view.look_in_s == 0:
+        actions.append(Look())
+    again = [Again(_USERS_AGAIN_S)] if any(one.in_use for one in view.leaving) else []
+    return [*actions, WriteStatus(report(view)), *again]
+
+
+def _recordable(view: ModelView) -> Record | None:
+    """Return what is to be written of the source's answer, or of what another object has newer, or None."""
+    demand, found = view.demand, view.found
+    if found is None:
+        return Record(view.kept, view.highest, demand.refreshed) if view.kept else None
+    changed = found.resolution != demand.resolution
+    told = found.refresh in ("", demand.refreshed) and demand.upstream in ("", found.resolution.revision)
+    if not changed and told:
+        return None
+    return Record(found.resolution, view.highest + 1 if changed else demand.number, found.refresh or demand.refreshed)
+
+
+def _must_ask(view: ModelView) -> bool:
+    demand = view.demand
+    wanted = demand.asks_anew or (demand.follows and view.is_drifted)
+    return demand.resolution is None or wanted or _has_moved(view)
 
 
 def _has_moved(view: ModelView) -> bool:
@@ -77,6 +116,8 @@ def _has_moved(view: ModelView) -> bool:
 def _decide_deleted(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
     if not view.has_finalizer:
         return []
+    if view.users:
+        return [WriteStatus(report(view)), Again(_LAST_USER_AGAIN_S)]
     end = datetime.fromisoformat(view.deleted_at or "") + timedelta(seconds=finalizer_s)
     if not view.remaining or now >= end:
         return [RemoveFinalizer()]

@@ -1,15 +1,19 @@
 """Gathers what a decision on a model needs, from memory."""
 
+from bisect import bisect_left
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from controller.keys import ModelKey
-from controller.models.view import ModelView, TargetNode
+from controller.models.drift import DriftWatch, is_pinned
+from controller.models.users import known_users
+from controller.models.view import Leaving, ModelView, TargetNode
 from controller.placement.demand import Demand, Resolution
 from controller.progress import ProgressBook
 from controller.resolver import Resolver
 from controller.world import World
 from shared.api.core import Node
-from shared.api.model_node import EntryState
+from shared.api.model_node import Entry, EntryState, ModelNode
 
 OWN_FINALIZER = "larder.dev/finalizer"
 FINALIZERS = {
@@ -26,6 +30,7 @@ class ModelObserver:
     world: World
     resolver: Resolver
     progress: ProgressBook
+    drift: DriftWatch
 
     def finalizer_of(self, kind: str) -> str:
         """Return the finalizer for a kind; where another product defined it, one that cannot be that product's own."""
@@ -47,24 +52,59 @@ class ModelObserver:
             conflict=conflict,
             nodes=tuple(self._target(n, demand) for n in self.world.targets_of(demand)) if not conflict else (),
             remaining=self._remaining(demand) if demand.deleting else (),
-            kept=self._kept(demand) if demand.stocked and demand.resolution is None and not conflict else None,
-            found=self.resolver.found(meta.uid, demand.uri),
-            trouble=self.resolver.trouble_of(meta.uid, meta.generation),
-            may_resolve=self.resolver.wait_s(meta.uid, meta.generation) == 0,
+            kept=self._kept(demand) if demand.stocked and not conflict else None,
+            found=self.resolver.found(meta.uid, demand.uri, demand.selection.key),
+            trouble=self.resolver.trouble_of(meta.uid, meta.generation, demand.refresh),
+            may_resolve=self.resolver.wait_s(meta.uid, meta.generation, demand.refresh) == 0,
+            highest=max(d.number for d in self._sharing(demand)),
+            leaving=tuple(self._leaving(demand)),
+            upstream=self.drift.upstream_of(meta.uid, demand.uri),
+            look_in_s=self._look_in_s(demand) if not conflict else None,
+            users=known_users(self.world, demand) if demand.deleting else (),
         )
 
+    def _look_in_s(self, demand: Demand) -> float | None:
+        moves = demand.stocked and demand.resolution is not None and not is_pinned(demand.uri)
+        return self.drift.look_in_s(demand.uid) if moves else None
+
     def _target(self, node: Node, demand: Demand) -> TargetNode:
-        name = node.metadata.name
+        name, statuses = node.metadata.name, self.world.statuses_of(node)
         key = (demand.id, demand.resolution.revision) if demand.resolution else (demand.id, "")
         done, total = self.progress.of(name, key)
         return TargetNode(
             name=name,
             ready=node.ready,
             agent_ready=self.world.presence.ready(name),
-            status=self.world.statuses_of(node).get(key),
+            status=statuses.get(key),
             done_bytes=done,
             total_bytes=total,
+            serving=statuses.get((demand.id, demand.serving)),
+            revisions=self.world.complete_on(node, demand.id, (demand.serving, key[1])),
         )
+
+    def _leaving(self, demand: Demand) -> Iterator[Leaving]:
+        """Yield what nodes list for this object though it does not want it there; of a refused one everything stays."""
+        if demand.refused:
+            return
+        kept = {demand.resolution.revision if demand.resolution else "", demand.serving}
+        for name in sorted(self.world.nodes_of_claim(demand.uid)):
+            node, model_node = self.world.node(name), self.world.model_node(name)
+            if node is None or model_node is None:
+                continue
+            entries = [e for e in _entries_of(model_node, demand.id) if _may_leave(e, kept)]
+            wanted = kept if entries and self.world.is_target(demand, node) else set[str]()
+            for entry in entries:
+                claimed = any(c.uid == demand.uid for c in entry.claims)
+                if claimed and entry.revision not in wanted and (leaving := self._leaving_from(name, entry)):
+                    yield leaving
+
+    def _leaving_from(self, name: str, entry: Entry) -> Leaving | None:
+        users = self.world.users_of(name, entry.key)
+        if entry.state == EntryState.PRESENT and not users and not entry.in_use:
+            return None  # the node has not been looked at since
+        done, total = self.progress.of(name, entry.key) if entry.state == EntryState.ABSENT else (0, 0)
+        in_use = entry.state == EntryState.PRESENT or bool(users)
+        return Leaving(name, entry.revision, in_use, tuple(users), done, total)
 
     def _remaining(self, demand: Demand) -> tuple[str, ...]:
         """Return the nodes that still list this object and could answer: Ready, with a ready agent."""
@@ -72,16 +112,43 @@ class ModelObserver:
         return tuple(sorted(name for name, n in nodes if n and n.ready and self.world.presence.ready(name)))
 
     def _kept(self, demand: Demand) -> Resolution | None:
-        """Return what another object with this id and source has, or what nodes kept though no object claims it."""
-        for other in self.world.same_id(demand.id):
-            if other.uri == demand.uri and other.resolution is not None and not other.deleting:
-                return other.resolution
-        return self._reserved(demand) if demand.reuse else None
+        """Return what another object of this model has newer, or what nodes kept though no object claims it."""
+        newest = max((d for d in self._sharing(demand) if d.resolution is not None), key=_newness, default=None)
+        if newest is None:
+            return self._reserved(demand) if demand.reuse else None
+        return newest.resolution if newest.resolution != demand.resolution else None
+
+    def _sharing(self, demand: Demand) -> list[Demand]:
+        """Return this demand and the others with its id, source and files that are not going away."""
+        others = (d for d in self.world.same_id(demand.id) if d.uid != demand.uid and not d.deleting)
+        return [demand, *(d for d in others if d.wants_same_as(demand))]
 
     def _reserved(self, demand: Demand) -> Resolution | None:
         for model_node in self.world.model_nodes:
             for entry in model_node.spec.entries:
                 kept = entry.state == EntryState.PRESENT and not entry.claims and entry.manifest
-                if kept and entry.id == demand.id and entry.uri == demand.uri:
-                    return Resolution(entry.uri, entry.revision, entry.manifest, entry.size)
+                wanted = (entry.id, entry.uri) == (demand.id, demand.uri)
+                if kept and wanted and demand.selection.has_revision(entry.revision):
+                    key = demand.selection.key
+                    return Resolution(entry.uri, entry.revision, entry.manifest, entry.size, selection=key)
         return None
+
+
+def _newness(demand: Demand) -> tuple[int, str, str]:
+    """Order resolved demands: of two answers with one number, any will do as long as it is the same one for all."""
+    resolution = demand.resolution
+    return demand.number, resolution.revision if resolution else "", resolution.manifest if resolution else ""
+
+
+def _entries_of(model_node: ModelNode, identity: str) -> Iterator[Entry]:
+    """Yield the entries of one model: they are sorted by id, and thousands of nodes may have hundreds each."""
+    entries = model_node.spec.entries
+    for index in range(bisect_left(entries, identity, key=lambda e: e.id), len(entries)):
+        if entries[index].id != identity:
+            return
+        yield entries[index]
+
+
+def _may_leave(entry: Entry, kept: Container[str]) -> bool:
+    """Return whether an entry is worth a closer look: of thousands of nodes most have what they shall have."""
+    return entry.revision not in kept or entry.state != EntryState.PRESENT or entry.in_use

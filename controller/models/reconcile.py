@@ -1,25 +1,30 @@
 """One turn for one model: observe, decide, act."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import assert_never
 
 import structlog
 
+from controller.admission.catalog import Catalog
 from controller.keys import ModelKey
 from controller.models.act import ModelActor
 from controller.models.decide import (
     Action,
     AddFinalizer,
     Again,
+    Drop,
+    Look,
     Record,
     RemoveFinalizer,
     Resolve,
     WriteStatus,
     decide,
 )
+from controller.models.drift import DriftWatch
 from controller.models.observe import OWN_FINALIZER, ModelObserver
+from controller.models.users import live_users
 from controller.models.view import ModelView
 from controller.placement.demand import Declared
 from controller.resolver import Resolver
@@ -34,6 +39,8 @@ class ModelReconciler:
     observer: ModelObserver
     actor: ModelActor
     resolver: Resolver
+    drift: DriftWatch
+    catalog: Catalog
     now: Callable[[], datetime]
     finalizer_s: float
 
@@ -43,13 +50,17 @@ class ModelReconciler:
         if declared is None or view is None:
             await self._leave_alone(key)
             return None
-        waits = []
-        for action in decide(view, self.now(), self.finalizer_s):
+        waits, actions = list[float](), decide(view, self.now(), self.finalizer_s)
+        if RemoveFinalizer() in actions and (users := await live_users(self.catalog, view.demand)):
+            view = replace(view, users=users)
+            actions = decide(view, self.now(), self.finalizer_s)
+        for action in actions:
             wrote, again_s = await self._apply(key, declared, view, action)
             if wrote:
                 return None
             waits.append(again_s)
-        waits.append(self.resolver.wait_s(view.demand.uid, view.generation))
+        waits.append(self.resolver.wait_s(view.demand.uid, view.generation, view.demand.refresh))
+        waits.append(view.look_in_s or 0.0)
         return min((wait_s for wait_s in waits if wait_s), default=None)
 
     async def _leave_alone(self, key: ModelKey) -> None:
@@ -66,13 +77,18 @@ class ModelReconciler:
             case RemoveFinalizer():
                 await self.actor.remove_finalizer(key, declared, self.observer.finalizer_of(key.kind))
                 self.resolver.forget(view.demand.uid)
+                self.drift.forget(view.demand.uid)
             case Resolve():
                 self.resolver.start(key, view.demand, view.generation)
                 return False, 0.0
-            case Record(resolution):
-                _log.info("source_resolved", model=view.demand.id, uri=resolution.uri, revision=resolution.revision)
-                await self.actor.record(key, declared, resolution)
-                self.resolver.recorded(view.demand.uid)
+            case Record():
+                await self._record(key, declared, view, action)
+            case Drop():
+                self._settle(view.demand.uid)
+                return False, 0.0
+            case Look():
+                self.drift.start(key, view.demand)
+                return False, 0.0
             case WriteStatus(report):
                 await self.actor.tell(key, declared, view, report)
                 return False, 0.0
@@ -81,3 +97,15 @@ class ModelReconciler:
             case _:
                 assert_never(action)
         return True, 0.0
+
+    async def _record(self, key: ModelKey, declared: Declared, view: ModelView, record: Record) -> None:
+        found, known = record.resolution, view.demand.resolution
+        before = known.revision if known else ""
+        _log.info("source_resolved", model=view.demand.id, uri=found.uri, revision=found.revision, before=before)
+        if await self.actor.record(key, declared, record):
+            self._settle(view.demand.uid)
+
+    def _settle(self, uid: str) -> None:
+        """The source's newest answer is written: neither it nor what an earlier look found counts any more."""
+        self.resolver.recorded(uid)
+        self.drift.settle(uid)

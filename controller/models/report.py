@@ -5,13 +5,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec.structs import replace
+
+from controller.models.revisions import (
+    Told,
+    is_updating,
+    removal_words,
+    revision_conditions,
+    short,
+    some,
+)
 from controller.models.view import ModelView, TargetNode
+from controller.placement.demand import difference
 from controller.progress import coarse_percent
 from shared.api.meta import NodeState
-from shared.api.model_node import Phase
+from shared.api.model_node import EVICTED, Phase
 
 MAX_LISTED = 100
 _MAX_MESSAGE = 1024
+_MOST_REVISIONS = 8
+_HELD = (Phase.READY, Phase.REPAIRING, Phase.DOWNLOADING, Phase.DRAINING)
 
 Overall = Literal["Pending", "Downloading", "Ready", "Failed", "Deleting"]
 
@@ -20,7 +33,8 @@ Overall = Literal["Pending", "Downloading", "Ready", "Failed", "Deleting"]
 class Report:
     """The content of a status, in no kind's own words yet.
 
-    `complete`: every target node that is itself Ready has the model; `resolved`: the source's answer is known.
+    `complete`: every target node that is itself Ready has the revision that pods get; `resolved`: the source's answer
+    is known. `nodes` tell of the resolved revision, `ready` names those that have the one that pods get.
     """
 
     overall: Overall
@@ -34,6 +48,7 @@ class Report:
     failed: tuple[str, ...]
     resolved_reason: str
     resolved_message: str
+    conditions: tuple[Told, ...] = ()
 
     @property
     def total(self) -> int:
@@ -44,11 +59,14 @@ class Report:
 def report(view: ModelView) -> Report:
     """Return what to tell of a model."""
     nodes = tuple(_node_state(n, view) for n in sorted(view.nodes, key=lambda n: n.name))
-    ready = tuple(n.name for n in nodes if n.phase == Phase.READY)
-    failed = tuple(n.name for n in nodes if n.phase == Phase.FAILED)
-    live = [n for n in nodes if n.phase != "NotReady"]
-    complete = bool(live) and len(ready) == len(live) and view.demand.resolution is not None
-    overall, reason, message = _overall(view, nodes, complete=complete)
+    serving = _serving(view)
+    ready = _serving_nodes(view, nodes, serving)
+    having = set(ready)
+    failed = tuple(n.name for n in nodes if n.phase == Phase.FAILED and n.name not in having)
+    live = [n for n in nodes if n.phase not in ("NotReady", EVICTED)]
+    known = view.demand.resolution is not None or is_updating(view, serving)
+    complete = bool(having) and having.issuperset(n.name for n in live) and known
+    overall, reason, message = _overall(view, nodes, _stocked_words(view, nodes, ready, serving) if complete else "")
     resolved_reason, resolved_message = _resolved_words(view)
     return Report(
         overall=overall,
@@ -56,54 +74,79 @@ def report(view: ModelView) -> Report:
         resolved=view.demand.resolution is not None,
         reason=reason,
         message=message[:_MAX_MESSAGE],
-        serving=_serving(view),
+        serving=serving,
         nodes=nodes,
         ready=ready,
         failed=failed,
         resolved_reason=resolved_reason,
         resolved_message=resolved_message[:_MAX_MESSAGE],
+        conditions=tuple(revision_conditions(view, serving, _counts(nodes), _first_failed(nodes))),
     )
 
 
 def _node_state(node: TargetNode, view: ModelView) -> NodeState:
-    revision = view.demand.resolution.revision if view.demand.resolution else ""
-    if not node.ready:
-        return NodeState(name=node.name, phase="NotReady", message="the node is not Ready", revision=revision)
-    if node.status is None:
-        why = "" if node.agent_ready else "no agent is ready on this node"
-        return NodeState(name=node.name, phase=Phase.PENDING, message=why, revision=revision)
-    percent = 100 if node.status.phase == Phase.READY else coarse_percent(node.done_bytes, node.total_bytes)
-    return NodeState(
-        name=node.name,
-        phase=node.status.phase,
-        percent=percent,
-        reason=node.status.reason,
-        message=node.status.message,
-        revision=revision,
+    resolution = view.demand.resolution
+    told, revision = (node.status, resolution.revision) if resolution else (node.serving, view.demand.serving)
+    state = NodeState(
+        name=node.name, phase="NotReady", revision=revision, revisions=list(node.revisions[:_MOST_REVISIONS])
     )
+    if not node.ready:
+        return replace(state, message="the node is not Ready")
+    if told is None:
+        why = "" if node.agent_ready else "no agent is ready on this node"
+        return replace(state, phase=Phase.PENDING, message=why)
+    percent = 100 if told.phase == Phase.READY else coarse_percent(node.done_bytes, node.total_bytes)
+    phase = EVICTED if told.reason == EVICTED else told.phase
+    return replace(state, phase=phase, percent=percent, reason=told.reason, message=told.message)
 
 
-def _overall(view: ModelView, nodes: tuple[NodeState, ...], *, complete: bool) -> tuple[Overall, str, str]:
+def _serving_nodes(view: ModelView, nodes: tuple[NodeState, ...], serving: str) -> tuple[str, ...]:
+    """Return the nodes, themselves Ready, that have the revision that pods get."""
+    if not is_updating(view, serving):
+        return tuple(n.name for n in nodes if n.phase == Phase.READY)
+    having = (n.name for n in view.nodes if n.ready and n.serving is not None and n.serving.phase == Phase.READY)
+    return tuple(sorted(having))
+
+
+def _stocked_words(view: ModelView, nodes: tuple[NodeState, ...], ready: tuple[str, ...], serving: str) -> str:
+    if not is_updating(view, serving):
+        return _counts(nodes)
+    return f"{len(ready)} of {len(nodes)} nodes have revision {short(serving)}, which pods get; another is on its way"
+
+
+def _first_failed(nodes: tuple[NodeState, ...]) -> NodeState | None:
+    return next((n for n in nodes if n.phase == Phase.FAILED), None)
+
+
+def _overall(view: ModelView, nodes: tuple[NodeState, ...], stocked: str) -> tuple[Overall, str, str]:
+    """Return the state, a reason and words; `stocked` are the words where every live node has what pods get."""
     demand = view.demand
     if view.deleted_at is not None:
-        return "Deleting", "Deleting", f"waiting for {_some(view.remaining)} to remove the files"
+        return "Deleting", *_why_it_stays(view)
     if demand.invalid:
         return "Failed", "InvalidURI", demand.invalid
     if demand.refused:
         return "Failed", "SourceNotAllowed", demand.refused
     if demand.disabled:
         return "Pending", "Disabled", "spec.disabled is true: nothing is downloaded; set it to false to go on"
-    if demand.on_claim:
-        return "Pending", "OnClaim", "the model is on a claim: no node downloads it; pods mount the claim"
     if view.conflict is not None:
         return "Failed", "NameConflict", _conflict_words(view)
+    if demand.on_claim:
+        return "Pending", "OnClaim", "the model is on a claim: no node downloads it; pods mount the claim"
+    if stocked:
+        return "Ready", "PartlyEvicted" if any(n.phase == EVICTED for n in nodes) else "Stocked", stocked
     if demand.resolution is None:
         return _unresolved(view)
     if not nodes:
         return "Pending", "NoNodes", f"no node matches {_whereabouts(view)}; label a node, or change the selector"
-    if complete:
-        return "Ready", "Stocked", _counts(nodes)
     return _incomplete(nodes)
+
+
+def _why_it_stays(view: ModelView) -> tuple[str, str]:
+    if view.users:
+        return "InUse", f"it goes when its last user does: {some(view.users)}; delete those, or let them end"
+    detail = f" ({removal_words(view.leaving)})" if view.leaving else ""
+    return "Deleting", f"waiting for {some(view.remaining)} to remove the files{detail}"
 
 
 def _unresolved(view: ModelView) -> tuple[Overall, str, str]:
@@ -117,10 +160,13 @@ def _incomplete(nodes: tuple[NodeState, ...]) -> tuple[Overall, str, str]:
     failed = [n for n in nodes if n.phase == Phase.FAILED]
     if failed:
         busy = any(n.phase in (Phase.DOWNLOADING, Phase.WAITING, Phase.PENDING) for n in nodes)
-        words = f"{_counts(nodes)}; {_some([n.name for n in failed])}: {failed[0].reason}: {failed[0].message}"
+        words = f"{_counts(nodes)}; {some(n.name for n in failed)}: {failed[0].reason}: {failed[0].message}"
         return ("Downloading" if busy else "Failed"), failed[0].reason or "Failed", words
     if all(n.phase == "NotReady" for n in nodes):
         return "Pending", "NodesNotReady", _counts(nodes)
+    if all(n.phase in ("NotReady", EVICTED) for n in nodes):
+        gone = [n for n in nodes if n.phase == EVICTED]
+        return "Pending", EVICTED, f"{_counts(nodes)}; {some(n.name for n in gone)}: {gone[0].message}"
     return "Downloading", "Downloading", _counts(nodes)
 
 
@@ -129,11 +175,6 @@ def _counts(nodes: Iterable[NodeState]) -> str:
     total = counts.total()
     others = ", ".join(f"{count} {phase}" for phase, count in sorted(counts.items()) if phase != Phase.READY)
     return f"{counts[Phase.READY]} of {total} nodes have it" + (f" ({others})" if others else "")
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")  # noqa: PLR2004 - as shown
 
 
 def _whereabouts(view: ModelView) -> str:
@@ -146,7 +187,8 @@ def _conflict_words(view: ModelView) -> str:
     if other is None:
         return ""
     return (
-        f"{other.kind} {other.name} is older and has the same model id {other.id!r} with another source ({other.uri}); "
+        f"{other.kind} {other.name} is older and has the same model id {other.id!r} with "
+        f"{difference(view.demand, other)}; "
         "rename this one, or delete the other"
     )
 
@@ -162,10 +204,15 @@ def _resolved_words(view: ModelView) -> tuple[str, str]:
 
 
 def _serving(view: ModelView) -> str:
-    """Return the revision for new pods: it moves on when every live target node has the new one."""
+    """Return the revision for new pods: it moves on when every live target node has the new one.
+
+    Where no target node has the old one any more, the first node that has the new one is enough.
+    """
     resolution, serving = view.demand.resolution, view.demand.serving
     if resolution is None or serving in ("", resolution.revision):
         return resolution.revision if resolution else serving
-    live = [n for n in view.nodes if n.ready and n.agent_ready]
-    moved = bool(live) and all(n.status is not None and n.status.phase == Phase.READY for n in live)
-    return resolution.revision if moved else serving
+    evicted = {n.name for n in view.nodes if n.status is not None and n.status.reason == EVICTED}
+    live = [n for n in view.nodes if n.ready and n.agent_ready and n.name not in evicted]
+    having = [n for n in live if n.status is not None and n.status.phase == Phase.READY]
+    lost = not any(n.serving is not None and n.serving.phase in _HELD for n in view.nodes)
+    return resolution.revision if having and (lost or len(having) == len(live)) else serving

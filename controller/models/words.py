@@ -5,7 +5,9 @@ from typing import TypeVar
 
 import msgspec
 
+from controller.models.decide import Record
 from controller.models.report import MAX_LISTED, Report
+from controller.models.revisions import DRIFTED, REFRESHED, Told, condition_of, up_to_date
 from controller.models.view import ModelView
 from shared.api.base_model import BaseModelStatus, State
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
@@ -13,7 +15,37 @@ from shared.api.meta import Condition, NodeState, StockStatus
 from shared.api.model_node import Phase
 
 S = TypeVar("S", bound=StockStatus)
-_OURS = ("Ready", "Resolved")
+_LONGEST_MESSAGE = 2048
+
+
+def recorded_status(record: Record, before: S, stamp: str, generation: int) -> S:
+    """Return the status with what the source was resolved to."""
+    found = record.resolution
+    status = msgspec.structs.replace(
+        before,
+        source=found.uri,
+        selection=found.selection,
+        left_out=found.left_out,
+        resolved_revision=found.revision,
+        upstream_revision=found.revision,
+        manifest_digest=found.manifest,
+        size=found.size_bytes,
+        files=found.files,
+        resolution_number=record.number,
+        refreshed=record.refreshed,
+    )
+    told = [up_to_date(found)] if condition_of(before, DRIFTED) else []
+    if record.refreshed != before.refreshed:
+        told.append(_answered(record, before))
+    return msgspec.structs.replace(status, conditions=with_conditions(before.conditions, told, stamp, generation))
+
+
+def _answered(record: Record, before: StockStatus) -> Told:
+    found = record.resolution
+    unchanged = (before.source, before.resolved_revision) == (found.uri, found.revision)
+    words = f"the source has the same revision, {found.revision}" if unchanged else f"it is revision {found.revision}"
+    message = f"refresh {record.refreshed!r} was answered: {words}"
+    return Told(REFRESHED, "True", "Unchanged" if unchanged else "NewRevision", message)
 
 
 def base_model_status(view: ModelView, report: Report, before: BaseModelStatus, stamp: str) -> BaseModelStatus:
@@ -41,24 +73,23 @@ def cache_status(
 
 
 def _stock(view: ModelView, report: Report, before: S, stamp: str, *, ready: bool) -> S:
-    resolution, listed = view.demand.resolution, _listed(report.nodes)
+    resolution, listed, having = view.demand.resolution, _listed(report.nodes), set(report.ready)
     wanted = [
-        ("Ready", _truth(ready), report.reason, report.message),
-        ("Resolved", _truth(report.resolved), report.resolved_reason, report.resolved_message),
+        Told("Ready", _truth(ready), report.reason, report.message),
+        Told("Resolved", _truth(report.resolved), report.resolved_reason, report.resolved_message),
+        *report.conditions,
     ]
     status = msgspec.structs.replace(
         before,
-        conditions=[
-            *(_condition(before.conditions, *w, stamp, view.generation) for w in wanted),
-            *(c for c in before.conditions if c.type not in _OURS),
-        ],
+        conditions=with_conditions(before.conditions, wanted, stamp, view.generation),
         observed_generation=view.generation,
         serving_revision=report.serving,
+        upstream_revision=view.upstream_revision,
         nodes_total=report.total,
         nodes_ready_count=len(report.ready),
         nodes_failed_count=len(report.failed),
         ready=f"{len(report.ready)}/{report.total}",
-        node_status={n.name: _word(n.phase) for n in listed},
+        node_status={n.name: _word(Phase.READY if n.name in having else n.phase) for n in listed},
         nodes=listed,
     )
     if resolution is None:
@@ -88,22 +119,25 @@ def _truth(holds: object) -> str:
     return "True" if holds else "False"
 
 
-def _condition(
-    before: Sequence[Condition],
-    kind: str,
-    status: str,
-    reason: str,
-    message: str,
-    stamp: str,
-    generation: int,
-) -> Condition:
-    old = next((c for c in before if c.type == kind), None)
-    since = old.last_transition_time if old and old.status == status else stamp
+def with_conditions(
+    before: Sequence[Condition], wanted: Sequence[Told], stamp: str, generation: int
+) -> list[Condition]:
+    """Return the wanted conditions, and those that were there beside them."""
+    ours = {told.kind for told in wanted}
+    return [
+        *(_condition(before, told, stamp, generation) for told in wanted),
+        *(c for c in before if c.type not in ours),
+    ]
+
+
+def _condition(before: Sequence[Condition], told: Told, stamp: str, generation: int) -> Condition:
+    old = next((c for c in before if c.type == told.kind), None)
+    since = old.last_transition_time if old and old.status == told.status else stamp
     return Condition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message,
+        type=told.kind,
+        status=told.status,
+        reason=told.reason,
+        message=told.message[:_LONGEST_MESSAGE],
         last_transition_time=since,
         observed_generation=generation,
     )

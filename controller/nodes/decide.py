@@ -1,13 +1,17 @@
 """From a view of a node to the ModelNode it shall have. No input or output, no clock."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
 
+from controller.nodes.evict import Turn, take_turn
+from controller.nodes.steps import Pace, drains_for_s, is_drained, is_gone, stamp, told, turned
 from controller.nodes.view import EntryKey, NodeView
 from controller.placement.demand import Demand
+from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, NEVER
 from shared.api.model_node import Claim, Entry, EntryState, EntryStatus, ModelNodeSpec, Phase
 
 _AT_ONE_TIME = 100
@@ -52,31 +56,26 @@ class Again:
 Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnwanted | Again
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """The waits of a removal, in seconds."""
-
-    drain_s: float = 30
-    users_s: float = 30
-
-
 def decide(view: NodeView, now: datetime, pace: Pace) -> list[Action]:
     """Return what to do, in order; nothing when the ModelNode is as it shall be."""
     found = view.model_node
     if found is not None and found.spec.node_uid not in ("", view.uid):
         return [Replace()]
-    if _needs_users(view, now, pace):
+    turn = _evictions(view, now, pace)
+    if view.users is None and (turn.wants_users or _needs_users(view, now, pace)):
         return [ListUsers()]
     if view.unwanted is None and in_question(view, now, pace):
         return [ConfirmUnwanted()]
-    entries = _entries(view, now, pace)
+    entries = _entries(view, turn, now, pace)
     spec = ModelNodeSpec(
         node_uid=view.uid,
         storage_limit=view.limits.storage_bytes,
         bandwidth_limit=view.limits.bandwidth_bytes_s,
+        eviction_policy=LEAST_RECENTLY_USED if view.limits.evicts else NEVER,
         entries=entries,
     )
-    again: list[Action] = [Again(wait)] if (wait := _next_look(view, entries, now, pace)) is not None else []
+    waits = (_next_look(view, entries, now, pace), turn.again_s)
+    again: list[Action] = [Again(wait) for wait in sorted(w for w in waits if w is not None)[:1]]
     if found is None:
         return [Create(spec)] if view.demands or view.limits.storage_bytes else []
     return ([Write(spec)] if spec != found.spec else []) + again
@@ -86,35 +85,41 @@ def _old(view: NodeView) -> dict[EntryKey, Entry]:
     return {e.key: e for e in view.model_node.spec.entries} if view.model_node else {}
 
 
-def _status(view: NodeView) -> dict[EntryKey, EntryStatus]:
-    """Return the agent's words, unless they are of another node that had this name."""
-    if not view.model_node or view.model_node.status.node_uid != view.uid:
-        return {}
-    return {e.key: e for e in view.model_node.status.entries}
+def _evictions(view: NodeView, now: datetime, pace: Pace) -> Turn:
+    if not view.limits.evicts and not any(e.evicted_for for e in _old(view).values()):
+        return Turn()
+    used = view.users or {}
+    going = (
+        e for e in _leaving(view) if e.state != EntryState.PRESENT or (view.users is not None and e.key not in used)
+    )
+    frees = {key: status.frees for key, status in told(view).items()}
+    leaving = sum(frees.get(e.key, 0) for e in going)
+    return take_turn(view, _wanted_entries(view, now), leaving, now, pace)
 
 
 def _unknown(view: NodeView) -> set[EntryKey]:
     """Return the files that no entry names, but for those of objects that are held."""
     old = _old(view)
-    told = {k for k, s in _status(view).items() if s.phase == Phase.UNKNOWN and k not in old}
-    return {key for key in told if key[0] not in view.held.ids}
+    words = {k for k, s in told(view).items() if s.phase == Phase.UNKNOWN and k not in old}
+    return {key for key in words if key[0] not in view.held.ids}
 
 
 def in_question(view: NodeView, now: datetime, pace: Pace) -> frozenset[EntryKey]:
-    """Return the entries whose files would go next if live reads confirm that no CR wants them.
+    """Return the entries whose files would go next if live reads confirm that no CR wants them, or lets them go.
 
     At most `_AT_ONE_TIME`, and of files that no entry names as many as may leave beside what leaves already: an agent
     that reports thousands costs no thousands of reads, and no spec that is too long.
     """
     used, leaving = view.users or {}, _leaving(view)
-    drained = sorted(e.key for e in leaving if not used.get(e.key) and _drained(view, e, now, pace))[:_AT_ONE_TIME]
+    drained = sorted(e.key for e in leaving if not used.get(e.key) and is_drained(view, e, now, pace))[:_AT_ONE_TIME]
     room = max(0, _AT_ONE_TIME - len(leaving))
-    return frozenset(drained + sorted(_unknown(view) - _wanted(view).keys())[:room])
+    unknown = sorted(_unknown(view) - _wanted(view).keys())[:room]
+    return frozenset(drained + unknown) | _evictions(view, now, pace).asks
 
 
 def _wanted(view: NodeView) -> dict[EntryKey, list[Demand]]:
     """Return the demands of each entry: the resolved revision, and the serving one where it is still here."""
-    here = _old(view).keys() | _status(view).keys()
+    here = _old(view).keys() | told(view).keys()
     wanted: dict[EntryKey, list[Demand]] = {}
     for demand in view.demands:
         resolved = demand.resolution.revision if demand.resolution else ""
@@ -130,7 +135,7 @@ def _needs_users(view: NodeView, now: datetime, pace: Pace) -> bool:
     """Return whether some entry stands at a step that the pods of the node decide."""
     if view.users is not None:
         return False
-    leaving = (e.state == EntryState.PRESENT or _drained(view, e, now, pace) for e in _leaving(view))
+    leaving = (e.state == EntryState.PRESENT or is_drained(view, e, now, pace) for e in _leaving(view))
     return any(leaving) or bool(view.unwanted)
 
 
@@ -151,23 +156,26 @@ def _is_held(view: NodeView, entry: Entry) -> bool:
 
 def _is_reserved(view: NodeView, entry: Entry) -> bool:
     """Return whether the files outlive their CR: it carried the reserve label and exists no more."""
-    return entry.reserved and not any(c.uid in view.keepers for c in entry.claims)
+    kept = entry.reserved and entry.state != EntryState.ABSENT
+    return kept and not any(c.uid in view.keepers for c in entry.claims)
 
 
-def _entries(view: NodeView, now: datetime, pace: Pace) -> list[Entry]:
-    old, statuses, wanted = _old(view), _status(view), _wanted(view)
-    entries = [
-        entry
-        for key, demands in wanted.items()
-        if (entry := _kept(view, old.get(key), statuses.get(key), demands, key, now)) is not None
-    ]
+def _wanted_entries(view: NodeView, now: datetime) -> dict[EntryKey, Entry]:
+    """Return the entries that objects want, as they shall be but for evictions."""
+    old, statuses = _old(view), told(view)
+    return {k: _kept(view, old.get(k), statuses, demands, k, now) for k, demands in _wanted(view).items()}
+
+
+def _entries(view: NodeView, turn: Turn, now: datetime, pace: Pace) -> list[Entry]:
+    old, wanted = _old(view), _wanted_entries(view, now)
+    entries = [turn.changed.get(key, entry) for key, entry in wanted.items()]
     entries += [
         entry
         for key, before in old.items()
-        if key not in wanted and (entry := _next_step(view, before, statuses.get(key), now, pace)) is not None
+        if key not in wanted and (entry := _next_step(view, _let_off(view, before, now), now, pace)) is not None
     ]
     entries += [
-        Entry(id=key[0], revision=key[1], state=EntryState.DRAINING, since=_stamp(now))
+        Entry(id=key[0], revision=key[1], state=EntryState.DRAINING, since=stamp(now))
         for key in (view.unwanted or frozenset()) - wanted.keys() - old.keys()
         if not (view.users or {}).get(key)
     ]
@@ -177,14 +185,15 @@ def _entries(view: NodeView, now: datetime, pace: Pace) -> list[Entry]:
 def _kept(
     view: NodeView,
     before: Entry | None,
-    status: EntryStatus | None,
+    statuses: Mapping[EntryKey, EntryStatus],
     demands: list[Demand],
     key: EntryKey,
     now: datetime,
-) -> Entry | None:
-    if before and before.state == EntryState.ABSENT and not _is_gone(before, status):
+) -> Entry:
+    if before and before.state == EntryState.ABSENT and not is_gone(before, statuses):
         return before  # the agent is removing it; afterwards it is wanted anew
-    present = before is not None and before.state == EntryState.PRESENT
+    evicted = before is not None and bool(before.evicted_for)  # `take_turn` says when it is back
+    stands = before is not None and (evicted or before.state == EntryState.PRESENT)
     resolution = next((d.resolution for d in demands if d.resolution and d.resolution.revision == key[1]), None)
     fresh = Entry(id=key[0], revision=key[1]) if before is None else before
     return msgspec.structs.replace(
@@ -195,10 +204,12 @@ def _kept(
         priority=max(d.priority for d in demands),
         pinned=any(d.pinned for d in demands),
         reserved=any(d.reserved for d in demands),
-        state=EntryState.PRESENT,
-        since=fresh.since if present and fresh.since else _stamp(now),
-        granted=view.granted,
+        state=fresh.state if evicted else EntryState.PRESENT,
+        since=fresh.since if stands and fresh.since else stamp(now),
+        granted=view.granted and not evicted,
         in_use=key in view.in_use,
+        evictable=fresh.evictable if view.limits.evicts else 0,
+        last_used=stamp(now) if fresh.in_use and key not in view.in_use else fresh.last_used,
         claims=[_claim(view, d) for d in sorted(demands, key=lambda d: d.age)],
     )
 
@@ -215,7 +226,13 @@ def _claim(view: NodeView, demand: Demand) -> Claim:
     )
 
 
-def _next_step(view: NodeView, before: Entry, status: EntryStatus | None, now: datetime, pace: Pace) -> Entry | None:
+def _let_off(view: NodeView, entry: Entry, now: datetime) -> Entry:
+    """Return an entry as it stands; one that stays makes no room for others."""
+    drains = entry.state == EntryState.DRAINING and bool(entry.evicted_for)
+    return turned(entry, EntryState.PRESENT, now) if drains and _stays(view, entry) else entry
+
+
+def _next_step(view: NodeView, before: Entry, now: datetime, pace: Pace) -> Entry | None:
     """Return the next step of an entry that nobody wants: Present, Draining, Absent, gone."""
     if _is_reserved(view, before):
         return msgspec.structs.replace(before, claims=[], in_use=before.key in view.in_use)
@@ -226,35 +243,19 @@ def _next_step(view: NodeView, before: Entry, status: EntryStatus | None, now: d
         case EntryState.PRESENT if used:
             return msgspec.structs.replace(before, in_use=True)
         case EntryState.PRESENT:
-            return _turned(before, EntryState.DRAINING, now)
-        case EntryState.DRAINING if not _drained(view, before, now, pace):
+            return turned(before, EntryState.DRAINING, now)
+        case EntryState.DRAINING if not is_drained(view, before, now, pace):
             return before
         case EntryState.DRAINING if used:
-            return _turned(before, EntryState.PRESENT, now)
+            return turned(before, EntryState.PRESENT, now)
         case EntryState.DRAINING if before.key not in (view.unwanted or ()):
             return before  # memory is behind: it will bring what wants it
         case EntryState.DRAINING:
-            return _turned(before, EntryState.ABSENT, now)
+            return turned(before, EntryState.ABSENT, now)
         case EntryState.ABSENT:
-            return None if _is_gone(before, status) else before
+            return None if is_gone(before, told(view)) else before
         case _:  # a newer controller's word: leave it
             return before
-
-
-def _turned(entry: Entry, state: EntryState, now: datetime) -> Entry:
-    return msgspec.structs.replace(
-        entry, state=state, since=_stamp(now), in_use=state == EntryState.PRESENT, granted=False
-    )
-
-
-def _drained(view: NodeView, entry: Entry, now: datetime, pace: Pace) -> bool:
-    """Return whether the agent has dropped the ready label, and new users have had time since to be seen."""
-    at = view.acknowledged.get(entry.key)
-    return entry.state == EntryState.DRAINING and at is not None and now >= at + timedelta(seconds=pace.drain_s)
-
-
-def _is_gone(entry: Entry, status: EntryStatus | None) -> bool:
-    return status is not None and status.observed == entry.state and status.phase == Phase.ABSENT
 
 
 def _next_look(view: NodeView, entries: list[Entry], now: datetime, pace: Pace) -> float | None:
@@ -264,12 +265,6 @@ def _next_look(view: NodeView, entries: list[Entry], now: datetime, pace: Pace) 
     waits = [pace.users_s for e in leaving if e.state == EntryState.PRESENT]
     waits += [pace.users_s for key in _unknown(view) - {e.key for e in entries} if (view.users or {}).get(key)]
     for entry in leaving:
-        at = view.acknowledged.get(entry.key)
-        if entry.state == EntryState.DRAINING and at is not None:
-            left_s = (at + timedelta(seconds=pace.drain_s) - now).total_seconds()
+        if (left_s := drains_for_s(view, entry, now, pace)) is not None:
             waits.append(left_s if left_s > 0 else pace.users_s)
     return min(waits, default=None)
-
-
-def _stamp(now: datetime) -> str:
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,6 +15,7 @@ from shared.kube.collection import decode, pages
 from shared.kube.transport import Kube
 
 Json = dict[str, Any]
+_NONE: frozenset[EntryKey] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,12 @@ class NodeObserver:
         return replace(view, users=users_of(pods, _known(view), self.store_root))
 
     async def with_unwanted(self, view: NodeView, asked: Iterable[EntryKey]) -> NodeView:
-        """Add which of these entries no CR wants on the node, by live reads."""
+        """Add which of these entries no CR wants on the node, or lets be evicted, by live reads."""
         keys = frozenset(asked)
-        return replace(view, unwanted=keys - await self.live.wanted(view.name, keys))
+        evicting = keys & {e.key for e in view.model_node.spec.entries if e.evicted_for} if view.model_node else _NONE
+        wanted = await self.live.wanted(view.name, keys - evicting)
+        spared = await self.live.spared(view.name, evicting) if evicting else _NONE
+        return replace(view, unwanted=keys - wanted - spared, spared=spared)
 
     def _groups_of_claims(self, node: Node) -> dict[str, str]:
         """Return, of each demand that names groups, the first that the node belongs to."""

@@ -14,13 +14,14 @@ from controller.nodes.decide import (
     ConfirmUnwanted,
     Create,
     ListUsers,
-    Pace,
     Replace,
     Write,
     decide,
     in_question,
 )
+from controller.nodes.evicted import Evictions
 from controller.nodes.observe import NodeObserver
+from controller.nodes.steps import Pace
 from controller.nodes.view import NodeView
 from shared.api.model_node import ModelNodeSpec
 
@@ -34,6 +35,7 @@ class NodeReconciler:
 
     observer: NodeObserver
     actor: NodeActor
+    evictions: Evictions
     now: Callable[[], datetime]
     pace: Pace
     granted: set[str] = field(default_factory=set)
@@ -59,6 +61,7 @@ class NodeReconciler:
                 case Write(spec):
                     self._tell(view, spec)
                     await self.actor.write(view, spec)
+                    await self.evictions.tell(view, spec)
                 case Replace():
                     await self._replace(view)
                     again = _AFTER_REPLACE_S

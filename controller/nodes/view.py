@@ -32,7 +32,8 @@ class NodeView:
     `demands` are those without a conflict whose source is resolved. `keepers` are the uids of CRs that exist and are
     not being deleted, whether they target the node or not. `acknowledged` says since when the agent has confirmed that
     an entry drains. `users` is None until pods have been listed live; `unwanted` is None until live reads have proved
-    of which entries no CR wants them here: memory may be old, and is never enough to remove files.
+    of which entries no CR wants them here, or lets them be evicted: memory may be old, and is never enough to remove
+    files. `spared` are those that make room for others, and that the same reads keep.
     """
 
     name: str
@@ -46,5 +47,6 @@ class NodeView:
     acknowledged: Mapping[EntryKey, datetime] = field(default_factory=dict)
     users: Mapping[EntryKey, tuple[str, ...]] | None = None
     unwanted: frozenset[EntryKey] | None = None
+    spared: frozenset[EntryKey] = frozenset()
     group_of: Mapping[str, str] = field(default_factory=dict)
     held: Held = _NOTHING_HELD

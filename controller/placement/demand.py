@@ -1,33 +1,41 @@
 """One shape for every kind that asks for a model on nodes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from shared.api.base_model import RESERVE_LABEL, BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.meta import StockStatus
+from shared.api.meta import LeftOut, StockStatus
 from shared.errors import InvalidURI
 from shared.names import model_id
+from shared.selection.choice import WHOLE, Selection, Wish, choose, wish_of_parameters
 from shared.uri import PvcUri, parse_uri
 
 FOREIGN = "vendor://"
 PIN_ANNOTATION = "larder.dev/pin"
 PRIORITY_ANNOTATION = "larder.dev/priority"
+REFRESH_ANNOTATION = "larder.dev/refresh"
+DRIFT_ANNOTATION = "larder.dev/drift"
+FOLLOW = "Follow"
+_LONGEST_REFRESH = 1024
 _LARGEST_PRIORITY = 1_000_000_000  # one object's number must not make the ModelNodes of all its nodes invalid
 Declared: TypeAlias = BaseModel | ClusterModelCache
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a source was resolved to."""
+    """What a source was resolved to: the files that `selection`, a key of one, chose of it."""
 
     uri: str
     revision: str
     manifest: str
     size_bytes: int
     files: int = 0
+    selection: str = ""
+    left_out: LeftOut | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,9 @@ class Demand:
     """A model that somebody declared. `uri` is canonical, or empty with the reason in `invalid`.
 
     `refused`: why a model of a namespace may not name that source; nodes keep what they list of it, and fetch no more.
-    `foreign`: a vendor's own scheme, which Larder leaves alone altogether.
+    `foreign`: a vendor's own scheme, which Larder leaves alone altogether. What no node has to know does not make two
+    demands differ: the `refresh` that is asked for and the one that was `refreshed`, the policy `follows`, the
+    `upstream` revision that was last seen, and the `number` of the resolution among those of objects that share it.
     """
 
     kind: str
@@ -56,17 +66,32 @@ class Demand:
     secret_key: str = ""
     reuse: bool = False
     disabled: bool = False
+    selection: Selection = WHOLE
     reserved: bool = False
     deleting: bool = False
     pinned: bool = False
     priority: int = 0
     resolution: Resolution | None = None
     serving: str = ""
+    refresh: str = field(default="", compare=False)
+    refreshed: str = field(default="", compare=False)
+    follows: bool = field(default=False, compare=False)
+    upstream: str = field(default="", compare=False)
+    number: int = field(default=0, compare=False)
+
+    @property
+    def asks_anew(self) -> bool:
+        """Whether somebody wants the source asked again, and it has not answered since."""
+        return self.refresh not in ("", self.refreshed)
 
     @property
     def age(self) -> tuple[str, str]:
         """What decides who was first: the time of creation, then the uid."""
         return self.created, self.uid
+
+    def wants_same_as(self, other: "Demand") -> bool:
+        """Return whether both want the same files of the same source."""
+        return self.uri == other.uri and self.selection == other.selection
 
     @property
     def stocked(self) -> bool:
@@ -74,13 +99,20 @@ class Demand:
         return not (self.on_claim or self.foreign or self.invalid or self.refused or self.disabled or self.deleting)
 
 
-def base_model_demand(kind: str, model: BaseModel, allowed: AllowedSources = EVERY_SOURCE) -> Demand:
-    """Return what a BaseModel or ClusterBaseModel asks for; `allowed` binds the former alone."""
+def base_model_demand(
+    kind: str, model: BaseModel, allowed: AllowedSources = EVERY_SOURCE, files: Selection | None = WHOLE
+) -> Demand:
+    """Return what a BaseModel or ClusterBaseModel asks for; `allowed` binds the former alone.
+
+    `files` is the cluster's choice of files; None where it is not known, and the status is taken at its word.
+    """
     storage = model.spec.storage
     return _demand(
         kind,
         model,
         storage.storage_uri,
+        partial(wish_of_parameters, storage.parameters),
+        files,
         cluster_scoped=not model.metadata.namespace,
         allowed=allowed if model.metadata.namespace else EVERY_SOURCE,
         node_selector=storage.node_selector,
@@ -92,13 +124,16 @@ def base_model_demand(kind: str, model: BaseModel, allowed: AllowedSources = EVE
     )
 
 
-def cache_demand(kind: str, cache: ClusterModelCache) -> Demand:
-    """Return what a ClusterModelCache asks for."""
+def cache_demand(kind: str, cache: ClusterModelCache, files: Selection | None = WHOLE) -> Demand:
+    """Return what a ClusterModelCache asks for; `files` as in `base_model_demand`."""
     spec = cache.spec
+    wish = Wish(tuple(spec.allow_patterns), tuple(spec.ignore_patterns), spec.duplicate_weights, spec.allow_pickle)
     return _demand(
         kind,
         cache,
         spec.storage_uri,
+        lambda: wish,
+        files,
         cluster_scoped=True,
         allowed=EVERY_SOURCE,
         groups=spec.groups,
@@ -110,6 +145,8 @@ def _demand(
     kind: str,
     declared: Declared,
     uri: str,
+    wish: Callable[[], Wish],
+    files: Selection | None,
     *,
     cluster_scoped: bool,
     allowed: AllowedSources,
@@ -118,6 +155,11 @@ def _demand(
     meta = declared.metadata
     foreign = uri.startswith(FOREIGN)
     source = _Source() if foreign else _source(uri, allowed, cluster_scoped=cluster_scoped)
+    try:
+        selection = choose(wish(), files or WHOLE)
+    except ValueError as error:
+        source, selection = _Source(invalid=source.invalid or str(error)), WHOLE
+    resolved_as = declared.status.selection if files is None else selection.key
     return Demand(
         kind=kind,
         namespace=meta.namespace,
@@ -130,12 +172,18 @@ def _demand(
         refused=source.refused,
         on_claim=source.on_claim,
         foreign=foreign,
+        selection=selection,
         reserved=meta.labels.get(RESERVE_LABEL) == "true",
         deleting=meta.deletion_timestamp is not None,
         pinned=meta.annotations.get(PIN_ANNOTATION) == "true",
         priority=_priority(meta.annotations.get(PRIORITY_ANNOTATION, "0")),
-        resolution=_resolution(declared.status, source.uri),
+        resolution=_resolution(declared.status, source.uri, resolved_as),
         serving=declared.status.serving_revision,
+        refresh=meta.annotations.get(REFRESH_ANNOTATION, "")[:_LONGEST_REFRESH],
+        refreshed=declared.status.refreshed,
+        follows=meta.annotations.get(DRIFT_ANNOTATION) == FOLLOW,
+        upstream=declared.status.upstream_revision,
+        number=declared.status.resolution_number,
         **fields,
     )
 
@@ -166,11 +214,19 @@ def _priority(text: str) -> int:
         return 0
 
 
-def _resolution(status: StockStatus, uri: str) -> Resolution | None:
-    """Return what was resolved, unless the URI has changed since."""
-    if not status.manifest_digest or status.source != uri:
+def _resolution(status: StockStatus, uri: str, selection: str) -> Resolution | None:
+    """Return what was resolved, unless the URI or the choice of files has changed since."""
+    if not status.manifest_digest or status.source != uri or status.selection != selection:
         return None
-    return Resolution(uri, status.resolved_revision, status.manifest_digest, status.size, status.files)
+    return Resolution(
+        uri,
+        status.resolved_revision,
+        status.manifest_digest,
+        status.size,
+        status.files,
+        selection,
+        status.left_out,
+    )
 
 
 def winners(demands: Iterable[Demand]) -> dict[str, Demand]:
@@ -182,9 +238,14 @@ def winners(demands: Iterable[Demand]) -> dict[str, Demand]:
     return first
 
 
+def difference(demand: Demand, other: Demand) -> str:
+    """Return in what an older object of the same id differs, in words."""
+    return f"another source ({other.uri})" if demand.uri != other.uri else "another choice of that source's files"
+
+
 def conflict_of(demand: Demand, same_id: Sequence[Demand]) -> Demand | None:
-    """Return the older demand that has the same id for another source, or None."""
+    """Return the older demand that has the same id for another source, or other files of it, or None."""
     winner = winners(same_id).get(demand.id)
-    if winner is None or winner.uid == demand.uid or winner.uri == demand.uri:
+    if winner is None or winner.uid == demand.uid or winner.wants_same_as(demand):
         return None
     return winner

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from controller.placement.selectors import Labels, matches_affinity, matches_labels
-from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup
 from shared.quantity import parse_quantity
 
 MAX_INT64 = 2**63 - 1  # what an API object can hold: 100E bytes is a quantity, and would be refused in a ModelNode
@@ -14,10 +14,11 @@ _number = lru_cache(maxsize=1024)(parse_quantity)  # the same few texts for thou
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one node may use: bytes, and bytes a second; 0 is no limit."""
+    """What one node may use: bytes, and bytes a second; 0 is no limit. `evicts`: unused models may make room."""
 
     storage_bytes: int
     bandwidth_bytes_s: int
+    evicts: bool = False
 
 
 def is_member(group: ModelCacheNodeGroup, name: str, labels: Labels) -> bool:
@@ -39,4 +40,10 @@ def limits_of(groups: Sequence[ModelCacheNodeGroup], default: Limits) -> Limits:
     return Limits(
         storage_bytes=min(MAX_INT64, *(_number(g.spec.storage_limit) for g in groups)),
         bandwidth_bytes_s=min((min(rate, MAX_INT64) for rate in rates if rate > 0), default=0),
+        evicts=may_evict(groups),
     )
+
+
+def may_evict(groups: Sequence[ModelCacheNodeGroup]) -> bool:
+    """Return whether models of a node may be evicted: it is in a group, and all its groups say so."""
+    return bool(groups) and all(g.spec.eviction_policy == LEAST_RECENTLY_USED for g in groups)

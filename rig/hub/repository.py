@@ -93,6 +93,16 @@ class Repositories:
             repository.branches[branch] = commit
         return commit
 
+    def head(self, name: str, branch: str) -> str:
+        """Return the commit that a branch of a repository names."""
+        with self._lock:
+            return self._repositories[name].branches[branch]
+
+    def move(self, name: str, branch: str, commit: str) -> None:
+        """Make a branch of a repository name another of its commits."""
+        with self._lock:
+            self._repositories[name].branches[branch] = commit
+
     def add_entry(self, name: str, branch: str, entry: Entry) -> None:
         """Put an entry into the commit of a branch as it is, however wrong: a path with `..`, a false digest."""
         repository = self._repositories[name]

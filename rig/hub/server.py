@@ -72,6 +72,14 @@ class Hub(Running):
         """Commit the files of a directory to `owner/name`, move the branch there and return the commit."""
         return self._repositories.push(name, folder, branch, access)
 
+    def head(self, name: str, branch: str = "main") -> str:
+        """Return the commit that a branch of `owner/name` names."""
+        return self._repositories.head(name, branch)
+
+    def move(self, name: str, commit: str, branch: str = "main") -> None:
+        """Make a branch of `owner/name` name another of its commits, as a forced push does."""
+        self._repositories.move(name, branch, commit)
+
     def add_entry(self, name: str, entry: Entry, branch: str = "main") -> None:
         """Put an entry into the branch's commit as it is, however wrong."""
         self._repositories.add_entry(name, branch, entry)

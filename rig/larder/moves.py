@@ -179,7 +179,9 @@ class Moves(ABC):
 
 
 def is_ready(model: Json) -> bool:
-    """Tell whether the status of a model or cache says Ready, and of the spec that stands there."""
+    """Tell whether a model or cache says Ready: of the spec that stands there, and not with an older revision."""
     status = model.get("status", {})
     state = status.get(_STATE.get(model["kind"], "state"))
-    return bool(state == "Ready" and status.get("observedGeneration") == model["metadata"]["generation"])
+    updating = any(c["type"] == "Updating" and c["status"] == "True" for c in status.get("conditions", []))
+    told = status.get("observedGeneration") == model["metadata"]["generation"]
+    return bool(state == "Ready" and told and not updating)

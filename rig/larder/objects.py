@@ -11,6 +11,8 @@ from rig.api import Api
 from rig.processes import wait_until
 
 KINDS = {
+    "BaseModel": "/apis/ome.io/v1beta1/namespaces/default/basemodels",
+    "InferenceService": "/apis/ome.io/v1beta1/namespaces/default/inferenceservices",
     "ClusterBaseModel": "/apis/ome.io/v1beta1/clusterbasemodels",
     "ClusterModelCache": "/apis/serving.kserve.io/v1alpha1/clustermodelcaches",
     "ModelCacheNodeGroup": "/apis/serving.kserve.io/v1alpha1/modelcachenodegroups",
@@ -42,7 +44,7 @@ def path_of(kind: str, name: str) -> str:
 def create(api: Api, kind: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of the metadata
     """Create one of our objects, as a user would."""
     body = {"kind": kind, "metadata": {"name": name, **metadata}, "spec": dict(spec)}
-    group_version = KINDS[kind].removeprefix("/apis/").rpartition("/")[0]
+    group_version = "/".join(KINDS[kind].removeprefix("/apis/").split("/")[:2])
     return api.create(KINDS[kind], {"apiVersion": group_version, **body})
 
 
@@ -79,5 +81,7 @@ def ensure(api: Api, manifest: dict[str, Any]) -> None:
 def _templates(namespace: str) -> Iterator[dict[str, Any]]:
     """Read the chart's templates that depend on nothing but the namespace."""
     folder = _ROOT / "charts" / "larder" / "templates"
-    for name in ("controller-rbac.yaml", "agent-rbac.yaml", "agent-policies.yaml"):
-        yield from yaml.safe_load_all((folder / name).read_text().replace(_NAMESPACE, namespace))
+    for name in ("controller-rbac.yaml", "agent-rbac.yaml", "agent-policies.yaml", "inference-services.yaml"):
+        lines = (folder / name).read_text().replace(_NAMESPACE, namespace).splitlines()
+        plain = (line for line in lines if not line.startswith("{{") and "{{- include" not in line)
+        yield from yaml.safe_load_all("\n".join(plain))

@@ -53,7 +53,12 @@ class Storage(Api, frozen=True, kw_only=True):
     schema_path: Annotated[str, Meta(max_length=1024, description="OME's; kept and not used.")] = ""
     parameters: Annotated[
         dict[str, Annotated[str, Meta(max_length=4096)]],
-        Meta(max_length=100, description="For the source; `secretKey` names the key of the Secret that holds a token."),
+        Meta(
+            max_length=100,
+            description="`secretKey` names the key of the Secret that holds a token. `allowPatterns` and "
+            "`ignorePatterns` (commas or line ends between them), `duplicateWeights` (keep, skip) and `allowPickle` "
+            "(true, false) choose files, as the fields of a ClusterModelCache do.",
+        ),
     ] = {}
     key: Annotated[str, Meta(max_length=253, description="Name of the Secret with the source's credentials.")] = ""
     node_selector: Annotated[Labels, Meta(description="Labels of the nodes that shall hold the model.")] = {}

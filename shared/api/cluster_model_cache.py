@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.meta import Api, Name, Quantity, RawObject, StockStatus, StorageUri
+from shared.api.meta import Api, Name, Patterns, Quantity, RawObject, StockStatus, StorageUri
 from shared.kube.objects import Object
 
 GROUP = "serving.kserve.io"
@@ -40,6 +40,18 @@ class ClusterModelCacheSpec(Api, frozen=True, kw_only=True):
     credentials_secret: Annotated[
         str, Meta(max_length=253, description="A Secret of the release namespace that is labelled for Larder.")
     ] = ""
+    allow_patterns: Annotated[
+        Patterns,
+        Meta(description="Of the source's files only those that fit one of these, for example `*.safetensors`."),
+    ] = []
+    ignore_patterns: Annotated[Patterns, Meta(description="No files that fit one of these.")] = []
+    duplicate_weights: Annotated[
+        Literal["keep", "skip"] | None,
+        Meta(description="`skip` leaves out second copies of weights that are there in safetensors."),
+    ] = None
+    allow_pickle: Annotated[
+        bool | None, Meta(description="False: nodes refuse the model if any of its files is a pickle.")
+    ] = None
     pv_spec: Annotated[RawObject, Meta(description="For local volumes; kept and not used yet.")] = {}
     pvc_spec: Annotated[RawObject, Meta(description="For local volumes; kept and not used yet.")] = {}
 

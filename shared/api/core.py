@@ -5,6 +5,9 @@ from shared.kube.objects import Object
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
+CLAIMS = "/api/v1/persistentvolumeclaims"
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 SECRET_LABEL = "larder.dev/credentials"  # noqa: S105 - the name of a label
 HOSTS_ANNOTATION = "larder.dev/hosts"
 
@@ -51,6 +54,28 @@ class Pod(Object, frozen=True, kw_only=True):
 
     spec: PodSpec = PodSpec()
     status: StatusWithConditions = StatusWithConditions()
+
+
+class ClaimSpec(Api, frozen=True, kw_only=True):
+    """How a claim may be used, and its volume."""
+
+    access_modes: list[str] = []
+    volume_name: str = ""
+    volume_mode: str = "Filesystem"
+    storage_class_name: str = ""
+
+
+class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
+    """A claim, as a model on it is judged by."""
+
+    spec: ClaimSpec = ClaimSpec()
+    status: StatusWithConditions = StatusWithConditions()
+
+
+class StorageClass(Object, frozen=True, kw_only=True):
+    """When a class binds its claims."""
+
+    volume_binding_mode: str = "Immediate"
 
 
 class Secret(Object, frozen=True, kw_only=True):

@@ -49,6 +49,8 @@ def _version(definition: Definition) -> Json:
     }
     required = ["spec"] if "required" in spec else []
     schema: Json = {"type": "object", "properties": properties} | ({"required": required} if required else {})
+    if definition.rules:
+        schema["x-kubernetes-validations"] = [{"rule": rule, "message": words} for rule, words in definition.rules]
     return {
         "name": definition.version,
         "served": True,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from shared.api import base_model, cluster_model_cache, model_cache_node_group, model_node
+from shared.api import base_model, cluster_model_cache, inference_service, model_cache_node_group, model_node
 
 Column = tuple[str, str, str, int]  # name, type, JSON path, priority
 
@@ -13,7 +13,10 @@ _REVISION: Column = ("Revision", "string", ".status.servingRevision", 1)
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One kind, as the API server shall serve it; `open_spec` keeps fields that we do not know."""
+    """One kind, as the API server shall serve it; `open_spec` keeps fields that we do not know.
+
+    `rules` are expressions over the whole object that must hold, each with what it says.
+    """
 
     group: str
     version: str
@@ -25,6 +28,7 @@ class Definition:
     status: type
     columns: tuple[Column, ...]
     open_spec: bool = False
+    rules: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -41,6 +45,8 @@ _BASE_COLUMNS: tuple[Column, ...] = (
     ("State", "string", ".status.state", 0),
     ("Nodes", "string", ".status.ready", 0),
     _REASON,
+    ("Architecture", "string", ".spec.modelArchitecture", 1),
+    ("Parameters", "string", ".spec.modelParameterSize", 1),
     ("URI", "string", ".spec.storage.storageUri", 1),
     ("Size", "integer", ".status.size", 1),
     _REVISION,
@@ -127,4 +133,24 @@ MODEL_NODE = Definition(
         _AGE,
     ),
 )
-DEFINITIONS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP, MODEL_NODE)
+INFERENCE_SERVICE = Definition(
+    group=inference_service.GROUP,
+    version=inference_service.VERSION,
+    kind="InferenceService",
+    plural="inferenceservices",
+    short_names=("oisvc",),  # isvc is KServe's
+    namespaced=True,
+    spec=inference_service.InferenceServiceSpec,
+    status=inference_service.InferenceServiceStatus,
+    columns=(
+        ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0),
+        _REASON,
+        ("Model", "string", ".status.model", 0),
+        ("Replicas", "integer", ".status.readyReplicas", 0),
+        ("URL", "string", ".status.url", 0),
+        _REVISION,
+        _AGE,
+    ),
+    rules=inference_service.RULES,
+)
+DEFINITIONS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP, MODEL_NODE, INFERENCE_SERVICE)

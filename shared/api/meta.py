@@ -34,6 +34,10 @@ Conditions = Annotated[
 ]
 Labels = Annotated[dict[str, Annotated[str, Meta(max_length=63)]], Meta(max_length=100)]
 RawObject = Annotated[dict[str, Any], Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})]
+Patterns = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=512)]],
+    Meta(max_length=100, extra_json_schema={"x-kubernetes-list-type": "atomic"}),
+]
 NodeNames = Annotated[list[Annotated[str, Meta(max_length=253)]], Meta(max_length=10000)]
 
 
@@ -46,6 +50,40 @@ class NodeState(Api, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(max_length=63, description="Why it does not go on, in a stable word.")] = ""
     message: Annotated[str, Meta(max_length=2048, description="The same with numbers and the way out.")] = ""
     revision: Annotated[str, Meta(max_length=128, description="The revision that this is about.")] = ""
+    revisions: Annotated[
+        list[Annotated[str, Meta(max_length=128)]],
+        Meta(
+            max_length=8,
+            description="The revisions of the model that are complete on the node.",
+            extra_json_schema={"x-kubernetes-list-type": "atomic"},
+        ),
+    ] = []
+
+
+class LeftOut(Api, frozen=True, kw_only=True):
+    """The files of the source that nodes do not fetch, because of patterns or as second copies."""
+
+    files: Annotated[int, Meta(description="How many.")] = 0
+    size: Annotated[int, Meta(description="Their bytes, which every node saves.")] = 0
+    duplicate_size: Annotated[int, Meta(description="The bytes of second copies of the same weights among them.")] = 0
+    names: Annotated[
+        list[Annotated[str, Meta(max_length=256)]],
+        Meta(max_length=20, description="The largest of them.", extra_json_schema={"x-kubernetes-list-type": "atomic"}),
+    ] = []
+
+
+class ReadMetadata(Api, frozen=True, kw_only=True):
+    """What was read of a model's files, kept so that they are read once."""
+
+    identity: Annotated[
+        str, Meta(max_length=64, description="Digest of what was read: claim and sub-path, or the list of files.")
+    ] = ""
+    time: Annotated[str, Meta(max_length=32, description="When it was read.")] = ""
+    attempts: Annotated[int, Meta(description="How often it was tried.")] = 0
+    missing: Annotated[bool, Meta(description="There is nothing that pods could mount at the sub-path.")] = False
+    reason: Annotated[str, Meta(max_length=63, description="Why it could not be read, in a stable word.")] = ""
+    message: Annotated[str, Meta(max_length=2048, description="The same with the way out.")] = ""
+    values: Annotated[RawObject, Meta(description="What `larder inspect -o json` would show.")] = {}
 
 
 class StockStatus(Api, frozen=True, kw_only=True):
@@ -62,11 +100,24 @@ class StockStatus(Api, frozen=True, kw_only=True):
         str, Meta(max_length=128, description="The commit or digest that all nodes fetch.")
     ] = ""
     serving_revision: Annotated[str, Meta(max_length=128, description="The revision that new pods get.")] = ""
+    upstream_revision: Annotated[
+        str, Meta(max_length=128, description="What the source had when it was last looked at.")
+    ] = ""
+    resolution_number: Annotated[
+        int, Meta(description="Of objects that share a model, the revision with the highest number counts for all.")
+    ] = 0
+    refreshed: Annotated[
+        str, Meta(max_length=1024, description="The value of larder.dev/refresh that was last answered.")
+    ] = ""
     manifest_digest: Annotated[
         str, Meta(max_length=64, description="SHA-256 of the list of files; names the ConfigMap that has it.")
     ] = ""
     size: Annotated[int, Meta(description="Bytes of one copy.")] = 0
     files: Annotated[int, Meta(description="How many files the model has.")] = 0
+    selection: Annotated[
+        str, Meta(max_length=63, description="Which choice of files was resolved; empty for the whole source.")
+    ] = ""
+    left_out: LeftOut | None = None
     nodes_total: Annotated[
         int, Meta(description="How many nodes shall hold it, those that are not Ready included.")
     ] = 0
@@ -78,3 +129,4 @@ class StockStatus(Api, frozen=True, kw_only=True):
         Meta(max_length=10000, description="The phase of each target node."),
     ] = {}
     nodes: Annotated[list[NodeState], Meta(max_length=100, extra_json_schema={"x-kubernetes-list-type": "atomic"})] = []
+    metadata: Annotated[ReadMetadata | None, Meta(description="What was read of the model's files.")] = None

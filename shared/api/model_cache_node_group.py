@@ -1,6 +1,6 @@
 """ModelCacheNodeGroup (`serving.kserve.io/v1alpha1`): nodes that share a storage limit and throttles."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -9,6 +9,9 @@ from shared.kube.objects import Object
 
 GROUP = "serving.kserve.io"
 VERSION = "v1alpha1"
+EvictionPolicy = Literal["Never", "LeastRecentlyUsed"]
+NEVER: EvictionPolicy = "Never"
+LEAST_RECENTLY_USED: EvictionPolicy = "LeastRecentlyUsed"
 
 
 class ModelCacheNodeGroupSpec(Api, frozen=True, kw_only=True):
@@ -27,6 +30,12 @@ class ModelCacheNodeGroupSpec(Api, frozen=True, kw_only=True):
     max_concurrent_nodes: Annotated[
         int, Meta(ge=0, description="How many nodes of the group download at one time, all models together; 0: all.")
     ] = 0
+    eviction_policy: Annotated[
+        EvictionPolicy,
+        Meta(
+            description="Whether unused models may go to make room for others; only where all groups of a node agree."
+        ),
+    ] = NEVER
 
 
 class ModelCacheNodeGroupStatus(Api, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from shared.api.meta import Api, Conditions, Name
+from shared.api.model_cache_node_group import NEVER
 from shared.kube.objects import Object
 
 GROUP = "larder.dev"
@@ -27,6 +28,9 @@ class EntryState(StrEnum):
     PRESENT = "Present"
     DRAINING = "Draining"  # drop the ready label and acknowledge; keep the files
     ABSENT = "Absent"  # drop the snapshot label, then remove the files
+
+
+EVICTED = "Evicted"  # the reason at an entry that made room, or is about to
 
 
 class Phase(StrEnum):
@@ -80,6 +84,11 @@ class Entry(Api, frozen=True, kw_only=True):
     since: Annotated[str, Meta(max_length=40, description="When the state was written.")] = ""
     granted: Annotated[bool, Meta(description="Whether the node may download now.")] = False
     in_use: Annotated[bool, Meta(description="Pods of this node use the snapshot: repair under its labels.")] = False
+    last_used: Annotated[str, Meta(max_length=40, description="When the last pod of this node stopped using it.")] = ""
+    evicted_for: Annotated[
+        str, Meta(max_length=317, description="The model that it makes room for, until there is room for both.")
+    ] = ""
+    evictable: Annotated[int, Meta(description="Bytes that might go for it, where that is too little.")] = 0
     claims: Annotated[list[Claim], Meta(max_length=64, extra_json_schema=_ATOMIC)] = []
 
     @property
@@ -96,6 +105,9 @@ class ModelNodeSpec(Api, frozen=True, kw_only=True):
     ] = field(default="", name="nodeUID")
     storage_limit: Annotated[int, Meta(description="Bytes that the store may hold.")] = 0
     bandwidth_limit: Annotated[int, Meta(description="Bytes a second, all downloads together.")] = 0
+    eviction_policy: Annotated[
+        str, Meta(max_length=63, description="LeastRecentlyUsed where all groups of the node say so.")
+    ] = NEVER
     entries: Annotated[
         list[Entry], Meta(max_length=2000, extra_json_schema=_ATOMIC, description="What the node shall hold.")
     ] = []
@@ -114,6 +126,8 @@ class EntryStatus(Api, frozen=True, kw_only=True):
     verified: Annotated[
         str, Meta(max_length=63, description="What the files were checked against: digest, or size alone.")
     ] = ""
+    shortage: Annotated[int, Meta(description="Bytes that must go before it fits; 0 where it fits, or never can.")] = 0
+    frees: Annotated[int, Meta(description="Bytes that go with it alone: no other snapshot has them.")] = 0
 
     @property
     def key(self) -> tuple[str, str]:

@@ -35,7 +35,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 class EntryProgress(msgspec.Struct, frozen=True):
-    """How far one download is: bytes done and in all, and bytes a second of late."""
+    """How far one download, or one removal, is: bytes done and in all, and bytes a second of late."""
 
     id: str
     revision: str
@@ -45,7 +45,7 @@ class EntryProgress(msgspec.Struct, frozen=True):
 
 
 class ProgressReport(msgspec.Struct, frozen=True):
-    """Every download that runs on the node; sent every second or two while one does."""
+    """Every download and removal that runs on the node; sent every second or two while one does."""
 
     entries: tuple[EntryProgress, ...]
 

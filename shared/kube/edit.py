@@ -7,10 +7,12 @@ from typing import Any
 
 from shared.kube.backoff import Backoff
 from shared.kube.collection import decode
-from shared.kube.errors import Busy, Conflict, NotFound
-from shared.kube.transport import MERGE_PATCH, Kube
+from shared.kube.errors import Busy, Conflict, NotFound, Refused, Unreachable
+from shared.kube.transport import APPLY_PATCH, MERGE_PATCH, Kube
 
 Json = dict[str, Any]
+_UNTYPED = "failed to create typed patch object"  # said with 500, of a field that the kind does not have
+_UNPROCESSABLE = 422
 _PAUSE = Backoff(first_s=0.02, cap_s=0.5)
 
 
@@ -45,6 +47,21 @@ async def update(
 async def merge_patch(kube: Kube, path: str, body: object) -> Json:
     """Merge the body into the object and return it; lists are replaced whole, None removes, a repeat writes nothing."""
     return decode(await kube.request("PATCH", path, body=body, content_type=MERGE_PATCH), Json)
+
+
+async def apply(kube: Kube, path: str, manifest: Mapping[str, Any], manager: str) -> Json:
+    """Have the object say what the manifest says, making it where it is not there, and return it; all else stays.
+
+    What this manager stated before and states no more goes, unless another manager states it. Raises Refused where the
+    manifest is wrong, other KubeErrors.
+    """
+    query = {"fieldManager": manager, "force": "true"}
+    try:
+        return decode(await kube.request("PATCH", path, query, manifest, APPLY_PATCH), Json)
+    except Unreachable as error:
+        if _UNTYPED not in str(error):
+            raise
+        raise Refused(str(error), _UNPROCESSABLE) from error
 
 
 async def patch_labels(kube: Kube, path: str, labels: Mapping[str, str | None]) -> None:

@@ -18,6 +18,7 @@ from shared.kube.refusal import refusal
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
 _NO_QUERY: Mapping[str, str] = {}
 _FIRST_ERROR = 400
 

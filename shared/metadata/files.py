@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from shared.errors import SourceNotFound, Unreachable
-from shared.manifest import File
+from shared.manifest import File, Manifest
 from shared.sources.beneath import Beneath
 from shared.sources.listing import bounded
 from shared.sources.port import Source
@@ -77,11 +77,11 @@ class DirectoryFiles:
 
 
 class SourceFiles:
-    """A source that is resolved once; parts are read by range, and once more where an answer broke off."""
+    """Files of a source, resolved once unless given; parts are read by range, once more where an answer broke off."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, manifest: Manifest | None = None) -> None:
         self._source = source
-        self.manifest = source.resolve()
+        self.manifest = source.resolve() if manifest is None else manifest
         self._files: dict[str, File] = {file.path: file for file in self.manifest.files}
         self.sizes = {path: file.size for path, file in self._files.items()}
 

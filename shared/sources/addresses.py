@@ -1,6 +1,7 @@
 """Connecting to a host only after every address that it resolves to was looked at."""
 
 import socket
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -29,6 +30,7 @@ _METADATA = frozenset(
 )
 _NAT64 = ip_network("64:ff9b::/96")
 _LOW_32_BITS = 0xFFFFFFFF
+_TRIES = 2  # of a name's addresses, so many may keep us waiting to the end
 
 
 def why_refused(address: Address, allowed: Sequence[Network]) -> str:
@@ -57,6 +59,7 @@ def _kind(address: Address) -> str:
         "loopback": address.is_loopback,
         "link-local": address.is_link_local,
         "multicast": address.is_multicast,
+        "site-local": isinstance(address, IPv6Address) and address.is_site_local,
         "private or reserved": not address.is_global,
     }
     return next((kind for kind, applies in kinds.items() if applies), "")
@@ -68,12 +71,14 @@ def connect(host: str, port: int, *, allowed: Sequence[Network] | None, timeout_
     Raises AddressRefused where no address may be contacted, Unreachable where none answers.
     """
     failure: OSError | None = None
-    refused = ""
+    refused, until = "", time.monotonic() + _TRIES * timeout_s
     for family, address, target in _resolve(host, port):
         why = "" if allowed is None else why_refused(address, allowed)
         if why:
             refused = f"{address} ({why})"
             continue
+        if failure is not None and time.monotonic() >= until:
+            break
         try:
             return _connect_one(family, target, timeout_s)
         except OSError as error:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 from shared.errors import Unreachable
 from shared.manifest import File
 from shared.sources.checksums import base64_digest
+from shared.sources.heads import LENGTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,10 @@ def _blob_of(element: ET.Element) -> Blob:
         (element.findtext("Metadata/hdi_isfolder") or "").lower() == "true"
     )
     text = unquote(name.text) if name.get("Encoded") == "true" else name.text
-    size = int(fields.get("Content-Length") or 0)
-    return Blob(text, size, f'"{etag}"' if etag else "", fields.get("Content-MD5", ""), is_directory)
+    size = fields.get("Content-Length") or "0"
+    if not LENGTH.fullmatch(size):
+        raise ValueError("a blob without a length")
+    return Blob(text, int(size), f'"{etag}"' if etag else "", fields.get("Content-MD5", ""), is_directory)
 
 
 def blob_of_headers(name: str, headers: Mapping[str, str]) -> Blob:

@@ -1,9 +1,12 @@
 """The bodies of answers, by how their end is told."""
 
+import re
 from typing import Protocol
 
 from shared.sources.heads import Head, NotHttp
 from shared.sources.wire import Wire
+
+_HEX = re.compile(rb"[0-9A-Fa-f]{1,15}")
 
 
 class BrokeOff(EOFError):
@@ -53,10 +56,10 @@ class _Sized:
 class _Chunked:
     def __init__(self, wire: Wire) -> None:
         self._wire, self._left = wire, 0
-        self.ended = False
+        self.ended, self._has_trailers = False, False
 
     def read_once(self, buffer: memoryview) -> int:
-        if self.ended:
+        if self.ended or self._has_trailers:
             return 0
         try:
             if not self._left and not self._next_chunk():
@@ -73,17 +76,14 @@ class _Chunked:
 
     def _next_chunk(self) -> bool:
         text = self._wire.read_line().partition(b";")[0].strip()
-        try:
-            self._left = int(text, 16)
-        except ValueError as error:
-            raise NotHttp("a chunk without a length") from error
-        if self._left < 0:
+        if not _HEX.fullmatch(text):
             raise NotHttp("a chunk without a length")
+        self._left = int(text, 16)
         if self._left:
             return True
-        while self._wire.read_line():
-            pass  # trailers
-        self.ended = True
+        # Nothing in trailers is wanted, and they may have no end: the connection goes with them.
+        self._has_trailers = bool(self._wire.read_line())
+        self.ended = not self._has_trailers
         return False
 
 

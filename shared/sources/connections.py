@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from shared.errors import AddressRefused, InvalidURI, Unreachable
@@ -39,7 +41,7 @@ def origin_of(url: str) -> Origin:
     """Return the origin of an http(s) URL; raises InvalidURI, AddressRefused for other schemes."""
     try:
         parts = urlsplit(url)
-        port, host = parts.port, (parts.hostname or "").encode("idna").decode()
+        port, host = parts.port, _ascii(parts.hostname or "")
     except (ValueError, UnicodeError) as error:
         raise InvalidURI(f"{public(url)} is not a URL that can be fetched: {error}") from error
     if parts.scheme not in _DEFAULT_PORTS:
@@ -47,6 +49,11 @@ def origin_of(url: str) -> Origin:
     if not host:
         raise InvalidURI(f"{public(url)} names no host")
     return Origin(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme])
+
+
+@lru_cache(maxsize=64)
+def _ascii(host: str) -> str:
+    return host.encode("idna").decode()
 
 
 def public(url: str) -> str:
@@ -111,14 +118,17 @@ class ConnectionPool:
                 connected = tls.wrap_socket(connected, server_hostname=origin.host)
             except OSError as error:
                 connected.close()
-                raise Unreachable(f"no TLS connection to {origin.netloc}: {_tls_words(error)}") from error
+                raise Unreachable(f"no TLS connection to {origin.netloc}: {tls_words(error)}") from error
         return Wire(connected, self._settings.read_timeout_s, None if tls else proxy)
 
     def _connect_through(self, proxy: Proxy, origin: Origin, allowed: Sequence[Network] | None) -> socket.socket:
         """Return a connection to the proxy, through it where secrecy asks for that."""
         if allowed is not None:
             refuse_known(origin.host, origin.port, allowed)
-        connected = connect(proxy.host, proxy.port, allowed=None, timeout_s=self._settings.connect_timeout_s)
+        try:
+            connected = connect(proxy.host, proxy.port, allowed=None, timeout_s=self._settings.connect_timeout_s)
+        except Unreachable as error:
+            raise Unreachable(f"the proxy to {origin.netloc}: {error}; correct HTTPS_PROXY or HTTP_PROXY") from error
         try:
             if origin.scheme == "https":
                 open_tunnel(connected, proxy, origin.host, origin.port, self._settings.connect_timeout_s)
@@ -140,12 +150,15 @@ class ConnectionPool:
 def make_tls_context(ca_bundle: str | None) -> ssl.SSLContext:
     """Return a verifying context for the system's authorities, or for those of the bundle alone."""
     try:
+        if ca_bundle and Path(ca_bundle).is_dir():
+            return ssl.create_default_context(capath=ca_bundle)
         return ssl.create_default_context(cafile=ca_bundle)
     except OSError as error:
         raise Unreachable(f"the CA bundle {ca_bundle} cannot be read: {error}; correct SSL_CERT_FILE") from error
 
 
-def _tls_words(error: OSError) -> str:
+def tls_words(error: OSError) -> str:
+    """Return what was wrong with a TLS connection, and the way out where it is the certificate."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"its certificate is not accepted ({error.verify_message}); if its authority is right, "

@@ -30,8 +30,13 @@ def failure_of(status: int, headers: Mapping[str, str], subject: Subject, now: f
     where = f"{subject.what} at {subject.grant.host} (status {status})"
     wait_s = _wait_s(headers, now)
     match status:
-        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN | HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
             return denied(subject, f"status {status}")
+        case HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+            return AuthDenied(
+                f"the proxy on the way to {subject.grant.host} wants a user (status 407); put USER:PASSWORD@ into "
+                "HTTP_PROXY or HTTPS_PROXY"
+            )
         case HTTPStatus.NOT_FOUND:
             return SourceNotFound(f"there is no {where}; correct the URI")
         case HTTPStatus.GONE | HTTPStatus.PRECONDITION_FAILED:
@@ -80,6 +85,6 @@ def _seconds_of(text: str) -> float | None:
     """Return the seconds since 1970 of a date in a header; None where it is none."""
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()

@@ -1,15 +1,15 @@
 """What the JSON API of Google Cloud Storage says of objects."""
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from shared.errors import InvalidURI, Unreachable
 from shared.manifest import File
-from shared.sources.checksums import base64_digest
+from shared.sources.checksums import best_digest
 from shared.sources.http import Reply
 
-FIELDS = "name,size,md5Hash,generation,contentEncoding"
+FIELDS = "name,size,md5Hash,crc32c,generation,contentEncoding"
 _LONGEST_PAGE_BYTES = 16 * 1024 * 1024
 
 
@@ -17,8 +17,9 @@ class Object(msgspec.Struct, frozen=True, rename="camel"):
     """What the API says of an object; numbers come as text."""
 
     name: str
-    size: int = 0
+    size: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = 0
     md5_hash: str = ""
+    crc32c: str = ""
     generation: str = ""
     content_encoding: str = ""
 
@@ -38,15 +39,15 @@ def decoded(reply: Reply, kind: type[_Answer]) -> _Answer:
     body = reply.read_all(_LONGEST_PAGE_BYTES)
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise Unreachable(f"{reply.host} does not answer as Google Cloud Storage does: {error}") from error
 
 
 def file_of(path: str, found: Object, bucket: str) -> File:
-    """Return the file of an object. A composed object has no MD5, so that its size alone can be checked."""
+    """Return the file of an object; each has a CRC-32C, a composed one no MD5."""
     if found.content_encoding == "gzip":
         raise InvalidURI(
             f"gs://{bucket}/{found.name} is kept with Content-Encoding gzip and would come as another file than is "
             "listed; upload it without that"
         )
-    return File(path, found.size, base64_digest("md5", found.md5_hash), found.generation)
+    return File(path, found.size, best_digest({"crc32c": found.crc32c, "md5": found.md5_hash}), found.generation)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 _STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: [^\r\n]*)?")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NO_BODY = frozenset({204, 304})
+LENGTH = re.compile(r"[0-9]{1,18}")  # of anything in bytes, as a file system can count it
 
 
 class NotHttp(ValueError):
@@ -72,7 +73,7 @@ def _framing(headers: Headers) -> tuple[int | None, bool]:
     if not said:
         return None, False
     text = said.pop()
-    if said or not (text.isascii() and text.isdigit()):
+    if said or not LENGTH.fullmatch(text):
         raise NotHttp("no clear length")
     return int(text), False
 

@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from typing import TypeVar
 from urllib.parse import quote
 
-from shared.errors import InvalidURI, LarderError, RevisionNotFound, SourceNotFound
+from shared.errors import AuthDenied, InvalidURI, LarderError, RevisionNotFound, SourceNotFound
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.connections import origin_of
 from shared.sources.failures import Subject, denied, failure_of
@@ -16,6 +17,7 @@ from shared.sources.ranges import EmptyBody, RangeBody, open_range
 from shared.sources.settings import SourceSettings, default_hosts
 from shared.uri import HfUri, ModelUri
 
+T = TypeVar("T")
 _KEYS = ("HF_TOKEN", "token")
 
 
@@ -37,21 +39,34 @@ class HfSource:
         self._grant = grant_for(
             settings.hf_host, _KEYS, credentials, defaults=defaults, endpoint_host=settings.configured_hf_host
         )
-        self._token = next(iter(self._grant.values.values()), "")
+        self._token = _checked(next(iter(self._grant.values.values()), ""))
         self._client = HttpClient(settings)
         self._links: dict[str, str] = {}
 
     def resolve(self) -> Manifest:
         """Pin the revision to a commit and list its files: LFS files by SHA-256, others by git blob id."""
-        from shared.sources.hub_listing import HubRefusal, list_repository  # noqa: PLC0415 - heavy; controller only
+        from shared.sources.hub_listing import list_repository  # noqa: PLC0415 - heavy; controller only
+
+        commit, files = self._ask(list_repository)
+        if not files:
+            raise SourceNotFound(f"{self._uri} is an empty repository; push the model's files, or correct the URI")
+        self._revision = commit
+        return build_manifest(str(HfUri(self._uri.repo, commit)), commit, files)
+
+    def revision(self) -> str:
+        """Return the commit that the revision names now, without a list of files."""
+        from shared.sources.hub_listing import find_commit  # noqa: PLC0415 - heavy; controller only
+
+        return self._ask(find_commit)
+
+    def _ask(self, question: Callable[[str, str, str, SourceSettings], T]) -> T:
+        from shared.sources.hub_listing import HubRefusal  # noqa: PLC0415 - heavy; controller only
 
         try:
-            commit, files = list_repository(self._uri.repo, self._uri.revision, self._token, self._settings)
+            return question(self._uri.repo, self._uri.revision, self._token, self._settings)
         except HubRefusal as refusal:
             subject = self._subject(str(self._uri), self._settings.hf_host)
             raise decide_hub_failure(refusal.status, refusal.headers, subject, self._now()) from None
-        self._revision = commit
-        return build_manifest(str(HfUri(self._uri.repo, commit)), commit, files)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
         """Open a part of a file at the resolved commit (the URI's revision where `resolve` was not called).
@@ -68,7 +83,7 @@ class HfSource:
         body = self._open(
             Call(url, secrets={"Authorization": f"Bearer {self._token}"} if self._token else {}), file, offset, length
         )
-        if body.url and origin_of(body.url) != origin_of(url):
+        if body.url not in ("", url) and origin_of(body.url) != origin_of(url):
             self._links[file.path] = body.url
         return body
 
@@ -85,6 +100,14 @@ class HfSource:
 
     def _subject(self, what: str, host: str) -> Subject:
         return Subject(what, "HF_TOKEN", self._grant.as_seen_by(host))
+
+
+def _checked(token: str) -> str:
+    """Return the token without blanks around it; raises AuthDenied for one that no header can carry."""
+    token = token.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise AuthDenied("HF_TOKEN has characters that no token has; put the token alone there")
+    return token
 
 
 def decide_hub_failure(status: int, headers: Mapping[str, str], subject: Subject, now: float) -> LarderError:

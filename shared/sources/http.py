@@ -20,6 +20,9 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _STANDARD = ("User-Agent: larder", "Accept-Encoding: identity")
 _MOST_ERROR_BYTES = 64 * 1024
 _ENOUGH_BYTES = 64 * 1024
+_MOST_INTERIM = 20
+_ERROR_S = 10.0  # what an error says beyond its status is worth so much time
+_ANSWER_S = 60.0  # a whole answer that is no file, however it drips
 _NOT_A_LINE = re.compile("[\r\n\0]|[^\0-\xff]")
 _NOT_URL = re.compile(r"[^!-~]")
 
@@ -78,10 +81,13 @@ class Reply:
         """Return the whole body of an answer and close it; raises Unreachable where it breaks off or is longer."""
         parts, left = [], most_bytes + 1
         buffer = memoryview(bytearray(min(left, _MOST_ERROR_BYTES)))
+        until = self._clock() + _ANSWER_S
         try:
             while left and (size := self.readinto(buffer[:left])):
                 parts.append(bytes(buffer[:size]))
                 left -= size
+                if self._clock() >= until:
+                    raise Unreachable(f"{public(self.url)}: the answer is not here after {_ANSWER_S:.0f} seconds")
         finally:
             self.close()
         if not left:
@@ -91,10 +97,12 @@ class Reply:
     def read_small(self) -> bytes:
         """Return the body of an error or a short answer, at most 64 KiB of it."""
         body = bytearray(_MOST_ERROR_BYTES)
-        filled = 0
+        filled, until = 0, self._clock() + _ERROR_S
         with suppress(LarderError):
             while filled < len(body) and (size := self.readinto(memoryview(body)[filled:])):
                 filled += size
+                if self._clock() >= until:
+                    break
         return bytes(body[:filled])
 
     def close(self) -> None:
@@ -143,9 +151,7 @@ class HttpClient:
 
     def _exchange(self, origin: Origin, wire: Wire, call: Call) -> Reply:
         wire.send(_request(origin, call, wire.via))
-        head = parse_head(wire.read_head(), call.method)
-        while head.status < HTTPStatus.OK:  # "go on", "early hints": the answer is still to come
-            head = parse_head(wire.read_head(), call.method)
+        head = _final_head(wire, call.method)
 
         def release(keep: bool) -> None:  # noqa: FBT001 - a callback of one answer
             if keep and wire.is_quiet:
@@ -154,6 +160,14 @@ class HttpClient:
                 wire.close()
 
         return Reply(call.url, head, body_of(head, wire), release, self._clock)
+
+
+def _final_head(wire: Wire, method: str) -> Head:
+    for _ in range(_MOST_INTERIM):
+        head = parse_head(wire.read_head(), method)
+        if head.status >= HTTPStatus.OK:
+            return head  # those before it say "go on", or "early hints"
+    raise NotHttp("interim answers without an end")
 
 
 def _request(origin: Origin, call: Call, proxy: Proxy | None) -> bytes:

@@ -10,6 +10,7 @@ from shared.errors import InvalidURI, LarderError, UnsafePath
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.connections import public
 from shared.sources.failures import Subject, failure_of
+from shared.sources.heads import LENGTH
 from shared.sources.hosts import grant_for
 from shared.sources.http import Call, HttpClient, Reply
 from shared.sources.port import Body, Credentials
@@ -18,6 +19,7 @@ from shared.sources.settings import SourceSettings
 from shared.uri import HttpsUri, ModelUri
 
 _URL_SAFE = "%/:?[]@!$&'()*+,;=~"
+_COMPRESSED = (".gz", ".tgz")  # of these, servers also name the format of the file itself as an encoding
 _TELLS_SIZE = (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
 
 
@@ -82,7 +84,13 @@ class HttpsSource:
     def _size_of(self, reply: Reply) -> int:
         total = reply.headers.get("Content-Range", "").rpartition("/")[2]
         text = total if reply.status != HTTPStatus.OK else reply.headers.get("Content-Length", "")
-        if not text.isdigit():
+        coding = reply.headers.get("Content-Encoding", "identity")
+        if coding.lower() != "identity" and not self._uri.url.endswith(_COMPRESSED):
+            raise InvalidURI(
+                f"{reply.host} sends {public(self._url)} compressed ({coding[:40]!r}) though it was asked for as it "
+                "is; serve it as a plain file"
+            )
+        if not LENGTH.fullmatch(text):
             raise InvalidURI(
                 f"{reply.host} does not say how long {public(self._url)} is (neither Content-Length nor "
                 "Content-Range); serve it as a plain file"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from shared.manifest import File, Manifest
 
@@ -58,4 +58,13 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Close the connections that are kept."""
+        ...
+
+
+@runtime_checkable
+class Probe(Protocol):
+    """A source that can tell what its present revision is for less than a listing costs."""
+
+    def revision(self) -> str:
+        """Return the revision that `resolve` would pin; raises as that does."""
         ...

@@ -64,11 +64,11 @@ def proxies_from_environ(environ: Mapping[str, str]) -> Proxies:
 def _parse(url: str) -> Proxy | None:
     if not url:
         return None
-    parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port or _DEFAULT_PORT
     except ValueError:
-        port = 0
+        parts, port = urlsplit(""), 0
     if parts.scheme != "http" or not parts.hostname or not port:
         raise ValueError("HTTPS_PROXY or HTTP_PROXY names no HTTP proxy; write http://[USER:PASSWORD@]HOST:PORT")
     if parts.username is None:

@@ -11,7 +11,7 @@ from shared.sources.connections import origin_of, public
 from shared.sources.http import Call, HttpClient, Reply
 from shared.spans import Span
 
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.IGNORECASE)
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]+|\*)", re.IGNORECASE)
 _SCRATCH_BYTES = 256 * 1024
 
 
@@ -117,6 +117,7 @@ def decide_skip(status: int, headers: Mapping[str, str], file: File, span: Span,
     if etag_changed(file.etag, headers.get("ETag") or ""):
         raise SourceChanged(f"{file.path!r} at {host} changed since it was resolved; it is resolved again")
     if status == HTTPStatus.OK:
+        _check_coding(file, headers, host)
         _check_total(file, headers.get("Content-Length") or "", host)
         return span.start
     text = headers.get("Content-Range") or ""
@@ -132,8 +133,18 @@ def decide_skip(status: int, headers: Mapping[str, str], file: File, span: Span,
     return 0
 
 
+def _check_coding(file: File, headers: Mapping[str, str], host: str) -> None:
+    """Refuse a file that is compressed on its way; stores also say so of one that is kept like that, in its size."""
+    coding, length = headers.get("Content-Encoding") or "identity", headers.get("Content-Length") or ""
+    if coding.lower() != "identity" and length != str(file.size):
+        raise Unreachable(
+            f"{host} sends {file.path!r} compressed ({coding[:40]!r}) though it was asked for as it is; let it serve "
+            "the plain file"
+        )
+
+
 def _check_total(file: File, total: str, host: str) -> None:
-    if total.isdigit() and int(total) != file.size:
+    if total.isascii() and total.isdigit() and (total.lstrip("0") or "0") != str(file.size):
         raise SourceChanged(f"{file.path!r} at {host} has {total} bytes now, {file.size} when it was resolved")
 
 

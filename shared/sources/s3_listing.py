@@ -12,6 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import Unreachable
+from shared.sources.heads import Headers
 from shared.sources.listing import bounded
 from shared.sources.prefix_keys import path_below
 from shared.sources.s3_requests import Requests
@@ -33,13 +34,19 @@ def list_paths(uri: S3Uri, requests: Requests) -> list[str]:
     """
     client = _client(requests)
     try:
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=uri.bucket, Prefix=f"{uri.prefix}/")
+        paginator = client.get_paginator("list_objects_v2")
+        pages = bounded(paginator.paginate(Bucket=uri.bucket, Prefix=f"{uri.prefix}/"), str(uri))
         listed = bounded((entry for page in pages for entry in page.get("Contents", ())), str(uri))
         entries = [(str(entry["Key"]), int(entry["Size"])) for entry in listed]
     except ClientError as error:
         raise _refusal(error) from None
     except BotoCoreError as error:
         raise Unreachable(f"{requests.grant.host} cannot be listed for {uri}: {error}") from error
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        said = f"{type(error).__name__}: {str(error)[:200]}"
+        raise Unreachable(
+            f"{requests.grant.host} does not list {uri} as S3 does ({said}); it is asked again"
+        ) from error
     finally:
         client.close()
     paths = (path_below(uri.prefix, key, size) for key, size in entries)
@@ -88,4 +95,5 @@ def _session_without_files() -> Any:  # noqa: ANN401 - botocore has no types
 def _refusal(error: ClientError) -> S3Refusal:
     meta, detail = error.response.get("ResponseMetadata", {}), error.response.get("Error", {})
     fields = {name: str(detail[name]) for name in ("Code", "Region", "ServerTime") if name in detail}
-    return S3Refusal(int(meta.get("HTTPStatusCode", 0)), meta.get("HTTPHeaders", {}), fields)
+    headers = {name.lower(): value for name, value in meta.get("HTTPHeaders", {}).items()}
+    return S3Refusal(int(meta.get("HTTPStatusCode", 0)), Headers(headers), fields)

@@ -3,27 +3,33 @@
 import re
 from collections.abc import Mapping
 
+from shared.errors import Unreachable
 from shared.manifest import File
-from shared.sources.checksums import base64_digest
+from shared.sources.checksums import best_digest
+from shared.sources.heads import LENGTH
 
+_CHECKSUMS = ("sha256", "crc64nvme", "crc32c", "crc32")
 _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 def file_of(path: str, headers: Mapping[str, str]) -> File:
-    """Return the file that an answer to HEAD describes."""
-    return File(path, int(headers["Content-Length"]), digest_of(headers), headers.get("ETag") or "")
+    """Return the file that an answer to HEAD describes; raises Unreachable where it has no length."""
+    text = headers.get("Content-Length") or ""
+    if not LENGTH.fullmatch(text):
+        raise Unreachable(f"the store does not say how long {path!r} is (Content-Length); it is asked again")
+    return File(path, int(text), digest_of(headers), headers.get("ETag") or "")
 
 
 def digest_of(headers: Mapping[str, str]) -> str:
-    """Return the digest that S3 keeps of a whole object: its SHA-256, else an ETag that is an MD5, else "".
+    """Return the digest that S3 keeps of a whole object: a checksum, else an ETag that is an MD5, else "".
 
-    The ETag of an object in several parts has a `-`; one encrypted with a customer's key or by KMS is no MD5 of the
-    content though it looks like one.
+    A checksum may be one of the parts' checksums. The ETag of an object in several parts has a `-`; one encrypted with
+    a customer's key or by KMS is no MD5 of the content though it looks like one.
     """
-    checksum = headers.get("x-amz-checksum-sha256") or ""
     is_whole = (headers.get("x-amz-checksum-type") or "FULL_OBJECT") == "FULL_OBJECT"
-    if is_whole and (sha256 := base64_digest("sha256", checksum)):
-        return sha256
+    checksums = {name: headers.get(f"x-amz-checksum-{name}") or "" for name in _CHECKSUMS}
+    if is_whole and (digest := best_digest(checksums)):
+        return digest
     encrypted = (headers.get("x-amz-server-side-encryption") or "").startswith("aws:kms")
     by_customer = headers.get("x-amz-server-side-encryption-customer-algorithm")
     etag = (headers.get("ETag") or "").strip('"').lower()

@@ -1,13 +1,10 @@
 """What an administrator sets for all sources, and what a person's shell brings along for `larder fetch`."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from shared.sources.port import Credentials
 from shared.sources.proxies import Proxies, proxies_from_environ
 
 DEFAULT_HF_ENDPOINT = "https://huggingface.co"
@@ -24,9 +21,7 @@ AZURE_KEYS = (
 )
 OCI_KEYS = ("OCI_CLI_TENANCY", "OCI_CLI_USER", "OCI_CLI_FINGERPRINT", "OCI_CLI_KEY_CONTENT")
 _AWS_HOSTS = ("*.amazonaws.com", "*.amazonaws.com.cn")
-_AWS_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-_SECRET_KEYS = ("HF_TOKEN", *_AWS_KEYS, *AZURE_KEYS, *OCI_KEYS)
-_LONGEST_FILE_BYTES = 1024 * 1024
+_CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +96,13 @@ class SourceSettings:
 
 
 def _check_endpoint(name: str, endpoint: str) -> None:
-    parts = urlsplit(endpoint)
-    if endpoint and (parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query):
+    try:
+        parts = urlsplit(endpoint)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username and not parts.query
+        right = right and parts.port != 0 and endpoint.isprintable() and " " not in endpoint
+    except ValueError:
+        right = False
+    if endpoint and not right:
         raise ValueError(f"{name} is not an endpoint; write http(s)://HOST[:PORT]")
 
 
@@ -111,12 +111,12 @@ def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
     allow = environ.get("LARDER_ALLOW_ADDRESSES", "").replace(",", " ").split()
     return SourceSettings(
         hf_endpoint=environ.get("HF_ENDPOINT", "").rstrip("/") or DEFAULT_HF_ENDPOINT,
-        s3_endpoint=environ.get("AWS_ENDPOINT_URL", "").rstrip("/"),
+        s3_endpoint=(environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL", "")).rstrip("/"),
         s3_region=environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or DEFAULT_S3_REGION,
         allow_addresses=tuple(allow),
-        ca_bundle=environ.get("SSL_CERT_FILE") or None,
+        ca_bundle=next((environ[name] for name in _CA_VARIABLES if environ.get(name)), None),
         gs_endpoint=environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/"),
-        az_endpoint=environ.get("AZURE_STORAGE_SERVICE_ENDPOINT", "").rstrip("/"),
+        az_endpoint=environ.get("AZURE_STORAGE_SERVICE_ENDPOINT", "").rstrip("/") or _own_blob_endpoint(environ),
         oci_endpoint=environ.get("OCI_CLI_ENDPOINT", "").rstrip("/"),
         oci_region=environ.get("OCI_CLI_REGION", ""),
         registries=tuple(r.rstrip("/") for r in environ.get("LARDER_REGISTRIES", "").replace(",", " ").split()),
@@ -125,23 +125,17 @@ def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
     )
 
 
-def credentials_from_environ(environ: Mapping[str, str], settings: SourceSettings) -> Credentials:
-    """Return a person's own credentials; each may go to the default hosts of its scheme, and nowhere else.
+def connection_string(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of AZURE_STORAGE_CONNECTION_STRING, their names in lower case."""
+    fields = environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";")
+    return {name.strip().lower(): value.strip() for name, _, value in (field.partition("=") for field in fields)}
 
-    GOOGLE_APPLICATION_CREDENTIALS and DOCKER_CONFIG name a file and a directory there, whose text is taken; what cannot
-    be read is left out.
-    """
-    values = {key: environ[key] for key in _SECRET_KEYS if environ.get(key)}
-    files = {}
-    if environ.get(GOOGLE_KEY):
-        files[GOOGLE_KEY] = Path(environ[GOOGLE_KEY])
-    if environ.get("DOCKER_CONFIG"):
-        files[DOCKER_CONFIG_KEYS[0]] = Path(environ["DOCKER_CONFIG"]) / "config.json"
-    for key, path in files.items():
-        with suppress(OSError, UnicodeDecodeError), path.open("rb") as file:
-            values[key] = file.read(_LONGEST_FILE_BYTES).decode()
-    schemes = ("hf", "s3", "gs", "az", "oci")
-    return Credentials(values, tuple(host for scheme in schemes for host in default_hosts(scheme, settings)))
+
+def _own_blob_endpoint(environ: Mapping[str, str]) -> str:
+    """Return the endpoint of a connection string where it is not Azure's own; the account is the end of its path."""
+    said = connection_string(environ)
+    endpoint, account = said.get("blobendpoint", "").rstrip("/"), said.get("accountname", "")
+    return endpoint.removesuffix(f"/{account}") if account and endpoint.endswith(f"/{account}") else ""
 
 
 def default_hosts(scheme: str, settings: SourceSettings) -> tuple[str, ...]:

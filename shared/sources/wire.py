@@ -60,10 +60,11 @@ class Wire:
     def read_head(self) -> bytes:
         """Return the next head, without the blank line at its end. Raises NotHttp; EOFError where none comes."""
         text, at = self._ahead, -1
+        until = self._until()
         while (at := text.find(_END)) < 0:
             if len(text) > _MOST_HEAD_BYTES:
                 raise NotHttp("a head without an end")
-            text += self._read_part()
+            text += self._read_part(until)
         self._ahead = text[at + len(_END) :]
         return text[:at]
 
@@ -78,10 +79,11 @@ class Wire:
 
     def read_line(self) -> bytes:
         """Return the next line without its end. Raises NotHttp; EOFError where the connection ends in it."""
+        until = self._until()
         while (at := self._ahead.find(b"\r\n")) < 0:
             if len(self._ahead) > _MOST_LINE_BYTES:
                 raise NotHttp("a line without an end")
-            self._ahead += self._read_part()
+            self._ahead += self._read_part(until)
         line, self._ahead = self._ahead[:at], self._ahead[at + 2 :]
         return line
 
@@ -91,7 +93,12 @@ class Wire:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _read_part(self) -> bytes:
+    def _until(self) -> float:
+        return time.monotonic() + self._timeout_s
+
+    def _read_part(self, until: float) -> bytes:
+        if time.monotonic() >= until:  # each byte of a head that drips would otherwise be waited for anew
+            raise TimeoutError
         part = bytearray(_AHEAD_BYTES)
         size = self._receive(memoryview(part))
         if not size:

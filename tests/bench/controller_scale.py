@@ -18,10 +18,12 @@ from controller.groups.grants import GrantsReconciler
 from controller.keys import ModelKey, QueueKey
 from controller.live import Live
 from controller.manifests import Manifests
+from controller.models.drift import DriftWatch
 from controller.models.observe import ModelObserver
 from controller.models.report import report
-from controller.nodes.decide import Pace, decide
+from controller.nodes.decide import decide
 from controller.nodes.observe import NodeObserver
+from controller.nodes.steps import Pace
 from controller.placement.groups import Limits
 from controller.progress import ProgressBook
 from controller.resolver import Resolver
@@ -165,9 +167,10 @@ async def main(scale: Scale) -> None:
         secrets, manifests = Secrets(kube, "larder-system", sources), Manifests(kube, "larder-system")
         progress = ProgressBook(clock, lambda *_: None)
         resolver = Resolver(secrets, manifests, sources, clock, lambda _: None)
+        drift = DriftWatch(resolver.upstream_of, 6 * 3600, clock, lambda _: None)
         observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
         grants = GrantsReconciler(world, kube, progress, set(), lambda _: None, 120, 600)
-        await measure(world, scale, observer, ModelObserver(world, resolver, progress), grants)
+        await measure(world, scale, observer, ModelObserver(world, resolver, progress, drift), grants)
     sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB at most\n")
 
 

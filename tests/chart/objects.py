@@ -29,4 +29,6 @@ def pod_specs(objects: Iterable[Json]) -> dict[str, Json]:
 
 def environment(container: Json) -> dict[str, str]:
     """Return a container's environment; what comes from a field is shown as its path."""
-    return {e["name"]: e.get("value") or e["valueFrom"]["fieldRef"]["fieldPath"] for e in container["env"]}
+    return {
+        e["name"]: e["value"] if "value" in e else e["valueFrom"]["fieldRef"]["fieldPath"] for e in container["env"]
+    }

@@ -21,17 +21,26 @@ CLUSTER: dict[tuple[str, str], dict[str, str]] = {
     ("", "nodes"): {"get": "the live uid of a Node"} | FOLLOW,
     ("", "pods"): {"list": "users of a model, live; agents", "watch": "users and agents"},
     ("", "events"): {"create": "Events on models"},
+    ("", "persistentvolumeclaims"): {
+        "get": "the claim of a model, live",
+        "list": "wakes its models",
+        "watch": "as list",
+    },
+    ("", "namespaces"): {"get": "the label that claims.requireNamespaceLabel asks for"},
+    ("storage.k8s.io", "storageclasses"): {"get": "whether a claim waits for its first consumer"},
+    ("batch", "jobs"): {"get": "how a metadata Job ended", "create": "metadata Jobs; a policy holds it to their shape"},
     (OME, "basemodels"): MODEL,
     (OME, "clusterbasemodels"): MODEL,
     (OME, "basemodels/status"): STATUS,
     (OME, "clusterbasemodels/status"): STATUS,
     (KSERVE, "clustermodelcaches"): MODEL,
     (KSERVE, "modelcachenodegroups"): READ,
+    (KSERVE, "inferenceservices"): {"list": "which of KServe's use a cache that is to be deleted"},
     (KSERVE, "clustermodelcaches/status"): STATUS,
     (KSERVE, "modelcachenodegroups/status"): STATUS,
     (OWN, "modelnodes"): READ
     | {"create": "one a Node", "update": "the spec", "delete": "the one of a Node that was replaced by another"},
-    ("apiextensions.k8s.io", "customresourcedefinitions"): {"get": "whose kind it is; of four names"},
+    ("apiextensions.k8s.io", "customresourcedefinitions"): {"get": "whose kind it is; of five names"},
     ("authentication.k8s.io", "tokenreviews"): {"create": "whose token an agent sends"},
 }
 RELEASE: dict[tuple[str, str], dict[str, str]] = {
@@ -49,6 +58,7 @@ NAMES = {
         "basemodels.ome.io",
         "clusterbasemodels.ome.io",
         "clustermodelcaches.serving.kserve.io",
+        "inferenceservices.ome.io",
         "modelcachenodegroups.serving.kserve.io",
     },
 }
@@ -105,6 +115,12 @@ _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
         ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/modelnodes.larder.dev"),
         ("PUT", "/apis/larder.dev/v1alpha1/modelnodes/any/status"),
         ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/configmaps/any"),
+        ("GET", "/api/v1/namespaces"),
+        ("GET", "/apis/batch/v1/namespaces/default/jobs"),
+        ("DELETE", "/apis/batch/v1/namespaces/default/jobs/any"),
+        ("PATCH", "/apis/batch/v1/namespaces/default/jobs/any"),
+        ("DELETE", "/api/v1/namespaces/default/persistentvolumeclaims/any"),
+        ("POST", "/api/v1/namespaces/default/serviceaccounts"),
     ],
 )
 def test_what_it_does_not_need_is_refused(method: str, path: str, controller: Api) -> None:

@@ -63,7 +63,8 @@ def test_policies_have_no_warnings_of_type_checking(api: Api) -> None:
 
     wait_until(checked, 30, "the policies to be type-checked")
     assert {p["metadata"]["name"] for p in _ours(api, policies)} == {
-        "larder-agent-nodes", "larder-agent-modelnodes", "larder-store-paths"
+        "larder-agent-nodes", "larder-agent-modelnodes", "larder-store-paths", "larder-metadata-jobs",
+        "larder-inference-services"
     }  # fmt: skip
     for policy in _ours(api, policies):
         assert not policy["status"].get("typeChecking", {}).get("expressionWarnings"), policy["metadata"]["name"]
@@ -271,7 +272,7 @@ def test_uninstalling_leaves_the_kinds_and_what_they_hold(cluster: Helm, plane: 
     cluster.run("uninstall", "larder-crds", "--namespace", NAMESPACE)
     try:
         assert api.answers(f"{path}/kept")
-        assert len(_crds(api)) == 5
+        assert len(_crds(api)) == 6
         assert not api.answers(WEBHOOKS)
         assert only(render(), "DaemonSet", "larder-agent")
         assert not api.get(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")["items"]

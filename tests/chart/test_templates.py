@@ -222,7 +222,7 @@ def test_an_existing_certificate_needs_its_ca_where_helm_sees_no_cluster(helm: H
         helm.template(LARDER, values, NAMESPACE)
 
 
-WITHOUT_FINALIZER = {"modelnodes.larder.dev", "modelcachenodegroups.serving.kserve.io"}
+WITHOUT_FINALIZER = {"modelnodes.larder.dev", "modelcachenodegroups.serving.kserve.io", "inferenceservices.ome.io"}
 
 
 def test_the_hook_of_an_uninstall_knows_the_kinds_of_models_and_may_touch_nothing_else(render: Render) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from controller.cli.support import trim
 from controller.cli.support.trim import COMPONENT_LABEL, Trim
-from shared.api.kinds import DEFINITIONS, MODEL_NODE
+from shared.api.kinds import DEFINITIONS, INFERENCE_SERVICE, MODEL_NODE
 
 Json = dict[str, Any]
 
@@ -29,10 +29,11 @@ class Piece:
     room_bytes: int = 8 * _MIB
 
 
+_NOT_COLLECTED = (MODEL_NODE, INFERENCE_SERVICE)  # the one apart; the other has pods' templates, with what is in them
 MODELS = {
     d.kind: Piece(f"objects/{d.plural}.jsonl", f"every {d.kind}", d.path, trim.trim_model(d))
     for d in DEFINITIONS
-    if d is not MODEL_NODE
+    if d not in _NOT_COLLECTED
 }
 MODEL_NODES = Piece(
     "objects/modelnodes.jsonl", "ModelNodes, those with trouble first", MODEL_NODE.path, trim.trim_model(MODEL_NODE),

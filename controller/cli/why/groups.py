@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop
 from controller.cli.why.nodes import agent_findings, holders_of, leader_findings
 from controller.cli.why.seen import Seen, SeenNode
-from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup
 from shared.quantity import format_bytes
 
 
@@ -28,7 +28,8 @@ def _members(group: ModelCacheNodeGroup, members: list[SeenNode], seen: Seen) ->
         wanted = ", ".join(f"{k}={v}" for k, v in sorted(group.spec.node_selector.items())) or "an affinity"
         yield stop("nodes", "NoNodes", f"no node of {len(seen.nodes)} matches {wanted}", "label a node")
         return
-    limit = f"each may hold {group.spec.storage_limit}"
+    evicts = "; idle models make room for others" if group.spec.eviction_policy == LEAST_RECENTLY_USED else ""
+    limit = f"each may hold {group.spec.storage_limit}{evicts}"
     yield fact("nodes", "Members", f"{some(n.metadata.name for n in members)}; {limit}")
     for condition in group.status.conditions:
         if condition.type == "Overlapping" and condition.status == "True":

@@ -2,24 +2,33 @@
 
 from collections.abc import Iterator
 
+from controller.claims.place import place_of
+from controller.claims.verdict import READING, WAITS
+from controller.cli.left_out import left_out_words
 from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop, wait
 from controller.cli.why.nodes import agent_findings, entry_findings, leader_findings, statuses_of
+from controller.cli.why.revisions import removal_findings, revision_findings
 from controller.cli.why.seen import Declared, Seen, SeenNode
 from controller.cli.why.ways_out import PATIENT, way_out
-from controller.placement.demand import conflict_of
+from controller.metadata.fill import metadata_of
+from controller.metadata.kept import METADATA
+from controller.metadata.words import line_of
+from controller.placement.demand import conflict_of, difference
 from shared.api.core import SECRET_LABEL
 from shared.api.meta import Condition
 from shared.api.model_node import Phase
 from shared.quantity import format_bytes
 
+_OUTSIDE = ("NameConflict", "InvalidURI", "Disabled", "NoClaim")  # told beside, or told by the claim itself
 _MOST_NODES = 8  # told one by one; of the others, how many
 
 
 def why_model(found: Declared, seen: Seen) -> Answer:
     """Return what keeps a model from its nodes."""
-    findings = [*leader_findings(seen), *_object(found, seen)]
+    findings = [*leader_findings(seen), *_object(found, seen), *removal_findings(found)]
     if found.demand.stocked:
-        findings += [*_source(found), *_credentials(found, seen), *_targets(found, seen)]
+        findings += [*_source(found), *revision_findings(found, seen), *_credentials(found, seen)]
+        findings += _targets(found, seen)
     return Answer(title_of(found), ordered(findings))
 
 
@@ -56,13 +65,41 @@ def _object(found: Declared, seen: Seen) -> Iterator[Finding]:
     if demand.disabled:
         yield stop(about, "Disabled", "spec.disabled is true: nothing is downloaded", way_out("Disabled"))
     if demand.on_claim:
-        yield fact(about, "OnClaim", "the model is on a claim: no node downloads it; pods mount the claim")
+        yield from _on_claim(found)
+    yield from _described(found)
     other = conflict_of(demand, [m.demand for m in seen.of_id(demand.id)])
     if other is not None:
-        words = f"{other.kind} {other.name} is older and has the id {demand.id} with another source ({other.uri})"
+        words = f"{other.kind} {other.name} is older and has the id {demand.id} with {difference(demand, other)}"
         yield stop(about, "NameConflict", words, way_out("NameConflict"))
     if found.status.observed_generation < found.meta.generation:
         yield wait(about, "NotSeenYet", "the controller has not looked at its newest spec", "does somebody lead?")
+
+
+def _on_claim(found: Declared) -> Iterator[Finding]:
+    """Yield whether pods can mount the claim, and what is known of its files."""
+    place = place_of(found.demand.uri, found.demand.namespace)
+    abouts = {"Ready": f"pvc/{place.claim} in namespace {place.namespace}", METADATA: "metadata"}
+    yield fact(title_of(found), "OnClaim", "the model is on a claim: no node downloads it; pods mount the claim")
+    for kind, about in abouts.items():
+        condition = _condition(found, kind)
+        if condition is None or condition.reason in _OUTSIDE:
+            continue
+        if condition.status == "True" or condition.reason == "Skipped":
+            yield fact(about, condition.reason, condition.message)
+        else:
+            tell = wait if condition.reason in (READING, WAITS) else stop
+            yield tell(about, condition.reason, condition.message, way_out(condition.reason))
+
+
+def _described(found: Declared) -> Iterator[Finding]:
+    """Yield what the model is, and for one on nodes why that is not known: it keeps no pod away."""
+    kept = found.status.metadata
+    metadata = metadata_of(kept.values) if kept is not None else None
+    if metadata is not None:
+        yield fact("metadata", "Model", line_of(metadata))
+    condition = _condition(found, METADATA)
+    if condition is not None and condition.status != "True" and not found.demand.on_claim:
+        yield fact("metadata", condition.reason, condition.message)
 
 
 def _source(found: Declared) -> Iterator[Finding]:
@@ -70,11 +107,8 @@ def _source(found: Declared) -> Iterator[Finding]:
     if demand.resolution is not None:
         size = format_bytes(demand.resolution.size_bytes)
         yield fact("source", "Resolved", f"{demand.uri} is revision {demand.resolution.revision}, {size}")
-        if demand.serving not in ("", demand.resolution.revision):
-            yield wait(
-                "source", "NewRevision", f"new pods still get revision {demand.serving}: they get the new one "
-                "when every live node has it",
-            )  # fmt: skip
+        if found.status.left_out is not None:
+            yield fact("source", "LeftOut", left_out_words(found.status.left_out))
     elif resolved is None or resolved.reason == "Resolving":
         yield wait("source", "Resolving", f"{demand.uri} is being asked for its list of files")
     else:

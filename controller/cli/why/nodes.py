@@ -6,7 +6,7 @@ from controller.cli.why.findings import Answer, Finding, fact, ordered, some, st
 from controller.cli.why.seen import Seen, SeenNode
 from controller.cli.why.ways_out import PATIENT, way_out
 from controller.placement.groups import Limits, limits_of
-from shared.api.model_node import PROTOCOL, Entry, EntryState, EntryStatus, ModelNode, Phase
+from shared.api.model_node import EVICTED, PROTOCOL, Entry, EntryState, EntryStatus, ModelNode, Phase
 from shared.names import READY_PREFIX, ready_label, snapshot_label
 from shared.quantity import format_bytes
 
@@ -127,9 +127,13 @@ def entry_findings(entry: Entry, status: EntryStatus | None, node: SeenNode, see
     about = f"{entry.id} on node/{node.metadata.name}"
     phase = status.phase if status else Phase.PENDING
     reason, message = (status.reason, status.message) if status else ("", "")
-    if entry.state != EntryState.PRESENT:
-        words = f"it is being removed ({entry.state}); the files go when no pod of the node uses them"
-        yield wait(about, entry.state, words)
+    if entry.evicted_for:
+        words = message or f"it makes room for {entry.evicted_for} ({entry.state})"
+        yield stop(about, EVICTED, words, way_out(EVICTED))
+    elif entry.state != EntryState.PRESENT:
+        how_far = f": {message}" if message else ""
+        words = f"revision {entry.revision} is being removed ({entry.state}){how_far}"
+        yield wait(about, entry.state, f"{words}; the files go when no pod of the node uses them")
     elif reason:
         passes = phase == Phase.DOWNLOADING or (phase != Phase.FAILED and reason in PATIENT)
         tell = wait if passes else stop

@@ -55,12 +55,22 @@ class Observer:
         if definition is CLUSTER_MODEL_CACHE:
             caches = await self._ours(definition.path, ClusterModelCache, definition.name)
             return [
-                Declared(cache_demand(definition.kind, c), c.metadata, c.status, {n.name: n for n in c.status.nodes})
+                Declared(
+                    cache_demand(definition.kind, c, files=None),
+                    c.metadata,
+                    c.status,
+                    {n.name: n for n in c.status.nodes},
+                )
                 for c in caches
             ]
         models = await self._ours(definition.path, BaseModel, definition.name)
         return [
-            Declared(base_model_demand(definition.kind, m), m.metadata, m.status, {n.name: n for n in m.status.nodes})
+            Declared(
+                base_model_demand(definition.kind, m, files=None),
+                m.metadata,
+                m.status,
+                {n.name: n for n in m.status.nodes},
+            )
             for m in models
         ]
 

@@ -8,6 +8,7 @@ from controller.cli.why.models import summary_of, title_of
 from controller.cli.why.nodes import agent_findings
 from controller.cli.why.seen import Seen, SeenNode, SeenPod, Taint, Toleration
 from controller.placement.selectors import matches_affinity
+from shared.api.model_node import EVICTED
 from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, ready_label, snapshot_label
 
 _RUNS = ("Running", "Succeeded")
@@ -105,7 +106,7 @@ def _on_their_way(given: list[tuple[str, str]], seen: Seen) -> Iterator[Finding]
             for node in targets:
                 state = found.node_states.get(node.metadata.name)
                 words = f"{state.phase} {state.reason} {state.message}".strip() if state else "nothing reported yet"
-                tell = stop if state and state.phase == "Failed" else wait
+                tell = stop if state and state.phase in ("Failed", EVICTED) else wait
                 yield tell(f"{identity} on node/{node.metadata.name}", "LabelToCome", words, do)
                 yield from (f for f in agent_findings(node, seen) if f.weight == "!")
 

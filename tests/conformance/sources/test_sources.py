@@ -1,11 +1,13 @@
 import hashlib
 import random
+import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
 import pytest
+from awscrt.checksums import crc32c, crc64nvme
 
 from rig.shelves import Shelf, Stock
 from shared.errors import AuthDenied, SourceChanged, SourceNotFound
@@ -35,11 +37,14 @@ def file_of(manifest: Manifest, path: str) -> File:
 def is_digest_of(digest: str, body: bytes) -> bool:
     kind, _, value = digest.partition(":")
     made = {
-        "sha256": hashlib.sha256(body),
-        "md5": hashlib.md5(body, usedforsecurity=False),
-        "git-sha1": hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False),
+        "sha256": hashlib.sha256(body).hexdigest(),
+        "md5": hashlib.md5(body, usedforsecurity=False).hexdigest(),
+        "git-sha1": hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).hexdigest(),
+        "crc32": f"{zlib.crc32(body):08x}",
+        "crc32c": f"{crc32c(body):08x}",
+        "crc64nvme": f"{crc64nvme(body):016x}",
     }
-    return made[kind].hexdigest() == value
+    return made[kind] == value
 
 
 def test_lists_every_file_with_its_size_and_a_digest_that_is_right(shelf: Shelf) -> None:

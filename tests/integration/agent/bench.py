@@ -97,7 +97,7 @@ class Bench:
         entry = Entry(id=identity, revision=manifest.revision, manifest=digest, **(known | fields))
         return Model(entry, manifest, files)
 
-    def want(self, *entries: Entry, node_uid: str | None = None, **spec: int) -> None:
+    def want(self, *entries: Entry, node_uid: str | None = None, **spec: Any) -> None:
         """Write the ModelNode's spec, as the controller does."""
         uid = self.node_uid() if node_uid is None else node_uid
         body = msgspec.to_builtins(ModelNodeSpec(node_uid=uid, entries=list(entries), **spec))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.fetch import run_fetch
-from shared.errors import LarderError, Unreachable
+from shared.errors import LarderError, SourceChanged, Unreachable
 from shared.sources.memory import MemorySource, open_from
 from shared.sources.port import Credentials, Source
 from shared.sources.settings import SourceSettings
@@ -155,12 +155,6 @@ def test_a_link_on_the_way_is_not_followed(command: Command, tmp_path: Path) -> 
     assert command.tree() == FILES
 
 
-def test_a_file_name_below_our_own_directory_is_refused(command: Command) -> None:
-    command.source.files[".larder/store.json"] = b"{}"
-    assert command.run() == 1
-    assert command.error.startswith("UnsafePath: ")
-
-
 def test_stop_ends_it_with_what_it_has(command: Command) -> None:
     stop, never = threading.Event(), threading.Event()
 
@@ -196,3 +190,63 @@ def test_the_module_is_a_program() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("InvalidURI: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_source_that_changes_meanwhile_is_listed_again(command: Command) -> None:
+    def change(path: str, position: int) -> None:
+        if path == "weights.safetensors" and position >= 2**20:
+            command.source.faults.before_read = None
+            command.source.files["weights.safetensors"] = b"new" * 2**20
+            raise SourceChanged("it moved")
+
+    command.source.faults.before_read = change
+    assert command.run() == 0
+    assert command.tree() == {**FILES, "weights.safetensors": b"new" * 2**20}
+
+
+def test_a_source_that_changes_for_ever_is_given_up(command: Command) -> None:
+    command.source.faults.on_open = [SourceChanged("it moved")] * 100
+    assert command.run() == 1
+    assert command.error == "SourceChanged: it moved\n"
+
+
+@pytest.mark.parametrize("name", [".larder", ".larder/store.json", ".larder-holder", ".larder-holder/x"])
+def test_a_file_name_of_our_own_is_refused(command: Command, name: str) -> None:
+    command.source.files[name] = b"{}"
+    assert command.run() == 1
+    assert command.error.startswith(f"UnsafePath: file name '{name}'")
+
+
+def test_a_link_in_the_place_of_our_own_directory_is_not_followed(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "aim").mkdir()
+    command.to.mkdir()
+    (command.to / ".larder").symlink_to(tmp_path / "aim")
+    assert command.run() == 1
+    assert command.error.startswith("UnsafePath: ")
+    assert list((tmp_path / "aim").iterdir()) == []
+
+
+def test_a_directory_that_only_has_our_name_is_not_removed(command: Command) -> None:
+    (command.to / ".larder").mkdir(parents=True)
+    (command.to / ".larder" / "notes").write_text("kept")
+    assert command.run() == 1
+    assert command.error.startswith("UnsafePath: ")
+    assert command.tree() == {".larder/notes": b"kept"}
+
+
+def test_a_directory_in_the_place_of_a_file_is_told_before_anything_is_fetched(command: Command) -> None:
+    (command.to / "weights.safetensors").mkdir(parents=True)
+    assert command.run() == 1
+    assert command.error.startswith("StoreFailure: ")
+    assert "is a directory" in command.error
+    assert command.source.served_bytes == 0
+
+
+def test_what_nobody_foresaw_is_still_one_line(command: Command) -> None:
+    def fail(path: str, position: int) -> None:
+        raise ZeroDivisionError(f"{path} {position}")
+
+    command.source.faults.before_read = fail
+    assert command.run() == 1
+    assert command.error.startswith("InternalError: ZeroDivisionError: ")
+    assert command.error.count("\n") == 1

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
+from awscrt.checksums import crc32c
 
 from rig.gcs import Gcs
 from shared.errors import InvalidURI, SourceChanged, SourceNotFound, UnsafePath
@@ -65,14 +66,15 @@ def test_lists_more_than_one_page(gcs: Gcs, bucket: str, open_uri: Open) -> None
     assert len(open_uri(f"gs://{bucket}/m").resolve().files) == 1_003
 
 
-def test_a_composed_object_has_no_digest(gcs: Gcs, bucket: str, open_uri: Open) -> None:
+def test_a_composed_object_has_a_checksum_too(gcs: Gcs, bucket: str, open_uri: Open) -> None:
     gcs.put(bucket, "m/a", b"one")
     gcs.put(bucket, "m/b", b"two")
     parts = {"sourceObjects": [{"name": "m/a"}, {"name": "m/b"}], "destination": {}}
     gcs.client.post(f"/storage/v1/b/{bucket}/o/m%2Fc/compose", json=parts).raise_for_status()
     source = open_uri(f"gs://{bucket}/m")
     files = {f.path: f for f in source.resolve().files}
-    assert files["a"].digest.startswith("md5:")
+    assert files["a"].digest == f"crc32c:{crc32c(b'one'):08x}"
+    assert files["c"].digest == f"crc32c:{crc32c(b'onetwo'):08x}"
     assert drain(source, files["c"]) == b"onetwo"
 
 

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import boto3
 import pytest
+from awscrt.checksums import crc64nvme
 
 from rig.s3 import S3
 from shared.errors import AuthDenied, SourceChanged, SourceNotFound, Unreachable, UnsafePath
@@ -90,8 +91,10 @@ def test_lists_more_than_one_page(s3: S3, bucket: str, open_uri: Open) -> None:
 
 
 def test_takes_digests_only_where_they_are_of_the_whole_object(bucket: str, open_uri: Open, client: Client) -> None:
-    client.put_object(Bucket=bucket, Key="m/md5", Body=b"one")
+    client.put_object(Bucket=bucket, Key="m/crc32", Body=b"123456789")
     client.put_object(Bucket=bucket, Key="m/sha256", Body=b"two", ChecksumAlgorithm="SHA256")
+    client.put_object(Bucket=bucket, Key="m/crc32c", Body=b"123456789", ChecksumCRC32C="4waSgw==")
+    client.put_object(Bucket=bucket, Key="m/crc64nvme", Body=b"123456789", ChecksumCRC64NVME="rosUhgp5mIg=")
     upload = client.create_multipart_upload(Bucket=bucket, Key="m/parts")["UploadId"]
     parts = [
         {
@@ -105,8 +108,10 @@ def test_takes_digests_only_where_they_are_of_the_whole_object(bucket: str, open
     client.complete_multipart_upload(Bucket=bucket, Key="m/parts", UploadId=upload, MultipartUpload={"Parts": parts})
     files = {f.path: f.digest for f in open_uri(f"s3://{bucket}/m").resolve().files}
     assert files == {
-        "md5": f"md5:{hashlib.md5(b'one', usedforsecurity=False).hexdigest()}",
-        "parts": "",
+        "crc32": "crc32:cbf43926",
+        "crc32c": "crc32c:e3069283",
+        "crc64nvme": "crc64nvme:ae8b14860a799888",
+        "parts": f"crc64nvme:{crc64nvme(bytes(PART_BYTES) + b'end'):016x}",
         "sha256": f"sha256:{hashlib.sha256(b'two').hexdigest()}",
     }
 

@@ -13,9 +13,9 @@ from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
 from agent.transfer.progress import Progress
-from agent.transfer.retry import RetryPolicy
 from shared.manifest import Manifest
 from shared.sources.memory import MemorySource
+from shared.sources.retry import RetryPolicy
 
 FILES = {
     "config.json": b'{"model_type": "llama"}',

@@ -119,6 +119,24 @@ def test_uncommitted_files_are_dropped_when_nobody_touched_them_for_many_looks(
     assert store.missing(other.resolve()) == []
 
 
+def test_what_nothing_references_goes_at_once_to_make_room(
+    stock: Stock, bring: Bring, source: MemorySource, store: Store, root: Path
+) -> None:
+    stock(source, store, "kept")
+    wanted, stray = MemorySource({"a": b"abc"}, repo="a/wanted"), MemorySource({"b": b"bcd"}, repo="a/stray")
+    bring(wanted, store)
+    bring(stray, store)
+    lonely = store.blob_path("0" * 64)
+    lonely.write_bytes(b"of no snapshot")
+    before = blobs(root)
+    store.drop_unreferenced([wanted.resolve()])
+    assert blobs(root) == before - 2
+    assert not lonely.exists()
+    assert store.missing(wanted.resolve()) == []
+    assert store.missing_bytes(stray.resolve()) == 3
+    assert store.missing(source.resolve()) == []
+
+
 def test_a_removal_tells_the_bytes_that_it_frees_and_those_that_stay_are_not_among_them(
     stock: Stock, source: MemorySource, store: Store
 ) -> None:

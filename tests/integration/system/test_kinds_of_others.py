@@ -1,5 +1,6 @@
 """Where another product defined a kind, Larder looks after the objects that ask for it, and touches no other."""
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,6 +29,8 @@ _THEIR_STATUS: Json = {
         "audit": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     },
 }
+
+KEEPS_ALL: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def as_another_product_has_it(file: str) -> Json:
@@ -117,6 +120,43 @@ def test_a_model_that_asks_is_served_though_its_kind_lacks_our_fields(site: Site
     assert [later[k] for k in kept] == [entry[k] for k in kept], "what was resolved is known to the next leader"
     with pytest.raises(CallRefused, match="no installed source serves ftp"):
         declare(site, "ftp://nowhere", **OURS)
+
+
+def test_a_refresh_is_answered_once_though_the_kind_lacks_our_fields(site: Site) -> None:
+    uri = site.push()
+    repo = uri.removeprefix("hf://")
+    name = declare(site, uri, **OURS)
+    site.until(lambda: site.status(MODEL, name).get("state") == "Ready", f"{name} to be Ready")
+    site.push(repo=repo)
+    site.api.patch(path_of(MODEL, name), {"metadata": {"annotations": {"larder.dev/refresh": "1"}}})
+    new = site.hub.head(repo)
+    site.until(lambda: [e["revision"] for e in site.entries("a", name)] == [new], "the new revision alone to be there")
+    site.hub.journal.clear()
+    (controller,) = site.cluster.controllers
+    controller.process.stop()
+    controller.start()
+    managed(site)  # by now the next leader has looked at everything
+    assert site.hub.journal.requests(f"/api/models/{repo}*") == []
+
+
+def test_a_refresh_asks_once_where_the_kind_keeps_fields_that_it_does_not_know(site: Site) -> None:
+    uri, path = site.push(), f"{DEFINITIONS}/clusterbasemodels.ome.io"
+    repo = uri.removeprefix("hf://")
+    definition = site.api.get(path)
+    keeping = copy.deepcopy(definition["spec"]["versions"])
+    keeping[0]["schema"]["openAPIV3Schema"]["properties"]["status"] = KEEPS_ALL
+    site.api.patch(path, {"spec": {"versions": keeping}})
+    try:
+        name = declare(site, uri, **OURS)
+        site.until(lambda: "manifestDigest" in site.status(MODEL, name), "fields of ours to be kept")
+        asked = len(site.hub.journal.requests(f"/api/models/{repo}*"))
+        site.push(repo=repo)
+        site.api.patch(path_of(MODEL, name), {"metadata": {"annotations": {"larder.dev/refresh": "1"}}})
+        site.until(lambda: site.status(MODEL, name).get("refreshed") == "1", "the refresh to be answered")
+        assert site.status(MODEL, name)["resolvedRevision"] == site.hub.head(repo)
+        assert len(site.hub.journal.requests(f"/api/models/{repo}*")) == 2 * asked
+    finally:
+        site.api.patch(path, {"spec": {"versions": definition["spec"]["versions"]}})
 
 
 def test_what_others_write_into_the_status_stays(site: Site) -> None:

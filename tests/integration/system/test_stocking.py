@@ -96,7 +96,7 @@ def test_a_changed_uri_is_fetched_beside_the_old_one(site: Site) -> None:
 
 def test_models_on_claims_never_reach_a_node(site: Site) -> None:
     model = site.base_model("pvc://models/claim/llama")
-    site.until(lambda: site.ready_condition("ClusterBaseModel", model).get("reason") == "OnClaim", "a status")
+    site.until(lambda: site.ready_condition("ClusterBaseModel", model).get("reason") == "PVCNotFound", "a status")
     assert all(site.entries(node, model) == [] for node in ("a", "b", "c"))
 
 

@@ -9,6 +9,7 @@ from controller.admission.errors import (
     InUse,
     InvalidPath,
     InvalidQuantity,
+    InvalidSelection,
     InvalidSelector,
     SourceNotAllowed,
     UnknownGroup,
@@ -54,6 +55,23 @@ def test_claims_are_taken_in_the_form_of_their_scope() -> None:
     assert check_write("BaseModel", _base("pvc://claim/sub/path"), ()) == []
     assert check_write("ClusterBaseModel", _base("pvc://ns/claim/sub"), ()) == []
     assert check_write("ClusterBaseModel", _base("pvc://ns:claim/sub"), ()) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"allowPickle": "no"}, r"^spec\.storage\.parameters: .*allowPickle is 'no'; write true or false$"),
+        ({"duplicateWeights": "drop"}, r"duplicateWeights is 'drop'; write keep or skip"),
+        ({"ignorePatterns": ",".join(map(str, range(101)))}, r"^spec\.storage\.parameters: there are 101 patterns"),
+        ({"allowPatterns": "x" * 513}, "has 513 characters; write 512 at most"),
+    ],
+)
+def test_a_choice_of_files_that_is_none_is_refused(parameters: dict[str, str], words: str) -> None:
+    """A typo must not count as a model that nodes shall no longer hold."""
+    with pytest.raises(InvalidSelection, match=words):
+        check_write("BaseModel", _base("hf://o/m", parameters=parameters), ())
+    well = {"allowPickle": "false", "duplicateWeights": "skip", "allowPatterns": "*.json,*.safetensors", "other": "x"}
+    assert check_write("ClusterBaseModel", _base("hf://o/m", parameters=well), ()) == []
 
 
 def test_a_vendor_s_model_is_taken_with_a_word() -> None:

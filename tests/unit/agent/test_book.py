@@ -1,5 +1,11 @@
-from agent.stock.book import Book
+from dataclasses import replace
+from pathlib import Path
+
+from agent.stock.book import Book, sole_bytes
 from agent.stock.retries import WHEN_SPACE_CHANGES_S
+from agent.store.snapshot import CompletedFile, Snapshot
+from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
+from shared.manifest import Manifest
 from tests.unit.agent.worlds import entry, model_node, setback
 
 KEY = ("llama", "r1")
@@ -42,3 +48,39 @@ def test_nothing_is_forgotten_while_there_is_no_model_node() -> None:
     book.take_model_node(None, 8.0)
     assert len(book.setbacks) == 2
     assert book.storage_limit == 0
+
+
+def test_what_does_not_fit_asks_again_when_eviction_is_allowed() -> None:
+    book = short()
+    book.take_model_node(model_node([entry()], storage_limit=10, eviction_policy=LEAST_RECENTLY_USED), 6.0)
+    assert book.setbacks[KEY].due_s == 6.0
+
+
+def snapshot(name: str, **sizes: int) -> Snapshot:
+    files = tuple(CompletedFile(path, size, sha256=path) for path, size in sizes.items())
+    return Snapshot(name, "r1", "hf://o/m", Path(name), "d" * 64, files, sum(sizes.values()))
+
+
+def test_what_two_have_goes_with_neither() -> None:
+    held = {("a", "r1"): snapshot("a", shared=100, own=7), ("b", "r1"): snapshot("b", shared=100)}
+    assert sole_bytes(held) == {("a", "r1"): 7, ("b", "r1"): 0}
+    book = Book()
+    book.take_held(held)
+    assert book.frees == {("a", "r1"): 7, ("b", "r1"): 0}
+
+
+MANIFEST = Manifest("hf://o/m", "r1", ())
+
+
+def test_unfinished_files_may_go_where_the_node_may_evict_and_every_manifest_is_here() -> None:
+    book = Book()
+    assert book.unfinished_to_keep() is None
+    book.take_model_node(model_node([entry()]), 0.0)
+    book.manifests = {KEY: MANIFEST}
+    assert book.unfinished_to_keep() is None  # the policy is Never
+    book.take_model_node(model_node([entry(), entry("here")], eviction_policy=LEAST_RECENTLY_USED), 0.0)
+    assert book.unfinished_to_keep() is None  # of the second nothing is known
+    book.take_held({("here", "r1"): snapshot("here", a=1)})
+    assert book.unfinished_to_keep() == [MANIFEST]
+    book.take_held({("here", "r1"): replace(snapshot("here", a=1), damaged=("a",))})
+    assert book.unfinished_to_keep() is None

@@ -1,8 +1,20 @@
 import pytest
 
 from agent.stock.phases import statuses
-from agent.stock.world import Fetching, Prepared, Preparing, Removed, Removing, Reserved, Trouble, Work
-from shared.api.model_node import EntryStatus
+from agent.stock.retries import WHEN_SPACE_CHANGES_S
+from agent.stock.world import (
+    Fetching,
+    Prepared,
+    Preparing,
+    Removed,
+    Removing,
+    Reserved,
+    Setback,
+    Trouble,
+    Work,
+    fingerprint,
+)
+from shared.api.model_node import Entry, EntryStatus
 from tests.unit.agent.worlds import DAMAGED, DIGEST, SOUND, both, entry, setback, world
 
 KEY = ("llama", "r1")
@@ -97,6 +109,16 @@ def test_absent_is_said_when_the_files_are_gone() -> None:
     assert (last.phase, last.observed) == ("Absent", "Absent")
 
 
+def test_a_removal_says_how_much_of_it_is_gone() -> None:
+    def message(work: Removing) -> str:
+        status = only(statuses(world(entry(state="Absent"), works={KEY: work})))
+        assert (status.phase, status.reason) == ("Draining", ""), "no transition, and so no write of its own"
+        return status.message
+
+    assert message(Removing(3 * 2**30, 10 * 2**30)) == "3.0 GiB of at most 10.0 GiB are gone"
+    assert message(Removing(0, 10 * 2**30)) == ""
+
+
 def test_the_status_goes_with_the_entry() -> None:
     assert statuses(world(works={KEY: Removed()})) == []
 
@@ -118,3 +140,37 @@ def test_a_model_on_a_claim_has_no_status() -> None:
 def test_a_long_message_fits_its_field() -> None:
     long = Fetching(DIGEST, Trouble("Unreachable", "x" * 5000))
     assert len(only(statuses(world(entry(), works={KEY: long}))).message) <= 2048
+
+
+def full(of: Entry, due_s: float = WHEN_SPACE_CHANGES_S) -> dict[tuple[str, str], Setback]:
+    trouble = Trouble("InsufficientStorage", "need 9 bytes", 7)
+    return {of.key: Setback(trouble, due_s, fingerprint(of))}
+
+
+def test_a_shortage_is_told_until_it_is_asked_again() -> None:
+    assert only(statuses(world(entry(), setbacks=full(entry())))).shortage == 7
+    again = only(statuses(world(entry(), setbacks=full(entry(), 50.0))))
+    assert (again.phase, again.reason, again.shortage) == ("Failed", "InsufficientStorage", 0)
+
+
+def test_how_much_may_go_for_it_is_part_of_the_message() -> None:
+    assert only(statuses(world(entry(), setbacks=full(entry())))).message == "need 9 bytes"
+    helped = entry(evictable=2048)
+    status = only(statuses(world(helped, setbacks=full(helped))))
+    assert status.message == "need 9 bytes; at most 2.0 KiB may be evicted"
+
+
+def test_what_goes_with_each_is_told() -> None:
+    held = world(entry(), held={KEY: SOUND}, labels=both(), frees={KEY: 12})
+    assert only(statuses(held)).frees == 12
+
+
+@pytest.mark.parametrize(
+    ("state", "works", "phase"), [("Draining", {}, "Draining"), ("Absent", {KEY: Removed()}, "Absent")]
+)
+def test_an_eviction_says_for_whom(state: str, works: dict[tuple[str, str], Work], phase: str) -> None:
+    leaving = entry(state=state, evicted_for="new", since="2026-06-01T12:00:00Z", size=2**20)
+    status = only(statuses(world(leaving, works=works)))
+    assert (status.phase, status.reason) == (phase, "Evicted")
+    for part in ("evicted since 2026-06-01T12:00:00Z", "room for new", "1.0 MiB"):
+        assert part in status.message

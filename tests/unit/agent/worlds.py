@@ -25,7 +25,7 @@ def claim(name: str = "c", secret: str = "") -> Claim:
     return Claim(kind="ClusterModelCache", name=name, uid=name, secret=secret)
 
 
-def model_node(entries: Iterable[Entry], uid: str = UID, generation: int = 3, **spec: int) -> ModelNode:
+def model_node(entries: Iterable[Entry], uid: str = UID, generation: int = 3, **spec: Any) -> ModelNode:
     """A ModelNode for the node with this uid."""
     return ModelNode(
         metadata=Meta(name="n1", uid="mn-1", generation=generation),

@@ -37,7 +37,7 @@ from controller.cli.why.ways_out import PATIENT, WAYS_OUT
 from controller.placement.demand import base_model_demand, cache_demand
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.meta import Condition, NodeState
+from shared.api.meta import Condition, NodeState, ReadMetadata
 from shared.api.model_node import EntryState, ModelNode, Phase
 from shared.errors import LarderError
 from shared.names import ready_label, snapshot_label
@@ -218,6 +218,22 @@ def unresolved(*says: Condition, **fields: Any) -> Seen:
     return seen(declared(cache("m", "gpus", revision="", **fields), says=says))
 
 
+def test_a_group_says_whether_idle_models_make_room() -> None:
+    assert "make room" not in shown(why_group("gpus", seen()))
+    lru = group("gpus", GPU, eviction_policy="LeastRecentlyUsed")
+    assert "idle models make room for others" in shown(why_group("gpus", seen(groups=(lru,))))
+
+
+def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
+    words = "evicted since noon to make room for new"
+    told = [said("m", "Absent", reason="Evicted", message=words)]
+    mn = model_node("a", entry("m", state="Absent", evicted_for="new"), told=told)
+    answer = why_node("a", seen(nodes=(node("a", GPU),), model_nodes={"a": mn}))
+    (finding,) = [f for f in answer.findings if f.reason == "Evicted"]
+    assert (finding.weight, finding.words) == (Weight.STOP, words)
+    assert "larder.dev/pin" in finding.do
+
+
 @pytest.mark.parametrize(("reason", "weight"), [(r, Weight.WAIT if r in PATIENT else Weight.STOP) for r in WAYS_OUT])
 def test_a_source_that_is_not_resolved(reason: str, weight: Weight) -> None:
     assert reason in reasons(of_model(unresolved(told(reason, "words"))), weight)
@@ -258,6 +274,48 @@ def test_what_the_object_itself_says(model: ClusterModelCache | BaseModel, reaso
     answer = of_model(seen(declared(model)))
     assert reason in reasons(answer, *Weight)
     assert "NoNodes" not in reasons(answer, *Weight)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "weight"),
+    [
+        ("False", "PVCNotFound", Weight.STOP),
+        ("False", "PathNotFound", Weight.STOP),
+        ("False", "Reading", Weight.WAIT),
+        ("False", "WaitForFirstConsumer", Weight.WAIT),
+        ("Unknown", "NotPermitted", Weight.STOP),
+        ("True", "OnClaim", Weight.FACT),
+    ],
+)
+def test_what_is_wrong_with_a_claim(status: str, reason: str, weight: Weight) -> None:
+    model = cluster_model("m", GPU, uri="pvc://team:claim/x")
+    ready = Condition(type="Ready", status=status, reason=reason, message="words", last_transition_time="t")
+    metadata = Condition(
+        type="Metadata", status="False", reason="OutOfMemory", message="of it", last_transition_time="t"
+    )
+    answer = of_model(seen(declared(model, says=[ready, metadata])))
+    assert reason in reasons(answer, weight)
+    assert "OutOfMemory" in reasons(answer, Weight.STOP)
+    assert "pvc/claim in namespace team" in shown(answer)
+
+
+def with_values(found: Declared, values: dict[str, Any]) -> Declared:
+    """Return a model of which this was read."""
+    return replace(found, status=msgspec.structs.replace(found.status, metadata=ReadMetadata(values=values)))
+
+
+def test_what_a_model_is_and_why_that_is_not_known() -> None:
+    found = declared(cache("m", "gpus"))
+    known = with_values(found, {"architectures": ["LlamaForCausalLM"], "parameters": 8_030_000_000})
+    assert "LlamaForCausalLM, 8.03B parameters" in shown(of_model(seen(known)))
+    assert "Model" not in reasons(of_model(seen(found)), Weight.FACT)
+    missing = Condition(
+        type="Metadata", status="False", reason="MetadataMissing", message="of it", last_transition_time="t"
+    )
+    unknown = replace(found, status=msgspec.structs.replace(found.status, conditions=[missing]))
+    assert "MetadataMissing" in reasons(of_model(seen(unknown)), Weight.FACT)
+    forged = with_values(found, {"parameters": "many"})
+    assert "Model" not in reasons(of_model(seen(forged)), Weight.FACT)
 
 
 def test_the_nodes_that_still_list_what_is_deleted() -> None:

@@ -11,6 +11,7 @@ from controller.admission.catalog import CatalogModel
 from controller.catalog import WorldCatalog
 from controller.manifests import Manifests, pack
 from controller.placement.allowed import AllowedSources
+from controller.services.users import ServiceUsers
 from controller.world import World
 from shared.api.core import PODS
 from shared.api.kinds import NODE_GROUP
@@ -30,7 +31,7 @@ def world() -> World:
 
 @pytest.fixture
 def catalog(world: World, kube: Kube) -> WorldCatalog:
-    return WorldCatalog(world, kube, Manifests(kube, "ns"))
+    return WorldCatalog(world, kube, Manifests(kube, "ns"), ServiceUsers(kube, world, enabled=True))
 
 
 async def test_a_namespaces_own_model_comes_first(catalog: WorldCatalog, world: World) -> None:
@@ -73,13 +74,41 @@ async def test_why_pods_cannot_have_a_model(catalog: WorldCatalog, world: World)
 
 async def test_a_source_that_is_not_allowed_is_why_pods_cannot_have_a_model(world: World, kube: Kube) -> None:
     world.allowed = AllowedSources(())
-    catalog = WorldCatalog(world, kube, Manifests(kube, "ns"))
+    catalog = WorldCatalog(world, kube, Manifests(kube, "ns"), ServiceUsers(kube, world, enabled=True))
     world.base_models.upsert(base_model("team", "m"))
     assert found(catalog.base_model("team", "m")).reason == "SourceNotAllowed"
     model = base_model("team", "m")
     serving = msgspec.structs.replace(model.status, serving_revision="r1")
     world.base_models.upsert(msgspec.structs.replace(model, status=serving))
     assert found(catalog.base_model("team", "m")).reason == "", "what nodes hold of it can be had"
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "kept_away"),
+    [
+        ("pvc://ns/claim/dir", "PathNotFound", True),
+        ("pvc://ns/claim/dir", "PVCNotBound", True),
+        ("pvc://ns/claim/dir", "OnClaim", False),
+        ("pvc://ns/claim/dir", "ImageNotPulled", False),
+        ("pvc://ns/claim/other", "OnClaim", True),
+    ],
+)
+async def test_pods_get_a_claim_that_was_looked_at(
+    source: str,
+    reason: str,
+    kept_away: bool,  # noqa: FBT001 - a parameter
+    catalog: WorldCatalog,
+    world: World,
+) -> None:
+    model = cluster_model("m", {}, uri="pvc://ns/claim/dir")
+    world.cluster_base_models.upsert(model)
+    assert found(catalog.base_model("", "m")).reason == "Reading"
+    ready = Condition(type="Ready", status="False", reason=reason, message="words", last_transition_time="t")
+    resolved = Condition(type="Resolved", status="False", reason="Old", message="words", last_transition_time="t")
+    status = msgspec.structs.replace(model.status, source=source, conditions=[ready, resolved])
+    newer = cluster_model("m", {}, uri="pvc://ns/claim/dir")
+    world.cluster_base_models.upsert(msgspec.structs.replace(newer, status=status))
+    assert bool(found(catalog.base_model("", "m")).reason) is kept_away
 
 
 async def test_groups_from_memory_and_their_names_live(catalog: WorldCatalog, world: World, objects: Objects) -> None:

@@ -44,6 +44,18 @@ def test_a_model_without_a_status_is_pending() -> None:
     assert row.split() == ["bm/team/m", "Pending", "0/0", "-", "-"]
 
 
+def test_revisions_on_the_move_stand_below() -> None:
+    says = [
+        {"type": kind, "status": status, "reason": "R", "message": f"{kind} is {status}"}
+        for kind, status in (("Drifted", "True"), ("Updating", "False"), ("Removing", "True"), ("Resolved", "True"))
+    ]
+    lines = printed(model("m", conditions=[ready("True", "Stocked"), *says])).splitlines()
+    assert [line.rstrip() for line in lines[2:] if line.strip()] == [
+        "cmc/m: Drifted: Drifted is True",
+        "cmc/m: Removing: Removing is True",
+    ]
+
+
 def test_more_nodes_than_columns_are_left_to_the_reasons() -> None:
     head = printed(model("m"), nodes=tuple(f"n{i}" for i in range(MOST_NODES + 1))).splitlines()[0]
     assert head.split() == ["MODEL", "STATE", "READY", "SIZE", "REASON"]

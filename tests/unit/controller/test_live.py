@@ -9,10 +9,11 @@ from controller.keys import ModelKey
 from controller.live import Live, is_object_name, keys_of, object_path
 from shared.api.core import NODES
 from shared.api.kinds import NODE_GROUP
+from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup
 from shared.kube.errors import KubeError, Malformed
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
-from tests.unit.controller.apiserver import Objects
+from tests.unit.controller.apiserver import Objects, listed
 from tests.unit.controller.worlds import base_model, cache, cluster_model, group, node
 
 GPU = {"pool": "gpu"}
@@ -106,3 +107,32 @@ def test_names_that_may_stand_in_a_path() -> None:
     assert is_object_name("a-b.c9")
     unsafe: list[Any] = ["a/b", "a%2fb", "a b", "-a", "a-", "a" * 254, "a\n"]
     assert not any(is_object_name(text) for text in unsafe)
+
+
+def allow(objects: Objects, *groups: ModelCacheNodeGroup) -> None:
+    objects.objects[NODE_GROUP.path] = listed(*map(msgspec.to_builtins, groups))
+
+
+LRU = group("gpus", GPU, eviction_policy=LEAST_RECENTLY_USED)
+
+
+async def test_what_is_not_pinned_may_be_evicted_where_all_groups_say_so(live: Live, objects: Objects) -> None:
+    put_model(objects, "ClusterModelCache", cache("m", "gpus"))
+    allow(objects, LRU, group("others", {"pool": "cpu"}))
+    assert await live.spared("a", [R1]) == frozenset()
+    allow(objects, LRU, group("all", {}))
+    assert await live.spared("a", [R1]) == {R1}
+    allow(objects)
+    assert await live.spared("a", [R1]) == {R1}
+
+
+async def test_a_pinned_one_is_spared(live: Live, objects: Objects) -> None:
+    put_model(objects, "ClusterModelCache", cache("m", "gpus", annotations={"larder.dev/pin": "true"}))
+    put_model(objects, "ClusterModelCache", cache("other", "gpus"))
+    allow(objects, LRU)
+    assert await live.spared("a", [R1, ("other", "r1")]) == {R1}
+
+
+async def test_on_a_node_that_is_not_there_everything_is_spared(live: Live, objects: Objects) -> None:
+    allow(objects, LRU)
+    assert await live.spared("gone", [R1]) == {R1}

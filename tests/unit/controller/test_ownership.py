@@ -101,6 +101,27 @@ def test_a_record_stands_in_for_fields_that_the_kind_lacks() -> None:
     assert (with_record(newer).status.serving_revision, with_record(newer).status.nodes_total) == ("r2", 5)
 
 
+def test_a_record_is_not_mixed_with_an_older_status(world: World, sink: ManagedSink[ClusterModelCache]) -> None:
+    old, new = cache("m"), cache("m", revision="r2")
+    new = msgspec.structs.replace(new, status=msgspec.structs.replace(new.status, refreshed="1"))
+    world.ownership.learn(KIND, foreign=True)
+    sink.upsert(cache("m", revision="r1", annotations=OURS | {RECORD_ANNOTATION: record_of(new.status)}))
+    found = world.demands[ModelKey(KIND, "", "m")]
+    assert found.resolution == cache_demand(KIND, new).resolution != cache_demand(KIND, old).resolution
+    assert found.refreshed == "1"
+
+
+def test_a_record_of_an_earlier_time_does_not_bring_back_an_older_resolution(
+    world: World, sink: ManagedSink[ClusterModelCache]
+) -> None:
+    later = cache("m", revision="r2", annotations=OURS | {RECORD_ANNOTATION: record_of(cache("m").status)})
+    world.ownership.learn(KIND, foreign=True)
+    sink.upsert(msgspec.structs.replace(later, status=msgspec.structs.replace(later.status, resolution_number=1)))
+    resolution = world.demands[ModelKey(KIND, "", "m")].resolution
+    assert resolution is not None
+    assert resolution.revision == "r2"
+
+
 def test_a_record_is_known_before_it_is_known_whose_kind_it_is(
     world: World, sink: ManagedSink[ClusterModelCache]
 ) -> None:

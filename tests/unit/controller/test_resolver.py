@@ -10,6 +10,7 @@ import pytest
 from controller.credentials import Secrets
 from controller.keys import ModelKey
 from controller.manifests import Manifests
+from controller.models.view import Answer
 from controller.placement.demand import Demand, Resolution, cache_demand
 from controller.resolver import Resolver
 from rig.scripted_http import ScriptedServer, reply, scripted
@@ -102,7 +103,7 @@ async def test_the_hubs_own_time_is_kept(asking: Asking, hub: ScriptedServer) ->
 
 
 async def test_an_answer_is_kept_for_its_source_until_it_is_recorded(asking: Asking) -> None:
-    resolver, answer = asking.resolver, Resolution("hf://org/m@main", "c", "d" * 64, 5)
+    resolver, answer = asking.resolver, Answer(Resolution("hf://org/m@main", "c", "d" * 64, 5))
     drops = (partial(resolver.recorded, "uid-m"), resolver.drop_answers, partial(resolver.forget, "uid-m"))
     for drop in drops:
         resolver._answers["uid-m"] = answer
@@ -112,6 +113,21 @@ async def test_an_answer_is_kept_for_its_source_until_it_is_recorded(asking: Ask
         assert resolver.found("uid-m", "hf://org/m@main") is None
 
 
+async def test_another_refresh_does_not_wait_for_the_last_ones_failure(asking: Asking) -> None:
+    await asking.ask(demand(secret="missing"))
+    assert (asking.waits_s(), asking.reason()) == (60, "AuthDenied")
+    assert asking.resolver.wait_s("uid-m", 1, "now") == 0
+    assert asking.resolver.trouble_of("uid-m", 1, "now") is None
+    await asking.ask(replace(demand(secret="missing"), refresh="now"))
+    assert asking.resolver.wait_s("uid-m", 1, "now") == 60
+
+
+async def test_a_look_asks_for_the_commit_alone(asking: Asking, hub: ScriptedServer) -> None:
+    hub.answer = lambda _: reply(200, b'{"id": "org/m", "sha": "' + b"c" * 40 + b'"}', Content_Type="application/json")
+    assert await asking.resolver.upstream_of(demand()) == "c" * 40
+    assert [a.target for a in hub.asked] == ["/api/models/org/m/revision/main"]
+
+
 async def test_a_question_is_asked_once_at_a_time(asking: Asking) -> None:
     for _ in range(5):
         asking.resolver.start(KEY, demand(secret="missing"), 1)
@@ -119,6 +135,16 @@ async def test_a_question_is_asked_once_at_a_time(asking: Asking) -> None:
         await asking.done.get()
     assert asking.done.empty()
     assert asking.waits_s() == 60
+
+
+async def test_many_refreshes_are_one_question_at_a_time(asking: Asking, hub: ScriptedServer) -> None:
+    for number in range(20):
+        asking.resolver.start(KEY, replace(demand(), refresh=str(number)), 1)
+    async with asyncio.timeout(20):
+        await asking.done.get()
+        await asking.ask(replace(demand(), refresh="19"))
+    assert asking.done.empty()
+    assert len(hub.asked) == 2
 
 
 async def test_an_answer_that_nobody_foresaw_concerns_its_model_alone(asking: Asking, hub: ScriptedServer) -> None:

@@ -9,6 +9,7 @@ import pytest
 from controller.credentials import Secrets
 from controller.keys import ModelKey
 from controller.manifests import Manifests
+from controller.models.drift import DriftWatch
 from controller.models.observe import ModelObserver
 from controller.models.view import ModelView
 from controller.placement.demand import Resolution
@@ -51,7 +52,8 @@ async def observer(world: World, tmp_path: Path) -> AsyncIterator[ModelObserver]
         sources = settings_from_environ({})
         secrets, manifests = Secrets(kube, "ns", sources), Manifests(kube, "ns")
         resolver = Resolver(secrets, manifests, sources, world.clock, lambda _: None)
-        yield ModelObserver(world, resolver, ProgressBook(world.clock, lambda *_: None))
+        drift = DriftWatch(resolver.upstream_of, 0, world.clock, lambda _: None)
+        yield ModelObserver(world, resolver, ProgressBook(world.clock, lambda *_: None), drift)
 
 
 def view(observer: ModelObserver, key: ModelKey) -> ModelView:

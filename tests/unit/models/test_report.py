@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.models.decide import AddFinalizer, Again, Record, RemoveFinalizer, Resolve, WriteStatus, decide
+from controller.models.decide import AddFinalizer, Again, Drop, Record, RemoveFinalizer, Resolve, WriteStatus, decide
 from controller.models.report import report
-from controller.models.view import ModelView, TargetNode, Trouble
+from controller.models.view import Answer, ModelView, TargetNode, Trouble
 from controller.models.words import base_model_status, cache_status
 from controller.placement.demand import Demand, Resolution
 from shared.api.base_model import BaseModelStatus
@@ -187,12 +187,20 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
 
 
 def test_serving_moves_on_when_every_live_node_has_the_new_revision() -> None:
-    assert report(view(node("a", "Downloading"), serving="r1")).serving == "r1"
-    assert report(view(node("a", "Ready"), node("b", "Downloading"), serving="r1")).serving == "r1"
-    assert report(view(node("a", "Ready"), node("b", ready=False), serving="r1")).serving == "r2"
+    old = EntryStatus(id="m", revision="r1", phase="Ready")
+
+    def holding(name: str, phase: str = "", **fields: Any) -> TargetNode:
+        return replace(node(name, phase, **fields), serving=old)
+
+    assert report(view(holding("a", "Downloading"), serving="r1")).serving == "r1"
+    assert report(view(holding("a", "Ready"), holding("b", "Downloading"), serving="r1")).serving == "r1"
+    assert report(view(node("a", "Ready"), holding("b", "Downloading"), serving="r1")).serving == "r1"
+    assert report(view(holding("a", "Ready"), holding("b", ready=False), serving="r1")).serving == "r2"
     assert report(view(node("a", "Ready"), node("b", "Ready"), serving="r1")).serving == "r2"
     assert report(view(serving="r1")).serving == "r1"
     assert report(view(node("a"), serving="")).serving == "r2"
+    assert report(view(node("a", "Downloading"), serving="r1")).serving == "r1"
+    assert report(view(node("a", "Ready"), node("b", "Downloading"), serving="r1")).serving == "r2", "nobody has r1"
     assert report(view(resolution=None, serving="r1")).serving == "r1"
 
 
@@ -223,9 +231,10 @@ def test_what_is_there_already_is_taken_and_no_source_asked() -> None:
 
 def test_an_answer_is_recorded_once_and_before_anything_else() -> None:
     moved = node("a", "Failed", reason="SourceChanged", message="the ETag is another")
-    answer = replace(R2, revision="r3")
-    assert decide(view(moved, found=answer), NOW, 600) == [Record(answer)]
-    assert kinds(view(moved, resolution=answer, found=answer)) == [Resolve, WriteStatus]
+    found = replace(R2, revision="r3")
+    answer = Answer(found)
+    assert decide(view(moved, found=answer), NOW, 600) == [Record(found, number=1)]
+    assert kinds(view(moved, resolution=found, found=answer)) == [Drop, Resolve, WriteStatus]
     assert kinds(view(disabled=True, found=answer)) == [WriteStatus]
 
 
@@ -250,3 +259,30 @@ def test_deletion_waits_for_the_nodes_but_not_for_ever() -> None:
     assert decide(view(**(deleted | {"remaining": ()})), NOW, 600) == [RemoveFinalizer()]
     assert decide(view(**deleted), NOW + timedelta(seconds=600), 600) == [RemoveFinalizer()]
     assert decide(view(**deleted, has_finalizer=False), NOW, 600) == []
+
+
+def evicted(name: str, phase: str = "Absent") -> TargetNode:
+    return node(name, phase, reason="Evicted", message="evicted since noon to make room for new")
+
+
+def test_a_model_that_some_nodes_gave_up_is_ready_and_says_so() -> None:
+    status = cache(view(node("a", "Ready"), evicted("b"), evicted("c", "Draining")))
+    assert (status.storage_status, ready(status)) == ("Ready", ("True", "PartlyEvicted"))
+    assert (status.ready, status.node_status["b"], status.node_status["c"]) == ("1/3", "evicted", "evicted")
+    message = next(c.message for c in status.conditions if c.type == "Ready")
+    assert message == "1 of 3 nodes have it (2 Evicted)"
+    assert base(view(node("a", "Ready"), evicted("b"))).state == "Ready"
+
+
+def test_a_model_that_all_nodes_gave_up_is_not_ready() -> None:
+    status = cache(view(evicted("a"), node("b", "Ready", ready=False)))
+    assert (status.storage_status, ready(status)) == ("Pending", ("False", "Evicted"))
+    assert "to make room for new" in next(c.message for c in status.conditions if c.type == "Ready")
+
+
+def test_other_nodes_are_still_waited_for() -> None:
+    assert cache(view(node("a", "Ready"), evicted("b"), node("c", "Downloading"))).storage_status == "Downloading"
+
+
+def test_pods_get_the_new_revision_though_a_node_gave_it_up() -> None:
+    assert report(view(node("a", "Ready"), evicted("b"), serving="r1")).serving == "r2"

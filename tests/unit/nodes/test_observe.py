@@ -5,13 +5,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from controller.live import Live
+from controller.keys import ModelKey
+from controller.live import Live, object_path
 from controller.nodes.observe import NodeObserver
 from controller.nodes.view import NodeView
 from controller.world import World
-from shared.api.core import PODS
+from shared.api.core import NODES, PODS
+from shared.api.kinds import NODE_GROUP
 from shared.names import snapshot_label
 from tests.unit.controller.apiserver import Objects, listed, serving
 from tests.unit.controller.worlds import cache, entry, fresh_world, group, model_node, node, pod, said
@@ -99,3 +102,24 @@ async def test_another_drain_is_acknowledged_anew(observer: NodeObserver, world:
     world.model_nodes.upsert(model_node("a"))
     assert view(observer, now=later).acknowledged == {}
     assert observer.acks._seen == {}
+
+
+async def test_of_what_makes_room_the_live_reads_keep_what_is_pinned(
+    observer: NodeObserver, world: World, objects: Objects
+) -> None:
+    leaving = [entry(name, state="Draining", evicted_for="new") for name in ("m", "pinned")]
+    world.model_nodes.upsert(model_node("a", *leaving, entry("unwanted", state="Draining")))
+    lru = group("gpus", {"pool": "gpu"}, eviction_policy="LeastRecentlyUsed")
+    pinned = cache("pinned", "gpus", annotations={"larder.dev/pin": "true"})
+    live = {
+        f"{NODES}/a": node("a", {"pool": "gpu"}),
+        f"{NODE_GROUP.path}/gpus": lru,
+        object_path(ModelKey("ClusterModelCache", "", "m")): cache("m", "gpus"),
+        object_path(ModelKey("ClusterModelCache", "", "pinned")): pinned,
+    }
+    objects.objects |= {path: msgspec.to_builtins(found) for path, found in live.items()}
+    objects.objects[NODE_GROUP.path] = listed(msgspec.to_builtins(lru))
+    keys = [("m", "r1"), ("pinned", "r1"), ("unwanted", "r1")]
+    seen = await observer.with_unwanted(view(observer), keys)
+    assert seen.unwanted == frozenset({("m", "r1"), ("unwanted", "r1")})
+    assert seen.spared == {("pinned", "r1")}

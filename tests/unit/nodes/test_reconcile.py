@@ -7,11 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from controller.events import Events
 from controller.live import Live
+from controller.metrics import Metrics
 from controller.nodes.act import NodeActor
-from controller.nodes.decide import Pace
+from controller.nodes.evicted import Evictions
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
+from controller.nodes.steps import Pace
 from controller.world import World
 from shared.api.core import NODES
 from shared.api.model_node import PATH
@@ -29,7 +32,8 @@ async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[World, 
     world = fresh_world()
     async with serving(objects, tmp_path) as kube:
         observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
-        yield world, NodeReconciler(observer, NodeActor(kube), lambda: datetime.now(UTC), Pace())
+        evictions = Evictions(Events(kube, lambda: datetime.now(UTC)), Metrics().evict)
+        yield world, NodeReconciler(observer, NodeActor(kube), evictions, lambda: datetime.now(UTC), Pace())
 
 
 @pytest.mark.parametrize(("live_uid", "deletes"), [("uid-new", True), ("uid-newest", False), ("", False)])

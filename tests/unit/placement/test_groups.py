@@ -34,3 +34,10 @@ def test_a_group_takes_nodes_by_all_of_its_labels_and_its_affinity() -> None:
     assert [g.metadata.name for g in groups_of(found, "n", {"gpu": "yes"})] == ["a", "b"]
     assert [g.metadata.name for g in groups_of(found, "n", {"gpu": "yes", "zone": "z1"})] == ["a", "b", "c"]
     assert [g.metadata.name for g in groups_of(found, "n", {})] == ["a"]
+
+
+def test_models_may_be_evicted_where_all_groups_of_a_node_say_so() -> None:
+    yes, no = group("a", {}, eviction_policy="LeastRecentlyUsed"), group("b", {})
+    assert limits_of([yes], DEFAULT).evicts
+    assert not limits_of([yes, no], DEFAULT).evicts
+    assert not limits_of([], DEFAULT).evicts

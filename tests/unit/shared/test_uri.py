@@ -87,8 +87,15 @@ def test_a_signature_is_not_repeated_in_the_refusal() -> None:
 
 def test_a_namespaced_models_claim_is_its_own_namespaces() -> None:
     assert str(parse_uri("pvc://claim/dir/sub", cluster_scoped=False)) == "pvc://claim/dir/sub"
-    with pytest.raises(InvalidURI, match="pvc://CLAIM/SUB-PATH"):
-        parse_uri("pvc://claim", cluster_scoped=False)
+    assert str(parse_uri("pvc://ns/claim/dir", cluster_scoped=False)) == "pvc://ns/claim/dir"
+
+
+@pytest.mark.parametrize(
+    "rest", ["claim", "claim/", "claim//dir", "claim/../dir", "claim/a/./b", "ns:claim/dir", "/dir"]
+)
+def test_a_namespaced_models_claim_in_another_form_is_refused_with_the_right_one(rest: str) -> None:
+    with pytest.raises(InvalidURI, match=r"write pvc://CLAIM/SUB-PATH, .*of the model's own namespace"):
+        parse_uri(f"pvc://{rest}", cluster_scoped=False)
 
 
 @given(st.text(max_size=60) | st.from_regex(r"(hf|s3|gs|az|oci|https|local|pvc)://.{0,40}", fullmatch=True))

@@ -92,3 +92,7 @@ def test_a_closed_port_and_an_unknown_name_are_unreachable() -> None:
         connect("127.0.0.1", port, allowed=None, timeout_s=1)
     with pytest.raises(Unreachable, match="cannot be resolved"):
         connect(f"{'a' * 64}.invalid", 80, allowed=None, timeout_s=1)
+
+
+def test_a_network_of_one_site_is_not_public() -> None:
+    assert why_refused(ip_address("fec0::1"), ()) == "site-local"

@@ -68,3 +68,10 @@ def test_503_is_a_limit_only_when_it_says_until_when() -> None:
 )
 def test_a_refusal_says_the_way_out(grant: Grant, words: str) -> None:
     assert words in str(failure_of(403, {}, Subject("x", "the key token", grant), NOW))
+
+
+@pytest.mark.parametrize("text", ["-5", "1e400", "\xb2", "Sun, 06 Nov 1994 08:49:37 +99999999999999999"])
+def test_a_wait_that_is_none_is_the_usual_one(text: str) -> None:
+    error = failure_of(429, {"Retry-After": text}, Subject("x", "", Grant("host")), 0.0)
+    assert isinstance(error, RateLimited)
+    assert error.after_s == 30

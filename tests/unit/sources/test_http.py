@@ -186,3 +186,11 @@ def test_a_ca_bundle_that_is_not_there_is_named() -> None:
     client = HttpClient(SourceSettings(allow_addresses=("127.0.0.1",), ca_bundle="/nowhere.pem"))
     with scripted(lambda _: b"") as server, pytest.raises(Unreachable, match=r"/nowhere\.pem"):
         client.send(Call(f"https://127.0.0.1:{server.port}/x"))
+
+
+def test_interim_answers_are_passed_over_and_must_end(serve: Serve, client: HttpClient) -> None:
+    server = serve(lambda _: b"HTTP/1.1 103 Early\r\n\r\n" + reply(200, b"body"))
+    assert client.send(Call(server.url)).read_all(100) == b"body"
+    server.answer = lambda _: b"HTTP/1.1 100 Continue\r\n\r\n" * 1000
+    with pytest.raises(Unreachable, match="interim"):
+        client.send(Call(server.url))

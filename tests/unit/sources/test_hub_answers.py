@@ -66,7 +66,7 @@ def test_a_tree_without_end_is_left(serve: Callable[[Answer], ScriptedServer]) -
     def answer(asked: Asked) -> bytes:
         if "/tree/" not in asked.target:
             return reply(200, b'{"id":"o/m","sha":"c0ffee","siblings":[]}', Content_Type="application/json")
-        more = f'<{server.url}/api/models/o/m/tree/c0ffee?recursive=true&cursor=x>; rel="next"'
+        more = f'<{server.url}/api/models/o/m/tree/c0ffee?recursive=true&cursor={len(server.asked)}>; rel="next"'
         return reply(200, b"[" + page + b"]", Content_Type="application/json", Link=more)
 
     server = serve(answer)

@@ -89,6 +89,12 @@ def test_who_is_reached_directly(direct: str, host: str, *, is_direct: bool) -> 
     assert (Proxies(https="http://p.test:1", direct=direct).of("https", host) is None) is is_direct
 
 
+def test_a_proxy_that_is_not_there_is_named_as_the_proxy() -> None:
+    client = HttpClient(SourceSettings(allow_addresses=("127.0.0.1",), proxies=Proxies(http="http://127.0.0.1:1")))
+    with pytest.raises(Unreachable, match=r"the proxy to 127\.0\.0\.1:9: .*HTTP_PROXY"):
+        client.send(Call("http://127.0.0.1:9/"))
+
+
 @pytest.mark.parametrize("url", ["https://p.test:1", "socks5://p.test:1", "http://", "http://p.test:x", "http://:80"])
 def test_what_is_no_http_proxy_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(ValueError, match="write http://"):

@@ -132,3 +132,24 @@ def test_an_answer_that_fits(status: int, headers: dict[str, str], skip: int) ->
 )
 def test_only_strong_entity_tags_tell(resolved: str, present: str, changed: bool) -> None:  # noqa: FBT001 - a table
     assert etag_changed(resolved, present) is changed
+
+
+def test_a_file_that_is_compressed_on_its_way_is_refused() -> None:
+    file = File("f", 100)
+    packed = {"Content-Encoding": "gzip", "Content-Length": "50"}
+    with pytest.raises(Unreachable, match="compressed"):
+        decide_skip(200, packed, file, Span(0, 100), "host")
+    with pytest.raises(Unreachable, match="compressed"):
+        decide_skip(200, {"Content-Encoding": "br"}, file, Span(0, 100), "host")
+    kept_packed = {"Content-Encoding": "gzip", "Content-Length": "100"}
+    assert decide_skip(200, kept_packed, file, Span(0, 100), "host") == 0
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "\xb2", "-1"])
+def test_numbers_that_are_none_are_no_surprise(text: str) -> None:
+    ranged = {"Content-Range": f"bytes {text}-{text}/{text}"}
+    with pytest.raises(Unreachable):
+        decide_skip(206, ranged, File("f", 100), Span(0, 100), "host")
+    assert decide_skip(200, {"Content-Length": "\xb2"}, File("f", 100), Span(0, 100), "host") == 0
+    with pytest.raises(SourceChanged):
+        decide_skip(206, {"Content-Range": "bytes 0-99/" + "9" * 5000}, File("f", 100), Span(0, 100), "host")

@@ -29,6 +29,7 @@ from shared.uri import parse_uri
 Serve = Callable[[Answer], ScriptedServer]
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret", "AWS_SESSION_TOKEN": "session"}
 SHA256 = base64.b64encode(hashlib.sha256(b"x").digest()).decode()
+SHA256_HEX = hashlib.sha256(b"x").hexdigest()
 MD5 = "9dd4e461268c8034f5c8564e155c67a6"
 
 
@@ -43,14 +44,21 @@ MD5 = "9dd4e461268c8034f5c8564e155c67a6"
         ({"ETag": f'"{MD5}"', "x-amz-server-side-encryption": "aws:kms"}, ""),
         ({"ETag": f'"{MD5}"', "x-amz-server-side-encryption": "aws:kms:dsse"}, ""),
         ({"ETag": f'"{MD5}"', "x-amz-server-side-encryption-customer-algorithm": "AES256"}, ""),
-        ({"ETag": f'"{MD5}"', "x-amz-checksum-sha256": SHA256}, f"sha256:{hashlib.sha256(b'x').hexdigest()}"),
+        ({"ETag": f'"{MD5}"', "x-amz-checksum-sha256": SHA256}, f"sha256:{SHA256_HEX}"),
         (
             {"x-amz-checksum-sha256": SHA256, "x-amz-checksum-type": "FULL_OBJECT"},
-            f"sha256:{hashlib.sha256(b'x').hexdigest()}",
+            f"sha256:{SHA256_HEX}",
         ),
         ({"ETag": f'"{MD5}-2"', "x-amz-checksum-sha256": SHA256, "x-amz-checksum-type": "COMPOSITE"}, ""),
         ({"ETag": f'"{MD5}-2"', "x-amz-checksum-sha256": f"{SHA256}-2"}, ""),
         ({"ETag": f'"{MD5}"', "x-amz-checksum-sha256": "not base64"}, f"md5:{MD5}"),
+        ({"ETag": f'"{MD5}"', "x-amz-checksum-crc32": "9kN1cg=="}, "crc32:f6437572"),
+        ({"x-amz-checksum-crc32": "9kN1cg==", "x-amz-checksum-sha256": SHA256}, f"sha256:{SHA256_HEX}"),
+        ({"ETag": f'"{MD5}-2"', "x-amz-checksum-crc32": "9kN1cg==", "x-amz-checksum-type": "COMPOSITE"}, ""),
+        (
+            {"ETag": f'"{MD5}-2"', "x-amz-checksum-crc64nvme": "rosUhgp5mIg=", "x-amz-checksum-type": "FULL_OBJECT"},
+            "crc64nvme:ae8b14860a799888",
+        ),
     ],
 )
 def test_only_what_is_a_digest_of_the_whole_object_is_taken_for_one(head: dict[str, str], digest: str) -> None:

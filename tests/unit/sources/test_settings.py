@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 
 from shared.errors import InvalidURI
+from shared.sources.own_credentials import credentials_from_environ
 from shared.sources.port import ANONYMOUS
 from shared.sources.registry import default_hosts, open_source
-from shared.sources.settings import SourceSettings, credentials_from_environ, settings_from_environ
+from shared.sources.settings import SourceSettings, settings_from_environ
 from shared.uri import parse_uri
 
 

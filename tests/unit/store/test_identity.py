@@ -25,6 +25,13 @@ def test_a_digest_makes_path_revision_and_etag_irrelevant() -> None:
     assert content_key("s", "r1", A) == content_key("s", "r2", moved)
 
 
+def test_a_checksum_is_too_short_to_name_a_content() -> None:
+    file = File("a", 3, "crc32:00000000", "e1")
+    assert content_key("s", "r1", file) == content_key("s", "r2", file)
+    assert content_key("s", "r1", file) != content_key("s", "r1", File("a", 3, file.digest, "e2"))
+    assert content_key("s", "r1", file) != content_key("s", "r1", File("b", 3, file.digest, "e1"))
+
+
 def test_without_a_digest_the_etag_of_the_path_decides() -> None:
     file = File("a", 3, "", "e1")
     assert content_key("s", "r1", file) == content_key("s", "r2", file)

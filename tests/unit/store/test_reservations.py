@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.reservations import Ledger, Room, refuse
+from agent.store.reservations import Ledger, Room, refuse, shortage
 
 sizes = st.integers(min_value=0, max_value=10**13)
 
@@ -20,6 +20,19 @@ def test_an_exact_fit_is_accepted_and_one_byte_more_is_not(need: int, promised: 
     room = Room(used, used + promised + need, promised + need + floor, floor)
     assert refuse(need, promised, room) == ""
     assert refuse(need + 1, promised, room)
+
+
+@given(need=sizes, promised=sizes, used=sizes, limit=sizes, disk_free=sizes, floor=sizes)
+def test_when_the_shortage_has_gone_it_fits(
+    need: int, promised: int, used: int, limit: int, disk_free: int, floor: int
+) -> None:
+    missing = shortage(need, promised, Room(used, limit, disk_free, floor))
+    if limit and need > limit:
+        assert missing == 0
+    else:
+        assert refuse(need, promised, Room(used - missing, limit, disk_free + missing, floor)) == ""
+    if missing:
+        assert refuse(need, promised, Room(used - missing + 1, limit, disk_free + missing - 1, floor))
 
 
 def test_nothing_needed_is_accepted_even_over_the_limit() -> None:

@@ -1,3 +1,4 @@
+import hashlib
 import itertools
 import tempfile
 import threading
@@ -124,13 +125,80 @@ def test_a_share_ends_the_claim_of_who_fetches_all_that_follows() -> None:
 
 def test_starting_over_drops_what_was_claimed_before() -> None:
     with begun(1000) as assembly:
-        claim = claimed(assembly.claim())
+        before, claim = assembly.hashing, claimed(assembly.claim())
         put(assembly, claim, 400)
         assert assembly.discard() == 400
+        assert assembly.hashing.done == 0
         assert claim.left.size_bytes == 0
         assembly.write(claim, memoryview(b"late"))
         assembly.give_back(claim)
         assert assembly.missing_bytes == 1000
-        assert assembly.wait_beyond(0, 0, threading.Event()) == 0
+        assert assembly.unhashed(before, threading.Event()) is None
         again = claimed(assembly.claim())
         assert again.left == Span(0, 1000)
+
+
+@given(
+    size=st.integers(0, 300),
+    moves=st.lists(st.tuples(st.sampled_from(["claim", "write", "follow", "again"]), st.integers(0, 60)), max_size=60),
+)
+def test_every_byte_is_hashed_once_in_order_whoever_does_it(size: int, moves: list[tuple[str, int]]) -> None:
+    with begun(size) as assembly:
+        claims: list[Claim] = []
+        for move, number in moves:
+            if move == "claim" and (claim := assembly.claim(number + 1)):
+                claims.append(claim)
+            elif move == "write" and claims:
+                put(assembly, claims[number % len(claims)], number)
+            elif move == "follow" and assembly.partial.held.front > assembly.hashing.done:
+                catch_up(assembly)
+            elif move == "again" and number == 0:
+                assembly.discard()
+        for claim in claims:
+            assembly.give_back(claim)
+        while claim := assembly.claim():
+            put(assembly, claim, size)
+            assembly.give_back(claim)
+        while catch_up(assembly):
+            pass
+        assert assembly.hashing.whole
+        assert assembly.hashing.check.sha256 == hashlib.sha256(bytes(n % 251 for n in range(size))).hexdigest()
+
+
+def catch_up(assembly: Assembly) -> int:
+    """Hash what is here and not hashed, as a follower does; return how many bytes these were."""
+    hashing = assembly.hashing
+    span = assembly.unhashed(hashing, threading.Event())
+    assert span is not None
+    if span.size_bytes:
+        hashing.feed(memoryview(assembly.partial.path.read_bytes())[span.start : span.end])
+        assembly.leave(hashing)
+    return span.size_bytes
+
+
+def test_a_receiver_hashes_its_own_bytes_unless_somebody_is_at_it() -> None:
+    with begun(100) as assembly:
+        claim = claimed(assembly.claim())
+        put(assembly, claim, 40)
+        assert assembly.hashing.done == 40
+        assembly.hashing.busy = True
+        put(assembly, claim, 20)
+        assert assembly.hashing.done == 40
+        assembly.leave(assembly.hashing)
+        assert catch_up(assembly) == 20
+        put(assembly, claim, 40)
+        assert assembly.hashing.whole
+
+
+def test_who_follows_waits_for_the_receiver_that_hashes() -> None:
+    with begun(100) as assembly:
+        put(assembly, claimed(assembly.claim()), 40)
+        assembly.hashing.busy = True
+        found: list[Span | None] = []
+        follower = threading.Thread(target=lambda: found.append(assembly.unhashed(assembly.hashing, stop)))
+        stop = threading.Event()
+        follower.start()
+        assert not found
+        stop.set()
+        follower.join()
+        assert found == [None]

@@ -1,8 +1,8 @@
 import pytest
 
 from agent.transfer.patience import Patience
-from agent.transfer.retry import RetryPolicy, Timing
 from shared.errors import AuthDenied, RateLimited, Unreachable
+from shared.sources.retry import RetryPolicy, Timing
 
 POLICY = RetryPolicy(attempts=3, patience_s=60, first_s=1, longest_s=10)
 

@@ -1,4 +1,5 @@
 import hashlib
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -14,10 +15,24 @@ def git_sha1(body: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
 
 
+def reflected_crc(body: bytes, polynomial: int, bits: int) -> int:
+    """The checksum bit by bit, as its catalogue entry defines it."""
+    mask = (1 << bits) - 1
+    value: int = mask
+    for byte in body:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (polynomial if value & 1 else 0)
+    return value ^ mask
+
+
 DIGESTS: dict[str, Callable[[bytes], str]] = {
     "sha256": lambda body: hashlib.sha256(body).hexdigest(),
     "git-sha1": git_sha1,
     "md5": lambda body: hashlib.md5(body, usedforsecurity=False).hexdigest(),
+    "crc32": lambda body: f"{zlib.crc32(body):08x}",
+    "crc32c": lambda body: f"{reflected_crc(body, 0x82F63B78, 32):08x}",
+    "crc64nvme": lambda body: f"{reflected_crc(body, 0x9A6C9329AC4BC9B5, 64):016x}",
 }
 
 
@@ -37,6 +52,15 @@ def test_the_publishers_digest_decides(algorithm: str, parts: list[bytes], flipp
     else:
         check.verify()
         assert check.sha256 == hashlib.sha256(body).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "digest", ["crc32:cbf43926", "crc32c:e3069283", "crc64nvme:ae8b14860a799888"], ids=lambda d: d.partition(":")[0]
+)
+def test_the_check_values_of_the_catalogue(digest: str) -> None:
+    check = Check(File("f", 9, digest))
+    check.feed(memoryview(b"123456789"))
+    check.verify()
 
 
 def test_the_empty_blob_has_gits_own_name() -> None:

@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.transfer.retry import RetryPolicy, pause_before_retry
 from shared.errors import (
     AddressRefused,
     AuthDenied,
@@ -15,6 +14,7 @@ from shared.errors import (
     Unreachable,
     UnsafePath,
 )
+from shared.sources.retry import RetryPolicy, pause_before_retry
 
 POLICY = RetryPolicy(attempts=6, patience_s=120, first_s=0.5, longest_s=30)
 

@@ -4,9 +4,11 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from shared.errors import InsufficientStorage, LarderError, RateLimited, SourceChanged, StoreFailure
 
+T = TypeVar("T")
 _LEAST_JITTER = 0.5
 
 
@@ -45,3 +47,22 @@ def pause_before_retry(
     elif failures >= policy.attempts:
         return None
     return pause_s if idle_s + pause_s <= policy.patience_s else None
+
+
+def act_patiently(
+    act: Callable[[], T], policy: RetryPolicy, timing: Timing, wait: Callable[[float, LarderError], None]
+) -> T:
+    """Return what `act` returns, tried again as the policy says; raises its failure where that makes no sense.
+
+    `wait` is told for how many seconds, and why; what it raises ends this.
+    """
+    failures, since = 0, timing.clock()
+    while True:
+        try:
+            return act()
+        except LarderError as error:
+            failures += 1
+            pause_s = pause_before_retry(policy, error, failures, timing.clock() - since, timing.random())
+            if pause_s is None:
+                raise
+            wait(pause_s, error)

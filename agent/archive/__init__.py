@@ -1,0 +1,1 @@
+"""Archives that are a whole model: looked through before a byte is written, then unpacked."""

@@ -1,0 +1,90 @@
+"""Members of tar archives, plain or by gzip, one at a time."""
+
+import gzip
+import tarfile
+from collections.abc import Iterator
+from typing import BinaryIO, cast
+
+from agent.archive.guarded import GuardedReader
+from agent.archive.kinds import Kind
+from agent.archive.members import Entry, Type
+from shared.errors import TooManyFiles, UnsafePath
+
+_PIECE_BYTES = 1024 * 1024
+_HEADERS_BYTES = 256 * 1024  # those of one member, its long names included
+_BLOCK_BYTES = 512
+_LONGEST_END_BYTES = 16 * 1024 * 1024
+
+
+class TarArchive:
+    """A tar in `file`. Iterating may raise tarfile.TarError, OSError, EOFError, zlib.error, ValueError."""
+
+    def __init__(self, file: BinaryIO, kind: Kind) -> None:
+        self._file, self._kind = file, kind
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the members in their order, up to the end of the file: what is cut short or goes on is not taken."""
+        for info, _ in self._infos(to_the_end=True):
+            yield _entry_of(info)
+
+    def contents(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """Yield (name, pieces of content) of each file; take the pieces before going on, or none."""
+        for info, tar in self._infos(to_the_end=False):
+            if info.isreg():
+                yield info.name, _pieces(tar, info)
+
+    def _infos(self, *, to_the_end: bool) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
+        self._file.seek(0)
+        raw = cast("BinaryIO", gzip.GzipFile(fileobj=self._file)) if self._kind is Kind.TAR_GZIP else self._file
+        reader = GuardedReader(raw, _HEADERS_BYTES)
+        with tarfile.open(fileobj=cast("BinaryIO", reader), mode="r:") as tar:
+            while (info := tar.next()) is not None:
+                _check_kept(tar)
+                reader.allow(None)
+                yield info, tar
+                reader.allow(_HEADERS_BYTES)
+            if to_the_end:
+                reader.allow(None)
+                reader.seek(tar.offset)
+                _check_end(reader)
+
+
+def _check_kept(tar: tarfile.TarFile) -> None:
+    """Keep the library from keeping everything: its list of members, and headers that are meant for all of them."""
+    tar.members.clear()  # type: ignore[attr-defined]  # documented
+    if sum(len(name) + len(value) for name, value in tar.pax_headers.items()) > _HEADERS_BYTES:
+        raise TooManyFiles("the archive has headers for all members that are too large to be kept; make it without")
+
+
+def _check_end(reader: GuardedReader) -> None:
+    """Raise ReadError unless nothing but zeros follows, of which there is a block: the library takes damage for it."""
+    size = 0
+    while piece := reader.read(_PIECE_BYTES):
+        size += len(piece)
+        if size > _LONGEST_END_BYTES or piece.count(0) < len(piece):
+            raise tarfile.ReadError("a header in its middle is damaged, or something follows its end")
+    if size < _BLOCK_BYTES:
+        raise tarfile.ReadError("it ends without its mark of the end")
+
+
+def _entry_of(info: tarfile.TarInfo) -> Entry:
+    match info:
+        case _ if info.issparse():
+            raise UnsafePath(f"the archive has {info.name!r} with holes in it (sparse); make it without --sparse")
+        case _ if info.isreg():
+            kind = Type.FILE
+        case _ if info.isdir():
+            kind = Type.DIRECTORY
+        case _ if info.issym():
+            kind = Type.SYMBOLIC_LINK
+        case _ if info.islnk():
+            kind = Type.HARD_LINK
+        case _:
+            kind = Type.OTHER
+    return Entry(info.name, kind, info.size if kind is Type.FILE else 0, info.mode, info.linkname)
+
+
+def _pieces(tar: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[bytes]:
+    content = tar.extractfile(info)
+    while content and (piece := content.read(_PIECE_BYTES)):
+        yield piece

@@ -1,0 +1,94 @@
+"""Members of zip archives."""
+
+import stat
+import zipfile
+from collections.abc import Iterator
+from typing import BinaryIO, cast
+
+from agent.archive.guarded import GuardedReader
+from agent.archive.members import Entry, Type
+from shared.errors import UnsafePath
+
+_TABLE_BYTES = 8 * 1024 * 1024
+_PIECE_BYTES = 1024 * 1024
+_HEADER_BYTES = 30
+_LONGEST_TARGET_BYTES = 4096
+_MADE_BY_UNIX = 3
+_ENCRYPTED = 0x1
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others take as much memory as the archive asks for
+
+
+class ZipArchive:
+    """A zip in `file`. Iterating may raise zipfile.BadZipFile, OSError, EOFError, zlib.error, NotImplementedError."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the members in their order."""
+        with self._opened() as archive:
+            _check_overlap(archive)
+            for info in archive.infolist():
+                yield _entry_of(archive, info)
+
+    def contents(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """Yield (name, pieces of content) of each file; take the pieces before going on, or none."""
+        with self._opened() as archive:
+            for info in archive.infolist():
+                if _entry_of(archive, info).type is Type.FILE:
+                    yield _name_of(info), _pieces(archive, info)
+
+    def _opened(self) -> zipfile.ZipFile:
+        reader = GuardedReader(self._file, _TABLE_BYTES)
+        archive = zipfile.ZipFile(cast("BinaryIO", reader))
+        reader.allow(None)
+        return archive
+
+
+def _name_of(info: zipfile.ZipInfo) -> str:
+    return info.orig_filename  # as it is written: the library cuts names at a NUL
+
+
+def _check_overlap(archive: zipfile.ZipFile) -> None:
+    """Raise UnsafePath where members share bytes: so a small file declares to be petabytes."""
+    end, last = 0, ""
+    for info in sorted(archive.infolist(), key=lambda i: i.header_offset):
+        if info.header_offset < end:
+            raise UnsafePath(f"the archive has {last!r} and {_name_of(info)!r} over one another; make it anew")
+        end, last = info.header_offset + _HEADER_BYTES + info.compress_size, _name_of(info)
+    if end > archive.start_dir:
+        raise UnsafePath(f"the archive has {last!r} over its own table of names; make it anew")
+
+
+def _entry_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
+    name, mode = _name_of(info), info.external_attr >> 16 if info.create_system == _MADE_BY_UNIX else 0
+    if info.flag_bits & _ENCRYPTED:
+        raise UnsafePath(f"the archive has {name!r} encrypted; make it without a password")
+    if info.compress_type not in _METHODS:
+        raise UnsafePath(f"the archive has {name!r} packed by method {info.compress_type}; make it with deflate")
+    match stat.S_IFMT(mode):
+        case 0:
+            kind = Type.DIRECTORY if info.is_dir() else Type.FILE
+        case stat.S_IFREG:
+            kind = Type.FILE
+        case stat.S_IFDIR:
+            kind = Type.DIRECTORY
+        case stat.S_IFLNK:
+            kind = Type.SYMBOLIC_LINK
+        case _:
+            kind = Type.OTHER
+    target = _target_of(archive, info) if kind is Type.SYMBOLIC_LINK else ""
+    return Entry(name, kind, info.file_size if kind is Type.FILE else 0, stat.S_IMODE(mode), target)
+
+
+def _target_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:
+    if info.file_size > _LONGEST_TARGET_BYTES:
+        raise UnsafePath(f"the archive has the link {_name_of(info)!r} with a target that is too long; leave it out")
+    with archive.open(info) as content:
+        return content.read(_LONGEST_TARGET_BYTES).decode(errors="surrogateescape")
+
+
+def _pieces(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    with archive.open(info) as content:
+        while piece := content.read(_PIECE_BYTES):
+            yield piece

@@ -1,0 +1,35 @@
+"""When a fetch has no hope any more."""
+
+from agent.transfer.pace import LEAST_RATE
+from agent.transfer.progress import Progress
+from shared.errors import LarderError, Unreachable
+
+HOPELESS_S = 45.0
+_AT_LEAST_S = 20.0  # so long it must be the source that is waited for, not the disk
+_LITTLE_BYTES = LEAST_RATE * HOPELESS_S  # a source that brings less in all that time only drips
+
+
+class Watch:
+    """Notices that nothing, or next to nothing, has come for so long that nothing will."""
+
+    def __init__(self, progress: Progress, now: float) -> None:
+        self._progress, self._seen, self._files = progress, 0, 0
+        self._since = now
+        self._waits_since: float | None = None
+        self._trouble: LarderError | None = None  # the last since something came
+
+    def look(self, now: float) -> LarderError | None:
+        """Return why to give up, None to go on. A disk that syncs is waited for, a source is not."""
+        progress = self._progress
+        self._trouble = progress.trouble or self._trouble
+        files = progress.traffic.verified_files
+        if abs(progress.done - self._seen) >= _LITTLE_BYTES or files != self._files:
+            self._since, self._seen, self._files = now, progress.done, files
+            self._trouble, self._waits_since = progress.trouble, None
+        if not (self._trouble or not progress.total or progress.asks):
+            self._waits_since = None
+        elif self._waits_since is None:
+            self._waits_since = now
+        if self._waits_since is None or now - self._since < HOPELESS_S or now - self._waits_since < _AT_LEAST_S:
+            return None
+        return self._trouble or Unreachable(f"the source did not answer for {HOPELESS_S:.0f} seconds; try again later")

@@ -1,0 +1,32 @@
+"""Whether a cache can fit at all where it is to go: plain functions of data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.admission.validate import GROUP_KIND, named_groups
+from shared.quantity import format_bytes, parse_quantity
+
+
+def room_warnings(cache: Mapping[str, Any], limits: Mapping[str, int | str]) -> list[str]:
+    """Return a warning for each group whose nodes can never hold the cache's model.
+
+    `limits` are the groups' storage limits as quantities. The size is the resolved one where the status has it, else
+    `spec.modelSize`; without either nothing is known, and nothing said.
+    """
+    spec, resolved = cache.get("spec") or {}, (cache.get("status") or {}).get("size") or 0
+    size, source = (resolved, "status.size") if resolved else (_bytes(spec.get("modelSize")), "spec.modelSize")
+    return [
+        f"the model takes {format_bytes(size)} ({source}), and each node of {GROUP_KIND} {name} may hold "
+        f"{format_bytes(limit)} (storageLimit): no node of it will get the model; raise storageLimit, or choose "
+        "another group or a smaller model"
+        for name in named_groups(spec)
+        if 0 < (limit := _bytes(limits.get(name))) < size
+    ]
+
+
+def _bytes(quantity: object) -> int:
+    """Return a quantity in bytes; 0 for none, and for what is none: a warning must not fail the write."""
+    try:
+        return parse_quantity(quantity) if isinstance(quantity, str | int) else 0
+    except (ValueError, ArithmeticError):
+        return 0

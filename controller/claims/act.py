@@ -1,0 +1,41 @@
+"""Applies what was decided for a model on a claim."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.claims.decide import StartJob, Tell
+from controller.claims.job import JobSettings, job_manifest
+from controller.claims.view import ClaimView
+from controller.claims.words import claim_status
+from controller.edit import change_spec
+from controller.keys import ModelKey
+from controller.live import object_path
+from controller.metadata.kept import TIME
+from controller.models.act import ModelActor
+from shared.api.base_model import BaseModel
+from shared.kube.edit import create_if_missing
+from shared.kube.transport import Kube
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimActor:
+    """The writes: the Job in the claim's namespace, the model's spec and status."""
+
+    kube: Kube
+    models: ModelActor
+    jobs: JobSettings
+
+    async def start_job(self, key: ModelKey, view: ClaimView, wanted: StartJob) -> None:
+        """Make the Job, unless it is there. Raises KubeError."""
+        body = job_manifest(key, view.demand.uid, view.place, wanted.order, wanted.holder, self.jobs)
+        await create_if_missing(self.kube, f"/apis/batch/v1/namespaces/{view.place.namespace}/jobs", body)
+
+    async def write_spec(self, key: ModelKey, seen: BaseModel, fields: Mapping[str, Any]) -> bool:
+        """Set fields of the spec that were empty, or ours; return whether that changed it."""
+        return await change_spec(self.kube, object_path(key), seen.metadata, fields)
+
+    async def tell(self, key: ModelKey, seen: BaseModel, view: ClaimView, told: Tell) -> None:
+        """Write the status, unless it says so already."""
+        status = claim_status(view, told, self.models.now().strftime(TIME))
+        await self.models.publish(key, seen, status, warn=told.verdict.state == "Failed")

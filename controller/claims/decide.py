@@ -1,0 +1,129 @@
+"""From a view of a model on a claim to what is to be done for it. No input or output, no clock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import msgspec
+
+from controller.claims.kinds import ClaimPod
+from controller.claims.outcome import TROUBLES, Outcome, Running, outcome_of
+from controller.claims.verdict import Verdict, claim_problem, verdict
+from controller.claims.view import ClaimView, Order
+from controller.claims.wanted import LONGEST_WAIT, kept_of, order_of
+from controller.metadata.fill import fields_to_write
+from controller.metadata.kept import METADATA, again_at, kept_reading
+from shared.api.meta import ReadMetadata
+from shared.handover import Reading
+
+_IDLE_S = 300.0  # the watch tells within a second; this is for where it may not watch
+_LABELS_S = 30.0  # nobody watches the labels of namespaces
+_BUSY_S = 10.0
+_REFUSED_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    """Have the files read; `holder` is the pod whose node the Job's pod must share."""
+
+    order: Order
+    holder: ClaimPod | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSpec:
+    """Fill fields of the spec; None takes one away that was ours."""
+
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Write the status; `metadata` is what is known from now on."""
+
+    verdict: Verdict
+    metadata: ReadMetadata | None
+    refreshed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Look again after some time, whatever happens."""
+
+    after_s: float
+
+
+Action: TypeAlias = StartJob | WriteSpec | Tell | Again
+
+
+def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> list[Action]:
+    """Return what to do, in order; `labels_count`: the namespace must be labelled."""
+    order = order_of(view, now) if claim_problem(view) is None else None
+    if order is None:
+        return [
+            *_fill(view, kept_of(view)),
+            _tell(view, None, Running()),
+            Again(_idle_s(view, now, labels_count=labels_count)),
+        ]
+    if view.job is None:
+        hindrance = _in_use(view)
+        if view.job_refused:
+            hindrance = Running("JobRefused", f"the Job that reads it cannot be made: {view.job_refused}")
+        if hindrance is not None:
+            return [_tell(view, order, hindrance), Again(_REFUSED_S if view.job_refused else _BUSY_S)]
+        return [StartJob(order, _holder(view)), _tell(view, order, Running()), Again(_BUSY_S)]
+    outcome = _explained(view, outcome_of(view.job, view.pods, now))
+    if isinstance(outcome, Running):
+        return [_tell(view, order, outcome), Again(_BUSY_S)]
+    kept = kept_reading(outcome, kept_of(view), order.identity, order.attempt, now)
+    after = replace(view, status=msgspec.structs.replace(view.status, metadata=kept))
+    told = Tell(verdict(after, None, Running()), kept, view.demand.refresh)
+    return [*_fill(view, kept), told, Again(_idle_s(after, now, labels_count=labels_count))]
+
+
+def _fill(view: ClaimView, kept: ReadMetadata | None) -> list[Action]:
+    """Return the spec's fields that are empty, or of an earlier reading: perhaps of another claim."""
+    if kept is None or view.skip:
+        return []
+    fields = fields_to_write(view.spec, view.status.metadata, kept.values)
+    return [WriteSpec(fields)] if fields else []
+
+
+def _tell(view: ClaimView, order: Order | None, running: Running) -> Tell:
+    return Tell(verdict(view, order, running), view.status.metadata, view.status.refreshed)
+
+
+def _in_use(view: ClaimView) -> Running | None:
+    """Return that the Job would wait for another pod, and be in the way of the next."""
+    if not view.one_pod or not view.users:
+        return None
+    user = view.users[0].metadata.name
+    words = f"PVC {view.place.claim} is ReadWriteOncePod and in use by pod {user}; it is read when that pod ends"
+    return Running("ClaimInUse", words)
+
+
+def _holder(view: ClaimView) -> ClaimPod | None:
+    return view.users[0] if view.one_node and view.users else None
+
+
+def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
+    """Return the outcome with what is known beside the Job: who has the volume, and what hindered it to the end."""
+    match outcome:
+        case Running("Unschedulable" | "MountPending", message) if view.users:
+            user, mode = view.users[0], "ReadWriteOncePod" if view.one_pod else "ReadWriteOnce"
+            words = f"PVC {view.place.claim} is {mode} and on node {user.spec.node_name} for pod {user.metadata.name}"
+            return Running("ClaimInUse", f"{words}; {message}")
+        case Reading(reason="DeadlineExceeded" | "JobFailed"):
+            last = next((c for c in view.status.conditions if c.type == METADATA), None)
+            if last is not None and last.reason in TROUBLES:
+                return Reading(reason=last.reason, message=f"{last.message} (given up: {outcome.message})"[:1024])
+    return outcome
+
+
+def _idle_s(view: ClaimView, now: datetime, *, labels_count: bool) -> float:
+    waits = [_LABELS_S if labels_count else _IDLE_S]
+    kept = kept_of(view)
+    if kept is not None and kept.reason:
+        waits.append(max((again_at(kept, LONGEST_WAIT) - now).total_seconds(), 1.0))
+    return min(waits)

@@ -1,0 +1,125 @@
+"""The Job that reads a model's metadata on a claim: no token, no network needed, nothing writable but its last word."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controller.claims.kinds import ClaimPod
+from controller.claims.outcome import DEADLINE_S, MEMORY_LIMIT
+from controller.claims.place import Place
+from controller.claims.view import Order
+from controller.keys import ModelKey
+from shared.api.base_model import GROUP, VERSION
+
+MODEL_ANNOTATION = "larder.dev/metadata-of"
+COMPONENT = ("app.kubernetes.io/component", "metadata")
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+_KEPT_AFTER_S = 60  # a leader may change meanwhile; its pod keeps a claim that is deleted from going
+_TRIES_AGAIN = 2
+_USER = 65532
+_MOUNT = "/claim"
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """What the chart says: the agent's image, when it is pulled, and the taints that the Jobs put up with."""
+
+    image: str
+    pull_policy: str = "IfNotPresent"
+    tolerations: Sequence[Json] = ()
+
+
+def job_manifest(
+    key: ModelKey, uid: str, place: Place, order: Order, holder: ClaimPod | None, settings: JobSettings
+) -> Json:
+    """Return the Job, owned by the model; with a `holder` its pod goes to the node of that pod."""
+    labels = {"app.kubernetes.io/name": "larder", COMPONENT[0]: COMPONENT[1], "app.kubernetes.io/part-of": "larder"}
+    annotations = {MODEL_ANNOTATION: model_text(key)}
+    owner = {"apiVersion": f"{GROUP}/{VERSION}", "kind": key.kind, "name": key.name, "uid": uid}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": order.job,
+            "namespace": place.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner | {"blockOwnerDeletion": False, "controller": True}],
+        },
+        "spec": {
+            "backoffLimit": _TRIES_AGAIN,
+            "activeDeadlineSeconds": DEADLINE_S,
+            "ttlSecondsAfterFinished": _KEPT_AFTER_S,
+            "template": {
+                # a mesh's sidecar would outlive the one container and keep the Job from its end
+                "metadata": {
+                    "labels": labels | {"sidecar.istio.io/inject": "false"},
+                    "annotations": annotations | {"linkerd.io/inject": "disabled"},
+                },
+                "spec": _pod_spec(place, holder, settings),
+            },
+        },
+    }
+
+
+def model_text(key: ModelKey) -> str:
+    """Return a model's name as the Job and its pods carry it."""
+    return f"{key.kind}/{key.namespace}/{key.name}"
+
+
+def model_key(text: str) -> ModelKey | None:
+    """Return the model that such a text names, None for any other text."""
+    match text.split("/"):
+        case ["BaseModel" | "ClusterBaseModel" as kind, namespace, name]:
+            return ModelKey(kind, namespace, name)
+    return None
+
+
+def _pod_spec(place: Place, holder: ClaimPod | None, settings: JobSettings) -> Json:
+    spec: Json = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 5,
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        # no fsGroup: kubelet would give every file on the claim to it
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(place.sub_path, settings)],
+        "volumes": [{"name": "claim", "persistentVolumeClaim": {"claimName": place.claim, "readOnly": True}}],
+    }
+    tolerations = [*settings.tolerations, *(holder.spec.tolerations if holder else ())]
+    if tolerations:
+        spec["tolerations"] = tolerations
+    if holder is not None:
+        field = {"key": "metadata.name", "operator": "In", "values": [holder.spec.node_name]}
+        required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return spec
+
+
+def _container(sub_path: str, settings: JobSettings) -> Json:
+    literal = sub_path.replace("$", "$$")  # kubelet would put variables in
+    return {
+        "name": "extract",
+        "image": settings.image,
+        "imagePullPolicy": settings.pull_policy,
+        "command": ["/opt/venv/bin/python", "-m", "shared.cli", "extract"],
+        "args": [f"--root={_MOUNT}", f"--path={literal}"],
+        "terminationMessagePolicy": "File",
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "128Mi", "ephemeral-storage": "1Mi"},
+            "limits": {"cpu": "500m", "memory": MEMORY_LIMIT, "ephemeral-storage": "16Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "claim", "mountPath": _MOUNT, "readOnly": True}],
+    }

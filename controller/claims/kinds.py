@@ -1,0 +1,114 @@
+"""The little that is read of Jobs, their pods, and the pods that use a claim."""
+
+from typing import Any
+
+from shared.api.meta import Api
+from shared.kube.objects import Object
+
+
+class Observed(Api, frozen=True, kw_only=True):
+    """A condition with its reason."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class JobStatus(Api, frozen=True, kw_only=True):
+    """How a Job ended, if it did."""
+
+    conditions: list[Observed] = []
+
+
+class Job(Object, frozen=True, kw_only=True):
+    """A Job."""
+
+    status: JobStatus = JobStatus()
+
+    @property
+    def end(self) -> Observed | None:
+        """The condition that says that it is over, None while it is not."""
+        holds = (c for c in self.status.conditions if c.status == "True")
+        return next((c for c in holds if c.type in ("Complete", "Failed")), None)
+
+
+class Waiting(Api, frozen=True, kw_only=True):
+    """Why a container does not run yet."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Terminated(Api, frozen=True, kw_only=True):
+    """How a container ended; `message` is what it handed in."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(Api, frozen=True, kw_only=True):
+    """One of the two, or neither while it runs."""
+
+    waiting: Waiting | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Api, frozen=True, kw_only=True):
+    """A container."""
+
+    state: ContainerState = ContainerState()
+
+
+class JobPodStatus(Api, frozen=True, kw_only=True):
+    """Where a Job's pod stands."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[Observed] = []
+    container_statuses: list[ContainerStatus] = []
+
+
+class JobPod(Object, frozen=True, kw_only=True):
+    """A pod of a metadata Job; it has one container."""
+
+    status: JobPodStatus = JobPodStatus()
+
+    @property
+    def state(self) -> ContainerState:
+        """The state of its container."""
+        return next((c.state for c in self.status.container_statuses), ContainerState())
+
+
+class ClaimSource(Api, frozen=True, kw_only=True):
+    """A claim as a pod names it."""
+
+    claim_name: str = ""
+
+
+class Volume(Api, frozen=True, kw_only=True):
+    """A pod's volume, where it is a claim."""
+
+    persistent_volume_claim: ClaimSource = ClaimSource()
+
+
+class ClaimPodSpec(Api, frozen=True, kw_only=True):
+    """Where a pod is, and what it mounts."""
+
+    node_name: str = ""
+    tolerations: list[dict[str, Any]] = []
+    volumes: list[Volume] = []
+
+
+class ClaimPod(Object, frozen=True, kw_only=True):
+    """A pod that may use a claim."""
+
+    spec: ClaimPodSpec = ClaimPodSpec()
+
+    def uses(self, claim: str) -> bool:
+        """Return whether it mounts a claim and has a node, which is when the claim is taken."""
+        return bool(self.spec.node_name) and any(
+            v.persistent_volume_claim.claim_name == claim for v in self.spec.volumes
+        )

@@ -1,0 +1,98 @@
+"""Gathers what a decision on a model on a claim needs: the model from memory, the claim and its Job live."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from controller.claims.job import JOB_NAME_LABEL
+from controller.claims.kinds import ClaimPod, Job, JobPod
+from controller.claims.place import place_of
+from controller.claims.verdict import claim_problem
+from controller.claims.view import NAMESPACE_LABEL, ClaimView, Order
+from controller.claims.wanted import JOB_PREFIX, order_of
+from controller.keys import ModelKey
+from controller.metadata.fill import SKIP_ANNOTATION, written_fields
+from controller.world import World
+from shared.api.base_model import BaseModel
+from shared.api.core import STORAGE_CLASSES, PersistentVolumeClaim, StorageClass
+from shared.kube.collection import get_object, list_objects
+from shared.kube.errors import Refused
+from shared.kube.objects import Object
+from shared.kube.transport import Kube
+
+_LIVE = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimObserver:
+    """Reads live, a few objects a turn; nothing rests on an old memory. `labels_count`: namespaces must be labelled."""
+
+    world: World
+    kube: Kube
+    now: Callable[[], datetime]
+    labels_count: bool = False
+
+    async def view(self, key: ModelKey) -> ClaimView | None:
+        """Return the model and its claim, None where it is gone or not on a claim; raises KubeError."""
+        declared, demand = self.world.declared(key), self.world.demands.get(key)
+        if not isinstance(declared, BaseModel) or demand is None or not demand.on_claim:
+            return None
+        seen = ClaimView(
+            demand=demand,
+            generation=declared.metadata.generation,
+            place=place_of(demand.uri, demand.namespace),
+            skip=declared.metadata.annotations.get(SKIP_ANNOTATION) == "true",
+            spec=written_fields(declared.spec),
+            status=declared.status,
+        )
+        try:
+            return await self._with_job(await self._with_claim(seen))
+        except Refused as error:
+            return replace(seen, refused=str(error))
+
+    async def _with_claim(self, seen: ClaimView) -> ClaimView:
+        place, demand = seen.place, seen.demand
+        if self.labels_count and not demand.namespace and not await self._is_labelled(place.namespace):
+            return replace(seen, allowed=False)
+        path = f"/api/v1/namespaces/{place.namespace}/persistentvolumeclaims/{place.claim}"
+        claim = await get_object(self.kube, path, PersistentVolumeClaim)
+        if claim is None:
+            return seen
+        pending = claim.status.phase != "Bound"
+        return replace(seen, claim=claim, waits_for_consumer=pending and await self._waits(claim))
+
+    async def _is_labelled(self, namespace: str) -> bool:
+        found = await get_object(self.kube, f"/api/v1/namespaces/{namespace}", Object)
+        return found is not None and found.metadata.labels.get(NAMESPACE_LABEL) == "true"
+
+    async def _waits(self, claim: PersistentVolumeClaim) -> bool:
+        name = claim.spec.storage_class_name
+        if not name:
+            return False
+        found = await get_object(self.kube, f"{STORAGE_CLASSES}/{name}", StorageClass)
+        return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
+
+    async def _with_job(self, seen: ClaimView) -> ClaimView:
+        order = order_of(seen, self.now()) if claim_problem(seen) is None else None
+        if order is None:
+            return seen
+        namespace = seen.place.namespace
+        job = await get_object(self.kube, f"/apis/batch/v1/namespaces/{namespace}/jobs/{order.job}", Job)
+        users = await self._users(seen) if seen.one_node or seen.one_pod else ()
+        return replace(seen, job=job, users=users, pods=await self._pods_of(namespace, order) if job else ())
+
+    async def _pods_of(self, namespace: str, order: Order) -> tuple[JobPod, ...]:
+        query = {"labelSelector": f"{JOB_NAME_LABEL}={order.job}"}
+        return tuple(await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", JobPod, query))
+
+    async def _users(self, seen: ClaimView) -> tuple[ClaimPod, ...]:
+        pods = await list_objects(
+            self.kube, f"/api/v1/namespaces/{seen.place.namespace}/pods", ClaimPod, {"fieldSelector": _LIVE}
+        )
+        others = (p for p in pods if p.uses(seen.place.claim) and not _reads_metadata(p))
+        return tuple(sorted(others, key=lambda pod: pod.metadata.name))
+
+
+def _reads_metadata(pod: ClaimPod) -> bool:
+    """Return whether a pod is of one of our Jobs; those of other Jobs hold a claim as any pod does."""
+    return pod.metadata.labels.get(JOB_NAME_LABEL, "").startswith(JOB_PREFIX)

@@ -1,0 +1,106 @@
+"""What a Job and its pods say of a reading. No input or output, no clock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from controller.claims.kinds import Job, JobPod, Observed
+from shared.handover import MOST_MESSAGE, Reading, decode_reading
+
+DEADLINE_S = 300
+MEMORY_LIMIT = "512Mi"
+TROUBLES = (
+    "ClaimInUse",
+    "ContainerNotStarted",
+    "ImageNotPulled",
+    "JobRefused",
+    "MountPending",
+    "NoPod",
+    "Unschedulable",
+)
+_NO_POD_AFTER = timedelta(seconds=20)
+_MOUNT_AFTER = timedelta(seconds=30)
+_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
+_KILLED = 137
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """It goes on; what hinders it, if anything does."""
+
+    reason: str = ""
+    message: str = ""
+
+
+Outcome: TypeAlias = Reading | Running
+
+
+def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
+    """Return what was handed in, why nothing was, or that it still runs."""
+    latest = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
+    done = next((pod for pod in latest if pod.status.phase == "Succeeded"), None)
+    if done is not None:
+        return _handed_in(done) or _failed("JobFailed", "the Job's pod ended without a word")
+    end = job.end
+    if end is not None:
+        return _ended(end, latest)
+    return _hindrance(job, latest, now)
+
+
+def _handed_in(pod: JobPod) -> Reading | None:
+    terminated = pod.state.terminated
+    if terminated is None or not terminated.message:
+        return None
+    try:
+        return decode_reading(terminated.message)
+    except ValueError as error:
+        return _failed("ResultMalformed", f"what the Job's pod handed in is not used: {error}")
+
+
+def _ended(end: Observed, pods: Sequence[JobPod]) -> Reading:
+    for pod in pods:
+        terminated = pod.state.terminated
+        if terminated is not None and terminated.reason == "OOMKilled":
+            return _failed("OutOfMemory", f"reading it took more than the {MEMORY_LIMIT} that the Job may use")
+        if (handed_in := _handed_in(pod)) is not None:
+            return handed_in
+        if terminated is not None and terminated.exit_code == _KILLED:
+            return _failed("JobKilled", f"the Job's pod was killed: {pod.status.reason or terminated.reason}")
+    if end.reason == "DeadlineExceeded":
+        return _failed("DeadlineExceeded", f"reading it took more than {DEADLINE_S} seconds")
+    words = f"{end.reason}: {end.message}" if end.type == "Failed" else "its pods are gone"
+    return _failed("JobFailed", f"the Job ended without a result: {words}")
+
+
+def _failed(reason: str, message: str) -> Reading:
+    return Reading(reason=reason, message=message[:MOST_MESSAGE])
+
+
+def _hindrance(job: Job, pods: Sequence[JobPod], now: datetime) -> Running:
+    if not pods:
+        if now - _time(job.metadata.creation_timestamp, now) < _NO_POD_AFTER:
+            return Running()
+        look = f"kubectl describe job {job.metadata.name} -n {job.metadata.namespace} tells"
+        return Running("NoPod", f"the Job has no pod: a quota or a policy of the namespace may forbid it; {look}")
+    pod = pods[0]
+    look = f"kubectl describe pod {pod.metadata.name} -n {pod.metadata.namespace} tells"
+    scheduled = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+    if scheduled is not None and scheduled.status == "False":
+        return Running("Unschedulable", f"no node takes the Job's pod: {scheduled.message or scheduled.reason}")
+    waiting = pod.state.waiting
+    if waiting is None:
+        return Running()
+    if waiting.reason in _IMAGE:
+        words = f"{waiting.reason}: {waiting.message}; namespace {pod.metadata.namespace} must be able to pull it"
+        return Running("ImageNotPulled", f"the image of the Job is not pulled: {words}")
+    if waiting.reason == "ContainerCreating":
+        late = now - _time(pod.metadata.creation_timestamp, now) >= _MOUNT_AFTER
+        return Running("MountPending", f"the volume is not mounted yet; {look}") if late else Running()
+    if waiting.reason in ("", "PodInitializing"):
+        return Running()
+    return Running("ContainerNotStarted", f"{waiting.reason}: {waiting.message}; {look}")
+
+
+def _time(stamp: str, otherwise: datetime) -> datetime:
+    return datetime.fromisoformat(stamp) if stamp else otherwise

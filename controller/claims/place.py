@@ -1,0 +1,33 @@
+"""Where a model on a claim is."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from controller.placement.demand import Demand
+from shared.uri import PvcUri, parse_uri
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory (or a file) on a claim; `sub_path` is relative to the claim's root."""
+
+    namespace: str
+    claim: str
+    sub_path: str
+
+
+@lru_cache(maxsize=1024)
+def place_of(uri: str, namespace: str) -> Place:
+    """Return what a canonical `pvc://` URI names; `namespace` is that of a namespaced model, else empty."""
+    parsed = parse_uri(uri, cluster_scoped=not namespace)
+    if not isinstance(parsed, PvcUri):
+        raise TypeError(f"{uri} is not on a claim")
+    return Place(parsed.namespace or namespace, parsed.claim, parsed.sub_path)
+
+
+def is_on(demand: Demand, namespace: str, claim: str) -> bool:
+    """Return whether a model is on a claim."""
+    if not demand.on_claim:
+        return False
+    place = place_of(demand.uri, demand.namespace)
+    return (place.namespace, place.claim) == (namespace, claim)

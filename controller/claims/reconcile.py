@@ -1,0 +1,68 @@
+"""One turn for one model on a claim: observe, decide, act."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+import structlog
+
+from controller.claims.act import ClaimActor
+from controller.claims.decide import Again, StartJob, Tell, WriteSpec, decide
+from controller.claims.observe import ClaimObserver
+from controller.claims.view import ClaimView
+from controller.keys import ModelKey
+from shared.api.base_model import BaseModel
+from shared.kube.errors import NotFound, Refused
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReconciler:
+    """Brings a model on a claim to what it shall say."""
+
+    observer: ClaimObserver
+    actor: ClaimActor
+    finalizer_of: Callable[[str], str]
+
+    def serves(self, key: ModelKey) -> bool:
+        """Return whether a model is one on a claim, and not in a state that is the same for all models."""
+        demand = self.observer.world.demands.get(key)
+        if demand is None or not demand.on_claim or demand.disabled or demand.deleting:
+            return False
+        return self.observer.world.conflict(demand) is None
+
+    async def reconcile(self, key: ModelKey) -> float | None:
+        """Return in how many seconds to look again, or None. What follows a write of the spec rests on its echo."""
+        declared = self.observer.world.declared(key)
+        finalizer = self.finalizer_of(key.kind)
+        if declared is not None and finalizer not in declared.metadata.finalizers:
+            await self.actor.models.add_finalizer(key, declared, finalizer)  # its users hold it
+            return None
+        view = await self.observer.view(key)
+        if view is None or not isinstance(declared, BaseModel):
+            return None
+        return await self._apply(key, declared, view)
+
+    async def _apply(self, key: ModelKey, declared: BaseModel, view: ClaimView) -> float | None:
+        for action in decide(view, self.observer.now(), labels_count=self.observer.labels_count):
+            match action:
+                case StartJob():
+                    try:
+                        await self.actor.start_job(key, view, action)
+                    except (Refused, NotFound) as error:
+                        _log.warning("metadata_job_refused", model=view.demand.id, error=str(error))
+                        return await self._apply(key, declared, replace(view, job_refused=str(error)))
+                case WriteSpec(fields):
+                    try:
+                        if await self.actor.write_spec(key, declared, fields):
+                            return None
+                    except Refused as error:  # another product's kind may not take every word; the status has them all
+                        _log.warning("metadata_not_filled", model=view.demand.id, error=str(error))
+                case Tell():
+                    await self.actor.tell(key, declared, view, action)
+                case Again(after_s):
+                    return after_s
+                case _:
+                    assert_never(action)
+        return None

@@ -1,0 +1,65 @@
+"""What wakes models on claims: their claims, and the pods of their Jobs. Nothing is remembered; turns read live."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from controller.claims.job import MODEL_ANNOTATION, model_key
+from controller.claims.kinds import JobPod
+from controller.claims.place import is_on, place_of
+from controller.keys import ModelKey
+from controller.world import World
+from shared.api.core import PersistentVolumeClaim
+from shared.kube.objects import Key
+
+Enqueue = Callable[[ModelKey], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTrigger:
+    """A sink for claims: the models on one are looked at when it changes."""
+
+    world: World
+    enqueue: Enqueue
+
+    def replace(self, objects: Sequence[PersistentVolumeClaim], unreadable: Collection[Key] = ()) -> None:
+        """Wake every model on a claim: what happened in between is not known."""
+        del objects, unreadable
+        for key, demand in list(self.world.demands.items()):
+            if demand.on_claim:
+                self.enqueue(key)
+
+    def upsert(self, obj: PersistentVolumeClaim) -> None:
+        """Wake the models on a claim."""
+        self.remove(obj.key)
+
+    def remove(self, key: Key) -> None:
+        """Wake the models on a claim that went."""
+        for name, demand in list(self.world.demands.items()):
+            if is_on(demand, key.namespace, key.name):
+                self.enqueue(name)
+
+
+@dataclass(frozen=True, slots=True)
+class JobPodTrigger:
+    """A sink for the pods of metadata Jobs: the model that one reads is looked at when it changes."""
+
+    world: World
+    enqueue: Enqueue
+
+    def replace(self, objects: Sequence[JobPod], unreadable: Collection[Key] = ()) -> None:
+        """Wake the models of all pods; one whose pod is gone looks again by itself."""
+        del unreadable
+        for obj in objects:
+            self.upsert(obj)
+
+    def upsert(self, obj: JobPod) -> None:
+        """Wake the model that the pod names, if it is on a claim of the pod's namespace: anybody can make such pods."""
+        key = model_key(obj.metadata.annotations.get(MODEL_ANNOTATION, ""))
+        demand = self.world.demands.get(key) if key else None
+        if key is None or demand is None or not demand.on_claim:
+            return
+        if place_of(demand.uri, demand.namespace).namespace == obj.metadata.namespace:
+            self.enqueue(key)
+
+    def remove(self, key: Key) -> None:
+        """Do nothing: what the pod handed in was there before it went."""

@@ -1,0 +1,63 @@
+"""All that is known of one model on a claim when it is decided about."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.claims.kinds import ClaimPod, Job, JobPod
+from controller.claims.place import Place
+from controller.placement.demand import Demand
+from shared.api.base_model import BaseModelStatus
+from shared.api.core import PersistentVolumeClaim
+
+NAMESPACE_LABEL = "larder.dev/allow-cluster-models"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A reading that is wanted: of which claim and sub-path, for which time, and the name of its Job."""
+
+    identity: str
+    attempt: int
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """One model on a claim.
+
+    `spec` is the object's, in JSON, without what is empty. `refused` is what the API server said where the controller
+    may not look; `job_refused` where it may not make the Job. `allowed`: models of the whole cluster may be in this
+    namespace. `users` are the pods that have the claim on a node, other than the Job's; looked for only where a claim
+    is for one node or pod and a reading is wanted. `pods` are those of `job`.
+    """
+
+    demand: Demand
+    generation: int
+    place: Place
+    skip: bool
+    spec: Mapping[str, Any]
+    status: BaseModelStatus
+    claim: PersistentVolumeClaim | None = None
+    refused: str = ""
+    allowed: bool = True
+    waits_for_consumer: bool = False
+    users: tuple[ClaimPod, ...] = ()
+    job: Job | None = None
+    job_refused: str = ""
+    pods: tuple[JobPod, ...] = ()
+
+    @property
+    def modes(self) -> frozenset[str]:
+        """The claim's access modes."""
+        return frozenset(self.claim.spec.access_modes) if self.claim else frozenset()
+
+    @property
+    def one_pod(self) -> bool:
+        """Whether one pod alone may have the claim."""
+        return "ReadWriteOncePod" in self.modes
+
+    @property
+    def one_node(self) -> bool:
+        """Whether the pods of one node alone may have the claim."""
+        return bool(self.modes) and not self.modes & {"ReadWriteMany", "ReadOnlyMany"}

@@ -1,0 +1,43 @@
+"""Whether the files are to be read. No input or output, no clock."""
+
+from datetime import datetime, timedelta
+
+from controller.claims.view import ClaimView, Order
+from controller.metadata.fill import is_written
+from controller.metadata.kept import again_at, identity_of
+from shared.api.meta import ReadMetadata
+
+JOB_PREFIX = "larder-extract-"
+LONGEST_WAIT = timedelta(minutes=60)
+
+
+def kept_of(view: ClaimView) -> ReadMetadata | None:
+    """Return what is known of exactly this claim and sub-path."""
+    kept = view.status.metadata
+    return kept if kept is not None and kept.identity == _identity(view) else None
+
+
+def order_of(view: ClaimView, now: datetime) -> Order | None:
+    """Return the reading that is wanted, None where there is one, where none is asked for, or not yet again."""
+    if view.claim is None or view.skip:
+        return None
+    last, identity = view.status.metadata, _identity(view)
+    written = is_written(view.spec, last)
+    if last is None and written and not view.demand.refresh:
+        return None
+    if last is None or last.identity != identity or view.demand.asks_anew:
+        return _order(view, identity, 1)
+    if not last.reason or now < again_at(last, LONGEST_WAIT) or (written and not last.missing):
+        return None
+    return _order(view, identity, last.attempts + 1)
+
+
+def _identity(view: ClaimView) -> str:
+    """Return what names a claim and a sub-path: another claim of the same name is another one."""
+    return identity_of(view.claim.metadata.uid if view.claim else "", view.place.sub_path)
+
+
+def _order(view: ClaimView, identity: str, attempt: int) -> Order:
+    last = view.status.metadata.time if view.status.metadata else ""
+    name = identity_of(view.demand.uid, identity, view.demand.refresh, last)
+    return Order(identity, attempt, f"{JOB_PREFIX}{name}")

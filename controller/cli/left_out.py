@@ -1,0 +1,16 @@
+"""What is said of files that nodes do not fetch."""
+
+from shared.api.meta import LeftOut
+from shared.quantity import format_bytes
+
+_SHOWN = 3
+
+
+def left_out_words(left: LeftOut) -> str:
+    """Return how many files of the source are left out, what each node saves, and the largest of them."""
+    copies = f" ({format_bytes(left.duplicate_size)} in second copies of weights)" if left.duplicate_size else ""
+    more = ", ..." if left.files > _SHOWN else ""
+    names = ", ".join(left.names[:_SHOWN])
+    return (
+        f"{left.files} files of the source are left out, which saves {format_bytes(left.size)}{copies}: {names}{more}"
+    )

@@ -1,0 +1,80 @@
+"""What is the matter with a model's revisions. No input or output, no clock."""
+
+from collections.abc import Iterator
+
+from controller.cli.why.findings import Finding, fact, some, stop, wait
+from controller.cli.why.seen import Declared, Seen
+from controller.cli.why.ways_out import PATIENT, way_out
+from controller.models.revisions import DRIFTED, REFRESHED, REMOVING, UPDATING, condition_of, short
+from shared.api.meta import Condition
+from shared.api.model_node import EntryState
+from shared.quantity import format_bytes
+
+_PASSING = ("Downloading", "Resolving", "Asking", *PATIENT)
+
+
+def revision_findings(found: Declared, seen: Seen) -> Iterator[Finding]:
+    """Yield whether the source has moved, and whether a new revision is on its way."""
+    yield from _drift(condition_of(found.status, DRIFTED))
+    yield from _refresh(found, condition_of(found.status, REFRESHED))
+    yield from _update(found, condition_of(found.status, UPDATING))
+    yield from _held(found, seen)
+
+
+def removal_findings(found: Declared) -> Iterator[Finding]:
+    """Yield what keeps files that nobody wants any more, or how far their removal is."""
+    removing = condition_of(found.status, REMOVING)
+    if removing is not None and removing.status == "True":
+        yield wait("old files", removing.reason, removing.message, way_out(removing.reason))
+
+
+def _drift(drifted: Condition | None) -> Iterator[Finding]:
+    if drifted is None:
+        return
+    since = f" (since {drifted.last_transition_time})"
+    if drifted.status == "True":
+        yield fact("source", DRIFTED, drifted.message + since)
+    elif drifted.status == "Unknown":
+        yield fact(
+            "source", "NotLookedAt", f"{drifted.reason}: {drifted.message}{since}; what nodes have is not touched"
+        )
+
+
+def _refresh(found: Declared, refreshed: Condition | None) -> Iterator[Finding]:
+    demand = found.demand
+    if demand.asks_anew:
+        waits = refreshed is not None and refreshed.status == "False" and refreshed.reason != "Asking"
+        reason = refreshed.reason if refreshed and waits else "Asking"
+        words = refreshed.message if refreshed and waits else f"refresh {demand.refresh!r}: the source is being asked"
+        tell = wait if reason in _PASSING else stop
+        yield tell("refresh", reason, words, way_out(reason))
+    elif refreshed is not None and refreshed.status == "True":
+        yield fact("refresh", refreshed.reason, refreshed.message)
+
+
+def _update(found: Declared, updating: Condition | None) -> Iterator[Finding]:
+    demand = found.demand
+    if updating is not None and updating.status == "True":
+        tell = wait if updating.reason in _PASSING else stop
+        yield tell("new revision", updating.reason, updating.message, _room_for_both(updating.reason))
+    elif demand.resolution is not None and demand.serving not in ("", demand.resolution.revision):
+        words = f"new pods still get revision {demand.serving}: they get the new one when every live node has it"
+        yield wait("new revision", "NewRevision", words)
+
+
+def _room_for_both(reason: str) -> str:
+    if reason != "InsufficientStorage":
+        return way_out(reason)
+    return f"both revisions must fit for a while: {way_out(reason)}; the old one serves until then"
+
+
+def _held(found: Declared, seen: Seen) -> Iterator[Finding]:
+    """Yield which nodes list more than one revision, and how large each is."""
+    several = []
+    for name, model_node in sorted(seen.model_nodes.items()):
+        entries = [e for e in model_node.spec.entries if e.id == found.demand.id and e.state != EntryState.ABSENT]
+        if len(entries) > 1:
+            sizes = " and ".join(f"{short(e.revision)} ({format_bytes(e.size)})" for e in entries)
+            several.append(f"{name}: {sizes}")
+    if several:
+        yield fact("nodes", "SeveralRevisions", some(several))

@@ -1,0 +1,92 @@
+"""From a view of a model to what is to be done for its metadata. No input or output, no clock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from controller.metadata.fill import fields_to_write, is_written
+from controller.metadata.kept import METADATA, again_at, kept_reading
+from controller.metadata.view import MetadataView
+from controller.models.revisions import Told, short
+from shared.api.meta import ReadMetadata
+
+LONGEST_WAIT = timedelta(hours=24)  # of a fixed list of files, most that is wrong stays wrong
+# What the files themselves are not; after any other failure what was read of earlier files stays, and is said to be so.
+_OF_FILES = ("MetadataMissing", "MetadataMalformed", "MetadataOversized")
+_WHEN = "%Y-%m-%d %H:%M UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Have the files that describe the model read; the result comes with a later view."""
+
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSpec:
+    """Fill fields of the spec; None takes one away that was ours."""
+
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Write the condition, and what is known from now on."""
+
+    told: Told
+    metadata: ReadMetadata | None
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Nothing to do before some time has passed."""
+
+    after_s: float
+
+
+Action: TypeAlias = Read | WriteSpec | Tell | Again
+
+
+def decide(view: MetadataView, now: datetime) -> list[Action]:
+    """Return what to do, in order."""
+    if view.target is None:
+        return []
+    if view.skip:
+        words = "annotation ome.io/skip-config-parsing is true: nothing is read"
+        return [Tell(Told(METADATA, "Unknown", "Skipped", words), view.status.metadata)]
+    if view.found is not None:
+        attempts = view.kept.attempts + 1 if view.kept else 1
+        before = None if view.found.reason in _OF_FILES else view.status.metadata
+        return _settled(view, kept_reading(view.found, before, view.identity, attempts, now), now)
+    if view.kept is not None:
+        return _settled(view, view.kept, now)
+    if _needs_none(view):
+        return [Tell(Told(METADATA, "True", "Written", "the spec has all of it, so nothing is read"), None)]
+    return [Read(view.identity)]
+
+
+def _needs_none(view: MetadataView) -> bool:
+    last = view.status.metadata
+    return view.spec is not None and last is None and not view.demand.refreshed and is_written(view.spec, last)
+
+
+def _settled(view: MetadataView, kept: ReadMetadata, now: datetime) -> list[Action]:
+    """Return how a finished reading shows, and the next one where it failed."""
+    fields = fields_to_write(view.spec, view.status.metadata, kept.values) if view.spec is not None else {}
+    actions: list[Action] = [WriteSpec(fields)] if fields else []
+    actions.append(Tell(_told(view, kept), kept))
+    if kept.reason:
+        wait_s = (again_at(kept, LONGEST_WAIT) - now).total_seconds()
+        actions.append(Again(wait_s) if wait_s > 0 else Read(view.identity))
+    return actions
+
+
+def _told(view: MetadataView, kept: ReadMetadata) -> Told:
+    if not kept.reason:
+        return Told(METADATA, "True", "Read", f"read from the source of revision {short(view.demand.serving)}")
+    again = again_at(kept, LONGEST_WAIT).strftime(_WHEN)
+    retry = f"read again at {again}, or at once with another value of annotation larder.dev/refresh"
+    earlier = "; what is known is of earlier files" if kept.values else ""
+    return Told(METADATA, "False", kept.reason, f"{kept.message}{earlier}; {retry}")

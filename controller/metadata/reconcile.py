@@ -1,0 +1,94 @@
+"""One turn for the metadata of one model on nodes: observe, decide, act."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import assert_never
+
+import structlog
+
+from controller.edit import StaleError, change_spec
+from controller.keys import ModelKey
+from controller.live import object_path
+from controller.metadata.decide import Again, Read, Tell, WriteSpec, decide
+from controller.metadata.fill import SKIP_ANNOTATION, Fields, written_fields
+from controller.metadata.kept import TIME
+from controller.metadata.reader import MetadataReader
+from controller.metadata.view import MetadataView
+from controller.metadata.words import described_status
+from controller.models.act import ModelActor
+from controller.placement.demand import Declared
+from controller.world import World
+from shared.api.base_model import BaseModel
+from shared.kube.errors import Refused
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataReconciler:
+    """Brings the metadata of a declared model, in its status and its spec, to what its files say."""
+
+    world: World
+    reader: MetadataReader
+    actor: ModelActor
+    now: Callable[[], datetime]
+    _refused: dict[str, Fields] = field(default_factory=dict, init=False)
+
+    async def reconcile(self, key: ModelKey) -> float | None:
+        """Return in how many seconds to look again, or None. What follows a write rests on its echo."""
+        declared, view = self.world.declared(key), self._view(key)
+        if declared is None or view is None:
+            self.reader.forget(key)
+            return None
+        try:
+            return await self._apply(key, declared, view)
+        except StaleError:
+            return None  # the model's other turn wrote first; its echo brings another
+
+    def _view(self, key: ModelKey) -> MetadataView | None:
+        declared, demand = self.world.declared(key), self.world.demands.get(key)
+        if declared is None or demand is None:
+            return None
+        seen = MetadataView(
+            demand=demand,
+            generation=declared.metadata.generation,
+            status=declared.status,
+            spec=written_fields(declared.spec) if isinstance(declared, BaseModel) else None,
+            skip=declared.metadata.annotations.get(SKIP_ANNOTATION) == "true",
+            conflict=self.world.conflict(demand) is not None,
+        )
+        return replace(seen, found=self.reader.found(key, seen.identity))
+
+    async def _apply(self, key: ModelKey, declared: Declared, view: MetadataView) -> float | None:
+        for action in decide(view, self.now()):
+            match action:
+                case Read(identity):
+                    if view.target is not None:
+                        self.reader.start(key, view.demand, view.target, identity)
+                case WriteSpec(fields):
+                    if await self._fill(key, declared, fields):
+                        return None
+                case Tell(told, metadata):
+                    stamp = self.now().strftime(TIME)
+                    status = described_status(declared.status, told, metadata, stamp, view.generation)
+                    await self.actor.publish(key, declared, status, warn=False)
+                    if view.found is not None:
+                        self.reader.recorded(key)
+                case Again(after_s):
+                    return after_s
+                case _:
+                    assert_never(action)
+        return None
+
+    async def _fill(self, key: ModelKey, declared: Declared, fields: Fields) -> bool:
+        """Return whether the spec changed. Another product's kind may not take every word; the status has them all."""
+        uid = declared.metadata.uid
+        if self._refused.get(uid) == fields:
+            return False
+        try:
+            return await change_spec(self.actor.kube, object_path(key), declared.metadata, fields)
+        except Refused as error:
+            _log.warning("metadata_not_filled", model=key.name, error=str(error))
+            self._refused[uid] = fields
+            return False

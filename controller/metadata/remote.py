@@ -1,0 +1,106 @@
+"""Reads what a model is from its source: small files whole, of weights the headers, by ranges."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from shared.errors import LarderError, Unreachable
+from shared.handover import MOST_MESSAGE, Reading, decode_reading, encode_reading
+from shared.manifest import File, Manifest
+from shared.metadata.errors import MetadataMissing
+from shared.metadata.files import SourceFiles
+from shared.metadata.reader import read_metadata
+from shared.sources.port import Body, Source
+
+LONGEST_S = 120.0
+MOST_BYTES = 256 * 2**20  # the largest real one, of 163 files, takes 20 MB
+
+
+@dataclass(slots=True)
+class Allowance:
+    """How long a reading may take and how many bytes it may fetch; `end` ends it at the next bytes that come."""
+
+    clock: Callable[[], float]
+    seconds: float = LONGEST_S
+    left_bytes: int = MOST_BYTES
+    _until: float = field(init=False)
+    _ended: threading.Event = field(default_factory=threading.Event, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._until = self.clock() + self.seconds
+
+    def end(self) -> None:
+        """End the reading: nobody waits for it any more."""
+        self._ended.set()
+
+    def take(self, size_bytes: int) -> None:
+        """Count bytes that came. Raises Unreachable where there is no more time, or too much was fetched."""
+        with self._lock:
+            self.left_bytes -= size_bytes
+        if self._ended.is_set():
+            raise Unreachable("the reading was ended; it begins again where the controller goes on")
+        if self.clock() >= self._until:
+            raise Unreachable(f"the source did not bring the headers within {self.seconds:.0f} s; it may be slow now")
+        if self.left_bytes < 0:
+            raise Unreachable("the headers of the weights are larger than of any real model; they are not read")
+
+
+class _Counted:
+    def __init__(self, body: Body, allowance: Allowance) -> None:
+        self._body, self._allowance, self.skips = body, allowance, body.skips
+
+    def readinto(self, buffer: memoryview) -> int:
+        size = self._body.readinto(buffer)
+        self._allowance.take(size)
+        return size
+
+    def close(self) -> None:
+        self._body.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Limited:
+    """A source within its allowance."""
+
+    source: Source
+    allowance: Allowance
+
+    def resolve(self) -> Manifest:
+        return self.source.resolve()
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        self.allowance.take(0)
+        return _Counted(self.source.open(file, offset, length), self.allowance)
+
+    def close(self) -> None:
+        self.source.close()
+
+
+def read_remote(source: Source, manifest: Manifest, left_out: int, allowance: Allowance) -> Reading:
+    """Return what the files of a manifest say of their model, or a reason.
+
+    `left_out` files of the source are not in the manifest. What comes back is bounded and printable, whatever the
+    files say. Blocks; never raises LarderError.
+    """
+    try:
+        metadata = read_metadata(SourceFiles(_Limited(source, allowance), manifest))
+    except MetadataMissing as error:
+        reading = failed(error.reason, f"{error}{_why_missing(manifest, left_out)}")
+    except LarderError as error:
+        reading = failed(error.reason, str(error))
+    else:
+        reading = Reading(metadata=metadata)
+    return decode_reading(encode_reading(reading).decode())
+
+
+def failed(reason: str, message: str) -> Reading:
+    """Return why there is nothing."""
+    return Reading(reason=reason, message=message[:MOST_MESSAGE])
+
+
+def _why_missing(manifest: Manifest, left_out: int) -> str:
+    words = f"; {left_out} files of the source are left out" if left_out else ""
+    if len(manifest.files) == 1:
+        words += f"; {manifest.files[0].path} is the only file, and what is in an archive is not read"
+    return words

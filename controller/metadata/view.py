@@ -1,0 +1,46 @@
+"""All that is known of one model on nodes when its metadata is decided about."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.metadata.kept import identity_of
+from controller.placement.demand import Demand, Resolution
+from shared.api.meta import ReadMetadata, StockStatus
+from shared.handover import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataView:
+    """One model. `spec` is its object's, in JSON, without what is empty; None where the kind has no such fields.
+
+    `skip`: the user wants nothing read. `conflict`: another object has its id. `found` is what a reading of
+    `identity` brought and no status says yet.
+    """
+
+    demand: Demand
+    generation: int
+    status: StockStatus
+    spec: Mapping[str, Any] | None = None
+    skip: bool = False
+    conflict: bool = False
+    found: Reading | None = None
+
+    @property
+    def target(self) -> Resolution | None:
+        """The files that metadata is of: those that new pods get; None while they are not the resolved ones."""
+        demand = self.demand
+        if not demand.stocked or self.conflict or demand.resolution is None:
+            return None
+        return demand.resolution if demand.serving == demand.resolution.revision else None
+
+    @property
+    def identity(self) -> str:
+        """What names a reading: the list of files, and the refresh that was answered last."""
+        return identity_of(self.target.manifest, self.demand.refreshed) if self.target else ""
+
+    @property
+    def kept(self) -> ReadMetadata | None:
+        """What is known of exactly these files."""
+        last = self.status.metadata
+        return last if last is not None and self.identity and last.identity == self.identity else None

@@ -1,0 +1,142 @@
+"""Looks now and then whether a source has moved on: a question beside the queue, of which nothing moves."""
+
+import asyncio
+import random
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from controller.keys import ModelKey
+from controller.models.view import Trouble, Upstream
+from controller.placement.demand import Demand
+from shared.artifact_uri import ArtifactUri
+from shared.errors import InvalidURI, LarderError, RateLimited, Unreachable
+from shared.uri import HfUri, parse_uri
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_AT_ONE_TIME = 2
+_AGAIN_S = 900.0  # after a look that failed
+_log = structlog.get_logger()
+
+
+def is_pinned(uri: str) -> bool:
+    """Return whether a canonical URI names a commit or a digest, which never becomes another."""
+    try:
+        parsed = parse_uri(uri)
+    except InvalidURI:
+        return True  # there is nothing to ask
+    match parsed:
+        case HfUri():
+            return bool(_COMMIT.fullmatch(parsed.revision))
+        case ArtifactUri():
+            return parsed.is_pinned
+        case _:
+            return False
+
+
+@dataclass(slots=True)
+class DriftWatch:
+    """Asks each source every `period_s` seconds (0: never), a few at one time; `on_done` gets the model of each.
+
+    `look` returns the revision that a source has now, and raises LarderError. A server that asks to be left alone is,
+    for all models that come from it.
+    """
+
+    look: Callable[[Demand], Awaitable[str]]
+    period_s: float
+    clock: Callable[[], float]
+    on_done: Callable[[ModelKey], None]
+    uniform: Callable[[float, float], float] = random.uniform
+    _due: dict[str, float] = field(default_factory=dict, init=False)
+    _seen: dict[str, tuple[str, Upstream]] = field(default_factory=dict, init=False)
+    _quiet: dict[str, float] = field(default_factory=dict, init=False)
+    _running: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONE_TIME), init=False)
+
+    def look_in_s(self, uid: str) -> float | None:
+        """Return in how many seconds the next look is due; None where there is none to come, or one is under way.
+
+        An object that was never looked at gets any moment of the next period: a new leader does not ask for all at one
+        time.
+        """
+        if not self.period_s or uid in self._running:
+            return None
+        due = self._due.setdefault(uid, self.clock() + self.uniform(0.0, self.period_s))
+        return max(0.0, due - self.clock())
+
+    def upstream_of(self, uid: str, uri: str) -> Upstream | None:
+        """Return what the last look at an object's source found, None where nobody has looked since it was resolved."""
+        seen = self._seen.get(uid)
+        return seen[1] if seen and seen[0] == uri else None
+
+    def start(self, key: ModelKey, demand: Demand) -> None:
+        """Look at the source of a demand unless that is under way."""
+        if demand.uid not in self._running:
+            task = self._running[demand.uid] = asyncio.create_task(self._look(demand))
+            task.add_done_callback(lambda _: self._done(key, demand.uid))
+
+    def settle(self, uid: str) -> None:
+        """Know that the source has just been asked in earnest: what an earlier look found is old."""
+        self._seen.pop(uid, None)
+        self._due[uid] = self.clock() + self._pause_s()
+        if task := self._running.get(uid):
+            task.cancel()
+
+    def forget(self, uid: str) -> None:
+        """Drop what is known of an object that is gone."""
+        self._seen.pop(uid, None)
+        self._due.pop(uid, None)
+
+    async def stop(self) -> None:
+        """End what is under way and forget what was seen: another replica may lead from now on."""
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._seen.clear()
+        self._due.clear()
+
+    def _done(self, key: ModelKey, uid: str) -> None:
+        self._running.pop(uid, None)
+        self.on_done(key)
+
+    async def _look(self, demand: Demand) -> None:
+        place = _place(demand.uri)
+        async with self._slots:
+            silent_s = self._quiet.get(place, 0.0) - self.clock()
+            if silent_s > 0:
+                self._due[demand.uid] = self.clock() + silent_s * self.uniform(1.0, 1.5)
+                return
+            try:
+                upstream, wait_s = Upstream(await self.look(demand)), self._pause_s()
+            except LarderError as error:
+                upstream, wait_s = self._failed(demand, place, error), self._delay_s(error)
+            except Exception as error:  # noqa: BLE001 - a source that answers nonsense concerns its own model alone
+                _log.exception("source_not_looked_at", model=demand.id, uri=demand.uri)
+                nonsense = Unreachable(f"the answer of {demand.uri} could not be used ({type(error).__name__})")
+                upstream, wait_s = self._failed(demand, place, nonsense), self._delay_s(nonsense)
+        self._seen[demand.uid] = demand.uri, upstream
+        self._due[demand.uid] = self.clock() + wait_s
+
+    def _failed(self, demand: Demand, place: str, error: LarderError) -> Upstream:
+        _log.info("source_not_looked_at", model=demand.id, uri=demand.uri, reason=error.reason)
+        if isinstance(error, RateLimited):
+            self._quiet[place] = self.clock() + error.after_s
+        return Upstream("", Trouble(error.reason, str(error), error.retryable))
+
+    def _pause_s(self) -> float:
+        return self.period_s * self.uniform(0.8, 1.2)
+
+    def _delay_s(self, error: LarderError) -> float:
+        soon_s = min(self.period_s, _AGAIN_S) * self.uniform(0.8, 1.2)
+        if isinstance(error, RateLimited):
+            return max(soon_s, error.after_s * self.uniform(1.0, 1.2))
+        return soon_s if error.retryable else self._pause_s()
+
+
+def _place(uri: str) -> str:
+    """Return what stands for the server of a source: the hub, else the host, registry or bucket."""
+    scheme, _, rest = uri.partition("://")
+    return scheme if scheme == "hf" else f"{scheme}://{rest.partition('/')[0]}"

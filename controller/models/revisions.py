@@ -1,0 +1,157 @@
+"""What the conditions on a model's revisions say: moved upstream, asked anew, a new one on its way, an old one kept."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from controller.models.view import Leaving, ModelView
+from controller.placement.demand import Resolution
+from shared.api.meta import Condition, NodeState, StockStatus
+from shared.quantity import format_bytes
+
+DRIFTED, REFRESHED, UPDATING, REMOVING = "Drifted", "Refreshed", "Updating", "Removing"
+EVENTFUL = (DRIFTED, UPDATING)
+NOTEWORTHY = (DRIFTED, UPDATING, REMOVING)  # where they hold, people look for them
+_SHOWN = 3
+_SHORT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A condition but for its times."""
+
+    kind: str
+    status: str
+    reason: str
+    message: str
+
+
+def condition_of(status: StockStatus, kind: str) -> Condition | None:
+    """Return a condition of a status, or None."""
+    return next((c for c in status.conditions if c.type == kind), None)
+
+
+def some(names: Iterable[str], most: int = _SHOWN) -> str:
+    """Return the first names, and how many more there are."""
+    listed = list(names)
+    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+
+
+def short(revision: str) -> str:
+    """Return a revision as people quote it."""
+    return revision[:_SHORT]
+
+
+def is_updating(view: ModelView, serving: str) -> bool:
+    """Return whether new pods get another revision than the one that is resolved, or to be resolved."""
+    resolution = view.demand.resolution
+    return serving not in ("", resolution.revision if resolution else "")
+
+
+def revision_conditions(view: ModelView, serving: str, progress: str, failed: NodeState | None) -> Iterator[Told]:
+    """Yield the conditions that are to be written; what is not yielded stays as it is.
+
+    `progress` counts the nodes that have the resolved revision, `failed` is the first that cannot get it.
+    """
+    wanted = (_drifted(view), _refreshed(view), _updating(view, serving, progress, failed), _removing(view))
+    yield from (told for told in wanted if told is not None)
+
+
+def removal_words(leaving: Iterable[Leaving]) -> str:
+    """Return what keeps files of the model where nobody wants them, or how far their removal is."""
+    listed = [f"revision {short(one.revision)} on {one.node}: {_state(one)}" for one in leaving]
+    return "; ".join(listed[:_SHOWN]) + (f"; and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")
+
+
+def _state(leaving: Leaving) -> str:
+    if leaving.in_use:
+        return f"kept while {some(leaving.users) or 'pods on the node'} {_use(leaving)} it"
+    if leaving.total_bytes:
+        gone, in_all = format_bytes(leaving.done_bytes), format_bytes(leaving.total_bytes)
+        return f"{gone} of at most {in_all} are gone"
+    return "on its way out"
+
+
+def _use(leaving: Leaving) -> str:
+    return "uses" if len(leaving.users) == 1 else "use"
+
+
+def _cleared(view: ModelView, kind: str, reason: str, message: str) -> Told | None:
+    """Return that a condition does not hold (any more), unless it was never there."""
+    return Told(kind, "False", reason, message) if condition_of(view.status, kind) else None
+
+
+def up_to_date(resolution: Resolution) -> Told:
+    """Return that the source has the resolved revision."""
+    words = f"revision {resolution.revision} is what {resolution.uri} had when it was last asked"
+    return Told(DRIFTED, "False", "UpToDate", words)
+
+
+def _drifted(view: ModelView) -> Told | None:
+    demand, before = view.demand, condition_of(view.status, DRIFTED)
+    if demand.resolution is None or not demand.stocked:
+        return _cleared(view, DRIFTED, "NotResolved", "nothing is resolved that the source could differ from")
+    if view.upstream and view.upstream.trouble:
+        trouble = view.upstream.trouble
+        return Told(DRIFTED, "Unknown", trouble.reason, f"the source could not be looked at: {trouble.message}")
+    have, upstream = demand.resolution.revision, view.upstream_revision
+    if not upstream or (view.upstream is None and before and before.status == "Unknown"):
+        return None
+    if upstream == have:
+        watched = view.upstream is not None or view.look_in_s is not None or before is not None
+        return up_to_date(demand.resolution) if watched else None
+    words = f"{demand.uri} is revision {upstream} by now, nodes are to have {have}"
+    if demand.follows:
+        not_yet = f"; not yet, for {view.trouble.reason}: {view.trouble.message}" if view.trouble else ""
+        return Told(DRIFTED, "True", "Following", f"{words}; larder.dev/drift is Follow: it is taken{not_yet}")
+    return Told(
+        DRIFTED,
+        "True",
+        "SourceMoved",
+        f"{words}; set the annotation larder.dev/refresh to a new value to take it, or larder.dev/drift to Follow to "
+        "take every such change",
+    )
+
+
+def _refreshed(view: ModelView) -> Told | None:
+    if not view.demand.asks_anew or not view.demand.stocked:
+        return _no_more_asked(view)
+    about = f"refresh {view.demand.refresh!r}"
+    if view.conflict is not None:
+        return Told(REFRESHED, "False", "NameConflict", f"{about} waits: an older object has this model id")
+    if view.trouble is not None:
+        return Told(REFRESHED, "False", view.trouble.reason, f"{about} waits: {view.trouble.message}")
+    return Told(REFRESHED, "False", "Asking", f"{about}: the source is being asked")
+
+
+def _no_more_asked(view: ModelView) -> Told | None:
+    """Return the end of a refresh that was not told with its answer: withdrawn, or of an object that has a record."""
+    before, demand = condition_of(view.status, REFRESHED), view.demand
+    if before is None or before.status == "True" or demand.asks_anew:
+        return None
+    if demand.refresh and demand.resolution is not None:
+        words = f"refresh {demand.refresh!r} was answered: it is revision {demand.resolution.revision}"
+        return Told(REFRESHED, "True", "Answered", words)
+    return Told(REFRESHED, "True", "Withdrawn", "no refresh is asked for any more")
+
+
+def _updating(view: ModelView, serving: str, progress: str, failed: NodeState | None) -> Told | None:
+    resolution, trouble = view.demand.resolution, view.trouble
+    if not view.demand.stocked:
+        return _cleared(view, UPDATING, "NotStocked", "no node is to have it")
+    if not is_updating(view, serving):
+        return _cleared(view, UPDATING, "UpToDate", f"pods get revision {short(serving)}, the newest that is resolved")
+    old = f"pods get revision {short(serving)} until"
+    if resolution is None:
+        reason, words = (trouble.reason, trouble.message) if trouble else ("Resolving", "the source is being asked")
+        return Told(UPDATING, "True", reason, f"{old} another one is resolved: {words}")
+    words = f"{old} every live node has {short(resolution.revision)}; {progress}"
+    if failed is None:
+        return Told(UPDATING, "True", "Downloading", words)
+    return Told(UPDATING, "True", failed.reason or "Failed", f"{words}; {failed.name}: {failed.message}")
+
+
+def _removing(view: ModelView) -> Told | None:
+    if not view.leaving:
+        return _cleared(view, REMOVING, "Gone", "no node has files of it that nobody wants there")
+    reason = "InUse" if any(one.in_use for one in view.leaving) else "Removing"
+    return Told(REMOVING, "True", reason, removal_words(sorted(view.leaving, key=lambda one: not one.in_use)))

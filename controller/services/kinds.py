@@ -1,0 +1,60 @@
+"""The little that is read of what an InferenceService makes."""
+
+from shared.api.meta import Api
+from shared.kube.objects import Meta, Object
+
+SERVICE_LABEL = "larder.dev/inference-service"  # on all that one makes: its name
+SERVES_ANNOTATION = "larder.dev/serves"  # on the pods' template: another revision is another template
+
+
+class DeploymentCondition(Api, frozen=True, kw_only=True):
+    """A condition with its reason."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class Template(Api, frozen=True, kw_only=True):
+    """The template of pods."""
+
+    metadata: Meta = Meta()
+
+
+class DeploymentSpec(Api, frozen=True, kw_only=True):
+    """How many pods are wanted, and which."""
+
+    replicas: int = 1
+    template: Template = Template()
+
+
+class DeploymentStatus(Api, frozen=True, kw_only=True):
+    """How many there are."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    conditions: list[DeploymentCondition] = []
+
+
+class Deployment(Object, frozen=True, kw_only=True):
+    """A Deployment."""
+
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
+
+    @property
+    def serves(self) -> str:
+        """What its newest pods are to get."""
+        return self.spec.template.metadata.annotations.get(SERVES_ANNOTATION, "")
+
+    def condition(self, kind: str) -> DeploymentCondition | None:
+        """Return a condition, or None."""
+        return next((c for c in self.status.conditions if c.type == kind), None)
+
+
+def is_controlled_by(meta: Meta, uid: str) -> bool:
+    """Return whether an object belongs to the one with this uid."""
+    return any(ref.get("controller") is True and ref.get("uid") == uid for ref in meta.owner_references)

@@ -1,0 +1,100 @@
+"""Gathers what a decision on a service needs: the model from memory, what has the service's name live."""
+
+from dataclasses import dataclass
+
+from controller.admission.catalog import Catalog
+from controller.admission.choose import problem_of
+from controller.claims.place import place_of
+from controller.keys import ModelKey, ServiceKey
+from controller.placement.demand import Demand
+from controller.services.kinds import Deployment
+from controller.services.manifests import path_of
+from controller.services.references import model_of
+from controller.services.view import ServedModel, ServiceView
+from controller.world import World
+from shared.api.inference_service import InferenceService
+from shared.api.kinds import INFERENCE_SERVICE
+from shared.kube.collection import get_object
+from shared.kube.objects import Object
+from shared.kube.transport import Kube
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceObserver:
+    """Reads a few objects a turn. `catalog` says of a model what admission would say to a pod."""
+
+    world: World
+    kube: Kube
+    catalog: Catalog
+
+    async def view(self, key: ServiceKey) -> ServiceView | None:
+        """Return the service, None where it is gone, or its kind another product's; raises KubeError."""
+        service = self.world.service(key.namespace, key.name)
+        if service is None or self.world.ownership.is_foreign(INFERENCE_SERVICE.kind):
+            return None
+        deployment = await get_object(self.kube, path_of("Deployment", key.namespace, key.name), Deployment)
+        front = await get_object(self.kube, path_of("Service", key.namespace, key.name), Object)
+        scaler = await get_object(self.kube, path_of("HorizontalPodAutoscaler", key.namespace, key.name), Object)
+        return ServiceView(
+            service=service,
+            model=self.model(service),
+            deployment=deployment,
+            front=front.metadata if front else None,
+            autoscaler=scaler.metadata if scaler else None,
+        )
+
+    def model(self, service: InferenceService) -> ServedModel:
+        """Return the model that a service names, and whether pods of its namespace can have it."""
+        demand, namespace = model_of(service, self.world.demands.values()), service.metadata.namespace
+        if demand is None:
+            return self._missing(service)
+        key = ModelKey(demand.kind, demand.namespace, demand.name)
+        found = self.catalog.base_model(namespace, demand.name, demand.kind)
+        if found is None:
+            return self._missing(service)
+        serves = f"{demand.id}@{demand.uri if demand.on_claim else demand.serving}"
+        reason, message = self._trouble(demand, namespace)
+        problem = problem_of(found, needs_revision=not demand.on_claim)
+        if problem and not reason:
+            reason, message = found.reason or "ModelNotReady", f"{found.title} {problem}"
+        if not reason:
+            reason, message = self._not_ready(key)
+        return ServedModel(
+            title=found.title,
+            key=key,
+            revision=demand.serving,
+            serves=serves if demand.on_claim or demand.serving else "",
+            reason=reason,
+            message=message,
+        )
+
+    def _missing(self, service: InferenceService) -> ServedModel:
+        spec, namespace = service.spec, service.metadata.namespace
+        if spec.model is None:
+            words = f"no ClusterBaseModel and no BaseModel of namespace {namespace} has storageUri {spec.storage_uri}"
+            return ServedModel(spec.storage_uri or "", reason="ModelNotFound", message=f"{words}; declare one")
+        key = ModelKey(spec.model.kind, namespace if spec.model.kind == "BaseModel" else "", spec.model.name)
+        title = f"{key.kind} {key.namespace}/{key.name}" if key.namespace else f"{key.kind} {key.name}"
+        if key in self.world.others:
+            words = f"{title} is another product's, and Larder does not look after it"
+            return ServedModel(title, reason="ModelNotManaged", message=words)
+        words = f"there is no {title}; declare it, or correct spec.model"
+        return ServedModel(title, reason="ModelNotFound", message=words)
+
+    def _trouble(self, demand: Demand, namespace: str) -> tuple[str, str]:
+        if demand.foreign:
+            return "ModelNotManaged", f"{demand.kind} {demand.name} is its vendor's to provide"
+        if not demand.on_claim:
+            return "", ""
+        place = place_of(demand.uri, demand.namespace)
+        if place.namespace == namespace:
+            return "", ""
+        words = f"{demand.kind} {demand.name} is on claim {place.claim} of namespace {place.namespace}, and a claim"
+        return "NamespaceNotAllowed", f"{words} can be mounted only there; serve it from that namespace"
+
+    def _not_ready(self, key: ModelKey) -> tuple[str, str]:
+        declared = self.world.declared(key)
+        ready = next((c for c in declared.status.conditions if c.type == "Ready"), None) if declared else None
+        if ready is not None and ready.status == "True":
+            return "", ""
+        return (ready.reason, ready.message) if ready else ("ModelNotReady", "nothing is known of it yet")

@@ -1,0 +1,61 @@
+"""One turn for one InferenceService: observe, decide, act, tell."""
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+import msgspec
+import structlog
+
+from controller.keys import ServiceKey
+from controller.services.act import ServiceActor
+from controller.services.decide import Apply, Remove, conflicts, decide
+from controller.services.kinds import Deployment
+from controller.services.observe import ServiceObserver
+from controller.services.report import status_of
+from controller.services.view import ServiceView
+from shared.kube.errors import NotFound, Refused
+
+_AGAIN_S = 10.0  # nobody watches what has our name
+_IDLE_S = 300.0  # nor a Service or an autoscaler that somebody took away
+_STAMP = "%Y-%m-%dT%H:%M:%SZ"
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReconciler:
+    """Brings what a service makes to what it shall be."""
+
+    observer: ServiceObserver
+    actor: ServiceActor
+
+    async def reconcile(self, key: ServiceKey) -> float | None:
+        """Return in how many seconds to look again, None where there is nothing to look after."""
+        view = await self.observer.view(key)
+        if view is None or view.service.metadata.deletion_timestamp is not None:
+            return None
+        after, refused = await self._apply(view)
+        stamp = self.actor.now().strftime(_STAMP)
+        await self.actor.tell(view.service, status_of(after, refused, stamp))
+        return _AGAIN_S if refused or conflicts(view) else _IDLE_S
+
+    async def _apply(self, view: ServiceView) -> tuple[ServiceView, dict[str, str]]:
+        """Return the view with the Deployment as it is now, and what was refused, by kind."""
+        about, refused = view.service.metadata, dict[str, str]()
+        for action in decide(view):
+            match action:
+                case Apply() if action.kind in refused:
+                    continue
+                case Apply():
+                    try:
+                        applied = await self.actor.apply(about, action)
+                    except (Refused, NotFound) as error:
+                        _log.warning("service_refused", service=f"{about.namespace}/{about.name}", error=str(error))
+                        refused[action.kind] = str(error)
+                        continue
+                    if action.kind == "Deployment":
+                        view = replace(view, deployment=msgspec.convert(applied, Deployment))
+                case Remove():
+                    await self.actor.remove(about, action)
+                case _:
+                    assert_never(action)
+        return view, refused

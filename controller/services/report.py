@@ -1,0 +1,74 @@
+"""What the user is told of a service. No input or output, no clock."""
+
+from collections.abc import Mapping
+
+from controller.models.revisions import Told
+from controller.models.words import with_conditions
+from controller.services.decide import conflicts
+from controller.services.kinds import Deployment
+from controller.services.manifests import url_of
+from controller.services.view import ServiceView
+from shared.api.inference_service import InferenceServiceStatus
+
+READY, MODEL_READY = "Ready", "ModelReady"
+
+
+def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> InferenceServiceStatus:
+    """Return the status; `refused` is, by kind, what the API server said of an object that it did not take."""
+    service, deployment = view.service, view.own_deployment
+    told = [_ready(view, refused, deployment), _model_ready(view)]
+    return InferenceServiceStatus(
+        conditions=with_conditions(service.status.conditions, told, stamp, service.metadata.generation),
+        observed_generation=service.metadata.generation,
+        url=url_of(service),
+        model=view.model.title,
+        serving_revision=view.model.revision,
+        replicas=deployment.status.replicas if deployment else 0,
+        ready_replicas=deployment.status.ready_replicas if deployment else 0,
+    )
+
+
+def _model_ready(view: ServiceView) -> Told:
+    model = view.model
+    if not model.ready:
+        return Told(MODEL_READY, "False", model.reason, model.message)
+    what = f"revision {model.revision}" if model.revision else "the claim that it is on"
+    return Told(MODEL_READY, "True", "Ready", f"pods get {what} of {model.title}")
+
+
+def _ready(view: ServiceView, refused: Mapping[str, str], deployment: Deployment | None) -> Told:
+    meta = view.service.metadata
+    if taken := conflicts(view):
+        what = " and ".join(f"{kind} {meta.namespace}/{meta.name}" for kind in taken)
+        words = f"{what} is there and not of this InferenceService; take it away, or choose another name"
+        return Told(READY, "False", "NameConflict", words)
+    if refused:
+        words = "; ".join(f"the API server refused the {kind}: {said}" for kind, said in sorted(refused.items()))
+        return Told(READY, "False", "Refused", words)
+    if deployment is None:
+        if not view.model.ready:
+            return Told(READY, "False", view.model.reason, f"waits for its model: {view.model.message}")
+        return Told(READY, "False", "Progressing", "the Deployment is being made")
+    return _served(view, deployment)
+
+
+def _served(view: ServiceView, deployment: Deployment) -> Told:
+    wanted, status = deployment.spec.replicas, deployment.status
+    if view.service.spec.replicas.min == 0:
+        return Told(READY, "False", "Stopped", "spec.replicas.min is 0: no pod is wanted")
+    counts = f"{status.ready_replicas} of {wanted} pods are ready"
+    failure, progress = deployment.condition("ReplicaFailure"), deployment.condition("Progressing")
+    hindrance = ""
+    if failure is not None and failure.status == "True":
+        hindrance = f"; a pod could not be made: {failure.message}"
+    elif progress is not None and progress.status == "False":
+        hindrance = f"; {progress.message}"
+    available = deployment.condition("Available")
+    current = status.observed_generation >= deployment.metadata.generation
+    updated = current and status.updated_replicas >= wanted and status.replicas <= status.updated_replicas
+    if available is None or available.status != "True" or not status.ready_replicas:
+        stalled = "ReplicaFailure" if "could not be made" in hindrance else "Stalled" if hindrance else "Progressing"
+        return Told(READY, "False", stalled, counts + hindrance)
+    if not updated:
+        return Told(READY, "True", "Updating", f"{counts}, {status.updated_replicas} of the newest kind{hindrance}")
+    return Told(READY, "True", "Serving", counts + hindrance)

@@ -1,0 +1,48 @@
+"""All that is known of one InferenceService when it is decided about."""
+
+from dataclasses import dataclass
+
+from controller.keys import ModelKey
+from controller.services.kinds import Deployment, is_controlled_by
+from shared.api.inference_service import InferenceService
+from shared.kube.objects import Meta
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """The model of a service. `key` is None where there is none; a change of `serves` makes new pods.
+
+    `reason` and `message` say why pods cannot have it, empty where they can.
+    """
+
+    title: str
+    key: ModelKey | None = None
+    revision: str = ""
+    serves: str = ""
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether pods can have it."""
+        return self.key is not None and not self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """One service, its model, and what has its name: a Deployment, a Service, a HorizontalPodAutoscaler."""
+
+    service: InferenceService
+    model: ServedModel
+    deployment: Deployment | None = None
+    front: Meta | None = None
+    autoscaler: Meta | None = None
+
+    @property
+    def own_deployment(self) -> Deployment | None:
+        """The Deployment, where it is this service's own."""
+        return self.deployment if self.deployment and self.owns(self.deployment.metadata) else None
+
+    def owns(self, meta: Meta | None) -> bool:
+        """Return whether an object is this service's own."""
+        return meta is not None and is_controlled_by(meta, self.service.metadata.uid)

@@ -1,0 +1,104 @@
+"""What a metadata Job hands in: its container's termination message, of which kubelet keeps 4,096 bytes.
+
+Whoever may create pods in the claim's namespace can write such a message: it is read as a stranger's.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from shared.metadata.report import Metadata
+
+MOST_BYTES = 4096
+MOST_MESSAGE = 1024
+_LONGEST_TEXT = 253
+_LONGEST_WORD = 63
+_MOST_ITEMS = 64
+_MOST_NUMBER = 2**63 - 1
+_REASON = re.compile(r"[A-Z][A-Za-z]{0,62}", re.ASCII)
+_CAPABILITY = re.compile(r"[A-Z][A-Z_]{0,62}", re.ASCII)
+
+
+class Reading(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+    """What was read, or a stable reason and a message; `found` is whether there is anything at the sub-path."""
+
+    found: bool = True
+    reason: str = ""
+    message: str = ""
+    metadata: Metadata | None = None
+
+
+def encode_reading(reading: Reading) -> bytes:
+    """Return JSON of at most 4,096 bytes that `decode_reading` takes; what does not fit is left out, parts first."""
+    whole = _cleaned(msgspec.to_builtins(reading))
+    whole["message"] = _plain(reading.message, MOST_MESSAGE)
+    for left_out in ((), ("components",), ("components", "adapter", "licence", "capabilities")):
+        metadata = {k: v for k, v in whole.get("metadata", {}).items() if k not in left_out}
+        parts = whole | ({"metadata": metadata} if reading.metadata else {})
+        body = msgspec.json.encode({k: v for k, v in parts.items() if v != ""})
+        if len(body) <= MOST_BYTES:
+            break
+    return body
+
+
+def decode_reading(text: str) -> Reading:
+    """Return what was handed in; ValueError says what is wrong with it."""
+    if len(text.encode()) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES} bytes")
+    try:
+        reading = msgspec.json.decode(text, type=Reading)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(f"it is not what `larder extract` writes: {error}") from error
+    if (reading.metadata is None) == (reading.reason == ""):
+        raise ValueError("it has neither metadata nor a reason, or both")
+    if reading.reason and not _REASON.fullmatch(reading.reason):
+        raise ValueError("its reason is no word")
+    if reading.message != _plain(reading.message, MOST_MESSAGE):
+        raise ValueError("its message is too long or not printable")
+    if reading.metadata is not None:
+        _check(msgspec.to_builtins(reading.metadata))
+        if not all(_CAPABILITY.fullmatch(word) for word in reading.metadata.capabilities):
+            raise ValueError("its capabilities are no words of OME")
+    return reading
+
+
+def _check(value: Any) -> None:  # noqa: ANN401 - any JSON
+    match value:
+        case str() if value != _plain(value, _LONGEST_TEXT):
+            raise ValueError("a text in it is too long or not printable")
+        case int() if not 0 <= value <= _MOST_NUMBER:
+            raise ValueError("a number in it is out of bounds")
+        case dict() | list() | tuple() if len(value) > _MOST_ITEMS:
+            raise ValueError(f"a list in it has more than {_MOST_ITEMS} items")
+        case dict():
+            for name, inner in value.items():
+                _check(name)
+                _check(inner)
+        case list() | tuple():
+            for inner in value:
+                _check(inner)
+        case _:
+            pass
+
+
+def _cleaned(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return what `_check` takes: texts cut and printable, numbers within bounds, lists not too long."""
+    match value:
+        case str():
+            return _plain(value, _LONGEST_TEXT)
+        case bool() | None:
+            return value
+        case int():
+            return max(0, min(value, _MOST_NUMBER))
+        case dict():
+            items = list(value.items())[:_MOST_ITEMS]
+            return {_plain(name, _LONGEST_WORD): _cleaned(inner) for name, inner in items}
+        case list() | tuple():
+            return [_cleaned(inner) for inner in value[:_MOST_ITEMS]]
+        case _:
+            return value
+
+
+def _plain(text: str, most: int) -> str:
+    return "".join(c if c.isascii() and c.isprintable() else "?" for c in text[:most])

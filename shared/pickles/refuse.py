@@ -1,0 +1,22 @@
+"""The one question that is asked before files become a model: is any of them a pickle."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from shared.errors import PickleRefused, StoreFailure
+from shared.pickles.containers import why_pickle
+
+
+def refuse_pickles(files: Mapping[str, Path], uri: str) -> None:
+    """Look at each file of a model, by its name and where its bytes are. Raises PickleRefused, StoreFailure."""
+    for name, path in files.items():
+        try:
+            with path.open("rb") as opened:
+                why = why_pickle(opened, path.stat().st_size)
+        except OSError as error:
+            raise StoreFailure(f"{path}, the file {name!r}, cannot be read: {error.strerror}") from error
+        if why:
+            raise PickleRefused(
+                f"{name!r} of {uri} {why}: to load it may run code, and no pickles are allowed (allowPickle: false); "
+                "leave it out by ignorePatterns if the weights are there in safetensors, or allow pickles"
+            )

@@ -1,0 +1,54 @@
+"""What a selection leaves of a source's list of files."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from shared.api.meta import LeftOut
+from shared.errors import SourceNotFound
+from shared.manifest import File, Manifest
+from shared.selection.choice import Selection
+from shared.selection.duplicates import second_copies
+from shared.selection.patterns import is_kept
+
+_MOST_NAMES = 20
+_LONGEST_NAME = 256
+
+
+def select_files(manifest: Manifest, selection: Selection) -> tuple[Manifest, LeftOut]:
+    """Return the manifest of the selected files, a revision of its own, and what was left out.
+
+    Raises SourceNotFound where no file is left.
+    """
+    fitting = [f for f in manifest.files if is_kept(f.path, selection.allow, selection.ignore)]
+    copies = second_copies({f.path: f.size for f in fitting}) if selection.duplicates == "skip" else frozenset()
+    kept = tuple(f for f in fitting if f.path not in copies)
+    if manifest.files and not kept:
+        raise SourceNotFound(_nothing(manifest, selection))
+    selected = replace(
+        manifest,
+        revision=selection.revision_of(manifest.revision),
+        files=kept,
+        allow_pickle=selection.pickle,
+    )
+    return selected, _left_out(manifest.files, {f.path for f in kept}, copies)
+
+
+def _left_out(files: Sequence[File], kept: set[str], copies: frozenset[str]) -> LeftOut:
+    left = sorted((f for f in files if f.path not in kept), key=lambda f: (-f.size, f.path))
+    return LeftOut(
+        files=len(left),
+        size=sum(f.size for f in left),
+        duplicate_size=sum(f.size for f in left if f.path in copies),
+        names=[f.path[:_LONGEST_NAME] for f in left[:_MOST_NAMES]],
+    )
+
+
+def _nothing(manifest: Manifest, selection: Selection) -> str:
+    said = [f"{word} {', '.join(patterns[:5])}" for word, patterns in
+            (("allowPatterns", selection.allow), ("ignorePatterns", selection.ignore)) if patterns]  # fmt: skip
+    first = ", ".join(f.path for f in manifest.files[:5])
+    return (
+        f"none of the {len(manifest.files)} files of {manifest.uri} is left by {' and '.join(said)}; change the "
+        f"patterns: it has {first}{', ...' if len(manifest.files) > 5 else ''}"  # noqa: PLR2004 - as shown
+    )

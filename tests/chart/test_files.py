@@ -1,0 +1,47 @@
+"""Which files nodes fetch, from the chart's values to the controller's settings."""
+
+from typing import Any
+
+import pytest
+
+from controller.settings import Settings
+from rig.errors import HelmFailed
+from shared.selection.choice import WHOLE, make_selection
+from tests.chart.conftest import Render
+from tests.chart.objects import environment, pod_specs
+
+NAMES = ("LARDER_ALLOW_PATTERNS", "LARDER_IGNORE_PATTERNS", "LARDER_ALLOW_PICKLE", "LARDER_DUPLICATE_WEIGHTS")
+
+
+def settings(render: Render, values: dict[str, object] | None = None) -> Settings:
+    (container,) = pod_specs(render(values))["larder-controller"]["containers"]
+    told = environment({**container, "env": [e for e in container["env"] if e["name"] in NAMES and e.get("value")]})
+    return Settings.model_validate({name.removeprefix("LARDER_").lower(): value for name, value in told.items()})
+
+
+def test_by_default_every_file_is_fetched(render: Render) -> None:
+    assert settings(render).files == WHOLE == Settings().files
+
+
+def test_values_become_the_clusters_choice(render: Render) -> None:
+    files = {
+        "allowPatterns": ["*.safetensors", "dir with a blank/", "[ab].json"],
+        "ignorePatterns": ["original/"],
+        "allowPickle": False,
+        "duplicateWeights": "skip",
+    }
+    wanted = make_selection(["*.safetensors", "dir with a blank/", "[ab].json"], ["original/"], "skip", pickle=False)
+    assert settings(render, {"files": files}).files == wanted
+
+
+@pytest.mark.parametrize(
+    "files", [{"allowPatterns": ["a,b"]}, {"allowPatterns": [" "]}, {"allowPickle": "no"}, {"duplicateWeights": "drop"}]
+)
+def test_what_means_nothing_is_refused_before_it_is_installed(files: dict[str, Any], render: Render) -> None:
+    with pytest.raises(HelmFailed, match="files"):
+        render({"files": files})
+
+
+def test_a_release_that_keeps_the_values_of_an_older_chart_has_no_such_settings(render: Render) -> None:
+    (container,) = pod_specs(render({"files": None}))["larder-controller"]["containers"]
+    assert not {e["name"] for e in container["env"]} & set(NAMES)

@@ -1,0 +1,103 @@
+"""The controller makes Jobs of one shape alone, tried with its token on a real API server."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from controller.claims.job import JobSettings, job_manifest
+from controller.claims.place import Place
+from controller.claims.view import Order
+from controller.keys import ModelKey
+from rig.api import Api
+from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
+from rig.helm import Json
+from rig.processes import wait_until
+from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.objects import only
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+FORBIDDEN = 403
+Change = Callable[[Json, Json], object]  # of the pod's spec and its container
+
+
+@pytest.fixture(scope="module")
+def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
+    """A client with a token of the controller."""
+    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/larder-controller"
+    client = plane.api_with_token(str(api.create(f"{account}/token", {"spec": {}})["status"]["token"]))
+    wait_until(
+        lambda: not _is_taken(client, _changed(_job(""), lambda _, c: c.update(image="other"))), 20, "the policy"
+    )
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def job(render: Render) -> Json:
+    """The Job as the controller of this chart makes it."""
+    (container,) = only(render(), "Deployment", "larder-controller")["spec"]["template"]["spec"]["containers"]
+    (image,) = (e["value"] for e in container["env"] if e["name"] == "LARDER_AGENT_IMAGE")
+    return _job(image)
+
+
+def _job(image: str) -> Json:
+    key, place = ModelKey("ClusterBaseModel", "", "m"), Place("default", "data", "models/m")
+    return job_manifest(key, "uid", place, Order("i", 1, "larder-extract-1"), None, JobSettings(image or "none"))
+
+
+def _changed(job: Json, change: Change) -> Json:
+    other = copy.deepcopy(job)
+    spec = other["spec"]["template"]["spec"]
+    change(spec, spec["containers"][0])
+    return other
+
+
+def _is_taken(client: Api, job: Json) -> bool:
+    try:
+        client.create(f"{JOBS}?dryRun=All", job)
+    except CallRefused as refusal:
+        if refusal.status != FORBIDDEN:
+            raise
+        return False
+    return True
+
+
+def test_its_own_job_is_taken(controller: Api, job: Json) -> None:
+    assert _is_taken(controller, job)
+
+
+WRONG: dict[str, Change] = {
+    "an account": lambda spec, _: spec.update(serviceAccountName="admin"),
+    "a token": lambda spec, _: spec.update(automountServiceAccountToken=True),
+    "a token by default": lambda spec, _: spec.pop("automountServiceAccountToken"),
+    "another image": lambda _, container: container.update(image="other"),
+    "another command": lambda _, container: container.update(command=["sh"]),
+    "a variable": lambda _, container: container.update(env=[{"name": "A", "value": "b"}]),
+    "two containers": lambda spec, container: spec["containers"].append(container | {"name": "two"}),
+    "an init container": lambda spec, container: spec.update(initContainers=[container | {"name": "two"}]),
+    "a secret": lambda spec, _: spec["volumes"].append({"name": "s", "secret": {"secretName": "s"}}),
+    "a host path": lambda spec, _: spec["volumes"].append({"name": "h", "hostPath": {"path": "/"}}),
+    "a claim to write": lambda spec, _: spec["volumes"][0]["persistentVolumeClaim"].update(readOnly=False),
+    "a mount to write": lambda _, container: container["volumeMounts"][0].update(readOnly=False),
+    "the host's network": lambda spec, _: spec.update(hostNetwork=True),
+    "root": lambda spec, _: spec["securityContext"].update(runAsNonRoot=False),
+    "a capability": lambda _, c: c["securityContext"]["capabilities"].update(add=["SYS_ADMIN"]),
+    "root in the container": lambda _, c: c["securityContext"].update(runAsUser=0, runAsNonRoot=False),
+    "a command after the start": lambda _, c: c.update(lifecycle={"postStart": {"exec": {"command": ["sh"]}}}),
+    "a command as a probe": lambda _, c: c.update(livenessProbe={"exec": {"command": ["sh"]}}),
+    "more privileges": lambda _, c: c["securityContext"].pop("allowPrivilegeEscalation"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_any_other_is_refused(what: str, controller: Api, job: Json) -> None:
+    assert not _is_taken(controller, _changed(job, WRONG[what]))
+
+
+def test_other_names_are_refused_and_others_are_free(controller: Api, api: Api, job: Json) -> None:
+    named: dict[str, Any] = job | {"metadata": job["metadata"] | {"name": "other"}}
+    assert not _is_taken(controller, named)
+    assert _is_taken(api, _changed(named, WRONG["another image"]))

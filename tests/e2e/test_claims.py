@@ -1,0 +1,88 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from rig.larder.moves import Json
+from rig.node.containerd import SANDBOX_IMAGE
+from rig.node.installation import Installation
+
+CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "vocab_size": 16,
+          "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+          "max_position_embeddings": 128}  # fmt: skip
+MODELS = "/apis/ome.io/v1beta1/namespaces/{}/basemodels"
+
+
+@pytest.fixture
+def namespace(site: Installation) -> str:
+    """A namespace of a tenant, where the strictest pod security is enforced."""
+    name = site.name("team")
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    site.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    site.until(lambda: site.api.answers(f"/api/v1/namespaces/{name}/serviceaccounts/default"), "its account")
+    return name
+
+
+def _claim(site: Installation, namespace: str, folder: Path) -> str:
+    """Bind a claim to a directory of this machine, which its nodes see as theirs, and return its name."""
+    folder.mkdir(mode=0o755)
+    size, name = {"storage": "1Gi"}, site.name("claim")
+    access: Json = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    volume = {"capacity": size, "hostPath": {"path": str(folder)}, "claimRef": {"namespace": namespace, "name": name}}
+    site.api.create("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": access | volume})
+    claim = access | {"volumeName": name, "resources": {"requests": size}}
+    path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    site.api.create(path, {"metadata": {"name": name}, "spec": claim})
+    return name
+
+
+def _model(site: Installation, namespace: str, claim: str) -> str:
+    """Declare the model at `models/llama` of a claim, and return the path of the object."""
+    name = site.name("model")
+    body = {"apiVersion": "ome.io/v1beta1", "kind": "BaseModel", "metadata": {"name": name}}
+    uri = f"pvc://{claim}/models/llama"
+    site.api.create(MODELS.format(namespace), body | {"spec": {"storage": {"storageUri": uri}}})
+    return f"{MODELS.format(namespace)}/{name}"
+
+
+def _reason(site: Installation, model: str) -> str:
+    conditions = site.api.get(model).get("status", {}).get("conditions", [])
+    return next((str(c["reason"]) for c in conditions if c["type"] == "Ready"), "")
+
+
+def test_a_model_on_a_claim_is_read_by_a_job_and_by_a_pod(site: Installation, namespace: str, tmp_path: Path) -> None:
+    folder = tmp_path / "volume"
+    model = _model(site, namespace, _claim(site, namespace, folder))
+    site.until(lambda: _reason(site, model) == "PathNotFound", "the Job to find nothing", 120)
+    assert list(folder.iterdir()) == [], "nobody made the directory"
+
+    (folder / "models" / "llama").mkdir(parents=True)
+    (folder / "models" / "llama" / "config.json").write_text(json.dumps(CONFIG))
+    site.api.patch(model, {"metadata": {"annotations": {"larder.dev/refresh": "copied"}}})
+    site.until(lambda: _reason(site, model) == "OnClaim", "the model to be read", 120)
+    found = site.api.get(model)
+    assert found["status"]["state"] == "Ready"
+    assert (found["spec"]["modelType"], found["spec"]["maxTokens"]) == ("llama", 128)
+    assert found["status"]["metadata"]["values"]["parametersFrom"] == "dimensions"
+
+    main: Json = {"name": "main", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
+    main |= {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}
+    user = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    web = site.deployment(found["metadata"]["name"], namespace, containers=[main], securityContext=user)
+    pod = site.running(web, namespace)
+    assert json.loads(site.sh(pod, "cat $MODEL_PATH/config.json")) == CONFIG
+    site.remove_deployment(web, namespace)
+    site.api.delete(model)
+    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    site.until(lambda: not site.api.get(jobs)["items"], "the Jobs to go with their model")
+
+
+def test_the_controller_makes_no_other_job(site: Installation, namespace: str) -> None:
+    container = {"name": "main", "image": "any", "command": ["sh"]}
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "other"}, "spec": spec}
+    account = "system:serviceaccount:larder-system:larder-controller"
+    with pytest.raises(Exception, match="larder-metadata-jobs"):
+        site.cluster.kubectl(
+            "create", "--filename=-", f"--namespace={namespace}", f"--as={account}", stdin=json.dumps(body)
+        )

@@ -1,0 +1,90 @@
+"""A model that is one archive, from its entry to its labels."""
+
+import hashlib
+import random
+
+import msgspec
+
+from rig.hub.faults import Refuse
+from tests.integration.agent.bench import Bench, Model
+from tests.integration.store.archives import tar, tar_gz, zipped
+
+WEIGHTS = random.Random(3).randbytes(2_000_000)
+FILES = {"m/config.json": b'{"a": 1}', "m/model.safetensors": WEIGHTS}
+UNPACKED_BYTES = sum(map(len, FILES.values()))
+
+
+def add(bench: Bench, name: str, body: bytes, **fields: object) -> Model:
+    """Return an archive on the hub; its files are those that shall stand on the node."""
+    model = bench.add_model("llama", {name: body}, **fields)
+    return Model(model.entry, model.manifest, FILES)
+
+
+def stored(bench: Bench) -> set[str]:
+    return {path.name for path in (bench.root / "blobs" / "sha256").iterdir()}
+
+
+def test_it_is_ready_when_its_files_stand_there_and_is_mended_and_adopted_and_removed(bench: Bench) -> None:
+    model = add(bench, "m.tar.gz", tar_gz(FILES))
+    bench.want(model.entry)
+    agent = bench.start()
+    bench.wait_phase(model, "Ready")
+    assert bench.is_complete(model)
+    assert bench.has_labels(model)
+    assert not (bench.snapshot(model) / "m.tar.gz").exists()
+    assert stored(bench) == {hashlib.sha256(body).hexdigest() for body in FILES.values()}
+    status = bench.status(model.entry)
+    assert status is not None
+    assert status.verified == "digest"
+
+    bench.hub.journal.clear()
+    bench.damage(model, "m/model.safetensors").write_bytes(b"short")
+    bench.wait_for(lambda: bench.count("snapshot complete") == 2, "the repair")
+    bench.wait_phase(model, "Ready")
+    assert bench.is_complete(model)
+    assert bench.hub.journal.requests("*m.tar.gz", method="GET")
+
+    agent.kill()
+    bench.hub.faults.add(Refuse(503))
+    bench.start()
+    bench.wait_phase(model, "Ready")
+    assert bench.has_labels(model)
+    assert bench.count("download started") == 1
+
+    bench.want(msgspec.structs.replace(model.entry, state="Absent"))
+    bench.wait_phase(model, "Absent")
+    assert stored(bench) == set()
+
+
+def test_one_that_does_not_fit_with_its_files_says_so_once_and_comes_when_it_does(bench: Bench) -> None:
+    body = zipped(FILES)
+    model = add(bench, "m.zip", body)
+    limit = len(body) + UNPACKED_BYTES
+    bench.want(model.entry, storage_limit=limit - 1)
+    bench.start()
+    bench.wait_phase(model, "Failed", "InsufficientStorage")
+    bench.wait_for(lambda: f"need {limit} bytes" in _message(bench, model), "the whole need in the message")
+    assert stored(bench) == set()
+    bench.wait_for(lambda: bench.count("entry set back") >= 2, "the next attempt to be refused")
+    bench.hub.journal.clear()
+    assert bench.count("download started") == 1
+
+    bench.want(model.entry, storage_limit=limit)
+    bench.wait_phase(model, "Ready")
+    assert bench.is_complete(model)
+    assert bench.count("download started") == 2
+
+
+def test_an_unsafe_one_is_refused_with_its_reason(bench: Bench) -> None:
+    model = add(bench, "m.tar", tar({**FILES, "../out": b"x"}))
+    bench.want(model.entry)
+    bench.start()
+    bench.wait_phase(model, "Failed", "UnsafePath")
+    assert "'../out'" in _message(bench, model)
+    assert bench.labels() == set()
+    assert not bench.snapshot(model).exists()
+
+
+def _message(bench: Bench, model: Model) -> str:
+    status = bench.status(model.entry)
+    return status.message if status else ""

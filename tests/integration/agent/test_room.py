@@ -1,0 +1,77 @@
+"""Making room: what the agent says that it lacks, and what it drops by itself where the node may evict."""
+
+import random
+
+import msgspec
+import pytest
+
+from rig.hub.faults import Stall
+from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, NEVER
+from tests.integration.agent.bench import Bench, Model
+
+SIZE = 4_000_000
+HALF = SIZE // 2
+LIMIT = 5_000_000
+
+
+def bytes_of(seed: int, size: int = SIZE) -> dict[str, bytes]:
+    return {"model.bin": random.Random(seed).randbytes(size)}
+
+
+def half_there(bench: Bench) -> bool:
+    """Tell whether half of a file is on the disk, unfinished."""
+    return any(p.stat().st_size >= HALF // 2 for p in (bench.root / "partial").glob("*.part"))
+
+
+@pytest.fixture
+def given_up(bench: Bench) -> Model:
+    """A model of which half was fetched before its entry vanished."""
+    model = bench.add_model("given-up", bytes_of(1))
+    bench.hub.faults.add(Stall(HALF))
+    bench.want(model.entry, storage_limit=LIMIT)
+    bench.start()
+    bench.wait_for(lambda: half_there(bench), "half of the file")
+    bench.want(storage_limit=LIMIT)
+    bench.wait_for(lambda: bench.count("download stopped") == 1, "the download to end")
+    bench.hub.faults.clear()
+    return model
+
+
+def test_what_nothing_references_goes_where_the_node_may_evict(bench: Bench, given_up: Model) -> None:
+    model = bench.add_model("llama", bytes_of(2))
+    bench.want(model.entry, storage_limit=LIMIT)
+    bench.wait_phase(model, "Failed", "InsufficientStorage")
+    assert half_there(bench)
+    bench.want(model.entry, storage_limit=LIMIT, eviction_policy=LEAST_RECENTLY_USED)
+    bench.wait_phase(model, "Ready")
+    assert list((bench.root / "partial").iterdir()) == []
+    assert given_up.entry.key not in {s.key for s in bench.model_node().status.entries}
+
+
+def test_what_is_wanted_keeps_its_unfinished_files(bench: Bench, given_up: Model) -> None:
+    model = bench.add_model("llama", bytes_of(2))
+    waiting = msgspec.structs.replace(given_up.entry, granted=False)
+    bench.want(waiting, model.entry, storage_limit=LIMIT, eviction_policy=LEAST_RECENTLY_USED)
+    bench.wait_phase(model, "Failed", "InsufficientStorage")
+    assert half_there(bench)
+    bench.want(given_up.entry, storage_limit=LIMIT, eviction_policy=LEAST_RECENTLY_USED)
+    bench.wait_phase(given_up, "Ready")
+
+
+@pytest.mark.parametrize("policy", [NEVER, LEAST_RECENTLY_USED])
+def test_it_says_what_it_lacks_and_what_each_would_give_back(bench: Bench, policy: str) -> None:
+    first = bench.add_model("first", bytes_of(1) | {"shared.bin": b"x" * 1000})
+    second = bench.add_model("second", bytes_of(2) | {"shared.bin": b"x" * 1000})
+    too_large = bench.add_model("too-large", bytes_of(3, LIMIT + 1))
+    bench.want(first.entry, storage_limit=LIMIT, eviction_policy=policy)
+    bench.start()
+    bench.wait_phase(first, "Ready")
+    bench.want(first.entry, second.entry, too_large.entry, storage_limit=LIMIT, eviction_policy=policy)
+    bench.wait_phase(second, "Failed", "InsufficientStorage")
+    bench.wait_phase(too_large, "Failed", "InsufficientStorage")
+    found = {e.id: bench.status(e) for e in (first.entry, second.entry, too_large.entry)}
+    assert {name: s.frees for name, s in found.items() if s} == {
+        "first": first.manifest.size_bytes, "second": 0, "too-large": 0
+    }  # fmt: skip
+    lacks = first.manifest.size_bytes + second.manifest.size_bytes - LIMIT
+    assert {name: s.shortage for name, s in found.items() if s} == {"first": 0, "second": lacks, "too-large": 0}

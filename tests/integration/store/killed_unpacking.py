@@ -1,0 +1,40 @@
+"""A process that fetches, unpacks and commits an archive, to be killed. ROOT FATAL_SYNC FATAL_CHANGE, 0 is none."""
+
+import random
+import sys
+import threading
+from pathlib import Path
+
+from agent.store.store import Store
+from agent.transfer.engine import fetch
+from agent.transfer.progress import Progress
+from shared.sources.memory import MemorySource
+from tests.integration.store.archives import tar
+from tests.integration.store.killed import FatalDisk, die_before_change
+
+FILES = {
+    "big.safetensors": random.Random(1).randbytes(5_000_000), "config.json": b"{}", "sub/a": b"a", "sub/b": b"a",
+}  # fmt: skip
+
+
+def source() -> MemorySource:
+    """Return the source of the archive."""
+    return MemorySource({"m.tar": tar(FILES)})
+
+
+def main() -> None:
+    """Run until it is killed."""
+    root, fatal_sync, fatal_change = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    archive = source()
+    print("start", flush=True)  # noqa: T201 - the parent waits for it
+    if fatal_change:
+        die_before_change(fatal_change)
+    store = Store.open(root, disk=FatalDisk(fatal_sync))
+    store.sweep()
+    manifest = archive.resolve()
+    result = fetch(archive, manifest, store, progress=Progress(), stop=threading.Event())
+    store.commit(manifest, "llama", result.sha256, result.unpacked)
+
+
+if __name__ == "__main__":
+    main()

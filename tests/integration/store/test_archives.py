@@ -1,0 +1,477 @@
+"""Models that are one archive, through the engine and the store: unpacked, and not kept."""
+
+import gzip
+import hashlib
+import os
+import pickle
+import random
+import tarfile
+import threading
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent.stock.download import Downloader
+from agent.store.disk import RealDisk
+from agent.store.scrub import Scrubber, ScrubFigures
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult, Stopped
+from agent.transfer.progress import Progress
+from agent.transfer.rate import TokenBucket
+from rig.processes import wait_until
+from shared.api.model_node import Entry
+from shared.api.wire import Credentials as Granted
+from shared.errors import AuthDenied, InsufficientStorage, LarderError, PickleRefused
+from shared.sources.memory import MemorySource
+from shared.sources.port import ANONYMOUS, Credentials
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+from tests.integration.store.archives import MAKERS, REFUSED, declaring, member, tar, tar_gz, zipped
+from tests.integration.store.rot import flip_a_bit
+
+Bring = Callable[..., FetchResult]
+BIG = random.Random(7).randbytes(5 * 2**20 + 3)
+FILES = {"m/config.json": b"{}", "m/model.safetensors": BIG, "m/sub/a": b"a", "m/sub/empty": b""}
+FILE_BYTES = 5_000_000
+UNPACKED_BYTES = sum(map(len, FILES.values()))
+SOON_S = 10.0
+
+
+@pytest.fixture
+def stock(bring: Bring) -> Callable[..., Snapshot]:
+    """Fetch and commit a model under an id, as the agent does."""
+
+    def run(source: MemorySource, store: Store, identity: str = "llama", reservation: str = "") -> Snapshot:
+        manifest = source.resolve()
+        result = bring(source, store, manifest=manifest, reservation=reservation)
+        return store.commit(manifest, identity, result.sha256, result.unpacked)
+
+    return run
+
+
+def content(snapshot: Snapshot) -> dict[str, bytes]:
+    found = {p.relative_to(snapshot.path).as_posix(): p.read_bytes() for p in snapshot.path.rglob("*") if p.is_file()}
+    del found[".completed"]
+    return found
+
+
+def assert_nothing_but(root: Path, snapshot: Snapshot) -> None:
+    """Assert that the store holds this snapshot, its blobs, and nothing else."""
+    assert {p.name for p in (root / "blobs" / "sha256").iterdir()} == {f.sha256 for f in snapshot.files}
+    assert list((root / "partial").iterdir()) == []
+
+
+class TestUnpacking:
+    @pytest.mark.parametrize("name", MAKERS)
+    def test_the_files_stand_in_the_place_of_the_archive(
+        self, name: str, stock: Callable[..., Snapshot], store: Store, root: Path
+    ) -> None:
+        source, progress = MemorySource({name: MAKERS[name](FILES)}), Progress()
+        snapshot = stock(source, store)
+        assert content(snapshot) == FILES
+        assert snapshot.manifest_digest == source.resolve().digest
+        assert snapshot.verified == "digest"
+        assert snapshot.size == UNPACKED_BYTES
+        assert_nothing_but(root, snapshot)
+        assert progress.done == 0
+
+    @pytest.mark.parametrize("name", MAKERS)
+    def test_progress_ends_where_it_said(self, name: str, bring: Bring, store: Store) -> None:
+        progress = Progress()
+        bring(MemorySource({name: MAKERS[name](FILES)}), store, progress=progress)
+        assert progress.done == progress.total >= UNPACKED_BYTES
+
+    def test_without_a_publishers_digest_it_is_verified_by_size(
+        self, stock: Callable[..., Snapshot], store: Store
+    ) -> None:
+        assert stock(MemorySource({"m.zip": zipped(FILES)}, digests=False), store).verified == "size"
+
+    def test_links_are_other_names_of_one_content(self, stock: Callable[..., Snapshot], store: Store) -> None:
+        links = member("m/l", tarfile.SYMTYPE, "sub/../model.safetensors"), member("h", tarfile.LNKTYPE, "m/sub/a")
+        snapshot = stock(MemorySource({"m.tar": tar(FILES, *links)}), store)
+        assert content(snapshot) == {**FILES, "m/l": BIG, "h": b"a"}
+        assert (snapshot.path / "m/l").samefile(snapshot.path / "m/model.safetensors")
+        assert not (snapshot.path / "m/l").is_symlink()
+
+    @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+    def test_names_as_long_as_they_may_be(self, form: int, stock: Callable[..., Snapshot], store: Store) -> None:
+        files = {"d" * 255 + "/" + "n" * 255: b"1", "\u00e9" * 127 + "x": b"2", "a b & '\n": b"3"}
+        assert content(stock(MemorySource({"m.tar": tar(files, form=form)}), store)) == files
+
+    def test_many_small_files(self, stock: Callable[..., Snapshot], store: Store, root: Path) -> None:
+        files = {f"d{number % 7}/{number}": str(number % 900).encode() for number in range(1_500)}
+        snapshot = stock(MemorySource({"m.tgz": tar_gz(files)}), store)
+        assert content(snapshot) == files
+        assert_nothing_but(root, snapshot)
+
+    def test_two_archives_and_one_beside_another_file_are_kept(
+        self, stock: Callable[..., Snapshot], store: Store
+    ) -> None:
+        for number, files in enumerate(({"a.tar": tar(FILES), "b.tar": tar(FILES)}, {"a.zip": b"no zip", "b": b""})):
+            assert content(stock(MemorySource(files), store, f"m{number}")) == files
+
+    def test_an_archive_in_an_archive_is_a_file(self, stock: Callable[..., Snapshot], store: Store) -> None:
+        files = {"inner.tar": tar(FILES)}
+        assert content(stock(MemorySource({"m.zip": zipped(files)}), store)) == files
+
+    def test_memory_does_not_grow_with_the_files(self, bring: Bring, store: Store) -> None:
+        source = MemorySource({"m.tgz": gzip.compress(tar({"zeros": bytes(100_000_000)}), 1)})
+        manifest = source.resolve()
+        tracemalloc.start()
+        try:
+            bring(source, store, manifest=manifest)
+            peak_bytes = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak_bytes < 15_000_000
+
+
+class TestRefusal:
+    @pytest.mark.parametrize("case", REFUSED)
+    def test_the_whole_archive_is_refused_and_nothing_was_written(
+        self, case: str, stock: Callable[..., Snapshot], store: Store, root: Path
+    ) -> None:
+        name, body, reason, words = REFUSED[case]
+        source = MemorySource({name: body})
+        with pytest.raises(LarderError, match=words) as raised:
+            stock(source, store)
+        assert raised.value.reason == reason
+        assert store.snapshots() == []
+        assert set(store.blobs()) == {hashlib.sha256(body).hexdigest()}  # kept: it would be fetched again to be refused
+        assert not list(root.glob("partial/*-*"))
+        store.discard(source.resolve())
+        assert store.blobs() == {}
+
+    def test_a_pickle_in_it_is_found_where_none_are_allowed(self, store: Store, tmp_path: Path) -> None:
+        (tmp_path / "there").mkdir()
+        (tmp_path / "there" / "m.tar").write_bytes(tar({**FILES, "weights.bin": pickle.dumps([1, 2])}))
+        settings = SourceSettings(local_roots=(str(tmp_path),))
+        source = open_source(parse_uri(f"local://{tmp_path}/there"), ANONYMOUS, settings)
+        manifest = msgspec.structs.replace(source.resolve(), allow_pickle=False)
+        downloader = Downloader(store, settings, TokenBucket(), 2)
+        entry = Entry(id="llama", revision=manifest.revision)
+        with pytest.raises(PickleRefused, match=r"weights\.bin"):
+            downloader.download(entry, manifest, Granted(()), None, Progress(), threading.Event())
+        assert store.snapshots() == []
+        assert store.blobs() == {}
+
+
+class TestRoom:
+    def test_an_exact_fit_is_accepted_and_one_byte_less_is_not(
+        self, stock: Callable[..., Snapshot], store: Store, root: Path
+    ) -> None:
+        source = MemorySource({"m.tgz": tar_gz(FILES)})
+        archive = source.resolve().size_bytes
+        limit = archive + UNPACKED_BYTES
+        store.reserve("llama", store.missing_bytes(source.resolve()), limit - 1, 0)
+        with pytest.raises(InsufficientStorage, match=rf"need {limit} bytes.*have {limit - 1} bytes.*never fit"):
+            stock(source, store, reservation="llama")
+        store.release("llama")
+        assert store.blobs() == {}
+        assert not list(root.glob("partial/*.part"))
+
+        before = source.served_bytes
+        assert store.missing_bytes(source.resolve()) == limit  # so it is not fetched again only to be refused again
+        with pytest.raises(InsufficientStorage, match="never fit"):
+            store.reserve("llama", limit, limit - 1, 0)
+        store.reserve("llama", limit, limit, 0)
+        snapshot = stock(source, store, reservation="llama")
+        assert source.served_bytes - before == archive
+        assert store.reserved_bytes() == 0
+        assert_nothing_but(root, snapshot)
+        store.reserve("other", limit - UNPACKED_BYTES, limit, 0)
+
+    def test_what_was_found_to_need_more_is_known_after_a_restart(
+        self, stock: Callable[..., Snapshot], root: Path
+    ) -> None:
+        source = MemorySource({"m.zip": zipped(FILES)})
+        store = Store.open(root)
+        store.reserve("llama", source.resolve().size_bytes, source.resolve().size_bytes + 1, 0)
+        with pytest.raises(InsufficientStorage):
+            stock(source, store, reservation="llama")
+        store.close()
+        again = Store.open(root)
+        again.sweep()
+        assert again.missing_bytes(source.resolve()) == source.resolve().size_bytes + UNPACKED_BYTES
+        again.discard(source.resolve())
+        assert again.missing_bytes(source.resolve()) == source.resolve().size_bytes
+        assert list((root / "partial").iterdir()) == []
+        again.close()
+
+    def test_a_bomb_is_not_read_on_beyond_the_room(self, stock: Callable[..., Snapshot], store: Store) -> None:
+        bomb = {f"{number}": bytes(20_000_000) for number in range(5)}
+        source = MemorySource({"m.tgz": gzip.compress(tar(bomb))})
+        store.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
+        with pytest.raises(InsufficientStorage, match=r"unpacked into 38.1 MiB or more"):
+            stock(source, store, reservation="llama")
+        assert store.blobs() == {}
+
+    def test_a_member_of_exabytes_is_refused_by_its_header(self, stock: Callable[..., Snapshot], store: Store) -> None:
+        body = declaring(2**60)
+        with pytest.raises(InsufficientStorage, match=f"need {2**60 + len(body)} bytes"):
+            stock(MemorySource({"m.zip": body}), store)
+        assert store.blobs() == {}
+
+    def test_an_archive_that_does_not_fit_on_the_disk_leaves_it_to_others(
+        self, stock: Callable[..., Snapshot], small_disk: Path
+    ) -> None:
+        store = Store.open(small_disk / "root")
+        free = store.disk_free()
+        with pytest.raises(InsufficientStorage, match="free space on the node's disk"):
+            stock(MemorySource({"m.tar": tar({"a": os.urandom(3_500_000)})}), store)
+        assert store.disk_free() >= free - 100_000
+        store.close()
+
+    def test_others_promises_are_kept(self, stock: Callable[..., Snapshot], store: Store) -> None:
+        source = MemorySource({"m.tgz": tar_gz(FILES)})
+        limit = source.resolve().size_bytes + UNPACKED_BYTES + 9
+        store.reserve("other", 10, limit, 0)
+        store.reserve("llama", source.resolve().size_bytes, limit, 0)
+        with pytest.raises(InsufficientStorage, match="promised to others 10 bytes"):
+            stock(source, store, reservation="llama")
+        assert store.reserved_bytes() == 10
+
+
+class TestSharing:
+    def test_another_model_with_the_archive_is_linked_from_what_stands(
+        self, stock: Callable[..., Snapshot], store: Store, root: Path
+    ) -> None:
+        source = MemorySource({"m.tar": tar(FILES)})
+        first, before = stock(source, store, "first"), source.served_bytes
+        assert store.missing_bytes(source.resolve()) == 0
+        second = stock(source, store, "second")
+        assert source.served_bytes == before + 1
+        assert content(second) == FILES
+        assert second.archive == first.archive
+        assert (first.path / "m/sub/a").samefile(second.path / "m/sub/a")
+        store.set_aside_and_remove("first", first.revision)
+        assert content(second) == FILES
+        assert_nothing_but(root, second)
+
+    def test_it_stands_though_the_first_goes_before_its_commit(
+        self, stock: Callable[..., Snapshot], bring: Bring, store: Store
+    ) -> None:
+        source = MemorySource({"m.tar": tar(FILES)})
+        first = stock(source, store, "first")
+        result = bring(source, store)
+        store.set_aside_and_remove("first", first.revision)
+        assert content(store.commit(source.resolve(), "second", result.sha256, result.unpacked)) == FILES
+
+    def test_one_that_another_unpacks_just_now_stays_until_that_is_done(
+        self, bring: Bring, store: Store, root: Path
+    ) -> None:
+        source = MemorySource({"m.tar": tar(FILES)})
+        manifest = source.resolve()
+        first, second = bring(source, store), bring(source, store)
+        with store.hold(manifest, manifest.files[0], threading.Event()):
+            store.commit(manifest, "first", first.sha256, first.unpacked)
+            assert hashlib.sha256(source.files["m.tar"]).hexdigest() in store.blobs()
+        assert_nothing_but(root, store.commit(manifest, "second", second.sha256, second.unpacked))
+
+    def test_its_source_is_asked_first(self, stock: Callable[..., Snapshot], store: Store) -> None:
+        owner = MemorySource({"m.tar": tar(FILES)}, token="right", credentials=Credentials({"HF_TOKEN": "right"}))
+        stock(owner, store, "owners")
+        stranger = owner.with_credentials(Credentials())
+        manifest = owner.resolve()
+        stranger.resolve = lambda: manifest  # type: ignore[method-assign]  # the list came from the controller
+        with pytest.raises(AuthDenied):
+            stock(stranger, store, "strangers")
+        assert [s.id for s in store.snapshots()] == ["owners"]
+
+    def test_a_file_of_the_same_name_at_the_source_is_another_content(
+        self, stock: Callable[..., Snapshot], store: Store
+    ) -> None:
+        stock(MemorySource({"m.tar": tar({"m.tar": b"within", "a": b"within"})}, digests=False), store, "unpacked")
+        plain = MemorySource({"a": b"beside", "m.tar": b"beside"}, digests=False)
+        assert content(stock(plain, store, "plain")) == plain.files
+
+    def test_a_model_that_keeps_the_archive_as_a_file_keeps_it(
+        self, stock: Callable[..., Snapshot], store: Store
+    ) -> None:
+        body = tar(FILES)
+        both = MemorySource({"m.tar": body, "README.md": b"#"})
+        kept = stock(both, store, "kept")
+        one = MemorySource({"m.tar": body})
+        unpacked = stock(one, store, "unpacked")
+        assert one.served_bytes == 1  # the same source served the archive before
+        assert content(kept) == both.files
+        assert content(unpacked) == FILES
+        assert store.check(kept) == store.check(unpacked) == []
+
+    def test_two_downloads_at_a_time_fetch_it_once(self, stock: Callable[..., Snapshot], store: Store) -> None:
+        source = MemorySource({"m.tgz": tar_gz(FILES)})
+        gate = threading.Barrier(2)
+        snapshots: list[Snapshot] = []
+
+        def run(identity: str) -> None:
+            gate.wait(SOON_S)
+            snapshots.append(stock(source, store, identity))
+
+        threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [content(s) for s in snapshots] == [FILES, FILES]
+        assert source.served_bytes <= source.resolve().size_bytes + 2
+
+
+class TestDamage:
+    @pytest.mark.parametrize("name", ["m.tar", "m.zip"])
+    def test_the_archive_is_fetched_again_and_only_the_damaged_file_replaced(
+        self, name: str, stock: Callable[..., Snapshot], bring: Bring, store: Store, root: Path
+    ) -> None:
+        source = MemorySource({name: MAKERS[name](FILES)})
+        snapshot = stock(source, store)
+        inodes = {f.path: (snapshot.path / f.path).stat().st_ino for f in snapshot.files}
+        flip_a_bit(snapshot.path / "m/model.safetensors")
+        scrub = Scrubber(store, 2**40, 0, ScrubFigures(), lambda: None, threading.Event())
+        assert scrub.read_pass()
+        assert store.check(snapshot) == ["m/model.safetensors"]
+        assert store.missing_bytes(source.resolve()) == len(source.files[name]) + len(BIG)
+
+        before = source.served_bytes
+        result = bring(source, store, prove_access=False)
+        mended = store.mend(snapshot, source.resolve(), result.sha256, result.unpacked)
+        assert source.served_bytes - before == len(source.files[name])
+        assert content(mended) == FILES
+        assert store.check(mended) == []
+        changed = {p for p, inode in inodes.items() if (mended.path / p).stat().st_ino != inode}
+        assert changed == {"m/model.safetensors"}
+        assert_nothing_but(root, mended)
+
+    def test_a_lost_link_is_mended_without_the_source(
+        self, stock: Callable[..., Snapshot], bring: Bring, store: Store, root: Path
+    ) -> None:
+        source = MemorySource({"m.tar": tar(FILES)})
+        snapshot, before = stock(source, store), source.served_bytes
+        (snapshot.path / "m/sub").chmod(0o755)
+        (snapshot.path / "m/sub/a").unlink()
+        assert store.check(snapshot) == ["m/sub/a"]
+        result = bring(source, store, prove_access=False)
+        mended = store.mend(snapshot, source.resolve(), result.sha256, result.unpacked)
+        assert source.served_bytes == before
+        assert content(mended) == FILES
+        assert_nothing_but(root, mended)
+
+    def test_a_restart_adopts_it_by_stat(self, stock: Callable[..., Snapshot], root: Path) -> None:
+        source = MemorySource({"m.tar": tar(FILES)})
+        store = Store.open(root)
+        snapshot = stock(source, store)
+        store.close()
+        again = Store.open(root)
+        again.sweep()
+        assert again.snapshots() == [snapshot]
+        assert again.missing(source.resolve()) == []
+        assert again.missing_bytes(source.resolve()) == 0
+        again.set_aside_and_remove("llama", snapshot.revision)
+        assert again.blobs() == {}
+        again.close()
+
+
+class PausingDisk(RealDisk):
+    """Sets `stop` when the second file out of an archive is synced, and waits with it until `go_on`."""
+
+    def __init__(self) -> None:
+        self.stop, self.go_on, self._left = threading.Event(), threading.Event(), 2
+
+    def fsync(self, descriptor: int) -> None:
+        if os.fstat(descriptor).st_size == FILE_BYTES:
+            self._left -= 1
+            if self._left == 0:
+                self.stop.set()
+                assert self.go_on.wait(SOON_S)
+        super().fsync(descriptor)
+
+
+class TestInterruption:
+    FILES = {f"{number}": random.Random(number).randbytes(FILE_BYTES) for number in range(4)}
+    ZEROS = {f"{number}": bytes([number]) * FILE_BYTES for number in range(4)}
+
+    @pytest.fixture
+    def disk(self) -> PausingDisk:
+        return PausingDisk()
+
+    @pytest.fixture
+    def store(self, root: Path, disk: PausingDisk) -> Iterator[Store]:
+        opened = Store.open(root, disk=disk)
+        yield opened
+        opened.close()
+
+    @staticmethod
+    def stopped(source: MemorySource, bring: Bring, store: Store, disk: PausingDisk) -> Path:
+        """Stop a download while the second of its files comes out; return where unfinished files are."""
+        progress, partial = Progress(), store.root / "partial"
+        with pytest.raises(Stopped):
+            bring(source, store, progress=progress, stop=disk.stop)
+        assert progress.done == 0
+        disk.go_on.set()
+        wait_until(lambda: not list(partial.glob("*-*.part")), SOON_S, "the thread to leave")
+        assert len(list(partial.glob("*-*"))) == 2
+        return partial
+
+    def test_after_a_stop_it_goes_on_with_the_files_that_are_missing(
+        self, stock: Callable[..., Snapshot], bring: Bring, store: Store, disk: PausingDisk
+    ) -> None:
+        source = MemorySource({"m.tar": tar(self.FILES)})
+        partial = self.stopped(source, bring, store, disk)
+        before, inodes = source.served_bytes, {p.stat().st_ino for p in partial.glob("*-*")}
+        snapshot = stock(source, store)
+        assert source.served_bytes == before + 1
+        assert content(snapshot) == self.FILES
+        assert inodes <= {(snapshot.path / f.path).stat().st_ino for f in snapshot.files}
+        assert_nothing_but(store.root, snapshot)
+
+    @pytest.mark.parametrize("files", [FILES, ZEROS], ids=["loose", "packed tightly"])
+    def test_room_is_asked_for_what_is_missing_alone(
+        self,
+        files: dict[str, bytes],
+        stock: Callable[..., Snapshot],
+        bring: Bring,
+        store: Store,
+        disk: PausingDisk,
+    ) -> None:
+        body = tar_gz(files)
+        source = MemorySource({"m.tgz": body})
+        self.stopped(source, bring, store, disk)
+        assert store.missing_bytes(source.resolve()) == 0
+        store.reserve("llama", 0, len(body) + sum(map(len, files.values())), 0)
+        assert content(stock(source, store, reservation="llama")) == files
+
+    def test_what_it_was_found_to_need_shrinks_by_what_came_out_of_it(
+        self, bring: Bring, store: Store, disk: PausingDisk
+    ) -> None:
+        source = MemorySource({"m.tar": tar(self.FILES)})
+        manifest, files_bytes = source.resolve(), sum(map(len, self.FILES.values()))
+        limit = manifest.size_bytes + files_bytes
+        store.reserve("llama", store.missing_bytes(manifest), limit - 1, 0)
+        with pytest.raises(InsufficientStorage):
+            bring(source, store, reservation="llama")
+        store.reserve("llama", store.missing_bytes(manifest), limit, 0)
+        self.stopped(source, bring, store, disk)
+        store.release("llama")
+        assert store.missing_bytes(manifest) == files_bytes - 2 * FILE_BYTES
+        store.reserve("llama", store.missing_bytes(manifest), limit, 0)
+
+    def test_what_is_not_wanted_any_more_goes_with_all_that_came_out_of_it(
+        self, bring: Bring, store: Store, disk: PausingDisk
+    ) -> None:
+        source = MemorySource({"m.tar": tar(self.FILES)})
+        partial = self.stopped(source, bring, store, disk)
+        store.discard(source.resolve())
+        assert store.blobs() == {}
+        assert list(partial.iterdir()) == []
+
+    def test_what_is_wanted_is_not_dropped_when_it_is_idle(self, bring: Bring, store: Store, disk: PausingDisk) -> None:
+        source = MemorySource({"m.tar": tar(self.FILES)})
+        partial = self.stopped(source, bring, store, disk)
+        before = set(partial.iterdir())
+        assert store.drop_idle([source.resolve()], 0) == 0
+        assert set(partial.iterdir()) == before
+        assert store.drop_idle([], 0) == len(before)
+        assert store.blobs() == {}

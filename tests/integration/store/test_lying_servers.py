@@ -1,0 +1,163 @@
+"""Servers that lie, break off, stall and change: over real sockets, through the engine, into a store."""
+
+import hashlib
+import random
+import re
+import threading
+from pathlib import Path
+
+import pytest
+
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult, fetch
+from agent.transfer.progress import Progress
+from rig.scripted_http import Answer, Asked, reply, scripted
+from shared.errors import AddressRefused, DigestMismatch, LarderError, RateLimited, SourceChanged, Unreachable
+from shared.manifest import File, Manifest
+from shared.sources.port import ANONYMOUS
+from shared.sources.registry import open_source
+from shared.sources.retry import RetryPolicy
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+BODY = random.Random(1).randbytes(1_000_000)
+OTHER = random.Random(2).randbytes(len(BODY))
+HALF = len(BODY) // 2
+URI, REVISION = "hf://test/model", "0" * 40
+SHA256 = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
+
+
+def right(asked: Asked, body: bytes = BODY, **headers: str) -> bytes:
+    """Return what an honest server answers."""
+    part = re.match(r"bytes=(\d+)-(\d*)", asked.headers.get("range", ""))
+    if not part:
+        return reply(200, body, **headers)
+    start, end = int(part[1]), int(part[2] or len(body) - 1)
+    return reply(206, body[start : end + 1], Content_Range=f"bytes {start}-{end}/{len(body)}", **headers)
+
+
+def cut(answer: bytes) -> bytes:
+    """Return an answer that breaks off."""
+    return answer.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)[:-HALF]
+
+
+class Server:
+    """Answers at first as `faults` say, and then as `then` does."""
+
+    def __init__(self, *faults: Answer, then: Answer = right) -> None:
+        self._faults, self._then = list(faults), then
+
+    def __call__(self, asked: Asked) -> bytes:
+        return (self._faults.pop(0) if self._faults else self._then)(asked)
+
+
+def bring(store: Store, answer: Answer, etag: str = "", digest: str = SHA256) -> FetchResult:
+    """Fetch the file from a server that answers like this."""
+    manifest = Manifest(f"{URI}@{REVISION}", REVISION, (File("model.safetensors", len(BODY), digest, etag),))
+    with scripted(answer) as server:
+        settings = SourceSettings(hf_endpoint=server.url, read_timeout_s=0.3)
+        source = open_source(parse_uri(manifest.uri), ANONYMOUS, settings)
+        try:
+            return fetch(
+                source,
+                manifest,
+                store,
+                progress=Progress(),
+                stop=threading.Event(),
+                policy=RetryPolicy(attempts=4, patience_s=30, first_s=0.001, longest_s=0.01),
+            )
+        finally:
+            source.close()
+
+
+def assert_nothing_wrong(root: Path) -> None:
+    """Assert that whatever counts as verified is."""
+    for blob in (root / "blobs" / "sha256").iterdir():
+        assert hashlib.sha256(blob.read_bytes()).hexdigest() == blob.name
+
+
+PASSING: dict[str, list[Answer]] = {
+    "truncates": [lambda a: cut(right(a))],
+    "closes without an answer": [lambda _: b""] * 3,
+    "ignores Range": [lambda a: cut(right(a)), lambda _: reply(200, BODY)],
+    "ignores Range and truncates": [
+        lambda a: cut(right(a)), lambda _: cut(reply(200, BODY)), lambda _: reply(200, BODY)
+    ],
+    "sends another range": [
+        lambda a: cut(right(a)), lambda _: reply(206, BODY[:9], Content_Range=f"bytes 0-8/{len(BODY)}")
+    ],
+    "sends no HTTP": [lambda _: b"\0" * 100_000],
+    "sends an error as a page": [lambda _: reply(502, b"<html>"), lambda _: reply(503, b"<html>", Retry_After="0")],
+    "sends other bytes once": [lambda a: right(a, OTHER)],
+    "asks to wait sixty times": [lambda _: reply(429, Retry_After="0")] * 60,
+    "stalls": [lambda a: right(a).replace(b"\r\n\r\n", b"\r\nX: ", 1)[:200]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("faults", PASSING.values(), ids=PASSING)
+def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Path) -> None:
+    result = bring(store, Server(*faults))
+    assert store.blob_path(result.sha256["model.safetensors"]).read_bytes() == BODY
+    assert_nothing_wrong(root)
+
+
+@pytest.mark.parametrize("name", ["truncates", "ignores Range", "ignores Range and truncates", "sends another range"])
+def test_parts_stand_where_they_belong_though_no_digest_would_tell(name: str, store: Store) -> None:
+    result = bring(store, Server(*PASSING[name]), digest="")
+    assert store.blob_path(result.sha256["model.safetensors"]).read_bytes() == BODY
+
+
+LASTING: dict[str, tuple[Answer, type[LarderError]]] = {
+    "closes": (lambda _: b"", Unreachable),
+    "other bytes": (lambda a: right(a, OTHER), DigestMismatch),
+    "shorter": (lambda a: right(a, BODY[:-1]), SourceChanged),
+    "longer": (lambda a: right(a, BODY + b"x"), SourceChanged),
+    "metadata": (lambda _: reply(302, Location="http://169.254.169.254/latest/meta-data/"), AddressRefused),
+    "our own services": (lambda _: reply(307, Location="http://localhost:10250/pods"), AddressRefused),
+    "a circle": (lambda a: reply(302, Location=a.target), Unreachable),
+}
+
+
+@pytest.mark.parametrize(("answer", "error"), LASTING.values(), ids=LASTING)
+def test_what_lasts_is_told_and_nothing_of_it_is_kept(
+    answer: Answer, error: type[LarderError], store: Store, root: Path
+) -> None:
+    with pytest.raises(error):
+        bring(store, answer)
+    assert store.blobs() == {}
+    assert_nothing_wrong(root)
+
+
+@pytest.mark.parametrize("length", [HALF, len(BODY) + 5])
+def test_a_length_that_is_not_the_files_is_not_believed_and_costs_nothing(length: int, store: Store) -> None:
+    with pytest.raises(SourceChanged, match=f"has {length} bytes now, {len(BODY)} when"):
+        bring(store, lambda a: right(a, Content_Length=str(length)))
+    assert store.blobs() == {}
+    bring(store, right)
+
+
+def test_a_server_that_asks_to_wait_for_longer_than_there_is_patience_is_left_to_the_caller(store: Store) -> None:
+    with pytest.raises(RateLimited) as raised:
+        bring(store, lambda _: reply(429, Retry_After="60"))
+    assert raised.value.after_s >= 59
+
+
+@pytest.mark.parametrize("digest", [SHA256, ""], ids=["digest", "no digest"])
+def test_a_file_that_changes_in_its_middle_is_not_mixed(digest: str, store: Store, root: Path) -> None:
+    """The first half is of the file that was listed, the second would be of another."""
+    server = Server(lambda a: cut(right(a, ETag='"old"')), then=lambda a: right(a, OTHER, ETag='"new"'))
+    with pytest.raises(SourceChanged):
+        bring(store, server, etag='"old"', digest=digest)
+    assert store.blobs() == {}
+    assert list((root / "partial").iterdir()) == []
+
+
+def test_resumed_bytes_are_asked_for_once(store: Store) -> None:
+    asked: list[str] = []
+
+    def remember(request: Asked) -> bytes:
+        asked.append(request.headers.get("range", ""))
+        return cut(right(request)) if len(asked) == 1 else right(request)
+
+    bring(store, remember)
+    assert asked == ["", f"bytes={HALF}-{len(BODY) - 1}"]

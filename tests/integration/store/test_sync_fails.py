@@ -1,0 +1,74 @@
+"""A disk whose syncs fail, each once: nothing is believed to be on it that may not be, and the next try is right."""
+
+import errno
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.store.disk import RealDisk
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult
+from shared.errors import StoreFailure
+from shared.sources.memory import MemorySource
+from tests.integration.store.archives import tar
+
+
+class FailingDisk(RealDisk):
+    """Fails in place of one of its syncs; what that sync was for is lost, as after a crash."""
+
+    def __init__(self) -> None:
+        self.left, self._lock = 0, threading.Lock()
+
+    def fsync(self, descriptor: int) -> None:
+        self._count()
+        super().fsync(descriptor)
+
+    def sync_all(self, descriptor: int) -> None:
+        self._count()
+        super().sync_all(descriptor)
+
+    def _count(self) -> None:
+        with self._lock:
+            self.left -= 1
+            if self.left == 0:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["files", "archive"])
+def test_a_sync_that_fails_at_any_step(
+    packed: bool,  # noqa: FBT001 - a parameter of the test
+    bring: Callable[..., FetchResult],
+    root: Path,
+) -> None:
+    files = {"large": os.urandom(5_000_000), "sub/small": b"small", "sub/other": b"other"}
+    source = MemorySource({"m.tar": tar(files)} if packed else files)
+    manifest, failures, ended = source.resolve(), 0, False
+    while not ended:
+        disk = FailingDisk()
+        store = Store.open(root / str(failures), disk=disk)
+        disk.left = failures + 1
+
+        def stock(store: Store = store) -> Snapshot:
+            result = bring(source, store)
+            return store.commit(manifest, "llama", result.sha256, result.unpacked)
+
+        try:
+            stock()
+            ended = True
+        except StoreFailure:
+            failures += 1
+            for path in (store.root / "blobs" / "sha256").iterdir():
+                assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
+        snapshot = stock()
+        assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == files
+        assert store.snapshots() == [snapshot]
+        assert not list(store.root.glob("models/llama/.*"))  # it would keep the bytes of what is removed
+        assert list((store.root / "partial").iterdir()) == []
+        assert set(store.blobs()) == {f.sha256 for f in snapshot.files}
+        store.close()
+    assert failures >= 7

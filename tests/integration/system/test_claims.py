@@ -1,0 +1,398 @@
+"""Models on claims, with real claims, volumes, Jobs and pods; the test is the kubelet of the Jobs' pods."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.claims.job import JOB_NAME_LABEL, MODEL_ANNOTATION
+from controller.claims.observe import ClaimObserver
+from controller.claims.view import ClaimView
+from controller.keys import ModelKey
+from rig.errors import CallRefused
+from rig.larder.objects import create
+from rig.larder.site import Site
+from rig.pods import base_model_pod, plain_pod
+from shared.api.base_model import ClusterBaseModel
+from shared.handover import Reading, encode_reading
+from shared.kube.transport import connect
+from shared.metadata.report import Metadata
+from shared.names import uses_label
+from tests.unit.controller.worlds import fresh_world
+
+NAMESPACE = "claims"
+CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
+VOLUMES = "/api/v1/persistentvolumes"
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+LLAMA = Metadata(model_type="llama", architectures=("LlamaForCausalLM",), format="gguf", parameters=7 * 10**9,
+                 context_length=8192, capabilities=("TEXT_TO_TEXT",), size_bytes=5)  # fmt: skip
+MISSING = Reading(found=False, reason="PathNotFound", message="there is no 'models/llama' on the claim")
+Json = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def _namespace(site: Site) -> Iterator[None]:
+    """A namespace where the strictest pod security is enforced, without a Job or a pod of an earlier test."""
+    levels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    site.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": levels}})
+    site.until(lambda: site.api.answers(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"), "the account")
+    yield
+    for pod in site.api.get(PODS)["items"]:
+        site.api.delete(f"{PODS}/{pod['metadata']['name']}", grace_s=0)
+
+
+def claim(site: Site, *modes: str, bound: bool = True, storage_class: str = "") -> str:
+    """Make a claim, and the volume for it where it shall be bound; return its name."""
+    name = site.name("claim")
+    spec: Json = {
+        "accessModes": list(modes or ("ReadWriteMany",)),
+        "storageClassName": storage_class,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    if not storage_class:
+        spec["volumeName"] = name
+    site.api.create(CLAIMS, {"metadata": {"name": name}, "spec": spec})
+    if bound:
+        volume(site, name, *modes)
+        site.until(lambda: phase(site, name) == "Bound", "the claim to be bound")
+    return name
+
+
+def volume(site: Site, name: str, *modes: str) -> None:
+    spec = {
+        "accessModes": list(modes or ("ReadWriteMany",)),
+        "capacity": {"storage": "1Gi"},
+        "storageClassName": "",
+        "hostPath": {"path": f"/nowhere/{name}"},
+        "claimRef": {"namespace": NAMESPACE, "name": name},
+    }
+    site.api.create(VOLUMES, {"metadata": {"name": name}, "spec": spec})
+
+
+def phase(site: Site, name: str) -> str:
+    return str(site.api.get(f"{CLAIMS}/{name}")["status"].get("phase", ""))
+
+
+def on(site: Site, name: str, path: str = "models/llama") -> str:
+    return site.base_model(f"pvc://{NAMESPACE}/{name}/{path}")
+
+
+def jobs_of(site: Site, model: str) -> list[Json]:
+    text = f"ClusterBaseModel//{model}"
+    found = site.api.get(JOBS)["items"]
+    return [job for job in found if job["metadata"]["annotations"].get(MODEL_ANNOTATION) == text]
+
+
+def job_pod(site: Site, job: Json) -> Json:
+    """Return a Job's pod once it is there."""
+    query = f"{PODS}?labelSelector=batch.kubernetes.io/job-name={job['metadata']['name']}"
+    site.until(lambda: bool(site.api.get(query)["items"]), "the Job's pod")
+    pod: Json = site.api.get(query)["items"][0]
+    return pod
+
+
+def new_job(site: Site, model: str, but: tuple[str, ...] = ()) -> Json:
+    """Return a model's Job that is not among those that are known."""
+    found: list[Json] = []
+
+    def there() -> bool:
+        found[:] = [job for job in jobs_of(site, model) if job["metadata"]["name"] not in but]
+        return bool(found)
+
+    site.until(there, f"a Job for {model}")
+    return found[0]
+
+
+def report(site: Site, pod: Json, phase: str, state: Json) -> None:
+    """Write a pod's status, as its kubelet would once it runs there."""
+    name = pod["metadata"]["name"]
+    site.until(lambda: bool(site.api.get(f"{PODS}/{name}")["spec"].get("nodeName")), "the pod to have a node")
+    status = {"name": "extract", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    site.api.patch(f"{PODS}/{name}/status", {"status": {"phase": phase, "containerStatuses": [status]}})
+
+
+def hand_in(site: Site, job: Json, reading: Reading) -> None:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ended = {"exitCode": 0, "reason": "Completed", "message": encode_reading(reading).decode(), "finishedAt": now}
+    report(site, job_pod(site, job), "Succeeded", {"terminated": ended | {"startedAt": now}})
+
+
+def end_job(site: Site, model: str) -> None:
+    """Take a model's Job away with its pods, as its time to live does."""
+    for job in jobs_of(site, model):
+        site.api.delete(f"{JOBS}/{job['metadata']['name']}?propagationPolicy=Background")
+    site.until(lambda: jobs_of(site, model) == [], "the Job to be gone")
+
+
+def spec_of(site: Site, model: str) -> Json:
+    found: Json = site.get("ClusterBaseModel", model)["spec"]
+    return found
+
+
+def change(site: Site, model: str, body: Json) -> None:
+    site.api.patch(f"/apis/ome.io/v1beta1/clusterbasemodels/{model}", body)
+
+
+def took_a_turn(site: Site, model: str) -> None:
+    """Return when the controller has looked at the model once more."""
+    change(site, model, {"spec": {"displayName": site.name()}})
+    site.wait_ready("ClusterBaseModel", model)
+
+
+def ready_model(site: Site, name: str) -> str:
+    model = on(site, name)
+    hand_in(site, new_job(site, model), Reading(metadata=LLAMA))
+    site.wait_ready("ClusterBaseModel", model)
+    return model
+
+
+def test_from_no_claim_to_metadata(site: Site) -> None:
+    name = site.name("claim")
+    model = on(site, name)
+    told = site.wait_reason("ClusterBaseModel", model, "PVCNotFound")
+    assert told.startswith(f"PVC {name} not found in namespace {NAMESPACE}")
+    wanted = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": name,
+              "resources": {"requests": {"storage": "1Gi"}}}  # fmt: skip
+    site.api.create(CLAIMS, {"metadata": {"name": name}, "spec": wanted})
+    told = site.wait_reason("ClusterBaseModel", model, "PVCNotBound", within_s=10)
+    assert told.startswith(f"PVC {name} not bound (phase: Pending)")
+    assert jobs_of(site, model) == []
+    volume(site, name)
+    job = new_job(site, model)
+    site.wait_reason("ClusterBaseModel", model, "Reading")
+    hand_in(site, job, Reading(metadata=LLAMA))
+    status = site.wait_ready("ClusterBaseModel", model)
+    assert status["metadata"]["values"]["parameters"] == 7 * 10**9
+    assert status["size"] == 5
+    spec = spec_of(site, model)
+    assert (spec["modelType"], spec["modelParameterSize"], spec["maxTokens"]) == ("llama", "7B", 8192)
+    assert spec["modelFormat"] == {"name": "safetensors"}, "what the user wrote stays"
+
+
+def test_a_model_is_read_once(site: Site) -> None:
+    model = ready_model(site, claim(site))
+    end_job(site, model)
+    for program in site.cluster.controllers:
+        program.process.kill()
+        program.start()
+    site.cluster.aim_webhooks(site.cluster.controllers[0])
+    took_a_turn(site, model)
+    assert jobs_of(site, model) == []
+    change(site, model, {"metadata": {"annotations": {"larder.dev/refresh": "1"}}})
+    again = new_job(site, model)
+    assert site.ready_condition("ClusterBaseModel", model)["status"] == "True", "it stays usable meanwhile"
+    hand_in(site, again, Reading(metadata=Metadata(model_type="qwen2", format="gguf")))
+    site.until(lambda: spec_of(site, model).get("modelType") == "qwen2", "what was read before to follow")
+    assert "maxTokens" not in spec_of(site, model)
+    site.until(lambda: site.status("ClusterBaseModel", model).get("refreshed") == "1", "the answer")
+
+
+def test_a_path_that_is_missing_is_found_before_a_pod_mounts_it(site: Site) -> None:
+    model = on(site, claim(site))
+    job = new_job(site, model)
+    with pytest.raises(CallRefused, match="Reading"):
+        site.api.create(PODS, base_model_pod("early", model))
+    hand_in(site, job, MISSING)
+    assert "models/llama" in site.wait_reason("ClusterBaseModel", model, "PathNotFound")
+    assert site.status("ClusterBaseModel", model)["state"] == "Failed"
+    with pytest.raises(CallRefused, match="PathNotFound: there is no 'models/llama' on the claim"):
+        site.api.create(PODS, base_model_pod("early", model))
+    change(site, model, {"metadata": {"annotations": {"larder.dev/refresh": "copied"}}})
+    hand_in(site, new_job(site, model, (job["metadata"]["name"],)), Reading(metadata=LLAMA))
+    site.wait_ready("ClusterBaseModel", model)
+
+
+def test_pods_get_the_claim_in_its_namespace_alone(site: Site) -> None:
+    name = claim(site)
+    model = ready_model(site, name)
+    made = admitted(site, model)
+    assert made["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": name, "readOnly": True}
+    mount = made["spec"]["containers"][0]["volumeMounts"][0]
+    assert (mount["mountPath"], mount["subPath"], mount["readOnly"]) == ("/opt/ml/model", "models/llama", True)
+    assert made["spec"]["containers"][0]["env"] == [{"name": "MODEL_PATH", "value": "/opt/ml/model"}]
+    assert "nodeSelector" not in made["spec"]
+    assert made["metadata"]["labels"][uses_label(model)] == "true"
+    with pytest.raises(CallRefused, match=f"namespace '{NAMESPACE}'"):
+        site.pod(base_model_pod("elsewhere", model))
+
+
+def admitted(site: Site, model: str) -> Json:
+    """Return a pod once the replica that answers has heard that the model was read."""
+    made: list[Json] = []
+
+    def is_made() -> bool:
+        try:
+            made.append(site.api.create(PODS, restricted(base_model_pod(site.name("pod"), model))))
+        except CallRefused as refusal:
+            if "Reading" not in str(refusal):
+                raise
+        return bool(made)
+
+    site.until(is_made, "the pod to be admitted")
+    return made[0]
+
+
+def restricted(pod: Json) -> Json:
+    pod["spec"]["securityContext"] = {
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    for container in pod["spec"]["containers"]:
+        container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return pod
+
+
+def test_a_claim_that_is_lost_or_deleted_is_told_in_seconds(site: Site) -> None:
+    name = claim(site)
+    model = ready_model(site, name)
+    site.api.delete(f"{VOLUMES}/{name}")
+    site.api.patch(f"{VOLUMES}/{name}", {"metadata": {"finalizers": None}})
+    assert "(phase: Lost)" in site.wait_reason("ClusterBaseModel", model, "PVCLost", within_s=30)
+    assert site.status("ClusterBaseModel", model)["state"] == "Failed"
+    site.api.delete(f"{CLAIMS}/{name}")
+    end_job(site, model)  # whose pod keeps the claim
+    site.wait_reason("ClusterBaseModel", model, "PVCNotFound", within_s=10)
+    site.api.create(CLAIMS, {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteMany"],
+                    "storageClassName": "", "volumeName": f"{name}-2",
+                    "resources": {"requests": {"storage": "1Gi"}}}})  # fmt: skip
+    site.wait_reason("ClusterBaseModel", model, "PVCNotBound", within_s=10)
+    body = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": "",
+            "hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": NAMESPACE, "name": name}}  # fmt: skip
+    site.api.create(VOLUMES, {"metadata": {"name": f"{name}-2"}, "spec": body})
+    hand_in(site, new_job(site, model), Reading(metadata=LLAMA))  # another claim is another model
+    site.wait_ready("ClusterBaseModel", model)
+
+
+def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that(site: Site) -> None:
+    waits = site.name("class")
+    body = {"metadata": {"name": waits}, "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
+    site.api.create("/apis/storage.k8s.io/v1/storageclasses", body)
+    name = claim(site, bound=False, storage_class=waits)
+    model = on(site, name)
+    job = new_job(site, model)
+    assert "its class waits for" in site.wait_reason("ClusterBaseModel", model, "WaitForFirstConsumer")
+    assert site.status("ClusterBaseModel", model)["state"] == "In_Transit"
+    spec = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": waits,
+            "hostPath": {"path": "/nowhere"}}  # fmt: skip
+    site.api.create(VOLUMES, {"metadata": {"name": site.name("pv")}, "spec": spec})
+    site.until(lambda: phase(site, name) == "Bound", "the Job's pod to bind the claim")
+    hand_in(site, job, Reading(metadata=LLAMA))
+    site.wait_ready("ClusterBaseModel", model)
+
+
+def holder(site: Site, name: str, node: str, job: str = "") -> str:
+    """Have a pod, of a Job or of nobody's, use a claim on a node, and return its name."""
+    pod = restricted(plain_pod(site.name("holder")))
+    pod["metadata"]["labels"] = {JOB_NAME_LABEL: job} if job else {}
+    pod["spec"] |= {"nodeName": node, "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]}
+    return str(site.api.create(PODS, pod)["metadata"]["name"])
+
+
+def test_a_claim_for_one_pod_is_read_when_it_is_free(site: Site) -> None:
+    name = claim(site, "ReadWriteOncePod")
+    pod = holder(site, name, "a")
+    model = on(site, name)
+    assert f"in use by pod {pod}" in site.wait_reason("ClusterBaseModel", model, "ClaimInUse")
+    assert jobs_of(site, model) == []
+    site.api.delete(f"{PODS}/{pod}", grace_s=0)
+    hand_in(site, new_job(site, model), Reading(metadata=LLAMA))
+    site.wait_ready("ClusterBaseModel", model)
+
+
+@pytest.mark.parametrize("job", ["", "training"])
+def test_a_claim_for_one_node_is_read_there(site: Site, job: str) -> None:
+    name = claim(site, "ReadWriteOnce")
+    holder(site, name, "b", job)
+    model = on(site, name)
+    pod = job_pod(site, new_job(site, model))["metadata"]["name"]
+    site.until(
+        lambda: site.api.get(f"{PODS}/{pod}")["spec"].get("nodeName") == "b", "the pod to be where the volume is"
+    )
+
+
+def test_an_image_that_is_not_pulled_is_told_and_clears(site: Site) -> None:
+    model = on(site, claim(site))
+    job = new_job(site, model)
+    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+    report(site, job_pod(site, job), "Running", {"waiting": waiting})
+    assert "no such image" in site.wait_reason("ClusterBaseModel", model, "ImageNotPulled")
+    hand_in(site, job, Reading(metadata=LLAMA))
+    site.wait_ready("ClusterBaseModel", model)
+
+
+def test_a_forged_result_is_not_used(site: Site) -> None:
+    model = on(site, claim(site))
+    job = new_job(site, model)
+    forged = {"exitCode": 0, "reason": "Completed", "message": '{"metadata": {"modelType": "' + "x" * 500 + '"}}'}
+    report(site, job_pod(site, job), "Succeeded", {"terminated": forged})
+    site.wait_ready("ClusterBaseModel", model)
+    (told,) = (c for c in site.status("ClusterBaseModel", model)["conditions"] if c["type"] == "Metadata")
+    assert (told["status"], told["reason"]) == ("False", "ResultMalformed")
+    assert "modelType" not in spec_of(site, model)
+
+
+def test_a_right_that_is_missing_is_told_and_clears(site: Site) -> None:
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/larder-controller"
+    rules = site.api.get(role)["rules"]
+    site.api.patch(role, {"rules": [r for r in rules if r["apiGroups"] != ["batch"]]})
+    try:
+        model = on(site, claim(site))
+        site.wait_reason("ClusterBaseModel", model, "NotPermitted")
+    finally:
+        site.api.patch(role, {"rules": rules})
+    change(site, model, {"spec": {"displayName": "again"}})  # it would be tried again by itself in minutes
+    hand_in(site, new_job(site, model), Reading(metadata=LLAMA))
+    site.wait_ready("ClusterBaseModel", model)
+
+
+def test_the_job_goes_with_its_model(site: Site) -> None:
+    model = on(site, claim(site))
+    new_job(site, model)
+    site.delete("ClusterBaseModel", model)
+    site.until(lambda: jobs_of(site, model) == [], "the Job to be gone")
+
+
+def test_a_namespaced_model_is_on_a_claim_of_its_own_namespace(site: Site) -> None:
+    name, model = claim(site), site.name("own")
+    path = f"/apis/ome.io/v1beta1/namespaces/{NAMESPACE}/basemodels"
+    body = {"apiVersion": "ome.io/v1beta1", "kind": "BaseModel", "metadata": {"name": model},
+            "spec": {"storage": {"storageUri": f"pvc://{name}/models/llama"}}}  # fmt: skip
+    site.api.create(path, body)
+    mine = f"BaseModel/{NAMESPACE}/{model}"
+
+    def there() -> list[Json]:
+        return [j for j in site.api.get(JOBS)["items"] if j["metadata"]["annotations"][MODEL_ANNOTATION] == mine]
+
+    site.until(lambda: bool(there()), "its Job")
+    hand_in(site, there()[0], Reading(metadata=LLAMA))
+    site.until(lambda: site.api.get(f"{path}/{model}").get("status", {}).get("state") == "Ready", "the model")
+    with pytest.raises(CallRefused, match="write pvc://CLAIM/SUB-PATH"):
+        site.api.create(path, body | {"spec": {"storage": {"storageUri": f"pvc://{NAMESPACE}:{name}/x"}}})
+
+
+async def seen_by(site: Site, model: ClusterBaseModel, *, labels_count: bool) -> ClaimView:
+    world = fresh_world()
+    world.cluster_base_models.upsert(model)
+    async with connect(site.cluster.plane.kubeconfig) as kube:
+        observer = ClaimObserver(world, kube, lambda: datetime.now(UTC), labels_count)
+        view = await observer.view(ModelKey("ClusterBaseModel", "", model.metadata.name))
+    assert view is not None
+    return view
+
+
+async def test_namespaces_must_be_labelled_where_the_chart_says_so(site: Site) -> None:
+    name = site.name("model")
+    body = {"storage": {"storageUri": f"pvc://{NAMESPACE}/any/x"}, "disabled": True}
+    create(site.api, "ClusterBaseModel", name, body)
+    model = msgspec.convert(site.get("ClusterBaseModel", name), ClusterBaseModel)
+    assert (await seen_by(site, model, labels_count=False)).allowed
+    assert not (await seen_by(site, model, labels_count=True)).allowed
+    site.api.patch(
+        f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"labels": {"larder.dev/allow-cluster-models": "true"}}}
+    )
+    assert (await seen_by(site, model, labels_count=True)).allowed

@@ -1,0 +1,154 @@
+"""Whether a source moved on: told by a condition, followed where that is asked for, and never a reason to fail."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rig.binaries import Binaries
+from rig.demo.parts import SECRET
+from rig.hub.faults import Refuse
+from rig.larder.objects import path_of
+from rig.larder.programs import NAMESPACE
+from rig.larder.site import Site
+from tests.integration.system.sites import GPU, opened
+
+KIND = "ClusterBaseModel"
+
+
+@pytest.fixture(scope="module")
+def watched(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A cluster of one node whose controller looks at sources twice a second or so."""
+    settings = {"LARDER_DRAIN_SECONDS": "1", "LARDER_LEASE_SECONDS": "4", "LARDER_DRIFT_CHECK_SECONDS": "0.5"}
+    with opened(binaries, tmp_path_factory.mktemp("watched"), settings, {"a": GPU}, replicas=1) as site:
+        yield site
+
+
+@pytest.fixture(autouse=True)
+def _without_faults(watched: Site) -> Iterator[None]:
+    yield
+    watched.hub.faults.clear()
+
+
+def drifted(site: Site, name: str) -> dict[str, Any]:
+    conditions = site.status(KIND, name).get("conditions", [])
+    found: dict[str, Any] = next((c for c in conditions if c["type"] == "Drifted"), {"status": ""})
+    return found
+
+
+def wait_drifted(site: Site, name: str, status: str) -> dict[str, Any]:
+    site.until(lambda: drifted(site, name)["status"] == status, f"Drifted to be {status}")
+    return drifted(site, name)
+
+
+def repo_of(uri: str) -> str:
+    return uri.removeprefix("hf://")
+
+
+def manifests(site: Site) -> int:
+    found = site.api.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps?labelSelector=larder.dev/kind=manifest")
+    return len(found["items"])
+
+
+def annotate(site: Site, name: str, key: str, value: str) -> None:
+    site.api.patch(path_of(KIND, name), {"metadata": {"annotations": {f"larder.dev/{key}": value}}})
+
+
+def test_a_branch_that_moved_is_told_and_nothing_moves(watched: Site) -> None:
+    uri = watched.push()
+    repo, name = repo_of(uri), watched.base_model(uri, nodeSelector=GPU)
+    old = watched.wait_ready(KIND, name)["resolvedRevision"]
+    wait_drifted(watched, name, "False")
+    kept = manifests(watched)
+    watched.hub.journal.clear()
+
+    watched.push(repo=repo)
+    new = watched.hub.head(repo)
+    told = wait_drifted(watched, name, "True")
+    assert told["reason"] == "SourceMoved"
+    assert old in told["message"]
+    assert new in told["message"]
+    assert "larder.dev/refresh" in told["message"]
+    status = watched.status(KIND, name)
+    assert (status["resolvedRevision"], status["servingRevision"], status["upstreamRevision"]) == (old, old, new)
+    assert watched.ready_condition(KIND, name)["status"] == "True"
+    assert watched.hub.journal.requests(f"/api/models/{repo}/tree/*") == []
+    assert manifests(watched) == kept
+
+    watched.hub.move(repo, old)
+    wait_drifted(watched, name, "False")
+    watched.hub.move(repo, new)
+    wait_drifted(watched, name, "True")
+    annotate(watched, name, "refresh", "take-it")
+    watched.until(lambda: watched.status(KIND, name)["servingRevision"] == new, "the new revision to serve")
+    assert drifted(watched, name)["status"] == "False"
+
+
+def test_a_branch_that_is_followed_is_taken(watched: Site) -> None:
+    uri = watched.push()
+    name = watched.base_model(uri, nodeSelector=GPU)
+    old = watched.wait_ready(KIND, name)["resolvedRevision"]
+    annotate(watched, name, "drift", "Follow")
+    watched.push(repo=repo_of(uri))
+    new = watched.hub.head(repo_of(uri))
+    assert new != old
+    watched.until(lambda: watched.status(KIND, name)["servingRevision"] == new, "the new revision to serve", 60)
+    wait_drifted(watched, name, "False")
+
+
+def test_a_look_that_fails_leaves_a_ready_model_ready(watched: Site) -> None:
+    uri = watched.push()
+    name = watched.base_model(uri, nodeSelector=GPU)
+    watched.wait_ready(KIND, name)
+    watched.hub.faults.add(Refuse(503), f"/api/models/{repo_of(uri)}/*")
+    assert wait_drifted(watched, name, "Unknown")["reason"] == "Unreachable"
+    assert watched.ready_condition(KIND, name)["status"] == "True"
+    watched.hub.faults.clear()
+    wait_drifted(watched, name, "False")
+
+
+def test_a_server_that_asks_to_be_left_alone_is(watched: Site) -> None:
+    uri, other = watched.push(), watched.push()
+    name, neighbour = watched.base_model(uri, nodeSelector=GPU), watched.base_model(other, nodeSelector=GPU)
+    for model in (name, neighbour):
+        watched.wait_ready(KIND, model)
+        wait_drifted(watched, model, "False")
+    watched.hub.faults.add(Refuse(429, retry_after_s=5), f"/api/models/{repo_of(uri)}/*", times=1)
+    assert wait_drifted(watched, name, "Unknown")["reason"] == "RateLimited"
+    watched.hub.journal.clear()
+    wait_drifted(watched, name, "False")  # looked at again, after five seconds at the earliest
+    for repo in (repo_of(uri), repo_of(other)):
+        looks = watched.hub.journal.requests(f"/api/models/{repo}/*")
+        assert len(looks) <= 2  # five seconds without the pause would have made ten or so
+    assert watched.ready_condition(KIND, neighbour)["status"] == "True"
+
+
+def test_a_commit_is_never_looked_at(watched: Site) -> None:
+    uri = watched.push()
+    repo = repo_of(uri)
+    name = watched.base_model(f"{uri}@{watched.hub.head(repo)}", nodeSelector=GPU)
+    watched.wait_ready(KIND, name)
+    moving = watched.base_model(watched.push(), nodeSelector=GPU)
+    watched.wait_ready(KIND, moving)
+    watched.hub.journal.clear()
+    for status in ("False", "Unknown", "False"):  # several looks at the one that moves
+        if status == "Unknown":
+            watched.hub.faults.add(Refuse(503), "/api/models/*")
+        else:
+            watched.hub.faults.clear()
+        wait_drifted(watched, moving, status)
+    assert watched.hub.journal.requests(f"/api/models/{repo}/*") == []
+    assert drifted(watched, name)["status"] == ""
+
+
+def test_a_bucket_whose_objects_change_has_drifted(watched: Site) -> None:
+    uri = watched.upload()
+    bucket = uri.removeprefix("s3://").partition("/")[0]
+    name = watched.base_model(uri, key=SECRET, nodeSelector=GPU)
+    old = watched.wait_ready(KIND, name)["resolvedRevision"]
+    wait_drifted(watched, name, "False")
+    watched.s3.put(bucket, "model/extra.json", b"{}")
+    wait_drifted(watched, name, "True")
+    annotate(watched, name, "refresh", "1")
+    watched.until(lambda: watched.status(KIND, name)["servingRevision"] != old, "the new revision to serve")
+    assert drifted(watched, name)["status"] == "False"

@@ -1,0 +1,240 @@
+"""Eviction with the real control plane, agent and store: what goes, what stays, and what comes back."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from rig.binaries import Binaries
+from rig.larder.programs import ControllerProgram
+from rig.larder.site import Site
+from rig.pods import base_model_pod
+from rig.ports import LOOPBACK
+from tests.integration.system.sites import opened
+from tests.samples import scrape
+
+NODE = "e"
+MIB = 2**20
+LRU = "LeastRecentlyUsed"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/larder-system/leases/larder-controller"
+EVENTS = "/api/v1/namespaces/default/events"
+
+
+@pytest.fixture(scope="module")
+def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One node that these tests fill; models are idle after two seconds."""
+    settings = {
+        "LARDER_DRAIN_SECONDS": "2",
+        "LARDER_LEASE_SECONDS": "4",
+        "LARDER_FINALIZER_SECONDS": "60",
+        "LARDER_EVICTION_IDLE_SECONDS": "2",
+    }
+    with opened(binaries, tmp_path_factory.mktemp("site"), settings, {NODE: {}}) as site:
+        yield site
+
+
+@pytest.fixture
+def shelf(site: Site) -> Iterator["Shelf"]:
+    """Room for one large model or two small ones."""
+    shelf = Shelf(site, {"shelf": site.name("s")})
+    shelf.group = site.group(shelf.labels, storageLimit="5Mi", evictionPolicy=LRU)
+    site.label(NODE, shelf.labels)
+    yield shelf
+    for name in shelf.models:
+        if not site.is_gone("ClusterBaseModel", name):
+            site.delete("ClusterBaseModel", name)
+    for name in shelf.models:
+        site.until(lambda name=name: site.is_gone("ClusterBaseModel", name), f"{name} to go")  # type: ignore[misc]
+    site.label(NODE, dict.fromkeys(shelf.labels))
+
+
+class Shelf:
+    """The node, and what a test puts there."""
+
+    def __init__(self, site: Site, labels: dict[str, str]) -> None:
+        self.site, self.labels, self.models, self.group = site, labels, list[str](), ""
+
+    def want(self, stem: str, mib: int, **annotations: str) -> str:
+        """Declare a model of so many MiB, of random bytes, and return its name."""
+        name = self.site.name(stem)
+        uri = self.site.push(files={"weights.bin": random.Random(name).randbytes(mib * MIB)})
+        storage = {"storageUri": uri, "nodeSelector": self.labels}
+        notes = {f"larder.dev/{key}": value for key, value in annotations.items()}
+        spec = {"modelFormat": {"name": "safetensors"}, "storage": storage}
+        self.models.append(self.site.create("ClusterBaseModel", name, spec, annotations=notes))
+        return name
+
+    def stock(self, stem: str, mib: int, **annotations: str) -> str:
+        name = self.want(stem, mib, **annotations)
+        self.until_ready(name)
+        return name
+
+    def until_ready(self, name: str, within_s: float = 60) -> None:
+        self.site.until(lambda: self.phase(name) == "Ready", f"{name} to be there", within_s)
+
+    def phase(self, name: str) -> str:
+        return next(iter(self.site.phases(NODE, name)), "")
+
+    def is_evicted(self, name: str) -> bool:
+        entries = self.site.entries(NODE, name)
+        marked = [e for e in entries if e.get("evictedFor") and e.get("state") == "Absent"]
+        return bool(marked) and self.phase(name) == "Absent"
+
+    def is_marked(self, name: str) -> bool:
+        return any(e.get("evictedFor") for e in self.site.entries(NODE, name))
+
+    def lacks_room(self, name: str) -> bool:
+        told = self.site.status("ModelNode", NODE).get("entries", [])
+        return any(s["id"] == name and s.get("reason") == "InsufficientStorage" and s.get("shortage") for s in told)
+
+    def message(self, name: str) -> str:
+        told = self.site.status("ModelNode", NODE).get("entries", [])
+        return next((str(s.get("message", "")) for s in told if s["id"] == name), "")
+
+    def has_label(self, name: str) -> bool:
+        return f"model-cache-ready-{name}" in self.site.labels(NODE)
+
+    def limit(self, group: str, **spec: str) -> None:
+        path = f"/apis/serving.kserve.io/v1alpha1/modelcachenodegroups/{group}"
+        self.site.api.patch(path, {"spec": spec})
+
+
+def larder(site: Site, *arguments: str) -> str:
+    """Run the command as a user would, and return what it printed."""
+    argv = [sys.executable, "-m", "shared.cli", *arguments, f"--kubeconfig={site.cluster.plane.kubeconfig}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def leader(site: Site) -> ControllerProgram:
+    holder = site.api.get(LEASE)["spec"]["holderIdentity"].partition("_")[0]
+    return next(c for c in site.cluster.controllers if c.name == holder)
+
+
+def counted(site: Site) -> dict[str, float]:
+    """Return what the leader measures."""
+    return scrape(f"http://{LOOPBACK}:{leader(site).health_port}")
+
+
+def test_an_idle_model_makes_room_and_comes_back(site: Site, shelf: Shelf) -> None:
+    before = counted(site)
+    old = shelf.stock("old", 3)
+    revision = site.status("ClusterBaseModel", old)["servingRevision"]
+    new = shelf.stock("new", 4)
+    site.until(lambda: shelf.is_evicted(old), "the old one to be marked")
+    assert site.entries(NODE, old)[0]["evictedFor"] == new
+    assert not site.snapshot(NODE, old, revision).exists()
+    assert not shelf.has_label(old)
+    site.until(lambda: site.ready_condition("ClusterBaseModel", old)["reason"] == "Evicted", "its object to say so")
+    told = site.ready_condition("ClusterBaseModel", old)
+    assert told["status"] == "False"
+    assert f"to make room for {new}" in told["message"]
+    (event,) = [e for e in site.api.get(EVENTS)["items"] if e["reason"] == "Evicted" and "frees" in e["message"]]
+    assert event["involvedObject"]["name"] == old
+    assert f"evicted from {NODE} to make room for {new}; it frees 3.0 MiB" in event["message"]
+    after = counted(site)
+    assert after["larder_controller_evictions_total"] == before["larder_controller_evictions_total"] + 1
+    assert after["larder_controller_evicted_bytes_total"] == before["larder_controller_evicted_bytes_total"] + 3 * MIB
+
+    pod = site.name("pod")
+    site.pod(base_model_pod(pod, old))
+    assert f"! {old} on node/{NODE}: Evicted" in larder(site, "why", f"cbm/{old}")
+    assert "Evicted" in larder(site, "why", f"pod/{pod}")
+    site.delete_pod(pod)
+
+    site.delete("ClusterBaseModel", new)
+    shelf.until_ready(old)
+    assert site.entries(NODE, old)[0].get("evictedFor", "") == ""
+
+
+def test_what_is_used_or_pinned_stays_and_what_goes_is_shown_before(site: Site, shelf: Shelf) -> None:
+    used, pinned, idle = shelf.stock("used", 2), shelf.stock("pinned", 1, pin="true"), shelf.stock("idle", 1)
+    pod = site.name("pod")
+    site.pod(base_model_pod(pod, used))
+    site.until(lambda: site.pod_node(pod) == NODE, "the pod to be placed")
+    new = shelf.want("new", 4)
+    site.until(lambda: "1.0 MiB may be evicted" in shelf.message(new), "the message to have the numbers")
+    assert "need 4194304 bytes" in shelf.message(new)
+    shown = larder(site, "evict", "--dry-run", "--node", NODE, "--for", new, "--idle", "2")
+    lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
+    assert f"stays: in use by default/{pod}" in lines[used]
+    assert "stays: pinned" in lines[pinned]
+    assert "may go" in lines[idle]
+    assert "not enough, so nothing goes" in shown
+    assert [shelf.phase(m) for m in (used, pinned, idle)] == ["Ready"] * 3
+
+    site.delete_pod(pod)
+    shelf.until_ready(new)
+    assert shelf.phase(pinned) == "Ready"
+    assert shelf.is_evicted(used)
+    assert site.entries(NODE, used)[0]["lastUsed"]
+
+
+def test_a_node_of_two_groups_evicts_where_both_say_so(site: Site, shelf: Shelf) -> None:
+    other = site.group(shelf.labels, storageLimit="5Mi")
+    old = shelf.stock("old", 3)
+    new = shelf.want("new", 3)
+    site.until(lambda: shelf.lacks_room(new), "the new one to lack room")
+    assert site.get("ModelNode", NODE)["spec"].get("evictionPolicy", "Never") == "Never"
+    assert "may go" in larder(site, "evict", "--dry-run", "--idle", "0")
+    assert shelf.phase(old) == "Ready"
+    shelf.limit(other, evictionPolicy=LRU)
+    shelf.until_ready(new)
+    assert shelf.is_evicted(old)
+    shelf.limit(other, evictionPolicy="Never")
+    site.until(lambda: shelf.lacks_room(old), "the old one to be wanted again, and to lack room")
+    assert shelf.phase(new) == "Ready"
+
+
+def test_a_lowered_limit_alone_takes_nothing(site: Site, shelf: Shelf) -> None:
+    first, second = shelf.stock("first", 2), shelf.stock("second", 2)
+    shelf.limit(shelf.group, storageLimit="3Mi")
+    site.until(lambda: site.get("ModelNode", NODE)["status"].get("limit") == 3 * MIB, "the agent to know the limit")
+    assert (shelf.phase(first), shelf.phase(second)) == ("Ready", "Ready")
+    small = shelf.stock("small", 1)
+    assert sorted(shelf.is_evicted(m) for m in (first, second)) == [False, True]
+    assert shelf.phase(small) == "Ready"
+
+
+def test_programs_that_are_killed_in_the_middle_lose_and_double_nothing(site: Site, shelf: Shelf) -> None:
+    old, lead, agent = shelf.stock("old", 3), leader(site), site.cluster.agents[NODE]
+    new = shelf.want("new", 4, priority="1")
+    site.until(lambda: shelf.is_marked(old), "the mark")
+    agent.process.kill()
+    lead.process.kill()
+    other = next(c for c in site.cluster.controllers if c is not lead)
+    site.cluster.aim_webhooks(other)
+    site.until(lambda: leader(site) is other, "the other replica to lead")
+    lead.start()
+    site.cluster.start_agent(NODE)
+    shelf.until_ready(new)
+    site.until(lambda: shelf.is_evicted(old), "the old one to be gone")
+    site.cluster.aim_webhooks(site.cluster.controllers[0])
+
+
+def test_a_model_that_is_used_while_it_drains_comes_back(site: Site, shelf: Shelf) -> None:
+    old = shelf.stock("old", 3)
+    new = shelf.want("new", 4, priority="1")
+    site.until(lambda: shelf.is_marked(old), "the mark")
+    pod = base_model_pod(site.name("pod"), old)
+    pod["spec"]["nodeName"] = NODE  # the label may be gone already
+    site.pod(pod)
+    site.until(lambda: not shelf.is_marked(old), "the mark to go")
+    site.until(lambda: shelf.has_label(old), "its label to come back")
+    assert shelf.lacks_room(new)
+    site.delete_pod(pod["metadata"]["name"])
+    shelf.until_ready(new)
+    assert shelf.is_evicted(old)
+
+
+def test_the_needy_model_goes_away_in_the_middle(site: Site, shelf: Shelf) -> None:
+    old = shelf.stock("old", 3)
+    new = shelf.want("new", 4, priority="1")
+    site.until(lambda: shelf.is_marked(old), "the mark")
+    site.delete("ClusterBaseModel", new)
+    site.until(lambda: not shelf.is_marked(old), "the mark to go")
+    shelf.until_ready(old)
+    site.until(lambda: shelf.has_label(old), "its label")

@@ -1,0 +1,370 @@
+"""InferenceServices with the real controllers of Deployments and garbage; the test is the kubelet of their pods."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rig.errors import CallRefused
+from rig.larder.site import Site
+from rig.pods import base_model_pod
+from shared.names import ready_label, snapshot_label
+from tests.integration.system.sites import GPU
+
+PODS = "/api/v1/namespaces/default/pods"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+SERVICES = "/api/v1/namespaces/default/services"
+SCALERS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+KIND = "InferenceService"
+LABEL = "larder.dev/inference-service"
+Json = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def _no_services(site: Site) -> Iterator[None]:
+    """Leave no service to the next test: each holds its model."""
+    yield
+    path = "/apis/ome.io/v1beta1/namespaces/default/inferenceservices"
+    for found in site.api.get(path)["items"]:
+        site.api.delete(f"{path}/{found['metadata']['name']}")
+    for pod in site.api.get(f"{PODS}?labelSelector={LABEL}")["items"]:
+        site.api.delete(f"{PODS}/{pod['metadata']['name']}", grace_s=0)
+
+
+def template(*names: str, image: str = "pause:3.10") -> Json:
+    containers = [{"name": name, "image": image} for name in names or ("main", "side")]
+    return {"metadata": {"labels": {"mine": "yes"}}, "spec": {"containers": containers}}
+
+
+def serve(site: Site, model: str = "", /, **spec: object) -> str:
+    """Declare a service of a ClusterBaseModel, unless the spec says otherwise, and return its name."""
+    named = {"model": {"kind": "ClusterBaseModel", "name": model}} if model else {}
+    return site.create(KIND, site.name("svc"), {"template": template(), **named, **spec})
+
+
+def stocked(site: Site) -> str:
+    """Declare a model on the GPU nodes and return its name once they have it."""
+    model = site.base_model(nodeSelector=GPU)
+    site.wait_ready("ClusterBaseModel", model)
+    return model
+
+
+def condition(site: Site, name: str, kind: str = "Ready") -> Json:
+    found = site.get(KIND, name).get("status", {}).get("conditions", [])
+    return next((c for c in found if c["type"] == kind), {})
+
+
+def says(site: Site, name: str, reason: str, kind: str = "Ready") -> str:
+    """Wait for a condition's reason and return its message."""
+    site.until(lambda: condition(site, name, kind).get("reason") == reason, f"{name} to say {reason}")
+    return str(condition(site, name, kind)["message"])
+
+
+def deployment(site: Site, name: str) -> Json:
+    site.until(lambda: site.api.answers(f"{DEPLOYMENTS}/{name}"), "the Deployment")
+    found: Json = site.api.get(f"{DEPLOYMENTS}/{name}")
+    return found
+
+
+def pods_of(site: Site, name: str, count: int = 1) -> list[Json]:
+    """Return a service's pods once there are as many."""
+    query = f"{PODS}?labelSelector={LABEL}={name}"
+    site.until(lambda: len(site.api.get(query)["items"]) == count, f"{count} pods of {name}")
+    found: list[Json] = site.api.get(query)["items"]
+    return found
+
+
+def run(site: Site, pod: Json) -> None:
+    """Say that a pod is ready, as its kubelet would."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
+    body = {"status": {"phase": "Running", "conditions": [ready], "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}}
+    site.api.patch(f"{PODS}/{pod['metadata']['name']}/status", body)
+
+
+def test_a_service_waits_for_its_model_and_then_serves_it(site: Site) -> None:
+    model = site.name("model")
+    name = serve(site, model, port=9000)
+    assert f"there is no ClusterBaseModel {model}; declare it" in says(site, name, "ModelNotFound")
+    assert condition(site, name, "ModelReady")["status"] == "False"
+    assert not site.api.answers(f"{DEPLOYMENTS}/{name}"), "no pod is made for a model that is not there"
+    front = site.api.get(f"{SERVICES}/{name}")["spec"]
+    assert (front["ports"][0]["port"], front["selector"]) == (9000, {LABEL: name})
+    site.base_model(name=model, nodeSelector=GPU)
+    revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
+    (pod,) = pods_of(site, name)
+    main, side = pod["spec"]["containers"]
+    assert [m["mountPath"] for m in main["volumeMounts"] if m["name"] == "larder-model"] == ["/opt/ml/model"]
+    assert {e["name"] for e in main["env"]} == {"MODEL_PATH"}
+    assert "env" not in side
+    assert all(m["name"] != "larder-model" for m in side.get("volumeMounts", []))
+    wanted = {ready_label(model): "true", snapshot_label(model, revision): "true"}
+    assert pod["spec"]["nodeSelector"] == wanted
+    assert pod["metadata"]["labels"]["mine"] == "yes"
+    run(site, pod)
+    assert says(site, name, "Serving") == "1 of 1 pods are ready"
+    status = site.status(KIND, name)
+    assert (status["url"], status["readyReplicas"]) == (f"http://{name}.default.svc:9000", 1)
+    assert status["model"] == f"ClusterBaseModel {model}"
+    assert condition(site, name, "ModelReady")["status"] == "True"
+
+
+def test_another_revision_rolls_the_pods(site: Site) -> None:
+    uri = site.push()
+    model = site.base_model(uri, nodeSelector=GPU)
+    before = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
+    name = serve(site, model)
+    (old,) = pods_of(site, name)
+    run(site, old)
+    says(site, name, "Serving")
+    site.push(repo=uri.removeprefix("hf://"))
+    site.api.patch(
+        f"/apis/ome.io/v1beta1/clusterbasemodels/{model}", {"metadata": {"annotations": {"larder.dev/refresh": "1"}}}
+    )
+    site.until(lambda: site.status("ClusterBaseModel", model)["servingRevision"] != before, "the new revision")
+    new = next(p for p in pods_of(site, name, 2) if p["metadata"]["uid"] != old["metadata"]["uid"])
+    after = site.status("ClusterBaseModel", model)["servingRevision"]
+    assert snapshot_label(model, after) in new["spec"]["nodeSelector"]
+    says(site, name, "Updating")
+    run(site, new)
+    site.until(lambda: site.status(KIND, name)["servingRevision"] == after, "the status")
+    pods = f"{PODS}?labelSelector={LABEL}={name}"
+    site.until(lambda: any("deletionTimestamp" in p["metadata"] for p in site.api.get(pods)["items"])
+               or len(site.api.get(pods)["items"]) == 1, "the old pod to go")  # fmt: skip
+
+
+def test_an_autoscaler_has_the_number_of_pods_and_a_fixed_one_is_kept(site: Site) -> None:
+    name = serve(site, stocked(site), replicas={"min": 2})
+    site.until(lambda: deployment(site, name)["spec"]["replicas"] == 2, "two")
+    site.api.patch(f"{DEPLOYMENTS}/{name}/scale", {"spec": {"replicas": 5}})
+    site.until(lambda: deployment(site, name)["spec"]["replicas"] == 2, "two again, for the spec says so")
+    path = f"/apis/ome.io/v1beta1/namespaces/default/inferenceservices/{name}"
+    site.api.patch(path, {"spec": {"replicas": {"max": 6}}})
+    site.until(lambda: site.api.answers(f"{SCALERS}/{name}"), "the autoscaler")
+    scaler = site.api.get(f"{SCALERS}/{name}")["spec"]
+    assert (scaler["minReplicas"], scaler["maxReplicas"], scaler["scaleTargetRef"]["name"]) == (2, 6, name)
+    site.api.patch(f"{DEPLOYMENTS}/{name}/scale", {"spec": {"replicas": 4}})
+    site.api.patch(path, {"spec": {"template": template(image="pause:3.9")}})
+
+    def image() -> str:
+        found: str = deployment(site, name)["spec"]["template"]["spec"]["containers"][0]["image"]
+        return found
+
+    site.until(lambda: image() == "pause:3.9", "the new template")
+    assert deployment(site, name)["spec"]["replicas"] == 4
+    site.api.patch(path, {"spec": {"replicas": {"max": None, "min": 3}}})
+    site.until(lambda: not site.api.answers(f"{SCALERS}/{name}"), "the autoscaler to go")
+    site.until(lambda: deployment(site, name)["spec"]["replicas"] == 3, "three")
+
+
+def test_what_others_write_stays(site: Site) -> None:
+    name = serve(site, stocked(site))
+    deployment(site, name)
+    body = {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}}}}
+    site.api.patch(f"{DEPLOYMENTS}/{name}", body | {"metadata": {"annotations": {"team": "a"}}})
+    path = f"/apis/ome.io/v1beta1/namespaces/default/inferenceservices/{name}"
+    site.api.patch(path, {"spec": {"template": template("main")}})
+    site.until(lambda: len(deployment(site, name)["spec"]["template"]["spec"]["containers"]) == 1, "one container")
+    found = deployment(site, name)
+    assert found["metadata"]["annotations"]["team"] == "a"
+    assert found["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] == "now"
+
+
+def test_somebody_else_s_deployment_is_told_of_and_not_touched(site: Site) -> None:
+    name = site.name("svc")
+    labels = {"app": "other"}
+    body = {"metadata": {"name": name}, "spec": {"replicas": 0, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": template()["spec"]}}}  # fmt: skip
+    theirs = site.api.create(DEPLOYMENTS, body)
+    model = stocked(site)
+    site.create(KIND, name, {"template": template(), "model": {"kind": "ClusterBaseModel", "name": model}})
+    assert f"Deployment default/{name} is there and not of this InferenceService" in says(site, name, "NameConflict")
+    assert site.api.get(f"{DEPLOYMENTS}/{name}")["metadata"]["generation"] == theirs["metadata"]["generation"]
+    site.api.delete(f"{DEPLOYMENTS}/{name}")
+    pods_of(site, name)
+
+
+def test_what_the_api_server_refuses_is_told_and_mended(site: Site) -> None:
+    wrong = template("main")
+    wrong["spec"]["restartPolicy"] = "Never"
+    name = serve(site, stocked(site), template=wrong)
+    assert "restartPolicy" in says(site, name, "Refused")
+    wrong["spec"]["restartPolicy"] = "Always"
+    wrong["spec"]["nonsense"] = {"a": 1}
+    path = f"/apis/ome.io/v1beta1/namespaces/default/inferenceservices/{name}"
+    site.api.patch(path, {"spec": {"template": wrong}})
+    site.until(lambda: "nonsense" in str(condition(site, name).get("message")), "the field that nobody knows")
+    site.api.patch(path, {"spec": {"template": {"spec": {"nonsense": None}}}})
+    pods_of(site, name)
+
+
+def test_what_it_made_goes_with_it(site: Site) -> None:
+    name = serve(site, stocked(site), replicas={"min": 1, "max": 2})
+    pods_of(site, name)
+    site.until(lambda: site.api.answers(f"{SCALERS}/{name}"), "the autoscaler")
+    site.delete(KIND, name)
+    for path in (DEPLOYMENTS, SERVICES, SCALERS):
+        site.until(lambda path=path: not site.api.answers(f"{path}/{name}"), f"{path} to be clean")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({}, "name the model by spec.model or by spec.storageUri"),
+        ({"model": {"name": "m"}, "storageUri": "hf://a/b"}, "by one of the two"),
+        ({"model": {"name": "m"}, "container": "none"}, "spec.container names no container"),
+        ({"model": {"name": "m"}, "replicas": {"min": 3, "max": 2}}, "spec.replicas.max is less than"),
+        ({"model": {"name": "m"}, "template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
+    ],
+)
+def test_what_is_plainly_wrong_is_refused(spec: Json, words: str, site: Site) -> None:
+    with pytest.raises(CallRefused, match=words):
+        serve(site, **spec)
+
+
+MODELS = "/apis/ome.io/v1beta1/namespaces/default/basemodels"
+VALIDATING = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+KSERVE_SERVICES = "/apis/serving.kserve.io/v1beta1/namespaces/default/inferenceservices"
+
+
+@contextmanager
+def unguarded(site: Site) -> Iterator[None]:
+    """Without the admission that refuses deletions."""
+    for found in site.api.get(VALIDATING)["items"]:
+        site.api.delete(f"{VALIDATING}/{found['metadata']['name']}")
+    try:
+        yield
+    finally:
+        site.cluster.aim_webhooks(site.cluster.controllers[0])
+
+
+def refused(site: Site, kind: str, name: str) -> str:
+    with pytest.raises(CallRefused) as refusal:
+        site.delete(kind, name)
+    return str(refusal.value)
+
+
+def test_a_service_without_pods_holds_its_model_until_it_goes(site: Site) -> None:
+    model = stocked(site)
+    name = serve(site, model, replicas={"min": 0})
+    says(site, name, "Stopped")
+    assert site.api.get(f"{PODS}?labelSelector={LABEL}={name}")["items"] == []
+    assert f"is used by 1 InferenceService: default/{name}; delete those first" in refused(
+        site, "ClusterBaseModel", model
+    )
+    with unguarded(site):
+        site.until(lambda: deleted(site, model), "the deletion to be taken")
+    words = site.wait_reason("ClusterBaseModel", model, "InUse")
+    assert words == f"it goes when its last user does: InferenceService default/{name}; delete those, or let them end"
+    assert "is being deleted" in says(site, name, "ModelNotReady", "ModelReady")
+    site.delete(KIND, name)
+    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
+
+
+def deleted(site: Site, model: str) -> bool:
+    """Delete a model unless that has begun: a webhook that was taken away is asked a little longer."""
+    if "deletionTimestamp" in site.get("ClusterBaseModel", model)["metadata"]:
+        return True
+    with suppress(CallRefused):
+        site.delete("ClusterBaseModel", model)
+    return False
+
+
+def test_pods_hold_a_model_whose_deletion_was_not_refused(site: Site) -> None:
+    model = stocked(site)
+    pod = site.pod(base_model_pod(site.name("pod"), model))["metadata"]["name"]
+    with unguarded(site):
+        site.until(lambda: deleted(site, model), "the deletion to be taken")
+    assert f"pod default/{pod}" in site.wait_reason("ClusterBaseModel", model, "InUse")
+    site.delete_pod(pod)
+    site.until(lambda: site.is_gone("ClusterBaseModel", model), "the model to go")
+
+
+def test_a_model_on_a_claim_is_found_by_its_uri_and_mounted_without_a_selector(site: Site) -> None:
+    claim, model = site.name("claim"), site.name("model")
+    claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+    spec = {"accessModes": ["ReadWriteMany"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}
+    site.api.create(claims, {"metadata": {"name": claim}, "spec": spec | {"volumeName": claim}})
+    volume = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": ""}
+    where = {"hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": "default", "name": claim}}
+    site.api.create("/api/v1/persistentvolumes", {"metadata": {"name": claim}, "spec": volume | where})
+    name = serve(site, storageUri=f"pvc://{claim}/models/llama", container="side")
+    assert f"no ClusterBaseModel and no BaseModel of namespace default has storageUri pvc://{claim}" in says(
+        site, name, "ModelNotFound"
+    )
+    uri = {"storage": {"storageUri": f"pvc://{claim}/models/llama"}}
+    metadata = {"name": model, "annotations": {"ome.io/skip-config-parsing": "true"}}
+    declared = {"apiVersion": "ome.io/v1beta1", "kind": "BaseModel", "metadata": metadata, "spec": uri}
+    site.api.create(MODELS, declared)
+    (pod,) = pods_of(site, name)
+    assert "nodeSelector" not in pod["spec"]
+    (main, side) = pod["spec"]["containers"]
+    (mount,) = [m for m in side["volumeMounts"] if m["name"] == "larder-model"]
+    assert (mount["subPath"], mount["readOnly"]) == ("models/llama", True)
+    assert all(m["name"] != "larder-model" for m in main.get("volumeMounts", []))
+    said = refused(site, "BaseModel", model)
+    assert f"1 InferenceService: default/{name} and 1 pod: default/{pod['metadata']['name']}" in said
+    site.delete(KIND, name)
+    site.until(lambda: not site.api.get(f"{PODS}?labelSelector={LABEL}={name}")["items"], "the pod to go")
+    site.delete("BaseModel", model)
+    site.until(lambda: site.is_gone("BaseModel", model), "the model to go")
+
+
+@pytest.fixture
+def kserve(site: Site) -> Iterator[None]:
+    """KServe's kind, as far as it matters here."""
+    name, definitions = "inferenceservices.serving.kserve.io", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": "InferenceService", "plural": "inferenceservices", "singular": "inferenceservice"}
+    spec = {"group": "serving.kserve.io", "scope": "Namespaced", "names": names, "versions": [version]}
+    site.api.create(definitions, {"metadata": {"name": name}, "spec": spec})
+    site.until(lambda: site.api.answers(KSERVE_SERVICES), "KServe's kind to be served")
+    yield
+    site.api.delete(f"{definitions}/{name}")
+    site.until(lambda: not site.api.answers(KSERVE_SERVICES), "KServe's kind to go")
+
+
+@pytest.mark.usefixtures("kserve")
+def test_services_of_kserve_hold_the_cache_that_they_ask_for(site: Site) -> None:
+    uri = site.upload()
+    cache = site.cache(uri)
+    site.until(lambda: bool(site.ready_condition("ClusterModelCache", cache)), "the cache to be known")
+    name, other = site.name("kserve"), site.name("kserve")
+    for service, asks in ((name, "true"), (other, "false")):
+        annotations = {"serving.kserve.io/enable-model-cache": asks}
+        body = {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService",
+                "metadata": {"name": service, "annotations": annotations},
+                "spec": {"predictor": {"model": {"storageUri": f"{uri}/part"}}}}  # fmt: skip
+        site.api.create(KSERVE_SERVICES, body)
+    said = refused(site, "ClusterModelCache", cache)
+    assert f"is used by 1 InferenceService: default/{name}; delete those first" in said
+    site.api.delete(f"{KSERVE_SERVICES}/{name}")
+    site.delete("ClusterModelCache", cache)
+    site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to go")
+
+
+def is_lost(log: str) -> bool:
+    """Tell whether a controller has heard that the kind is not ours."""
+    lines = (json.loads(line) for line in log.splitlines() if '"definition_changed_hands"' in line)
+    return any((line["kind"], line["ours"]) == (KIND, False) for line in lines)
+
+
+def test_another_product_s_kind_is_left_alone_until_it_is_ours(site: Site) -> None:
+    model = stocked(site)
+    definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/inferenceservices.ome.io"
+    part_of = "app.kubernetes.io/part-of"
+    site.api.patch(definition, {"metadata": {"labels": {part_of: None}}})
+    try:
+        site.until(lambda: all(is_lost(c.log.read_text()) for c in site.cluster.controllers), "the news", 60)
+        spec = {"template": template(), "model": {"name": model}}
+        name = site.create(KIND, site.name("svc"), spec, annotations={"larder.dev/managed": "true"})
+        stocked(site)  # what takes longer than a turn of a service
+        assert site.status(KIND, name) == {}
+        assert not site.api.answers(f"{SERVICES}/{name}")
+    finally:
+        site.api.patch(definition, {"metadata": {"labels": {part_of: "larder"}}})
+    site.until(lambda: site.api.answers(f"{DEPLOYMENTS}/{name}"), "the Deployment, once the kind is ours", 60)

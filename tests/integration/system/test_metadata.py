@@ -1,0 +1,158 @@
+"""What a model is: read once from its source, kept in its status, filled into its spec."""
+
+import json
+from typing import Any
+
+from rig.demo.parts import SECRET
+from rig.larder.objects import path_of
+from rig.larder.site import Site
+from tests.integration.system.test_why import Why, why
+from tests.unit.metadata.building import safetensors
+
+__all__ = ["why"]  # a fixture
+
+KIND, CACHE = "ClusterBaseModel", "ClusterModelCache"
+CONFIG = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "transformers_version": "4.50.0",
+    "torch_dtype": "bfloat16",
+    "max_position_embeddings": 4096,
+    "vocab_size": 1000,
+    "hidden_size": 64,
+}
+HEADERS = "bytes=0-65535"  # of weights; nodes ask for larger parts
+FILLED = {
+    "modelType": "llama",
+    "modelArchitecture": "LlamaForCausalLM",
+    "modelFramework": {"name": "transformers", "version": "4.50.0"},
+    "modelParameterSize": "1.92M",
+    "modelCapabilities": ["TEXT_TO_TEXT"],
+    "maxTokens": 4096,
+}
+
+
+def repository(**config: object) -> dict[str, bytes]:
+    """Return the files of a model of 1.92 million parameters in two shards."""
+    shards = {
+        f"model-0000{n}-of-00002.safetensors": safetensors({f"model.layers.{n}.w": ("BF16", (15_000, 64))})
+        for n in (1, 2)
+    }
+    return {"config.json": json.dumps(CONFIG | config).encode(), **shards}
+
+
+def told(site: Site, kind: str, name: str) -> dict[str, Any]:
+    """Return the condition on metadata, empty where there is none."""
+    conditions = site.status(kind, name).get("conditions", [])
+    found: dict[str, Any] = next((c for c in conditions if c["type"] == "Metadata"), {})
+    return found
+
+
+def wait_told(site: Site, kind: str, name: str, reason: str) -> dict[str, Any]:
+    site.until(lambda: told(site, kind, name).get("reason") == reason, f"{kind} {name} to say {reason}")
+    return told(site, kind, name)
+
+
+def values(site: Site, kind: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = site.status(kind, name).get("metadata", {}).get("values", {})
+    return found
+
+
+def readings(site: Site, uri: str) -> int:
+    """Return how often the first shard's header was asked for."""
+    shard = f"/{uri.removeprefix('hf://')}/resolve/*/model-00001-of-00002.safetensors"
+    return sum(seen.range == HEADERS for seen in site.hub.journal.requests(shard))
+
+
+def declare(site: Site, uri: str, annotations: dict[str, str] | None = None, **spec: object) -> str:
+    name = site.name("model")
+    storage = {"storageUri": uri, "nodeSelector": {"metadata": name}}
+    return site.create(KIND, name, {"storage": storage, **spec}, annotations=annotations or {})
+
+
+def test_it_arrives_in_status_and_spec_before_any_node_has_the_model(site: Site, why: Why) -> None:
+    name = declare(site, site.push(files=repository()))
+    assert wait_told(site, KIND, name, "Read")["status"] == "True"
+    spec, found = site.get(KIND, name)["spec"], values(site, KIND, name)
+    assert {field: spec.get(field) for field in FILLED} == FILLED
+    assert spec["modelFormat"]["name"] == "safetensors"
+    assert (found["parameters"], found["parametersFrom"], found["dtype"]) == (1_920_000, "headers", "bfloat16")
+    assert site.status(KIND, name)["ready"] == "0/0"
+    assert "LlamaForCausalLM, 1.92M parameters, bfloat16, 4,096 tokens of context" in why(f"cbm/{name}")
+
+
+def test_what_the_user_wrote_stays_and_the_rest_is_filled(site: Site) -> None:
+    mine: dict[str, Any] = {"modelType": "mine", "modelFormat": {"name": "mine"}, "modelCapabilities": ["CHAT"]}
+    name = declare(site, site.push(files=repository()), **mine)
+    wait_told(site, KIND, name, "Read")
+    spec = site.get(KIND, name)["spec"]
+    assert {field: spec[field] for field in FILLED} == FILLED | {k: v for k, v in mine.items() if k in FILLED}
+    assert spec["modelFormat"]["name"] == "mine"
+
+
+def test_a_cache_has_it_in_its_status(site: Site) -> None:
+    name = site.cache(site.push(files=repository()))
+    wait_told(site, CACHE, name, "Read")
+    assert values(site, CACHE, name)["architectures"] == ["LlamaForCausalLM"]
+    site.wait_ready(CACHE, name)
+
+
+def test_neither_another_node_nor_another_leader_reads_again_but_a_new_revision_does(site: Site) -> None:
+    uri = site.push(files=repository())
+    name = declare(site, uri)
+    wait_told(site, KIND, name, "Read")
+    for node in ("a", "c"):
+        site.label(node, {"metadata": name})
+    before = site.wait_ready(KIND, name)
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
+    assert readings(site, uri) == 1
+    for controller in site.cluster.controllers:
+        controller.process.stop()
+    for controller in site.cluster.controllers:
+        controller.start()
+    another = declare(site, site.push(files=repository()))
+    site.until(lambda: told(site, KIND, another).get("reason") == "Read", "a new leader to read a new model", 60)
+    assert readings(site, uri) == 1
+    assert before["metadata"]["attempts"] == 1
+
+    site.push(files=repository(max_position_embeddings=8192), repo=uri.removeprefix("hf://"))
+    site.api.patch(path_of(KIND, name), {"metadata": {"annotations": {"larder.dev/refresh": "1"}}})
+    site.until(lambda: values(site, KIND, name).get("contextLength") == 8192, "the new revision to be read")
+    site.until(lambda: site.get(KIND, name)["spec"]["maxTokens"] == 8192, "the spec to follow")
+    assert readings(site, uri) == 2
+    for node in ("a", "c"):
+        site.label(node, {"metadata": None})
+
+
+def test_a_model_without_a_configuration_says_why_and_can_be_used(site: Site, why: Why) -> None:
+    uri = site.push(files={"notes.txt": b"x", "weights.bin": b"w" * 1000})
+    name = declare(site, uri)
+    site.label("a", {"metadata": name})
+    message = wait_told(site, KIND, name, "MetadataMissing")["message"]
+    assert "config.json" in message
+    assert "larder.dev/refresh" in message
+    site.wait_ready(KIND, name)
+    assert "MetadataMissing" in why(f"cbm/{name}")
+    site.push(files=repository(), repo=uri.removeprefix("hf://"))
+    site.api.patch(path_of(KIND, name), {"metadata": {"annotations": {"larder.dev/refresh": "1"}}})
+    wait_told(site, KIND, name, "Read")
+    site.label("a", {"metadata": None})
+
+
+def test_nothing_is_read_where_the_user_says_so(site: Site) -> None:
+    uri = site.push(files=repository())
+    name = declare(site, uri, {"ome.io/skip-config-parsing": "true"})
+    wait_told(site, KIND, name, "Skipped")
+    assert "modelType" not in site.get(KIND, name)["spec"]
+    assert readings(site, uri) == 0
+    site.api.patch(path_of(KIND, name), {"metadata": {"annotations": {"ome.io/skip-config-parsing": None}}})
+    wait_told(site, KIND, name, "Read")
+
+
+def test_bytes_from_s3_are_read_with_the_models_own_credentials(site: Site) -> None:
+    bucket = site.name("bucket")
+    for path, body in repository().items():
+        site.s3.put(bucket, f"m/{path}", body)
+    name = site.cache(f"s3://{bucket}/m", credentialsSecret=SECRET)
+    wait_told(site, CACHE, name, "Read")
+    assert values(site, CACHE, name)["parameters"] == 1_920_000

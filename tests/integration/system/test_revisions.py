@@ -1,0 +1,189 @@
+"""New revisions beside old ones: asked for by an annotation or an edit, served when there, removed when free."""
+
+from functools import partial
+from typing import Any
+
+from rig.larder.objects import path_of
+from rig.larder.site import Site
+from rig.pods import base_model_pod
+from shared.names import snapshot_label
+from tests.integration.system.test_why import Why, why
+
+__all__ = ["why"]  # a fixture
+
+KIND = "ClusterBaseModel"
+OLD = {"config.json": b'{"n": 1}', "a.safetensors": b"a" * 3_000_000, "b.safetensors": b"b" * 500_000}
+NEW = OLD | {"config.json": b'{"n": 2}', "b.safetensors": b"B" * 500_000}
+
+
+def repo_of(uri: str) -> str:
+    return uri.removeprefix("hf://")
+
+
+def refresh(site: Site, kind: str, name: str, value: str) -> None:
+    site.api.patch(path_of(kind, name), {"metadata": {"annotations": {"larder.dev/refresh": value}}})
+
+
+def condition(site: Site, kind: str, name: str, which: str) -> dict[str, Any]:
+    conditions = site.status(kind, name).get("conditions", [])
+    found: dict[str, Any] = next((c for c in conditions if c["type"] == which), {})
+    return found
+
+
+def fetched(site: Site, repo: str) -> set[str]:
+    """The files that nodes asked the hub for; one byte alone proves that they may, and 64 KiB are the controller's."""
+    asked = site.hub.journal.requests(f"/{repo}/resolve/*")
+    return {seen.path.rpartition("/")[2] for seen in asked if seen.range not in ("bytes=0-0", "bytes=0-65535")}
+
+
+def told(site: Site, name: str, which: str) -> tuple[str, str]:
+    found = condition(site, KIND, name, which)
+    return found.get("status", ""), found.get("reason", "")
+
+
+def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site: Site, why: Why) -> None:
+    uri = site.push(files=OLD)
+    name = site.base_model(uri, nodeSelector={"gpu": "yes"})
+    old = site.wait_ready(KIND, name)["servingRevision"]
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
+    first = site.name("pod")
+    admitted = site.pod(base_model_pod(first, name))
+    site.until(lambda: bool(site.pod_node(first)), "the pod to be placed")
+    home = site.pod_node(first)
+    other = "b" if home == "a" else "a"
+
+    site.hub.journal.clear()
+    site.push(files=NEW, repo=repo_of(uri))
+    refresh(site, KIND, name, "one")
+    site.until(lambda: site.status(KIND, name)["servingRevision"] != old, "the new revision to serve")
+    new = site.status(KIND, name)["servingRevision"]
+    assert fetched(site, repo_of(uri)) == {"config.json", "b.safetensors"}
+    assert site.status(KIND, name)["refreshed"] == "one"
+    assert told(site, name, "Refreshed") == ("True", "NewRevision")
+
+    site.until(lambda: not site.snapshot(other, name, old).exists(), "the old one to go where nobody uses it")
+    site.until(lambda: told(site, name, "Removing") == ("True", "InUse"), "the user of the old one to be named")
+    words = condition(site, KIND, name, "Removing")["message"]
+    assert f"on {home}" in words
+    assert f"default/{first}" in words
+    assert site.snapshot(home, name, old).joinpath("config.json").read_bytes() == OLD["config.json"]
+    assert snapshot_label(name, old) in admitted["spec"]["nodeSelector"]
+    said = why(f"cbm/{name}")
+    assert f"kept while default/{first} uses it" in said
+    assert f"SeveralRevisions: {home}: " in said
+    states = {n["name"]: sorted(n["revisions"]) for n in site.status(KIND, name)["nodes"]}
+    assert states == {home: sorted([old, new]), other: [new]}
+
+    second = site.name("pod")
+    selector = site.pod(base_model_pod(second, name))["spec"]["nodeSelector"]
+    assert snapshot_label(name, new) in selector
+    assert snapshot_label(name, old) not in selector
+
+    site.delete_pod(first)
+    site.until(lambda: not site.snapshot(home, name, old).exists(), "the old one to go with its last pod", 60)
+    site.until(lambda: told(site, name, "Removing")[0] == "False", "the condition to clear")
+    assert site.snapshot(home, name, new).joinpath("a.safetensors").read_bytes() == NEW["a.safetensors"]
+    site.delete_pod(second)
+
+
+def test_a_refresh_of_what_has_not_moved_is_answered_once(site: Site) -> None:
+    uri = site.push(files=OLD)
+    name = site.base_model(uri, nodeSelector={"gpu": "yes"})
+    before = site.wait_ready(KIND, name)
+    site.hub.journal.clear()
+    refresh(site, KIND, name, "again")
+    site.until(lambda: told(site, name, "Refreshed") == ("True", "Unchanged"), "the refresh to be answered")
+    assert site.hub.journal.requests(f"/api/models/{repo_of(uri)}/tree/*") != []
+    assert fetched(site, repo_of(uri)) <= {"config.json"}  # of which the controller reads its metadata again
+    after = site.status(KIND, name)
+    assert [after[k] for k in ("resolvedRevision", "resolutionNumber")] == [
+        before[k] for k in ("resolvedRevision", "resolutionNumber")
+    ]
+
+    site.hub.journal.clear()
+    for controller in site.cluster.controllers:
+        controller.process.stop()
+    for controller in site.cluster.controllers:
+        controller.start()
+    another = site.base_model(nodeSelector={"gpu": "yes"})
+    site.wait_ready(KIND, another, 60)  # whoever leads now has looked at everything that was there before
+    assert site.hub.journal.requests(f"/api/models/{repo_of(uri)}*") == []
+    assert site.status(KIND, name)["refreshed"] == "again"
+
+
+def test_a_refresh_does_not_wait_for_an_earlier_failure(site: Site) -> None:
+    repo = f"org/{site.name('late')}"
+    name = site.base_model(f"hf://{repo}", nodeSelector={"gpu": "yes"})
+    site.wait_reason(KIND, name, "SourceNotFound")  # asked again in half a minute at the earliest
+    site.push(files=OLD, repo=repo)
+    refresh(site, KIND, name, "now")
+    site.wait_ready(KIND, name, within_s=20)
+    assert site.status(KIND, name)["refreshed"] == "now"
+
+
+def test_two_objects_of_one_source_move_together(site: Site) -> None:
+    uri, name = site.push(files=OLD), site.name("shared")
+    site.cache(uri, name=name)
+    site.base_model(uri, name=name, nodeSelector={"gpu": "yes"})
+    kinds = ("ClusterModelCache", KIND)
+    before = [site.wait_ready(kind, name)["servingRevision"] for kind in kinds]
+    assert len(set(before)) == 1
+    for files, asked in ((NEW, KIND), (OLD, "ClusterModelCache")):
+        site.push(files=files, repo=repo_of(uri))
+        refresh(site, asked, name, site.name())
+        for kind in kinds:
+            site.until(
+                partial(serves, site, kind, name, site.hub.head(repo_of(uri))), f"{kind} to serve the new revision"
+            )
+        assert len({site.status(kind, name)["resolutionNumber"] for kind in kinds}) == 1
+
+
+def serves(site: Site, kind: str, name: str, revision: str) -> bool:
+    return bool(site.status(kind, name)["servingRevision"] == revision)
+
+
+def test_the_old_revision_serves_while_both_do_not_fit(site: Site, why: Why) -> None:
+    label = {"pool": site.name("tight")}
+    group = site.group(label, storageLimit="5M")
+    site.label("c", label)
+    uri = site.push(files=OLD)
+    name = site.cache(uri, group=group)
+    old = site.wait_ready("ClusterModelCache", name)["servingRevision"]
+    site.push(files={path: body.upper() for path, body in OLD.items()}, repo=repo_of(uri))
+    refresh(site, "ClusterModelCache", name, "big")
+    words = site.wait_reason("ClusterModelCache", name, "InsufficientStorage")
+    site.until(
+        lambda: condition(site, "ClusterModelCache", name, "Updating").get("reason") == "InsufficientStorage",
+        "the object to say so",
+    )
+    assert words in condition(site, "ClusterModelCache", name, "Updating")["message"]
+    status = site.status("ClusterModelCache", name)
+    assert (status["storageStatus"], status["servingRevision"], status["ready"]) == ("Ready", old, "1/1")
+    assert status["nodeStatus"] == {"c": "ready"}
+    assert site.ready_condition("ClusterModelCache", name)["status"] == "True"
+    assert site.labels("c")[snapshot_label(name, old)] == "true"
+
+    assert "do: both revisions must fit for a while" in why(f"cmc/{name}")
+
+    site.api.patch(path_of("ModelCacheNodeGroup", group), {"spec": {"storageLimit": "64M"}})
+    site.until(lambda: site.status("ClusterModelCache", name)["servingRevision"] != old, "the new one to serve", 60)
+    site.until(
+        lambda: condition(site, "ClusterModelCache", name, "Updating")["status"] == "False", "the condition to clear"
+    )
+    site.label("c", {"pool": None})
+
+
+def test_an_edit_to_a_source_that_is_not_there_leaves_the_old_one_serving(site: Site) -> None:
+    name = site.base_model(nodeSelector={"gpu": "yes"})
+    old = site.wait_ready(KIND, name)["servingRevision"]
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
+    site.api.patch(path_of(KIND, name), {"spec": {"storage": {"storageUri": "hf://org/nowhere-at-all"}}})
+    site.until(lambda: told(site, name, "Updating") == ("True", "SourceNotFound"), "the trouble to be told")
+    assert told(site, name, "Resolved")[0] == "False"
+    status = site.status(KIND, name)
+    assert (status["state"], status["servingRevision"], status["ready"]) == ("Ready", old, "2/2")
+    assert site.labels("a")[snapshot_label(name, old)] == "true"
+
+    site.api.patch(path_of(KIND, name), {"spec": {"storage": {"storageUri": site.push()}}})
+    site.until(lambda: site.status(KIND, name)["servingRevision"] != old, "the new source to serve")
+    site.until(lambda: told(site, name, "Updating") == ("False", "UpToDate"), "the condition to clear")

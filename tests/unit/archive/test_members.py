@@ -1,0 +1,147 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.archive.kinds import Kind, archive_kind
+from agent.archive.members import Entry, Limits, Member, Oversize, Type, decide_members
+from shared.errors import LarderError, TooManyFiles, UnsafePath
+from shared.manifest import File
+from shared.paths import check_paths
+
+LIMITS = Limits(1_000, 10)
+
+
+def file(name: str, size: int = 1, mode: int = 0o644) -> Entry:
+    return Entry(name, Type.FILE, size, mode)
+
+
+def directory(name: str, mode: int = 0o755) -> Entry:
+    return Entry(name, Type.DIRECTORY, 0, mode)
+
+
+def symbolic(name: str, target: str) -> Entry:
+    return Entry(name, Type.SYMBOLIC_LINK, target=target)
+
+
+def hard(name: str, target: str) -> Entry:
+    return Entry(name, Type.HARD_LINK, target=target)
+
+
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        (["m.tar"], Kind.TAR),
+        (["m.tar.gz"], Kind.TAR_GZIP),
+        (["m.TGZ"], Kind.TAR_GZIP),
+        (["m.zip"], Kind.ZIP),
+        (["m.bin"], None),
+        ([".zip"], None),
+        (["m.gz"], None),
+        (["a.tar", "b.tar"], None),
+        (["a.tar", "config.json"], None),
+        ([], None),
+    ],
+)
+def test_only_an_archive_alone_is_one(names: list[str], kind: Kind | None) -> None:
+    assert archive_kind([File(name, 1) for name in names]) is kind
+
+
+def test_files_links_and_directories() -> None:
+    entries = [
+        directory("./"), directory("./d/"), file("./d/a", 3), symbolic("./d/b", "a"), symbolic("c", "d/../d/b"),
+        hard("e", "./d/a"), file("empty", 0),
+    ]  # fmt: skip
+    assert decide_members(entries, LIMITS) == (
+        Member("c", 3, "d/a"),
+        Member("d/a", 3, "d/a"),
+        Member("d/b", 3, "d/a"),
+        Member("e", 3, "d/a"),
+        Member("empty", 0, "empty"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([file("/etc/passwd")], "absolute"),
+        ([file("../x")], "leave its directory"),
+        ([file("a/../../x")], "leave its directory"),
+        ([file("a//b")], "leave its directory"),
+        ([file("a\0b")], "NUL"),
+        ([file("a\\..\\b")], "backslash"),
+        ([file("")], "leave its directory"),
+        ([file(".completed")], "our own mark"),
+        ([file("x" * 256)], "too long"),
+        ([file("\udcff")], "Unicode"),
+        ([directory("../d")], "leave its directory"),
+        ([directory("/d")], "absolute"),
+        ([directory("x" * 256)], "too long"),
+        ([file("a"), file("a")], "twice"),
+        ([file("a"), file("./a")], "twice"),
+        ([file("a"), symbolic("a", "b"), file("b")], "twice"),
+        ([file("a"), file("a/b")], "also a directory"),
+        ([file("a"), directory("a")], "as a file and as a directory"),
+        ([file("a"), directory("a/b")], "as a file and as a directory"),
+        ([symbolic("a", "b"), file("a/x"), file("b")], "also a directory"),
+        ([file("A/x"), file("a/y")], "hold for one"),
+        ([file("straße"), file("STRASSE")], "hold for one"),
+        ([file("\u00e9"), file("e\u0301")], "hold for one"),
+        ([file("d"), directory("D")], "hold for one"),
+        ([symbolic("a", "/etc/passwd")], "leads out"),
+        ([symbolic("a", "../x")], "leads out"),
+        ([symbolic("d/a", "../../x")], "leads out"),
+        ([symbolic("a", "")], "leads out"),
+        ([symbolic("a", "..")], "leads out"),
+        ([hard("d/a", "../x")], "leads out"),
+        ([hard("a", "/x")], "leads out"),
+        ([symbolic("a", "missing")], "no file"),
+        ([symbolic("a", "a")], "no file"),
+        ([symbolic("a", "b"), symbolic("b", "a")], "no file"),
+        ([directory("d"), file("d/x"), symbolic("a", "d")], "no file"),
+        ([Entry("dev", Type.OTHER)], "neither file"),
+        ([file("a", mode=0o4755)], "setuid"),
+        ([file("a", mode=0o2755)], "setuid"),
+        ([hard("b", "a"), file("a", -1)], "size of -1"),
+    ],
+)
+def test_one_unsafe_member_refuses_the_whole_archive(entries: list[Entry], words: str) -> None:
+    with pytest.raises(UnsafePath, match=words):
+        decide_members([file("good"), *entries], LIMITS)
+
+
+def test_a_directory_may_have_the_bit_that_passes_its_group_on() -> None:
+    assert decide_members([directory("d", 0o2755), file("d/a")], LIMITS) == (Member("d/a", 1, "d/a"),)
+
+
+def test_the_limits_are_kept_and_nothing_beyond_is_looked_at() -> None:
+    assert decide_members([file("a", 600), file("b", 400)], LIMITS)
+
+    def endless(size: int) -> object:
+        for number in range(1_000_000):
+            assert number < 20, "it was read on"
+            yield file(str(number), size)
+
+    with pytest.raises(Oversize) as raised:
+        decide_members(endless(600), LIMITS)  # type: ignore[arg-type]  # a generator
+    assert raised.value.size_bytes == 1_200
+    with pytest.raises(TooManyFiles, match="more than 10 members"):
+        decide_members(endless(0), LIMITS)  # type: ignore[arg-type]  # as above
+    with pytest.raises(TooManyFiles):
+        decide_members([directory(f"d{number}") for number in range(11)], LIMITS)
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "A", "..", ".", "", "é", "\0"]), min_size=1, max_size=4).map("/".join)
+ENTRIES = st.builds(Entry, NAMES, st.sampled_from(Type), st.integers(-1, 300), st.sampled_from([0o644, 0o4755]), NAMES)
+
+
+@given(st.lists(ENTRIES, max_size=8))
+def test_what_is_accepted_can_stand_below_one_directory(entries: list[Entry]) -> None:
+    try:
+        members = decide_members(entries, LIMITS)
+    except (LarderError, Oversize):
+        return
+    check_paths([member.path for member in members])
+    own = {member.path: member for member in members if member.of == member.path}
+    assert all(own[member.of].size == member.size for member in members)
+    assert sum(member.size for member in own.values()) <= LIMITS.bytes
+    assert len({member.path.casefold() for member in members}) == len(members)

@@ -1,0 +1,101 @@
+"""What is read beneath a mounted claim, and what never is."""
+
+import io
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from agent.cli.extract import read_claim, run_extract
+from shared.handover import Reading, decode_reading
+
+CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "vocab_size": 16,
+          "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+          "max_position_embeddings": 128}  # fmt: skip
+
+
+@pytest.fixture
+def claim(tmp_path: Path) -> Path:
+    root = tmp_path / "claim"
+    model = root / "models" / "llama"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "config.json").write_text(json.dumps(CONFIG))
+    return root
+
+
+def reading(claim: Path, path: str) -> Reading:
+    found, _ = read_claim(str(claim), path)
+    return found
+
+
+def test_a_model_is_read(claim: Path) -> None:
+    found = reading(claim, "models/llama").metadata
+    assert found
+    assert (found.model_type, found.context_length) == ("llama", 128)
+
+
+def test_a_file_can_be_the_model(claim: Path) -> None:
+    header = json.dumps({"w": {"dtype": "F16", "shape": [2, 3], "data_offsets": [0, 12]}}).encode()
+    body = struct.pack("<Q", len(header)) + header + bytes(12)
+    (claim / "models" / "one.safetensors").write_bytes(body)
+    found = reading(claim, "models/one.safetensors").metadata
+    assert found
+    assert found.parameters == 6
+
+
+@pytest.mark.parametrize("path", ["models/none", "none/llama", "models/llama/config.json/x"])
+def test_a_path_that_is_missing_is_no_model(path: str, claim: Path) -> None:
+    found = reading(claim, path)
+    assert (found.found, found.reason) == (False, "PathNotFound")
+    assert path in found.message
+
+
+@pytest.mark.parametrize("target", ["../../outside", "/etc", "loop"])
+def test_a_link_on_the_way_out_is_not_followed(target: str, claim: Path) -> None:
+    (claim / "models" / "loop").symlink_to(target)
+    found = reading(claim, "models/loop")
+    assert (found.found, found.reason) == (False, "UnsafePath")
+
+
+def test_a_link_within_the_claim_is_followed(claim: Path) -> None:
+    (claim / "latest").symlink_to("models/llama")
+    assert reading(claim, "latest").metadata
+
+
+@pytest.mark.parametrize("target", ["../../../outside/config.json", "../config.json", "/etc/hostname"])
+def test_a_file_that_pods_would_not_find_is_not_read(target: str, claim: Path) -> None:
+    (claim / "models" / "config.json").write_text(json.dumps(CONFIG))
+    (claim / "models" / "llama" / "config.json").unlink()
+    (claim / "models" / "llama" / "config.json").symlink_to(target)
+    found = reading(claim, "models/llama")
+    assert (found.found, found.reason) == (True, "UnsafePath")
+    assert "models/llama/config.json" in found.message
+    assert "/proc" not in found.message
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "reason"),
+    [
+        ("weights.txt", b"x", "MetadataMissing"),
+        ("config.json", b"{", "MetadataMalformed"),
+        ("config.json", b" " * (64 * 2**20), "MetadataOversized"),
+    ],
+)
+def test_what_describes_no_model_says_which_file(name: str, body: bytes, reason: str, claim: Path) -> None:
+    (claim / "models" / "llama" / "config.json").unlink()
+    (claim / "models" / "llama" / name).write_bytes(body)
+    found = reading(claim, "models/llama")
+    assert (found.found, found.reason) == (True, reason)
+    assert "config.json" in found.message
+
+
+def test_what_is_found_is_handed_in(claim: Path, tmp_path: Path) -> None:
+    to, out = tmp_path / "log", io.StringIO()
+    assert run_extract(str(claim), "models/llama", to, out) == 0
+    assert decode_reading(to.read_text()) == reading(claim, "models/llama")
+    assert out.getvalue().strip() == to.read_text()
+    assert run_extract(str(claim), "models/none", to, out) == 0
+    assert decode_reading(to.read_text()).reason == "PathNotFound"

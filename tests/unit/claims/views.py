@@ -1,0 +1,143 @@
+"""Models on claims in few words."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from controller.claims.decide import Action, Tell, decide
+from controller.claims.kinds import (
+    ClaimPod,
+    ClaimPodSpec,
+    ClaimSource,
+    ContainerState,
+    ContainerStatus,
+    Job,
+    JobPod,
+    JobPodStatus,
+    JobStatus,
+    Observed,
+    Terminated,
+    Volume,
+)
+from controller.claims.place import place_of
+from controller.claims.view import ClaimView
+from controller.claims.wanted import order_of
+from controller.claims.words import claim_status
+from controller.placement.demand import Demand
+from shared.api.base_model import BaseModelStatus
+from shared.api.core import ClaimSpec, PersistentVolumeClaim, StatusWithConditions
+from shared.handover import Reading, encode_reading
+from shared.kube.objects import Meta
+from shared.metadata.report import Metadata
+
+NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
+LLAMA = Metadata(
+    model_type="llama",
+    architectures=("LlamaForCausalLM",),
+    framework="transformers",
+    framework_version="4.50.0",
+    format="safetensors",
+    context_length=8192,
+    parameters=7_000_000_000,
+    parameters_from="headers",
+    capabilities=("TEXT_TO_TEXT",),
+    size_bytes=14_000_000_000,
+)
+FILLED: Mapping[str, Any] = {
+    "modelType": "llama",
+    "modelArchitecture": "LlamaForCausalLM",
+    "modelFormat": {"name": "safetensors"},
+    "modelFramework": {"name": "transformers", "version": "4.50.0"},
+    "modelParameterSize": "7B",
+    "modelCapabilities": ["TEXT_TO_TEXT"],
+    "maxTokens": 8192,
+}
+WRITTEN = {name: {"name": "mine"} if isinstance(v, dict) else "mine" for name, v in FILLED.items()}
+
+
+def claim(phase: str = "Bound", *modes: str, uid: str = "claim-1", **fields: Any) -> PersistentVolumeClaim:
+    spec = ClaimSpec(
+        access_modes=list(modes or ("ReadWriteMany",)),
+        volume_name=fields.pop("volume", "pv-1"),
+        volume_mode=fields.pop("volume_mode", "Filesystem"),
+    )
+    metadata = Meta(name="data", namespace="team", uid=uid, **fields)
+    return PersistentVolumeClaim(metadata=metadata, spec=spec, status=StatusWithConditions(phase=phase))
+
+
+def view(**fields: Any) -> ClaimView:
+    """A ClusterBaseModel at `models/llama` of a bound claim `team/data`, with nothing in its spec."""
+    asked = {name: fields.pop(name) for name in ("refresh", "refreshed") if name in fields}
+    demand = Demand(
+        kind="ClusterBaseModel",
+        namespace="",
+        name="m",
+        uid="model-1",
+        created="2026-01-01T00:00:00Z",
+        id="m",
+        uri=fields.pop("uri", "pvc://team/data/models/llama"),
+        on_claim=True,
+        **asked,
+    )
+    status = fields.pop("status", BaseModelStatus())
+    defaults: dict[str, Any] = {
+        "demand": demand,
+        "generation": 1,
+        "place": place_of(demand.uri, ""),
+        "skip": False,
+        "spec": {},
+        "status": status,
+        "claim": claim(),
+    }
+    return ClaimView(**(defaults | fields))
+
+
+def job(end: Observed | None = None, age_s: float = 0) -> Job:
+    stamp = (NOW - timedelta(seconds=age_s)).isoformat()
+    metadata = Meta(name="larder-extract-1", namespace="team", creation_timestamp=stamp)
+    return Job(metadata=metadata, status=JobStatus(conditions=[end] if end else []))
+
+
+def job_pod(
+    phase: str = "Running", state: ContainerState | None = None, *conditions: Observed, age_s: float = 0, **status: Any
+) -> JobPod:
+    stamp = (NOW - timedelta(seconds=age_s)).isoformat()
+    containers = [ContainerStatus(state=state)] if state else []
+    return JobPod(
+        metadata=Meta(name="larder-extract-1-x", namespace="team", creation_timestamp=stamp),
+        status=JobPodStatus(phase=phase, conditions=list(conditions), container_statuses=containers, **status),
+    )
+
+
+def handed_in(reading: Reading, phase: str = "Succeeded") -> JobPod:
+    text = encode_reading(reading).decode()
+    return job_pod(phase, ContainerState(terminated=Terminated(message=text)))
+
+
+def user(name: str = "web", node: str = "n1", **spec: Any) -> ClaimPod:
+    volume = Volume(persistent_volume_claim=ClaimSource(claim_name="data"))
+    return ClaimPod(
+        metadata=Meta(name=name, namespace="team"), spec=ClaimPodSpec(node_name=node, volumes=[volume], **spec)
+    )
+
+
+def told(actions: list[Action]) -> Tell:
+    """Return the one status among the actions."""
+    (found,) = (a for a in actions if isinstance(a, Tell))
+    return found
+
+
+def after(seen: ClaimView, now: datetime = NOW) -> ClaimView:
+    """Return the model after the status of one turn was written, without a Job that has ended."""
+    tell = told(decide(seen, now))
+    status = claim_status(seen, tell, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    demand = replace(seen.demand, refreshed=tell.refreshed)
+    return replace(seen, status=status, demand=demand, job=None, pods=(), job_refused="")
+
+
+def read(seen: ClaimView, reading: Reading | None = None, now: datetime = NOW) -> ClaimView:
+    """Return the model after its Job has handed in a reading, and the spec was filled."""
+    assert order_of(seen, now) is not None
+    done = replace(seen, job=job(), pods=(handed_in(reading or Reading(metadata=LLAMA)),))
+    return after(done, now)

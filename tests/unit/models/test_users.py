@@ -1,0 +1,59 @@
+"""A model that is being deleted stays while it has users, and says who they are."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from controller.admission.catalog import MemoryCatalog
+from controller.models.decide import Again, RemoveFinalizer, WriteStatus, decide
+from controller.models.users import known_users, live_users
+from controller.placement.demand import Demand
+from controller.world import World
+from shared.names import USER_LABEL, uses_label
+from tests.unit.controller.worlds import base_model, cluster_model, fresh_world, pod
+from tests.unit.models.test_report import NOW, STAMP, view
+from tests.unit.services.services import service
+
+LABELS = {USER_LABEL: "true", uses_label("m"): "true"}
+
+
+def in_world(world: World) -> Demand:
+    world.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
+    (demand,) = world.demands.values()
+    return demand
+
+
+def test_users_hold_it_beyond_the_time_that_nodes_have() -> None:
+    held = replace(view(deleted_at=STAMP), users=("InferenceService team/svc", "pod team/p"))
+    for now in (NOW, NOW + timedelta(days=1)):
+        first, again = decide(held, now, 600)
+        assert isinstance(first, WriteStatus)
+        assert (first.report.overall, first.report.reason) == ("Deleting", "InUse")
+        assert "InferenceService team/svc, pod team/p; delete those" in first.report.message
+        assert isinstance(again, Again)
+    assert decide(replace(held, users=()), NOW, 600) == [RemoveFinalizer()]
+
+
+def test_users_that_memory_has() -> None:
+    world = fresh_world()
+    demand = in_world(world)
+    assert known_users(world, demand) == ()
+    world.services.upsert(service())
+    world.users.upsert(pod("running", "a", labels=LABELS))
+    world.users.upsert(pod("unplaced", "", labels=LABELS, phase="Pending"))
+    world.users.upsert(pod("ended", "a", labels=LABELS, phase="Succeeded"))
+    world.users.upsert(pod("of-another", "a", labels={USER_LABEL: "true"}))
+    assert known_users(world, demand) == ("InferenceService team/svc", "pod ns/running", "pod ns/unplaced")
+
+
+def test_pods_of_another_namespace_do_not_hold_a_namespace_s_model() -> None:
+    world = fresh_world()
+    world.base_models.upsert(base_model("team", "m"))
+    (demand,) = world.demands.values()
+    world.users.upsert(pod("p", "a", labels={uses_label("team_m"): "true"}))
+    assert known_users(world, demand) == ()
+
+
+async def test_users_as_they_are_now() -> None:
+    demand = in_world(fresh_world())
+    catalog = MemoryCatalog(users={"m": ["a/p"]}, services={"ClusterBaseModel//m": ["b/s"]})
+    assert await live_users(catalog, demand) == ("InferenceService b/s", "pod a/p")

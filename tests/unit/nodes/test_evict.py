@@ -1,0 +1,556 @@
+"""Evictions, step by step, and played out against an agent in memory."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.nodes.decide import Action, Again, ConfirmUnwanted, ListUsers, Write, decide, in_question
+from controller.nodes.steps import Pace
+from controller.nodes.view import EntryKey, Held, NodeView
+from controller.placement.demand import Demand, Resolution
+from controller.placement.groups import Limits
+from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
+from shared.kube.objects import Meta
+
+START = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
+PACE = Pace(drain_s=30, users_s=30, idle_s=3600)
+
+
+def stamp(now: datetime) -> str:
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def demand(name: str, size: int, **fields: Any) -> Demand:
+    known: dict[str, Any] = {
+        "kind": "ClusterModelCache",
+        "namespace": "",
+        "uid": f"uid-{name}",
+        "created": "2026-01-01T00:00:00Z",
+        "id": name,
+        "uri": f"hf://o/{name}@main",
+        "resolution": Resolution(f"hf://o/{name}@main", "r1", "d" * 64, size, 3),
+    }
+    return Demand(name=name, **(known | fields))
+
+
+@dataclass
+class Play:
+    """A controller and an agent in turns, on one node. Sizes are bytes, no two models share a file."""
+
+    limit: int
+    demands: dict[str, Demand] = field(default_factory=dict)
+    used_by: dict[EntryKey, tuple[str, ...]] = field(default_factory=dict)  # as a live list of pods has it
+    watched: bool = True  # whether memory has those pods too
+    pinned_live: set[EntryKey] = field(default_factory=set)
+    lags: bool = False  # figures are told a turn later than phases
+    figures: int = 0
+    evicts: bool = True
+    refused: Held = field(default_factory=Held)
+    now: datetime = START
+    spec: ModelNodeSpec = field(default_factory=ModelNodeSpec)
+    held: dict[EntryKey, int] = field(default_factory=dict)
+    statuses: dict[EntryKey, EntryStatus] = field(default_factory=dict)
+    acknowledged: dict[EntryKey, datetime] = field(default_factory=dict)
+    evicted: Counter[str] = field(default_factory=Counter)
+    lists: int = 0
+
+    def want(self, name: str, size: int, **fields: Any) -> None:
+        self.demands[name] = demand(name, size, **fields)
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        return {e.id: e for e in self.spec.entries}
+
+    def state(self, name: str) -> str:
+        return self.entries[name].state
+
+    def phase(self, name: str) -> str:
+        return self.statuses[name, "r1"].phase
+
+    def view(self) -> NodeView:
+        used = self.figures if self.lags else sum(self.held.values())
+        status = ModelNodeStatus(node_uid="node-1", used=used, disk_free=10**9, entries=list(self.statuses.values()))
+        return NodeView(
+            name="n",
+            uid="node-1",
+            demands=tuple(self.demands.values()),
+            keepers=frozenset(d.uid for d in self.demands.values()),
+            limits=Limits(self.limit, 0, self.evicts),
+            granted=True,
+            model_node=ModelNode(metadata=Meta(name="n", uid="mn"), spec=self.spec, status=status),
+            in_use=frozenset(self.used_by) if self.watched else frozenset(),
+            acknowledged=dict(self.acknowledged),
+            held=self.refused,
+        )
+
+    def control(self) -> list[Action]:
+        """One turn of the controller."""
+        view = self.view()
+        actions = decide(view, self.now, PACE)
+        while actions in ([ListUsers()], [ConfirmUnwanted()]):
+            if actions == [ListUsers()]:
+                self.lists += 1
+                view = replace(view, users=dict(self.used_by))
+            else:
+                asked = in_question(view, self.now, PACE)
+                view = replace(view, unwanted=asked - self.pinned_live, spared=asked & self.pinned_live)
+            actions = decide(view, self.now, PACE)
+        for action in actions:
+            if isinstance(action, Write):
+                self._note(action.spec)
+                self.spec = action.spec
+        return actions
+
+    def _note(self, spec: ModelNodeSpec) -> None:
+        before = {e.key: e.state for e in self.spec.entries}
+        gone = [e for e in spec.entries if e.evicted_for and e.state == "Absent" and before.get(e.key) == "Draining"]
+        for entry in gone:
+            assert entry.key not in self.used_by
+            assert not entry.pinned
+            assert entry.key not in self.pinned_live
+            self.evicted[entry.id] += 1
+        if gone:
+            shortage = max(s.shortage for s in self.statuses.values() if s.id == gone[0].evicted_for)
+            assert 0 < shortage <= sum(self.held[e.key] for e in gone)
+
+    def stock(self) -> None:
+        """One turn of the agent."""
+        self.figures = sum(self.held.values())
+        named = {e.key for e in self.spec.entries}
+        self.statuses = {k: s for k, s in self.statuses.items() if k in named}
+        for entry in sorted(self.spec.entries, key=lambda e: (-e.priority, e.since, e.key)):
+            match entry.state:
+                case "Present":
+                    self._fetch(entry)
+                case "Draining":
+                    self._say(entry, "Draining")
+                    self.acknowledged.setdefault(entry.key, self.now)
+                case _:
+                    self.held.pop(entry.key, None)
+                    self._say(entry, "Absent")
+        draining = {e.key for e in self.spec.entries if e.state == "Draining"}
+        self.acknowledged = {k: at for k, at in self.acknowledged.items() if k in draining}
+        assert sum(self.held.values()) <= self.limit
+
+    def _fetch(self, entry: Entry) -> None:
+        free = self.limit - sum(self.held.values())
+        if entry.key in self.held or entry.size <= free:
+            self.held[entry.key] = entry.size
+            self._say(entry, "Ready")
+        else:
+            shortage = entry.size - free if entry.size <= self.limit else 0
+            self._say(entry, "Failed", reason="InsufficientStorage", shortage=shortage)
+
+    def _say(self, entry: Entry, phase: str, **more: Any) -> None:
+        before = self.statuses.get(entry.key)
+        since = before.since if before and before.phase == phase else stamp(self.now)
+        told = EntryStatus(
+            id=entry.id, revision=entry.revision, phase=phase, observed=entry.state, since=since,
+            frees=self.held.get(entry.key, 0),
+        )  # fmt: skip
+        self.statuses[entry.key] = msgspec.structs.replace(told, **more)
+
+    def go_on(self, turns: int = 8, step_s: float = 20) -> None:
+        for _ in range(turns):
+            self.control()
+            self.stock()
+            self.now += timedelta(seconds=step_s)
+
+
+def full(**play: Any) -> Play:
+    """A node that one model fills, long unused, and another that wants its room."""
+    found = Play(100, **play)
+    found.want("old", 90)
+    found.go_on(2)
+    found.now += timedelta(hours=2)
+    found.want("new", 80)
+    found.control()
+    found.stock()
+    return found
+
+
+def test_the_idle_model_makes_room_and_leaves_its_mark() -> None:
+    play = full()
+    play.control()
+    assert (play.state("old"), play.entries["old"].evicted_for) == ("Draining", "new")
+    play.go_on()
+    assert (play.phase("new"), play.state("old")) == ("Ready", "Absent")
+    assert play.entries["old"].claims  # its object still wants it
+    assert play.evicted == {"old": 1}
+
+
+def test_a_group_that_does_not_allow_it_keeps_everything() -> None:
+    play = full(evicts=False)
+    play.go_on()
+    assert (play.phase("old"), play.phase("new")) == ("Ready", "Failed")
+    assert play.spec.eviction_policy == "Never"
+
+
+def test_the_spec_tells_the_agent() -> None:
+    assert full().spec.eviction_policy == "LeastRecentlyUsed"
+
+
+def test_what_was_evicted_is_not_fetched_while_the_other_is_there() -> None:
+    play = full()
+    play.go_on(600, step_s=3600)
+    assert (play.state("old"), play.phase("new")) == ("Absent", "Ready")
+    assert sum(play.evicted.values()) == 1
+
+
+def test_it_comes_back_when_there_is_room() -> None:
+    play = full()
+    play.go_on()
+    play.limit = 180
+    play.go_on()
+    assert (play.phase("old"), play.phase("new")) == ("Ready", "Ready")
+    assert play.entries["old"].evicted_for == ""
+
+
+def test_it_comes_back_when_what_it_made_room_for_is_wanted_no_more() -> None:
+    play = full()
+    play.go_on()
+    del play.demands["new"]
+    play.go_on(12)
+    assert play.phase("old") == "Ready"
+
+
+@pytest.mark.parametrize("change", [{"priority": 1}, {"pinned": True}])
+def test_it_is_asked_for_anew_by_its_own_object(change: Mapping[str, Any]) -> None:
+    play = full()
+    play.go_on()
+    play.want("old", 90, **change)
+    play.control()
+    assert play.state("old") == "Present"
+
+
+def test_it_is_asked_for_anew_by_another_object() -> None:
+    play = full()
+    play.go_on()
+    play.demands["second"] = replace(play.demands["old"], uid="uid-second", name="second")
+    play.control()
+    assert play.state("old") == "Present"
+
+
+def test_a_lower_priority_does_not_bring_it_back() -> None:
+    play = full()
+    play.go_on()
+    play.want("old", 90, priority=-1)
+    play.go_on()
+    assert (play.state("old"), play.entries["old"].priority) == ("Absent", -1)
+
+
+def test_the_group_switches_back_in_the_middle() -> None:
+    play = full()
+    play.control()
+    play.evicts = False
+    play.control()
+    assert (play.state("old"), play.entries["old"].evicted_for) == ("Present", "")
+
+
+def test_the_group_switches_back_afterwards() -> None:
+    play = full()
+    play.go_on()
+    play.evicts = False
+    play.go_on()
+    assert (play.state("old"), play.phase("old")) == ("Present", "Failed")
+
+
+def test_the_needy_model_vanishes_in_the_middle() -> None:
+    play = full()
+    play.control()
+    del play.demands["new"]
+    play.go_on()
+    assert (play.phase("old"), play.evicted) == ("Ready", Counter())
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_victim_that_is_used_while_it_drains_stays(watched: bool) -> None:  # noqa: FBT001 - whether memory knows
+    play = full(watched=watched)
+    play.control()
+    play.used_by[("old", "r1")] = ("ns/pod",)
+    play.go_on()
+    assert (play.state("old"), play.phase("new")) == ("Present", "Failed")
+    assert play.entries["old"].in_use == watched
+    assert bool(play.entries["old"].last_used) != watched
+    assert play.evicted == {}
+
+
+def test_a_pod_that_memory_does_not_know_drops_no_label() -> None:
+    play = full(watched=False)
+    play.used_by[("old", "r1")] = ("ns/pod",)
+    actions = play.control()
+    assert play.state("old") == "Present"
+    assert Again(PACE.users_s) in actions
+
+
+def test_pods_are_listed_only_where_something_could_go() -> None:
+    play = full()
+    play.used_by[("old", "r1")] = ("ns/pod",)
+    play.go_on(3)
+    assert play.lists == 0
+
+
+def test_a_pin_that_memory_has_not_seen_keeps_the_files() -> None:
+    play = full()
+    play.control()
+    play.pinned_live.add(("old", "r1"))
+    play.go_on(3)
+    assert play.held[("old", "r1")] == 90
+
+
+def test_two_that_lack_room_are_served_one_after_the_other() -> None:
+    play = full()
+    play.want("newer", 15)
+    play.go_on(20)
+    assert [play.phase(name) for name in ("new", "newer")] == ["Ready", "Ready"]
+    assert play.evicted == {"old": 1}
+
+
+def test_one_that_cannot_be_helped_does_not_hinder_the_next() -> None:
+    play = Play(100)
+    play.want("used", 50)
+    play.want("idle", 40)
+    play.go_on(2)
+    play.used_by[("used", "r1")] = ("ns/pod",)
+    play.now += timedelta(hours=2)
+    play.want("a-big", 95, priority=1)
+    play.want("b-small", 45)
+    play.go_on(12)
+    assert (play.phase("a-big"), play.phase("b-small"), play.phase("used")) == ("Failed", "Ready", "Ready")
+
+
+def test_one_that_can_never_fit_does_not_hinder_the_next() -> None:
+    play = Play(100)
+    play.want("old", 90)
+    play.want("huge", 500, priority=1)
+    play.go_on(2)
+    play.now += timedelta(hours=2)
+    play.want("new", 80)
+    play.go_on()
+    assert (play.phase("huge"), play.phase("new"), play.evicted) == ("Failed", "Ready", {"old": 1})
+
+
+def test_one_that_can_never_fit_keeps_no_evicted_model_away() -> None:
+    play = full()
+    play.want("huge", 500)
+    play.go_on()
+    del play.demands["new"]
+    play.go_on(12)
+    assert (play.phase("huge"), play.phase("old")) == ("Failed", "Ready")
+
+
+def test_a_batch_is_called_off_where_the_needy_model_can_never_fit_any_more() -> None:
+    play = full()
+    play.control()
+    play.want("new", 500)
+    play.go_on()
+    assert (play.state("old"), play.phase("old"), play.evicted) == ("Present", "Ready", Counter())
+
+
+@pytest.mark.parametrize("change", [{"priority": 1}, {"pinned": True}])
+def test_what_is_asked_for_anew_while_another_goes_comes_back_afterwards(change: Mapping[str, Any]) -> None:
+    play = Play(100)
+    play.want("a", 50)
+    play.go_on(2)
+    play.want("b", 50)
+    play.go_on(2)
+    play.now += timedelta(hours=2)
+    play.want("c", 50)
+    play.go_on()
+    assert play.evicted == {"a": 1}
+    play.now += timedelta(hours=2)
+    play.used_by[("c", "r1")] = ("ns/pod",)
+    play.want("d", 50)
+    play.go_on(2)
+    assert play.state("b") == "Draining"
+    play.want("a", 50, **change)
+    play.control()
+    assert play.state("a") == "Absent"  # one batch at a time
+    play.go_on()
+    assert play.state("a") == "Present"
+
+
+def test_what_does_not_suffice_is_said() -> None:
+    play = full()
+    play.want("old", 90, priority=1)
+    play.want("low", 10, priority=-1)
+    play.go_on(4)
+    assert play.entries["new"].evictable == 10
+    assert play.evicted == {}
+    play.limit = 200
+    play.go_on(4)
+    assert (play.phase("new"), play.entries["new"].evictable) == ("Ready", 0)
+
+
+def test_the_same_priority_waits_for_its_hour() -> None:
+    play = Play(100)
+    play.want("old", 90)
+    play.go_on(2)
+    play.want("new", 80)
+    play.control()
+    play.stock()
+    waits = [a.after_s for a in play.control() if isinstance(a, Again)]
+    assert play.state("old") == "Present"
+    assert 3000 < waits[0] <= 3600
+    play.now += timedelta(seconds=waits[0])
+    play.control()
+    assert play.state("old") == "Draining"
+
+
+def test_a_victim_whose_source_is_refused_by_now_is_left_as_it_was() -> None:
+    play = full()
+    play.control()
+    del play.demands["old"]
+    play.refused = Held(frozenset({"uid-old"}), frozenset({"old"}))
+    play.go_on(4)
+    assert (play.state("old"), play.phase("old"), play.entries["old"].evicted_for) == ("Present", "Ready", "")
+
+
+def test_a_reserved_model_that_was_evicted_leaves_no_entry_when_its_object_goes() -> None:
+    play = full()
+    play.want("old", 90, reserved=True)
+    play.go_on()
+    assert play.state("old") == "Absent"
+    del play.demands["old"]
+    play.go_on(2)
+    assert "old" not in play.entries
+
+
+def test_what_leaves_anyway_is_counted_first() -> None:
+    play = Play(100)
+    play.want("unwanted", 50)
+    play.want("idle", 50)
+    play.go_on(2)
+    play.now += timedelta(hours=2)
+    play.want("new", 40)
+    play.control()
+    play.stock()
+    del play.demands["unwanted"]
+    play.go_on(8)
+    assert (play.phase("new"), play.phase("idle"), play.evicted) == ("Ready", "Ready", Counter())
+
+
+def test_what_is_wanted_by_nobody_and_used_makes_no_room() -> None:
+    play = Play(100)
+    play.want("unwanted", 50)
+    play.want("idle", 50)
+    play.go_on(2)
+    play.now += timedelta(hours=2)
+    play.want("new", 40)
+    play.control()
+    play.stock()
+    del play.demands["unwanted"]
+    play.used_by[("unwanted", "r1")] = ("ns/pod",)
+    play.go_on(8)
+    assert (play.phase("new"), play.phase("unwanted"), play.evicted) == ("Ready", "Ready", {"idle": 1})
+
+
+def test_live_reads_that_were_made_for_another_removal_do_not_call_a_batch_off() -> None:
+    play = full()
+    play.control()
+    play.stock()
+    drained = replace(play.view(), users={}, unwanted=frozenset())
+    later = play.now + timedelta(seconds=PACE.drain_s)
+    assert decide(drained, later, PACE) == [Again(1.0)]
+
+
+def test_a_batch_goes_together_or_not_at_all() -> None:
+    play = Play(100)
+    play.want("a", 50)
+    play.want("b", 50)
+    play.go_on(2)
+    play.now += timedelta(hours=2)
+    play.want("new", 90)
+    play.go_on(2)
+    assert {play.state("a"), play.state("b")} == {"Draining"}
+    play.used_by[("b", "r1")] = ("ns/pod",)
+    play.go_on(6)
+    assert (play.phase("a"), play.phase("b"), play.evicted) == ("Ready", "Ready", Counter())
+
+
+def test_last_use_is_written_when_the_use_ends_and_then_no_more() -> None:
+    play = Play(100)
+    play.want("m", 10)
+    play.go_on(2)
+    play.used_by[("m", "r1")] = ("ns/pod",)
+    play.go_on(2)
+    assert play.entries["m"].last_used == ""
+    play.used_by.clear()
+    ended = stamp(play.now)
+    play.go_on(5)
+    assert play.entries["m"].last_used == ended
+    assert play.control() == []
+
+
+def test_an_agent_of_an_older_version_loses_nothing() -> None:
+    play = full()
+    play.statuses = {k: msgspec.structs.replace(s, shortage=0, frees=0) for k, s in play.statuses.items()}
+    assert not any(isinstance(a, Write) for a in play.control())
+
+
+def test_an_agent_that_starts_anew_in_the_middle_doubles_nothing() -> None:
+    play = full()
+    play.control()
+    play.stock()
+    play.statuses[("old", "r1")] = msgspec.structs.replace(
+        play.statuses[("old", "r1")], phase="Ready", observed="Present"
+    )
+    play.acknowledged.clear()  # nor does a controller know since when
+    play.go_on()
+    assert (play.phase("new"), play.evicted) == ("Ready", {"old": 1})
+
+
+models = st.lists(
+    st.tuples(st.integers(1, 150), st.integers(-1, 1), st.booleans(), st.integers(0, 3)), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(models, st.booleans())
+def test_models_do_not_push_each_other_out_for_ever(
+    found: Sequence[tuple[int, int, bool, int]],
+    lags: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """Whatever comes when: each is evicted once at most while nobody changes anything, and then all is quiet."""
+    play = Play(120, lags=lags)
+    for wave in range(4):
+        for number, (size, priority, pinned, arrives) in enumerate(found):
+            if arrives == wave:
+                play.want(f"m{number}", size, priority=priority, pinned=pinned)
+        play.go_on(6)
+    play.go_on(60, step_s=1000)
+    for _ in range(3):
+        play.go_on(6)
+        play.now += timedelta(hours=2)
+    before = play.spec
+    play.go_on(6)
+    assert play.spec == before
+    assert max(play.evicted.values(), default=0) <= 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(models, st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.booleans()), max_size=12))
+def test_what_is_used_or_pinned_is_never_lost(
+    found: Sequence[tuple[int, int, bool, int]], events: Sequence[tuple[int, bool, bool]]
+) -> None:
+    """Pods come and go, known to memory or not; `Play` looks at every eviction."""
+    play = Play(120)
+    for number, (size, priority, pinned, _) in enumerate(found):
+        play.want(f"m{number}", size, priority=priority, pinned=pinned)
+    play.go_on(3)
+    for number, comes, watched in events:
+        key = (f"m{number}", "r1")
+        play.watched = watched
+        if comes and key in play.held and play.state(key[0]) == "Present":
+            play.used_by[key] = ("ns/pod",)
+        else:
+            play.used_by.pop(key, None)
+        play.go_on(3, step_s=1000)
+        assert play.used_by.keys() <= play.held.keys()

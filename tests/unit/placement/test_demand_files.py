@@ -1,0 +1,82 @@
+"""The files that a model asks for: of its own words, and of the cluster's."""
+
+from typing import Any
+
+import pytest
+
+from controller.placement.demand import Demand, base_model_demand, cache_demand, conflict_of
+from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
+from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec
+from shared.api.meta import LeftOut
+from shared.kube.objects import Meta
+from shared.selection.choice import WHOLE, Selection, make_selection
+
+URI = "hf://o/m"
+SOME = make_selection(["*.json"], duplicates="skip")
+
+
+def base(selection: str = "", **parameters: str) -> BaseModel:
+    return BaseModel(
+        metadata=Meta(name="m", uid="base", creation_timestamp="2026-01-01T00:00:00Z"),
+        spec=BaseModelSpec(storage=Storage(storage_uri=URI, parameters=parameters)),
+        status=BaseModelStatus(
+            source="hf://o/m@main",
+            resolved_revision="c",
+            manifest_digest="d" * 64,
+            selection=selection,
+            left_out=LeftOut(files=3, size=9) if selection else None,
+        ),
+    )
+
+
+def cache(**fields: Any) -> Demand:
+    spec = ClusterModelCacheSpec(storage_uri=URI, **fields)
+    meta = Meta(name="m", uid="cache", creation_timestamp="2026-01-02T00:00:00Z")
+    return cache_demand("ClusterModelCache", ClusterModelCache(metadata=meta, spec=spec))
+
+
+def demand(model: BaseModel, files: Selection | None = WHOLE) -> Demand:
+    return base_model_demand("ClusterBaseModel", model, files=files)
+
+
+def test_both_kinds_say_the_same_in_their_own_ways() -> None:
+    fields = {"allow_patterns": ["*.json", "a,b"], "duplicate_weights": "skip", "allow_pickle": False}
+    assert cache(**fields).selection == make_selection(["*.json", "a,b"], duplicates="skip", pickle=False)
+    wished = base(allowPatterns="*.json", ignorePatterns="x\ny", duplicateWeights="skip", allowPickle="false")
+    assert demand(wished).selection == make_selection(["*.json"], ["x", "y"], "skip", pickle=False)
+    assert demand(base()).selection == cache().selection == WHOLE
+
+
+def test_a_resolution_counts_only_for_the_files_that_were_chosen() -> None:
+    assert demand(base()).resolution is not None
+    assert demand(base(allowPatterns="*.json", duplicateWeights="skip")).resolution is None
+    resolved = demand(base(SOME.key, allowPatterns="*.json", duplicateWeights="skip")).resolution
+    assert resolved is not None
+    assert (resolved.selection, resolved.left_out) == (SOME.key, LeftOut(files=3, size=9))
+    assert demand(base(SOME.key)).resolution is None
+
+
+def test_what_the_cluster_chooses_is_resolved_anew_when_it_changes() -> None:
+    assert demand(base(), SOME).resolution is None
+    assert demand(base(SOME.key), SOME).resolution is not None
+
+
+def test_the_command_line_does_not_know_the_clusters_choice_and_believes_the_status() -> None:
+    assert demand(base(SOME.key), None).resolution is not None
+    assert demand(base(), None).resolution is not None
+
+
+def test_other_files_are_a_conflict_and_the_same_are_none() -> None:
+    older = demand(base(SOME.key, allowPatterns="*.json", duplicateWeights="skip"))
+    same, whole = cache(allow_patterns=["*.json"], duplicate_weights="skip"), cache()
+    assert conflict_of(same, [older, same]) is None
+    assert conflict_of(whole, [older, whole]) == older
+    assert conflict_of(older, [older, whole]) is None
+
+
+@pytest.mark.parametrize("name", ["allowPickle", "duplicateWeights"])
+def test_a_wrong_word_stops_the_model_and_is_told(name: str) -> None:
+    wrong = demand(base(**{name: "maybe"}))
+    assert not wrong.stocked
+    assert wrong.uri == ""
+    assert f"storage.parameters.{name} is 'maybe'; write" in wrong.invalid

@@ -1,0 +1,81 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.selection.choice import (
+    WHOLE,
+    Duplicates,
+    Selection,
+    Wish,
+    choose,
+    make_selection,
+    split_patterns,
+    wish_of_parameters,
+)
+
+words = st.lists(st.text("abc*/. ", max_size=4), max_size=4).map(tuple)
+duplicates: st.SearchStrategy[Duplicates] = st.sampled_from(["keep", "skip"])
+selections = st.builds(make_selection, words, words, duplicates, pickle=st.booleans())
+wishes = st.builds(Wish, words, words, st.none() | duplicates, st.none() | st.booleans())
+
+
+def test_the_same_choice_has_one_form() -> None:
+    assert make_selection(["b", " a", "b", ""], [], "keep") == Selection(allow=("a", "b"))
+    assert make_selection(["*", "x"]) == WHOLE
+    assert make_selection(["*", "x"], ["y"]) == Selection(ignore=("y",))
+
+
+def test_the_whole_source_keeps_its_revision() -> None:
+    assert WHOLE.key == ""
+    assert WHOLE.revision_of("c0ffee") == "c0ffee"
+
+
+@given(one=selections, other=selections)
+def test_another_choice_is_another_revision(one: Selection, other: Selection) -> None:
+    assert (one.revision_of("r") == other.revision_of("r")) == (one == other)
+    assert one.has_revision(one.revision_of("f" * 40))
+    assert one == other or not one.has_revision(other.revision_of("f" * 40))
+
+
+@given(wish=wishes, cluster=selections)
+def test_nobody_undoes_the_administrators_no(wish: Wish, cluster: Selection) -> None:
+    chosen = choose(wish, cluster)
+    assert chosen.pickle == (cluster.pickle and wish.pickle is not False)
+    assert chosen.duplicates == (wish.duplicates or cluster.duplicates)
+
+
+def test_patterns_of_ones_own_replace_both_lists_of_the_cluster() -> None:
+    cluster = make_selection(["*.safetensors"], ["x/"])
+    assert choose(Wish(), cluster) == cluster
+    assert choose(Wish(allow=("*",)), cluster) == WHOLE
+    assert choose(Wish(ignore=("y",)), cluster) == Selection(ignore=("y",))
+
+
+def test_parameters_of_a_base_model() -> None:
+    wish = wish_of_parameters(
+        {
+            "allowPatterns": "*.safetensors, *.json\n tokenizer.model ,",
+            "ignorePatterns": "original/",
+            "duplicateWeights": "skip",
+            "allowPickle": "false",
+            "secretKey": "x",
+        }
+    )
+    assert wish == Wish(("*.safetensors", "*.json", "tokenizer.model"), ("original/",), "skip", pickle=False)
+    assert wish_of_parameters({}) == Wish()
+    assert split_patterns("") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ways"), [("allowPickle", "no", "true or false"), ("duplicateWeights", "drop", "keep or skip")]
+)
+def test_a_typo_is_told_and_not_taken_for_consent(name: str, text: str, ways: str) -> None:
+    with pytest.raises(ValueError, match=f"storage.parameters.{name} is '{text}'; write {ways}"):
+        wish_of_parameters({name: text})
+
+
+def test_patterns_have_bounds() -> None:
+    with pytest.raises(ValueError, match="101 patterns"):
+        make_selection([f"{n}" for n in range(101)])
+    with pytest.raises(ValueError, match="513 characters"):
+        make_selection(["x" * 513])

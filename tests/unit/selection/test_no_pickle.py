@@ -1,0 +1,31 @@
+"""The flag that nodes check by: in the manifest, and when it is tried again."""
+
+import random
+
+from agent.stock.retries import Retries
+from shared.api.model_node import Entry
+from shared.errors import PickleRefused, UnsafePath
+from shared.manifest import File, build_manifest, decode_manifest
+from shared.selection.choice import make_selection
+from shared.selection.select import select_files
+
+PLAIN = build_manifest("hf://o/m@c", "c", [File("a", 1)])
+
+
+def test_manifests_of_before_keep_their_digests() -> None:
+    assert PLAIN.encode() == b'{"uri":"hf://o/m@c","revision":"c","files":[{"path":"a","size":1}]}'
+    assert decode_manifest(PLAIN.encode(), PLAIN.digest).allow_pickle
+
+
+def test_the_flag_comes_through() -> None:
+    strict, _ = select_files(PLAIN, make_selection(pickle=False))
+    assert b'"allow_pickle":false' in strict.encode()
+    assert decode_manifest(strict.encode(), strict.digest) == strict
+
+
+def test_a_refused_model_is_not_fetched_again_before_it_changes() -> None:
+    retries, entry = Retries(random.Random(1).uniform), Entry(id="m", revision="c", manifest="d")
+    first = retries.setback(entry, PickleRefused("x"), None, 0.0, passing=False)
+    assert first.due_s > 30 * 86_400
+    assert first.due_s != float("inf")  # which is for what waits for space, and looked at all the time
+    assert retries.setback(entry, UnsafePath("x"), None, 0.0, passing=False).due_s < 2 * 3600

@@ -1,0 +1,70 @@
+"""Answers that come byte by byte, or have no end."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from itertools import repeat
+
+import pytest
+
+from shared.sources.bodies import body_of
+from shared.sources.heads import NotHttp, parse_head
+from shared.sources.wire import Wire
+
+CHUNKED = parse_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", "GET")
+Drip = Callable[[Iterator[bytes]], Wire]
+
+
+@pytest.fixture
+def drip() -> Iterator[Drip]:
+    """Return a wire with a time-out of 0.3 s to which these parts come, one every 0.05 s, until the test ends."""
+    ended, ends, threads = threading.Event(), list[socket.socket](), list[threading.Thread]()
+
+    def send(far: socket.socket, parts: Iterator[bytes]) -> None:
+        for part in parts:
+            if ended.wait(0.05):
+                return
+            far.sendall(part)
+
+    def make(parts: Iterator[bytes]) -> Wire:
+        near, far = socket.socketpair()
+        ends.extend((near, far))
+        threads.append(threading.Thread(target=send, args=(far, parts)))
+        threads[-1].start()
+        return Wire(near, 0.3)
+
+    yield make
+    ended.set()
+    for thread in threads:
+        thread.join()
+    for end in ends:
+        end.close()
+
+
+def test_a_head_that_drips_is_a_time_out(drip: Drip) -> None:
+    with pytest.raises(TimeoutError):
+        drip(repeat(b"x")).read_head()
+
+
+def test_a_chunk_s_length_that_drips_is_a_time_out(drip: Drip) -> None:
+    with pytest.raises(TimeoutError):
+        drip(repeat(b"0")).read_line()
+
+
+def test_trailers_without_an_end_are_not_waited_for(drip: Drip) -> None:
+    body = body_of(CHUNKED, drip(iter([b"1\r\na\r\n0\r\n", *[b"X: y\r\n"] * 1000])))
+    buffer = memoryview(bytearray(10))
+    assert [body.read_once(buffer), body.read_once(buffer), body.read_once(buffer)] == [1, 0, 0]
+    assert not body.ended  # so that the connection is not used again
+
+
+@pytest.mark.parametrize("size", [b"zz", b"-5", b"+5", b"0x5", b"1_0", b"", b"f" * 16])
+def test_a_chunk_s_length_is_hexadecimal_and_of_this_world(drip: Drip, size: bytes) -> None:
+    with pytest.raises(NotHttp):
+        body_of(CHUNKED, drip(iter([size + b"\r\nabcde\r\n"]))).read_once(memoryview(bytearray(10)))
+
+
+@pytest.mark.parametrize("length", [b"9" * 19, b"9" * 5000, b"\xb2", b"-1", b"+1", b"1_0"])
+def test_a_length_is_decimal_and_of_this_world(length: bytes) -> None:
+    with pytest.raises(NotHttp):
+        parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: " + length, "GET")

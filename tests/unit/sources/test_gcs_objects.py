@@ -1,0 +1,31 @@
+"""Objects that are none."""
+
+from collections.abc import Callable
+
+import pytest
+
+from rig.scripted_http import Answer, ScriptedServer, reply
+from shared.errors import Unreachable
+from shared.sources.gs import GsSource
+from shared.sources.port import ANONYMOUS
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+BODIES = [
+    b"<html>",
+    b"[]",
+    b'{"size": "1"}',
+    b'{"name": "a", "size": "-5"}',
+    b'{"name": "a", "size": "%s"}' % (b"9" * 30),
+    b'{"name": "a", "x": ' + b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_an_object_that_is_none_is_told(serve: Callable[[Answer], ScriptedServer], body: bytes) -> None:
+    source = GsSource(
+        parse_uri("gs://bucket/a"), ANONYMOUS, SourceSettings(gs_endpoint=serve(lambda _: reply(200, body)).url)
+    )
+    with pytest.raises(Unreachable, match="Google Cloud Storage"):
+        source.resolve()
+    source.close()

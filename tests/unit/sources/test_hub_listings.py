@@ -1,0 +1,122 @@
+"""A hub that lists what is none, never ends, or does not answer."""
+
+import json
+import ssl
+import time
+from collections.abc import Callable
+
+import pytest
+import trustme
+
+from rig.scripted_http import Answer, Asked, ScriptedServer, reply, scripted
+from shared.errors import AddressRefused, AuthDenied, LarderError, SourceNotFound, Unreachable
+from shared.sources.hf import HfSource
+from shared.sources.port import Credentials
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+Serve = Callable[[Answer], ScriptedServer]
+COMMIT = "c0ffee"
+FILE = {"type": "file", "path": "a", "size": 2, "oid": "0" * 40}
+LFS = {"oid": "0" * 64, "size": 2, "pointerSize": 1}
+
+
+def answers(tree: object, info: object = None, **headers: str) -> Answer:
+    """Return a hub with this listing; bytes as they are, anything else as JSON."""
+
+    def answer(asked: Asked) -> bytes:
+        model = {"id": "o/m", "sha": COMMIT, "siblings": []} if info is None else info
+        said = tree if "/tree/" in asked.target else model
+        body = said if isinstance(said, bytes) else json.dumps(said).encode()
+        return reply(200, body, Content_Type="application/json", **(headers if "/tree/" in asked.target else {}))
+
+    return answer
+
+
+def failure_of(server: ScriptedServer, token: str = "") -> LarderError:
+    settings = SourceSettings(hf_endpoint=server.url, read_timeout_s=0.3)
+    source = HfSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": token}), settings)
+    with pytest.raises(LarderError) as caught:
+        source.resolve()
+    source.close()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        b"<html>", b"[" * 100_000, b'["\xff"]', None, 5, "text", ["a"], [None], [{}],
+        [FILE | {"size": "2"}], [FILE | {"size": -1}], [FILE | {"size": 1.5}], [FILE | {"size": None}],
+        [FILE | {"size": 2**63}], [FILE | {"path": 5}], [FILE | {"path": None}], [FILE | {"oid": 5}],
+        [FILE | {"oid": "../x"}], [FILE | {"lfs": [1]}], [FILE | {"lfs": {}}], [FILE | {"lfs": LFS | {"oid": "x"}}],
+        [FILE | {"lfs": LFS | {"size": -2}}],
+    ],
+)  # fmt: skip
+def test_a_listing_that_is_none_is_told(serve: Serve, tree: object) -> None:
+    error = failure_of(serve(answers(tree)))
+    assert isinstance(error, Unreachable)
+    assert "does not answer as a hub does" in str(error)
+
+
+@pytest.mark.parametrize(
+    "info", [[], 5, {"sha": "a" * 200}, {"id": "o/m"}, {"id": "o/m", "sha": ".."}, b'{"a":' * 9999]
+)
+def test_a_model_that_is_none_is_told(serve: Serve, info: object) -> None:
+    assert isinstance(failure_of(serve(answers([FILE], info))), Unreachable)
+
+
+def test_a_model_without_files_is_none(serve: Serve) -> None:
+    assert isinstance(failure_of(serve(answers([]))), SourceNotFound)
+
+
+def test_pages_that_go_in_a_circle_are_left(serve: Serve) -> None:
+    server = serve(lambda asked: answers([], Link=f'<{server.url}{asked.target}>; rel="next"')(asked))
+    assert "in a circle" in str(failure_of(server))
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("link", ["http://[", "http://127.0.0.1:1/x", "file:///etc/passwd"])
+def test_a_page_elsewhere_is_not_asked_for(serve: Serve, link: str) -> None:
+    assert isinstance(failure_of(serve(answers([], Link=f'<{link}>; rel="next"'))), AddressRefused | Unreachable)
+
+
+def test_a_redirect_without_an_end_is_left(serve: Serve) -> None:
+    server = serve(lambda asked: reply(302, Location=f"{asked.target}x"))
+    assert isinstance(failure_of(server), Unreachable)
+    assert len(server.asked) < 30
+
+
+def test_a_hub_that_says_nothing_is_left_after_the_time_out(serve: Serve) -> None:
+    started = time.monotonic()
+    assert isinstance(failure_of(serve(lambda _: reply(200, b"{", Content_Length="1000"))), Unreachable)
+    assert time.monotonic() - started < 10
+
+
+def test_a_hub_whose_authority_nobody_knows_is_told_with_the_way_out() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    with scripted(lambda _: b"", context) as hub:
+        error = failure_of(hub)
+    assert isinstance(error, Unreachable)
+    assert "certificate is not accepted" in str(error)
+    assert "SSL_CERT_FILE" in str(error)
+
+
+@pytest.mark.parametrize("token", ["hf_secret\r\nX: y", "hf_secret\u2713", "hf_se cret", "hf_secret\x01"])
+def test_a_token_that_is_none_is_refused_and_not_shown(serve: Serve, token: str) -> None:
+    server = serve(answers([FILE]))
+    settings = SourceSettings(hf_endpoint=server.url)
+    with pytest.raises(AuthDenied) as caught:
+        HfSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": token}), settings)
+    assert "secret" not in str(caught.value)
+
+
+def test_blanks_around_a_token_are_not_sent(serve: Serve) -> None:
+    server = serve(answers([]))
+    failure_of(server, " hf_good\n")
+    assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer hf_good"}
+
+
+def test_what_a_hub_warns_of_is_not_written_between_our_lines(serve: Serve, capfd: pytest.CaptureFixture[str]) -> None:
+    failure_of(serve(answers([], X_HF_Warning="topic; buy now")))
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,68 @@
+"""A store that lists what is none, or refuses to."""
+
+from collections.abc import Callable
+
+import pytest
+
+from rig.scripted_http import Answer, Asked, ScriptedServer, reply
+from shared.errors import LarderError, RateLimited, Unreachable
+from shared.sources.port import ANONYMOUS
+from shared.sources.s3 import S3Source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+Serve = Callable[[Answer], ScriptedServer]
+
+
+def listing(*keys: str, size: str = "1", more: str = "") -> bytes:
+    entries = "".join(f"<Contents><Key>{key}</Key><Size>{size}</Size></Contents>" for key in keys)
+    body = f"<ListBucketResult><Name>bkt</Name>{more}{entries}</ListBucketResult>"
+    return reply(200, body.encode(), Content_Type="application/xml")
+
+
+def store(listed: bytes, described: bytes = b"") -> Answer:
+    """Return a store that has nothing of the URI's own name."""
+
+    def answer(asked: Asked) -> bytes:
+        if "list-type" in asked.target:
+            return listed
+        return described if described and asked.target != "/bkt/m" else reply(404)
+
+    return answer
+
+
+def failure_of(server: ScriptedServer) -> LarderError:
+    settings = SourceSettings(s3_endpoint=server.url, read_timeout_s=0.5)
+    source = S3Source(parse_uri("s3://bkt/m"), ANONYMOUS, settings)
+    with pytest.raises(LarderError) as caught:
+        source.resolve()
+    source.close()
+    return caught.value
+
+
+def test_a_listing_that_asks_to_wait_says_how_long(serve: Serve) -> None:
+    error = failure_of(serve(store(reply(503, b"<Error/>", Retry_After="7"))))
+    assert isinstance(error, RateLimited)
+    assert error.after_s == 7
+
+
+@pytest.mark.parametrize("length", ["", "-1", "9" * 30])
+def test_an_object_without_a_length_is_told(serve: Serve, length: str) -> None:
+    assert isinstance(failure_of(serve(store(listing("m/a"), reply(200, Content_Length=length)))), Unreachable)
+
+
+LISTED = [
+    reply(200, b"<html>", Content_Type="application/xml"),
+    listing("m/a", size="junk"),
+    listing("m/a", size="9" * 5000),
+    listing(more="<Contents><Size>1</Size></Contents>"),
+    listing(more="<Contents><Key>m/a</Key></Contents>"),
+    listing("m/a", more="<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"),
+    listing(more="<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"),
+    reply(200, b"<ListBucketResult>", Content_Length="1000"),
+]
+
+
+@pytest.mark.parametrize("listed", LISTED)
+def test_a_listing_that_is_none_is_told(serve: Serve, listed: bytes) -> None:
+    assert isinstance(failure_of(serve(store(listed, reply(200, b"")))), Unreachable)
