@@ -63,7 +63,7 @@ def test_policies_have_no_warnings_of_type_checking(api: Api) -> None:
 
     wait_until(checked, 30, "the policies to be type-checked")
     assert {p["metadata"]["name"] for p in _ours(api, policies)} == {
-        "larder-agent-nodes", "larder-agent-modelnodes", "larder-store-paths", "larder-metadata-jobs",
+        "larder-agent-nodes", "larder-agent-modelnodes", "larder-store-paths", "larder-metadata-jobs", "larder-records",
         "larder-inference-services"
     }  # fmt: skip
     for policy in _ours(api, policies):
