@@ -1,9 +1,8 @@
 """From a view of a model on a claim to what is to be done for it. No input or output, no clock."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -14,6 +13,7 @@ from controller.claims.view import ClaimView, Order
 from controller.claims.wanted import LONGEST_WAIT, kept_of, order_of
 from controller.metadata.fill import fields_to_write
 from controller.metadata.kept import METADATA, again_at, kept_reading
+from controller.turns import Again, WriteSpec
 from shared.api.meta import ReadMetadata
 from shared.handover import Reading
 
@@ -32,26 +32,12 @@ class StartJob:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteSpec:
-    """Fill fields of the spec; None takes one away that was ours."""
-
-    fields: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Tell:
     """Write the status; `metadata` is what is known from now on."""
 
     verdict: Verdict
     metadata: ReadMetadata | None
     refreshed: str
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Look again after some time, whatever happens."""
-
-    after_s: float
 
 
 Action: TypeAlias = StartJob | WriteSpec | Tell | Again

@@ -7,10 +7,11 @@ from typing import assert_never
 import structlog
 
 from controller.claims.act import ClaimActor
-from controller.claims.decide import Again, StartJob, Tell, WriteSpec, decide
+from controller.claims.decide import StartJob, Tell, decide
 from controller.claims.observe import ClaimObserver
 from controller.claims.view import ClaimView
 from controller.keys import ModelKey
+from controller.turns import Again, WriteSpec
 from shared.api.base_model import BaseModel
 from shared.kube.errors import NotFound, Refused
 

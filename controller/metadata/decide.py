@@ -1,14 +1,14 @@
 """From a view of a model to what is to be done for its metadata. No input or output, no clock."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from controller.metadata.fill import fields_to_write, is_written
 from controller.metadata.kept import METADATA, again_at, kept_reading
 from controller.metadata.view import MetadataView
 from controller.models.revisions import Told, short
+from controller.turns import Again, WriteSpec
 from shared.api.meta import ReadMetadata
 
 LONGEST_WAIT = timedelta(hours=24)  # of a fixed list of files, most that is wrong stays wrong
@@ -25,25 +25,11 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteSpec:
-    """Fill fields of the spec; None takes one away that was ours."""
-
-    fields: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Tell:
     """Write the condition, and what is known from now on."""
 
     told: Told
     metadata: ReadMetadata | None
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Nothing to do before some time has passed."""
-
-    after_s: float
 
 
 Action: TypeAlias = Read | WriteSpec | Tell | Again

@@ -10,7 +10,7 @@ import structlog
 from controller.edit import StaleError, change_spec
 from controller.keys import ModelKey
 from controller.live import object_path
-from controller.metadata.decide import Again, Read, Tell, WriteSpec, decide
+from controller.metadata.decide import Read, Tell, decide
 from controller.metadata.fill import SKIP_ANNOTATION, Fields, written_fields
 from controller.metadata.kept import TIME
 from controller.metadata.reader import MetadataReader
@@ -18,6 +18,7 @@ from controller.metadata.view import MetadataView
 from controller.metadata.words import described_status
 from controller.models.act import ModelActor
 from controller.placement.demand import Declared
+from controller.turns import Again, WriteSpec
 from controller.world import World
 from shared.api.base_model import BaseModel
 from shared.kube.errors import Refused

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from controller.models.report import Report, report
 from controller.models.view import ModelView
 from controller.placement.demand import Resolution
+from controller.turns import Again
 from shared.errors import SourceChanged
 
 
@@ -52,13 +53,6 @@ class WriteStatus:
     """Tell the user."""
 
     report: Report
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Nothing to do before some time has passed."""
-
-    after_s: float
 
 
 Action: TypeAlias = AddFinalizer | RemoveFinalizer | Resolve | Record | Drop | Look | WriteStatus | Again

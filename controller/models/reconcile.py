@@ -13,7 +13,6 @@ from controller.models.act import ModelActor
 from controller.models.decide import (
     Action,
     AddFinalizer,
-    Again,
     Drop,
     Look,
     Record,
@@ -28,6 +27,7 @@ from controller.models.users import live_users
 from controller.models.view import ModelView
 from controller.placement.demand import Declared
 from controller.resolver import Resolver
+from controller.turns import Again
 
 _log = structlog.get_logger()
 

@@ -11,6 +11,7 @@ from controller.nodes.evict import Turn, take_turn
 from controller.nodes.steps import Pace, drains_for_s, is_drained, is_gone, stamp, told, turned
 from controller.nodes.view import EntryKey, NodeView
 from controller.placement.demand import Demand
+from controller.turns import Again
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, NEVER
 from shared.api.model_node import Claim, Entry, EntryState, EntryStatus, ModelNodeSpec, Phase
 
@@ -44,13 +45,6 @@ class ListUsers:
 @dataclass(frozen=True, slots=True)
 class ConfirmUnwanted:
     """Files would go, as far as memory knows: read live what the CRs say of them, and decide again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Nothing to do before some time has passed."""
-
-    after_s: float
 
 
 Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnwanted | Again

@@ -8,21 +8,12 @@ from typing import assert_never
 import structlog
 
 from controller.nodes.act import NodeActor
-from controller.nodes.decide import (
-    Action,
-    Again,
-    ConfirmUnwanted,
-    Create,
-    ListUsers,
-    Replace,
-    Write,
-    decide,
-    in_question,
-)
+from controller.nodes.decide import Action, ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, in_question
 from controller.nodes.evicted import Evictions
 from controller.nodes.observe import NodeObserver
 from controller.nodes.steps import Pace
 from controller.nodes.view import NodeView
+from controller.turns import Again
 from shared.api.model_node import ModelNodeSpec
 
 _log = structlog.get_logger()

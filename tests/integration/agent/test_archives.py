@@ -6,8 +6,8 @@ import random
 import msgspec
 
 from rig.hub.faults import Refuse
+from tests.archives import tar, tar_gz, zipped
 from tests.integration.agent.bench import Bench, Model
-from tests.integration.store.archives import tar, tar_gz, zipped
 
 WEIGHTS = random.Random(3).randbytes(2_000_000)
 FILES = {"m/config.json": b'{"a": 1}', "m/model.safetensors": WEIGHTS}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shared.sources.memory import MemorySource
+from tests.archives import MAKERS, REFUSED, member, tar, zipped
 from tests.integration.fetch_cli.test_fetch import Command
-from tests.integration.store.archives import MAKERS, REFUSED, member, tar, zipped
 
 FILES = {"m/config.json": b"{}", "m/model.safetensors": os.urandom(5 * 2**20), "m/sub/tokenizer.json": b"[]"}
 

@@ -17,7 +17,7 @@ from rig.azure import Azure
 from rig.gcs import Gcs
 from rig.hub import Hub
 from rig.s3 import S3
-from tests.integration.store.archives import tar, tar_gz, zipped
+from tests.archives import tar, tar_gz, zipped
 
 FILES = {"m/config.json": b"{}", "m/model.safetensors": b"w" * 3_000_000}
 

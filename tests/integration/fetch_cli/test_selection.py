@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rig.hub import Hub
-from tests.integration.store.archives import MAKERS
+from tests.archives import MAKERS
 
 FILES = {
     "config.json": b"{}",

@@ -12,33 +12,19 @@ import sys
 import threading
 from pathlib import Path
 
-from agent.store.disk import RealDisk
 from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
 from agent.transfer.rate import TokenBucket
 from shared.sources.memory import MemorySource
+from tests.integration.store.broken_disk import BrokenDisk
 
 
-class FatalDisk(RealDisk):
+class FatalDisk(BrokenDisk):
     """Kills the process in place of one of its syncs."""
 
-    def __init__(self, fatal: int) -> None:
-        self._left, self._lock = fatal, threading.Lock()
-
-    def fsync(self, descriptor: int) -> None:
-        self._count()
-        super().fsync(descriptor)
-
-    def sync_all(self, descriptor: int) -> None:
-        self._count()
-        super().sync_all(descriptor)
-
-    def _count(self) -> None:
-        with self._lock:
-            self._left -= 1
-            if self._left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def fail(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 CHANGES = {"os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.utime", "os.truncate"}

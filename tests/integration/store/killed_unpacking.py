@@ -9,7 +9,7 @@ from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
 from shared.sources.memory import MemorySource
-from tests.integration.store.archives import tar
+from tests.archives import tar
 from tests.integration.store.killed import FatalDisk, die_before_change
 
 FILES = {

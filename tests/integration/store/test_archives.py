@@ -31,7 +31,7 @@ from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
-from tests.integration.store.archives import MAKERS, REFUSED, declaring, member, tar, tar_gz, zipped
+from tests.archives import MAKERS, REFUSED, declaring, member, tar, tar_gz, zipped
 from tests.integration.store.rot import flip_a_bit
 
 Bring = Callable[..., FetchResult]

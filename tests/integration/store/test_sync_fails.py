@@ -3,40 +3,25 @@
 import errno
 import hashlib
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent.store.disk import RealDisk
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from shared.errors import StoreFailure
 from shared.sources.memory import MemorySource
-from tests.integration.store.archives import tar
+from tests.archives import tar
+from tests.integration.store.broken_disk import BrokenDisk
 
 
-class FailingDisk(RealDisk):
+class FailingDisk(BrokenDisk):
     """Fails in place of one of its syncs; what that sync was for is lost, as after a crash."""
 
-    def __init__(self) -> None:
-        self.left, self._lock = 0, threading.Lock()
-
-    def fsync(self, descriptor: int) -> None:
-        self._count()
-        super().fsync(descriptor)
-
-    def sync_all(self, descriptor: int) -> None:
-        self._count()
-        super().sync_all(descriptor)
-
-    def _count(self) -> None:
-        with self._lock:
-            self.left -= 1
-            if self.left == 0:
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
+    def fail(self) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["files", "archive"])

@@ -5,7 +5,7 @@ import random
 import stat
 import tarfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +17,7 @@ from agent.archive.kinds import Kind
 from agent.archive.members import Limits, Member, Oversize
 from agent.archive.unpack import list_archive, unpack_archive
 from shared.errors import InvalidURI, LarderError, TooManyFiles, UnsafePath
+from tests.archives import member, tar, tar_gz, zipped
 
 LIMITS = Limits(10_000_000)
 BIG = random.Random(5).randbytes(2_500_000)
@@ -24,37 +25,7 @@ FILES = {"big.safetensors": BIG, "config.json": b"{}", "d/e/empty": b"", "d/toke
 MANY = 60_000
 
 
-def tar(files: dict[str, bytes] = FILES, *more: tarfile.TarInfo, form: int = tarfile.PAX_FORMAT) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
-        for name, body in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(body)
-            archive.addfile(info, io.BytesIO(body))
-        for info in more:
-            archive.addfile(info)
-    return out.getvalue()
-
-
-def tar_gz(files: dict[str, bytes] = FILES) -> bytes:
-    return gzip.compress(tar(files), 1)
-
-
-def zipped(files: dict[str, bytes] = FILES, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as archive:
-        for name, body in files.items():
-            archive.writestr(name, body)
-    return out.getvalue()
-
-
-MAKERS: dict[Kind, Callable[[dict[str, bytes]], bytes]] = {Kind.TAR: tar, Kind.TAR_GZIP: tar_gz, Kind.ZIP: zipped}
-
-
-def entry(name: str, kind: bytes, target: str = "", mode: int = 0o644) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname, info.mode = kind, target, mode
-    return info
+MAKERS: dict[Kind, Callable[[Mapping[str, bytes]], bytes]] = {Kind.TAR: tar, Kind.TAR_GZIP: tar_gz, Kind.ZIP: zipped}
 
 
 def unpack(body: bytes, kind: Kind, limits: Limits = LIMITS) -> dict[str, bytes]:
@@ -95,26 +66,28 @@ def test_long_names_of_every_form_of_tar(form: int) -> None:
 
 
 def test_links_within_have_the_bytes_that_they_lead_to() -> None:
-    body = tar(FILES, entry("d/link", tarfile.SYMTYPE, "../config.json"), entry("same", tarfile.LNKTYPE, "config.json"))
+    body = tar(
+        FILES, member("d/link", tarfile.SYMTYPE, "../config.json"), member("same", tarfile.LNKTYPE, "config.json")
+    )
     assert unpack(body, Kind.TAR) == {**FILES, "d/link": FILES["config.json"], "same": FILES["config.json"]}
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        entry("../out", tarfile.REGTYPE),
-        entry("/out", tarfile.REGTYPE),
-        entry("out", tarfile.SYMTYPE, "/etc/passwd"),
-        entry("out", tarfile.SYMTYPE, "../../etc/passwd"),
-        entry("out", tarfile.LNKTYPE, "../out"),
-        entry("dev", tarfile.CHRTYPE),
-        entry("dev", tarfile.BLKTYPE),
-        entry("pipe", tarfile.FIFOTYPE),
-        entry("root", tarfile.REGTYPE, mode=0o4755),
-        entry("d", tarfile.REGTYPE),
-        entry("CONFIG.json", tarfile.REGTYPE),
-        entry(".completed", tarfile.REGTYPE),
-        entry("odd", b"Z"),
+        member("../out", tarfile.REGTYPE),
+        member("/out", tarfile.REGTYPE),
+        member("out", tarfile.SYMTYPE, "/etc/passwd"),
+        member("out", tarfile.SYMTYPE, "../../etc/passwd"),
+        member("out", tarfile.LNKTYPE, "../out"),
+        member("dev", tarfile.CHRTYPE),
+        member("dev", tarfile.BLKTYPE),
+        member("pipe", tarfile.FIFOTYPE),
+        member("root", tarfile.REGTYPE, mode=0o4755),
+        member("d", tarfile.REGTYPE),
+        member("CONFIG.json", tarfile.REGTYPE),
+        member(".completed", tarfile.REGTYPE),
+        member("odd", b"Z"),
     ],
     ids=lambda info: f"{info.type!r} {info.name} {info.linkname}",
 )
@@ -124,7 +97,7 @@ def test_an_unsafe_member_at_the_end_refuses_them_all(bad: tarfile.TarInfo) -> N
 
 
 def test_a_sparse_file_is_refused() -> None:
-    info = entry("holes", tarfile.REGTYPE)
+    info = member("holes", tarfile.REGTYPE)
     info.pax_headers = {
         "GNU.sparse.major": "0",
         "GNU.sparse.minor": "1",
@@ -199,8 +172,8 @@ def test_too_many_members_are_not_begun(kind: Kind) -> None:
 
 def test_a_table_of_names_that_would_fill_the_memory_is_not_read() -> None:
     with pytest.raises(TooManyFiles, match="table of names"):
-        unpack(zipped({f"{number:0100}": b"" for number in range(MANY)}, zipfile.ZIP_STORED), Kind.ZIP)
-    header = entry("x", tarfile.XHDTYPE)
+        unpack(zipped({f"{number:0100}": b"" for number in range(MANY)}, method=zipfile.ZIP_STORED), Kind.ZIP)
+    header = member("x", tarfile.XHDTYPE)
     header.size = 1 << 33
     with pytest.raises(TooManyFiles, match="table of names"):
         unpack(header.tobuf(tarfile.GNU_FORMAT) + bytes(10_000), Kind.TAR)
@@ -264,13 +237,13 @@ def test_a_tar_without_its_end_is_damaged_wherever_it_was_cut(cut: int) -> None:
 
 
 def test_what_follows_the_end_is_not_left_out_without_a_word() -> None:
-    for body, kind in ((tar() + tar({"z": b"1"}), Kind.TAR), (gzip.compress(tar()) + b"junk", Kind.TAR_GZIP)):
+    for body, kind in ((tar(FILES) + tar({"z": b"1"}), Kind.TAR), (gzip.compress(tar(FILES)) + b"junk", Kind.TAR_GZIP)):
         with pytest.raises(InvalidURI):
             list_archive(io.BytesIO(body), kind, LIMITS)
 
 
 def test_zeros_after_the_end_are_not_read_for_ever() -> None:
-    endless = gzip.compress(tar() + bytes(40_000_000))
+    endless = gzip.compress(tar(FILES) + bytes(40_000_000))
     with pytest.raises(InvalidURI, match="follows its end"):
         list_archive(io.BytesIO(endless), Kind.TAR_GZIP, LIMITS)
     assert unpack(gzip.compress(tar({"a": b"1"}) + bytes(1_000_000)), Kind.TAR_GZIP) == {"a": b"1"}
@@ -278,7 +251,7 @@ def test_zeros_after_the_end_are_not_read_for_ever() -> None:
 
 @pytest.mark.parametrize("at", [-1, -5], ids=["size", "checksum"])
 def test_a_gzip_that_lies_about_its_content_is_damaged(at: int) -> None:
-    body = bytearray(tar_gz())
+    body = bytearray(tar_gz(FILES))
     body[at] ^= 1
     with pytest.raises(InvalidURI):
         list_archive(io.BytesIO(bytes(body)), Kind.TAR_GZIP, LIMITS)
@@ -286,11 +259,11 @@ def test_a_gzip_that_lies_about_its_content_is_damaged(at: int) -> None:
 
 def test_directories_alone_are_no_model() -> None:
     with pytest.raises(InvalidURI, match="no files"):
-        list_archive(io.BytesIO(tar({}, entry("d", tarfile.DIRTYPE))), Kind.TAR, LIMITS)
+        list_archive(io.BytesIO(tar({}, member("d", tarfile.DIRTYPE))), Kind.TAR, LIMITS)
 
 
 def pax(records: bytes, kind: bytes = tarfile.XHDTYPE) -> bytes:
-    header = entry("pax", kind)
+    header = member("pax", kind)
     header.size = len(records)
     return header.tobuf(tarfile.USTAR_FORMAT) + records + bytes(-len(records) % 512)
 
@@ -304,7 +277,7 @@ def record(key: bytes, value: bytes) -> bytes:
 
 def test_headers_that_announce_headers_end_in_an_error() -> None:
     with pytest.raises((InvalidURI, TooManyFiles)):
-        list_archive(io.BytesIO(pax(b"") * 5_000 + tar()), Kind.TAR, LIMITS)
+        list_archive(io.BytesIO(pax(b"") * 5_000 + tar(FILES)), Kind.TAR, LIMITS)
 
 
 def test_headers_for_all_members_do_not_fill_the_memory() -> None:
@@ -318,11 +291,11 @@ def test_headers_for_all_members_do_not_fill_the_memory() -> None:
 
 def test_digits_that_some_versions_of_the_library_take_minutes_over() -> None:
     with pytest.raises(TooManyFiles):
-        list_archive(io.BytesIO(pax(b"1" * 200_000) + tar()), Kind.TAR, LIMITS)
+        list_archive(io.BytesIO(pax(b"1" * 200_000) + tar(FILES)), Kind.TAR, LIMITS)
 
 
 def test_the_extents_of_a_sparse_file_do_not_fill_the_memory() -> None:
-    header = bytearray(entry("holes", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
+    header = bytearray(member("holes", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
     header[482] = 1  # more extents follow
     header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 32 + sum(header[156:]))
     more = bytearray(512)
@@ -337,7 +310,7 @@ def test_members_of_a_zip_that_share_bytes_are_refused() -> None:
     body[second + 42 : second + 46] = bytes(4)  # the second begins where the first does
     with pytest.raises(UnsafePath, match="over one another"):
         list_archive(io.BytesIO(bytes(body)), Kind.ZIP, LIMITS)
-    body = bytearray(zipped({"a": b"x" * 1_000}, zipfile.ZIP_STORED))
+    body = bytearray(zipped({"a": b"x" * 1_000}, method=zipfile.ZIP_STORED))
     first = body.index(b"PK\x01\x02")
     body[first + 20 : first + 24] = (2_000).to_bytes(4, "little")
     with pytest.raises(UnsafePath, match="its own table"):
@@ -347,7 +320,7 @@ def test_members_of_a_zip_that_share_bytes_are_refused() -> None:
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_a_zip_packed_in_a_way_whose_memory_it_chooses_is_refused(method: int) -> None:
     with pytest.raises(UnsafePath, match="make it with deflate"):
-        list_archive(io.BytesIO(zipped(FILES, method)), Kind.ZIP, LIMITS)
+        list_archive(io.BytesIO(zipped(FILES, method=method)), Kind.ZIP, LIMITS)
 
 
 def test_a_zip_with_the_long_form_of_its_sizes() -> None:

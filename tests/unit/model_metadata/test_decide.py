@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.metadata.decide import Again, Read, Tell, WriteSpec, decide
+from controller.metadata.decide import Read, Tell, decide
 from controller.metadata.view import MetadataView
+from controller.turns import Again, WriteSpec
 from shared.api.base_model import BaseModelStatus
 from shared.handover import Reading
 from shared.metadata.ome import ome_fields
 from shared.metadata.report import Metadata
+from tests.unit.claims.views import FILLED, WRITTEN
 from tests.unit.model_metadata.views import (
     AWAY,
     EMPTY,
-    FILLED,
     NOW,
     READ,
-    WRITTEN,
     after,
     moved,
     read,
@@ -87,7 +87,7 @@ def test_a_refresh_that_was_answered_reads_again() -> None:
 def test_what_the_user_wrote_is_never_touched() -> None:
     mine = {"modelType": "mine", "maxTokens": 1, "vendor": "v"}
     done = read(view(spec=mine))
-    assert done.spec == FILLED | mine
+    assert done.spec == {**FILLED, **mine}
     again = read(moved(done, "r2"), QWEN)
     assert again.spec == mine | {"modelParameterSize": "500M"}
 

@@ -7,7 +7,7 @@ from controller.models.revisions import Told
 from shared.api.base_model import BaseModelStatus
 from shared.api.meta import Condition
 from shared.metadata.report import Metadata
-from tests.unit.model_metadata.views import LLAMA
+from tests.unit.claims.views import LLAMA
 
 
 def condition(kind: str, status: str = "True") -> Condition:

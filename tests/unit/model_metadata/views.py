@@ -4,35 +4,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from controller.metadata.decide import Action, Tell, WriteSpec, decide
+from controller.metadata.decide import Action, Tell, decide
 from controller.metadata.view import MetadataView
 from controller.metadata.words import described_status
 from controller.placement.demand import Demand, Resolution
+from controller.turns import WriteSpec
 from shared.api.base_model import BaseModelStatus
 from shared.handover import Reading
-from shared.metadata.report import Metadata
+from tests.unit.claims.views import LLAMA
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
-LLAMA = Metadata(
-    model_type="llama",
-    architectures=("LlamaForCausalLM",),
-    framework="transformers",
-    format="safetensors",
-    context_length=8192,
-    parameters=7_000_000_000,
-    parameters_from="headers",
-    capabilities=("TEXT_TO_TEXT",),
-)
-FILLED: dict[str, Any] = {
-    "modelType": "llama",
-    "modelArchitecture": "LlamaForCausalLM",
-    "modelFormat": {"name": "safetensors"},
-    "modelFramework": {"name": "transformers"},
-    "modelParameterSize": "7B",
-    "modelCapabilities": ["TEXT_TO_TEXT"],
-    "maxTokens": 8192,
-}
-WRITTEN = {name: {"name": "mine"} if isinstance(v, dict) else "mine" for name, v in FILLED.items()}
 READ = Reading(metadata=LLAMA)
 AWAY = Reading(reason="Unreachable", message="no answer")
 EMPTY = Reading(reason="MetadataMissing", message="config.json: is not there")

@@ -4,9 +4,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from controller.admission.catalog import MemoryCatalog
-from controller.models.decide import Again, RemoveFinalizer, WriteStatus, decide
+from controller.models.decide import RemoveFinalizer, WriteStatus, decide
 from controller.models.users import known_users, live_users
 from controller.placement.demand import Demand
+from controller.turns import Again
 from controller.world import World
 from shared.names import USER_LABEL, uses_label
 from tests.unit.controller.worlds import base_model, cluster_model, fresh_world, pod

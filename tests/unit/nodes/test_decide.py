@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.nodes.decide import Again, ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, in_question
+from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, in_question
 from controller.nodes.steps import Pace
 from controller.nodes.view import Held, NodeView
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import Limits
+from controller.turns import Again
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 

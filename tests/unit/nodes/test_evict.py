@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.nodes.decide import Action, Again, ConfirmUnwanted, ListUsers, Write, decide, in_question
+from controller.nodes.decide import Action, ConfirmUnwanted, ListUsers, Write, decide, in_question
 from controller.nodes.steps import Pace
 from controller.nodes.view import EntryKey, Held, NodeView
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import Limits
+from controller.turns import Again
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 
@@ -423,7 +424,8 @@ def test_a_reserved_model_that_was_evicted_leaves_no_entry_when_its_object_goes(
     assert "old" not in play.entries
 
 
-def test_what_leaves_anyway_is_counted_first() -> None:
+def one_leaves_while_another_comes() -> Play:
+    """Two models fill the node; nobody wants `unwanted` any more when `new` comes, which fits in place of either."""
     play = Play(100)
     play.want("unwanted", 50)
     play.want("idle", 50)
@@ -433,20 +435,17 @@ def test_what_leaves_anyway_is_counted_first() -> None:
     play.control()
     play.stock()
     del play.demands["unwanted"]
+    return play
+
+
+def test_what_leaves_anyway_is_counted_first() -> None:
+    play = one_leaves_while_another_comes()
     play.go_on(8)
     assert (play.phase("new"), play.phase("idle"), play.evicted) == ("Ready", "Ready", Counter())
 
 
 def test_what_is_wanted_by_nobody_and_used_makes_no_room() -> None:
-    play = Play(100)
-    play.want("unwanted", 50)
-    play.want("idle", 50)
-    play.go_on(2)
-    play.now += timedelta(hours=2)
-    play.want("new", 40)
-    play.control()
-    play.stock()
-    del play.demands["unwanted"]
+    play = one_leaves_while_another_comes()
     play.used_by[("unwanted", "r1")] = ("ns/pod",)
     play.go_on(8)
     assert (play.phase("new"), play.phase("unwanted"), play.evicted) == ("Ready", "Ready", {"idle": 1})

@@ -27,10 +27,10 @@ def tar_gz(files: Mapping[str, bytes]) -> bytes:
     return gzip.compress(tar(files), 1)
 
 
-def zipped(files: Mapping[str, bytes], mode: int = 0) -> bytes:
+def zipped(files: Mapping[str, bytes], mode: int = 0, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """Return a zip of these files; `mode` is what Unix says of the last."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(out, "w", method) as archive:
         for name, body in files.items():
             archive.writestr(name, body)
         if mode:

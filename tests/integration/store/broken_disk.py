@@ -1,0 +1,30 @@
+"""A disk of which one sync does not happen."""
+
+import threading
+
+from agent.store.disk import RealDisk
+
+
+class BrokenDisk(RealDisk):
+    """Calls `fail` in place of the sync of this number from now on; 0 is none."""
+
+    def __init__(self, left: int = 0) -> None:
+        self.left, self._lock = left, threading.Lock()
+
+    def fail(self) -> None:
+        """Do what happens in place of the sync."""
+        raise NotImplementedError
+
+    def fsync(self, descriptor: int) -> None:
+        self._count()
+        super().fsync(descriptor)
+
+    def sync_all(self, descriptor: int) -> None:
+        self._count()
+        super().sync_all(descriptor)
+
+    def _count(self) -> None:
+        with self._lock:
+            self.left -= 1
+            if self.left == 0:
+                self.fail()
