@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from io import BufferedReader
 
 _PART_BYTES = 64 * 1024
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,10 @@ class Asked:
     target: str
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
+
+
+class Reset(bytes):
+    """An answer after whose bytes the connection is reset: what was not read yet is lost."""
 
 
 Answer = Callable[[Asked], bytes]
@@ -34,7 +40,7 @@ def reply(status: int, body: bytes = b"", **headers: str) -> bytes:
 class ScriptedServer:
     """A listening socket on loopback; every request is kept in `asked` and answered with what `answer` returns.
 
-    An answer of no bytes closes the connection; `open_connections` counts how many were accepted.
+    An answer of no bytes closes the connection, a `Reset` resets it; `connections` counts how many were accepted.
     """
 
     def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
@@ -88,6 +94,9 @@ class ScriptedServer:
                         return
                     for start in range(0, len(body), _PART_BYTES):
                         wrapped.sendall(body[start : start + _PART_BYTES])
+                    if isinstance(body, Reset):
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+                        return
                     if b"connection: close" in body.partition(b"\r\n\r\n")[0].lower():
                         return
 

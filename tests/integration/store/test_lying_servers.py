@@ -11,7 +11,7 @@ import pytest
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
 from agent.transfer.progress import Progress
-from rig.scripted_http import Answer, Asked, reply, scripted
+from rig.scripted_http import Answer, Asked, Reset, reply, scripted
 from shared.errors import AddressRefused, DigestMismatch, LarderError, RateLimited, SourceChanged, Unreachable
 from shared.manifest import File, Manifest
 from shared.sources.port import ANONYMOUS
@@ -78,6 +78,7 @@ def assert_nothing_wrong(root: Path) -> None:
 
 PASSING: dict[str, list[Answer]] = {
     "truncates": [lambda a: cut(right(a))],
+    "resets": [lambda a: Reset(right(a)[:-HALF]), lambda _: Reset(b"HTTP/1.1 2")],
     "closes without an answer": [lambda _: b""] * 3,
     "ignores Range": [lambda a: cut(right(a)), lambda _: reply(200, BODY)],
     "ignores Range and truncates": [
@@ -101,7 +102,9 @@ def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Pa
     assert_nothing_wrong(root)
 
 
-@pytest.mark.parametrize("name", ["truncates", "ignores Range", "ignores Range and truncates", "sends another range"])
+@pytest.mark.parametrize(
+    "name", ["truncates", "resets", "ignores Range", "ignores Range and truncates", "sends another range"]
+)
 def test_parts_stand_where_they_belong_though_no_digest_would_tell(name: str, store: Store) -> None:
     result = bring(store, Server(*PASSING[name]), digest="")
     assert store.blob_path(result.sha256["model.safetensors"]).read_bytes() == BODY
@@ -109,6 +112,7 @@ def test_parts_stand_where_they_belong_though_no_digest_would_tell(name: str, st
 
 LASTING: dict[str, tuple[Answer, type[LarderError]]] = {
     "closes": (lambda _: b"", Unreachable),
+    "resets": (lambda _: Reset(b"HTTP/1.1 2"), Unreachable),
     "other bytes": (lambda a: right(a, OTHER), DigestMismatch),
     "shorter": (lambda a: right(a, BODY[:-1]), SourceChanged),
     "longer": (lambda a: right(a, BODY + b"x"), SourceChanged),
