@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from agent.store.disk import RealDisk
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
+from agent.transfer.plan import SMALL_BYTES
 from agent.transfer.progress import Progress
 from shared.errors import AuthDenied, InsufficientStorage
 from shared.sources.memory import MemorySource
@@ -163,3 +165,38 @@ def test_two_downloads_of_one_content_move_it_once(bring: Callable[..., object],
         thread.join(10)
     assert source.served_bytes == 2**20 + 1  # the one that waited asks for a byte of its own
     assert store.missing(source.resolve()) == []
+
+
+class ListeningDisk(RealDisk):
+    """Notes what was synced before a snapshot stood in its place, and what after."""
+
+    def __init__(self) -> None:
+        self.before: set[int] = set()
+        self.after: set[int] = set()
+        self.place: Path | None = None
+
+    def fsync(self, descriptor: int) -> None:
+        stands = self.place is not None and self.place.exists()
+        (self.after if stands else self.before).add(os.fstat(descriptor).st_ino)
+        super().fsync(descriptor)
+
+
+def test_all_is_on_the_disk_before_the_rename_and_the_rename_after_it(
+    stock: Stock, source: MemorySource, root: Path
+) -> None:
+    disk = ListeningDisk()
+    store = Store.open(root, disk=disk)
+    disk.place = root / "models" / "llama" / source.resolve().revision
+    snapshot = stock(source, store, "llama")
+    store.close()
+    large = [f.path for f in snapshot.files if f.size > SMALL_BYTES]
+    directories = [Path(top) for top, _, _ in os.walk(snapshot.path)]
+    wanted = [
+        snapshot.path / ".completed",
+        root / "blobs" / "sha256",
+        *(snapshot.path / p for p in large),
+        *directories,
+    ]
+    assert large
+    assert {path.stat().st_ino for path in wanted} <= disk.before
+    assert snapshot.path.parent.stat().st_ino in disk.after
