@@ -43,7 +43,7 @@ def of_model(config: Fields, *, sentence: bool) -> tuple[str, ...]:
         return _BY_TYPE[kind]
     if _reranks(config, name):
         return ("RERANK",)
-    if "ForSequenceClassification" in name or "ForTokenClassification" in name:
+    if "ForSequenceClassification" in name or "ForTokenClassification" in name or "RewardModel" in name:
         return ()
     bare = name.endswith("Model") and not name.endswith("LMHeadModel") and "T5" not in name
     if sentence or kind in _EMBEDDERS or (bare and "ForCausalLM" not in str(config.values.get("auto_map"))):
@@ -59,7 +59,7 @@ def _reranks(config: Fields, name: str) -> bool:
 
 def _of_generator(config: Fields, kind: str) -> tuple[str, ...]:
     found = []
-    if vision_part(config) is not None or kind in _SEEING:
+    if vision_part(config) is not None or kind in _SEEING or "mm_vision_tower" in config:
         found.append("IMAGE_TEXT_TO_TEXT")
     if kind in _VIDEO or "video_token_id" in config or "video_token_index" in config:
         found.append("VIDEO_TEXT_TO_TEXT")

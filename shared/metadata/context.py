@@ -7,12 +7,16 @@ from shared.metadata.layers import MOST_LAYERS, mixers_of
 # Rotary kinds whose `max_position_embeddings` is the scaled length already.
 _SCALED = ("llama3", "longrope", "su", "default", "mrope", "proportional")
 # Families whose field is the scaled length whatever the kind.
-_SCALED_FAMILIES = ("gemma3_text", "gemma3n_text")
+_SCALED_FAMILIES = ("gemma3_text", "gemma3n_text", "new")
+# Families that write what they take as `model_max_length`, and a shorter number of positions beside it.
+_BY_LIMIT = ("cohere",)
 # Encoders that count positions from behind the padding token.
 _OFFSET = {"roberta": 2, "xlm-roberta": 2, "xlm-roberta-xl": 2, "camembert": 2, "mpnet": 2}
 _MOST_TOKENIZER = 10**9  # tokenizers write 1e30 where they know of no limit
 _NO_CACHE = ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "distilbert", "electra", "albert",
-             "mpnet", "deberta-v2", "nomic_bert", "modernbert", "clip_text_model", "siglip_text_model")  # fmt: skip
+             "mpnet", "deberta-v2", "nomic_bert", "modernbert", "new", "jina_bert", "clip_text_model",
+             "siglip_text_model",
+             "siglip2_text_model")  # fmt: skip
 
 
 def context_length(text: Text, tokenizer: Fields | None, sentence: Fields | None) -> int | None:
@@ -26,6 +30,8 @@ def context_length(text: Text, tokenizer: Fields | None, sentence: Fields | None
 
 def _by_config(text: Text) -> int | None:
     longest = text.dimension("max_position_embeddings")
+    if text.type in _BY_LIMIT:
+        longest = text.config.integer("model_max_length") or longest
     if longest is None:
         return None
     if text.type in _OFFSET:
@@ -57,13 +63,15 @@ def kv_cache_bytes(text: Text, element_bytes: int) -> int | None:
 
     Layers with a sliding window count whole: up to the window they keep as much.
     """
-    layers = text.dimension("num_hidden_layers")
+    layers = text.config.integer("decoder_layers", "num_decoder_layers") or text.dimension("num_hidden_layers")
     if not layers or layers > MOST_LAYERS or text.type in _NO_CACHE:
         return None
     kinds = mixers_of(text, layers)
     latent, rope = text.config.integer("kv_lora_rank"), text.config.integer("qk_rope_head_dim")
     if latent and "mla" in kinds:
         return kinds.count("mla") * (latent + (rope or 0)) * element_bytes
+    if text.type == "deepseek_v4":  # keys and values are one
+        return layers * text.head_dim * element_bytes if text.head_dim else None
     kept = kinds.count("attention")
     if text.type == "mllama_text_model":
         kept -= len(text.config.integers("cross_attention_layers"))

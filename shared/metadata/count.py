@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from shared.metadata import mixers
+from shared.metadata import deepseek_v4, mixers
 from shared.metadata.dimensions import Text
 from shared.metadata.errors import MetadataOversized
 from shared.metadata.layers import MOST_LAYERS, mixers_of, moe_layers_of
@@ -71,6 +71,10 @@ def _rest(text: Text, hidden: int, vocab: int, *, head: bool, pooler: bool) -> i
     if text.type == "deberta-v2" and config.flag("relative_attention"):
         buckets = config.integer("position_buckets") or text.dimension("max_position_embeddings") or 0
         total += 2 * buckets * hidden + ("layer_norm" in (config.text("norm_rel_ebd") or "")) * 2 * hidden
+    if text.type == "deepseek_v4":
+        total += deepseek_v4.count_head(text, hidden) - deepseek_v4.hashed_layers_of(text) * text.experts
+    if "CLIPTextModelWithProjection" in config.texts("architectures"):
+        total += hidden * (config.integer("projection_dim") or 512)
     if not family.head or not head:
         return total - family.less * hidden
     bias = vocab if text.flag(family.head_bias) else 0
@@ -129,7 +133,7 @@ def _dense(text: Text, hidden: int) -> Count | None:
     intermediate = _intermediate(text, hidden)
     if intermediate is None:
         return None
-    size = _mlp(text, hidden, intermediate, bias=text.flag(text.family.mlp_bias))
+    size = _mlp(text, hidden, intermediate, bias=text.flag(text.family.mlp_bias)) + hidden * text.family.down_bias
     return Count(size, size)
 
 

@@ -126,10 +126,17 @@ class Text:
     @property
     def head_dim(self) -> int | None:
         """Width of a head."""
-        if (own := self.dimension("head_dim")) and self.type != "mamba2":
+        if (own := self.dimension("head_dim")) and self.type != "mamba2" and not self.latent:
             return own
+        if self.latent and (nope := self.config.integer("qk_nope_head_dim")):
+            return nope + (self.config.integer("qk_rope_head_dim") or 0)
         hidden, heads = self.dimension("hidden_size"), self.heads
         return hidden // heads if hidden and heads else None
+
+    @property
+    def latent(self) -> bool:
+        """Whether keys and values are kept as one latent vector."""
+        return self.family.mixer == "mla" and self.config.flag("use_mla", default=True)
 
     @property
     def experts(self) -> int:
@@ -148,10 +155,26 @@ class Text:
         return self.config.flag("tie_word_embeddings", default=self.family.tied)
 
 
+def _olmo(config: Fields) -> Fields:
+    """Return the configuration of OLMo's first form in the words of the others."""
+    width, ratio = config.integer("d_model"), config.integer("mlp_ratio")
+    wide = config.integer("mlp_hidden_size") or (width * ratio if width and ratio else None)
+    vocab = config.integer("embedding_size", "vocab_size")
+    tied = config.flag("weight_tying", default=True)
+    changed = {"intermediate_size": wide, "vocab_size": vocab, "tie_word_embeddings": tied}
+    return Fields(config.file, {**config.values, **changed}, config.at)
+
+
 def text_of(config: Fields) -> Text:
     """Return the text part of a configuration."""
     name = type_of_text(config)
     if name == "chatglm" and "inner_hidden_size" in config:  # the first ChatGLM, another model of the same name
         name = "chatglm1"
+    if name == "minicpmv":
+        name = {2.5: "llama", 2.6: "qwen2"}.get(config.number("version") or 0, name)
+    if name == "bert" and config.text("position_embedding_type") == "alibi":  # Jina's, another model of the same name
+        name = "jina_bert"
     family = FAMILIES.get(name)
+    if name == "hf_olmo":
+        return Text(_olmo(config), family or Family(), name, family is not None)
     return Text(text_part(config), family or Family(), name, family is not None)

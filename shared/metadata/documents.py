@@ -34,8 +34,7 @@ def read_documents(files: ModelFiles) -> Documents:
     """Read what is there. Raises MetadataError and what the files raise."""
 
     def fields(path: str) -> Fields | None:
-        body = _body(files, path)
-        return None if body is None else parse_fields(path, body)
+        return read_fields(files, path)
 
     config, params = fields("config.json"), None
     if config is None and (params := fields("params.json")):
@@ -52,6 +51,12 @@ def read_documents(files: ModelFiles) -> Documents:
         template=_has_template(files, tokenizer),
         licence=_licence(files),
     )
+
+
+def read_fields(files: ModelFiles, path: str) -> Fields | None:
+    """Return the object of a JSON file; None where it is not there. Raises MetadataError and what the files raise."""
+    body = _body(files, path)
+    return None if body is None else parse_fields(path, body)
 
 
 def _body(files: ModelFiles, path: str) -> bytes | None:

@@ -17,7 +17,7 @@ def count_paired(config: Fields, architecture: str) -> Count | None:
         found = _t5(config, kind, architecture)
     elif kind == "whisper":
         found = _whisper(config)
-    elif kind in ("clip", "siglip"):
+    elif kind in ("clip", "siglip", "siglip2"):
         found = _two_towers(config, kind)
     elif kind in TOWERS and kind.endswith(("_vision_model", "intern_vit_6b")):
         found = count_tower(kind, config)
@@ -69,7 +69,7 @@ def _two_towers(config: Fields, kind: str) -> int | None:
     width = Text(reading, FAMILIES[name], name, known=True).dimension("hidden_size")
     if text is None or vision is None or not width:
         return None
-    if kind == "siglip":
+    if kind != "clip":
         return text.total + vision + linear(width, reading.integer("projection_size") or width, bias=True) + 2
     seen = size_of(TOWERS["clip_vision_model"], seeing, "hidden_size") or 0
     return text.total + vision + (seen + width) * (config.integer("projection_dim") or 512) + 1

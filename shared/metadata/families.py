@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Flag = bool | tuple[str, bool]  # the field of the configuration that says it, and what holds where it is not there
-Mixer = Literal["attention", "mla", "mamba", "mamba2", "rwkv"]
+Mixer = Literal["attention", "mla", "mamba", "mamba2", "rwkv", "rwkv5+"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class Family:
 
     `qk_norm` is the width of the norms of queries and keys: one head, or all heads. `positions` is how many learned
     positions there are beyond the context length; None: not learned. `head` is whether there is a language head at all.
-    `defaults` are dimensions that configurations leave out.
+    `down_bias` is of the MLP's last projection alone. `defaults` are dimensions that configurations leave out.
     """
 
     mixer: Mixer = "attention"
@@ -48,6 +48,7 @@ class Family:
     router_bias: bool = False
     correction_bias: bool = False
     expert_bias: bool = False
+    down_bias: bool = False
     intermediate_factor: int = 4
     halved_intermediate: bool = False
     less: int = 0
@@ -105,6 +106,7 @@ _FALCON = Family(
 _BERT = replace(
     _BIASED, head=False, final_norm=False, embedding_norm=True, positions=0, token_types=True, pooler=True, tied=True
 )
+_GLU_BERT = replace(_BERT, gated=True, mlp_bias=False, down_bias=True, positions=None)
 _COHERE = Family(norms=1, tied=True, qk_norm="heads", qk_norm_if="use_qk_norm")
 _STABLELM = Family(
     norm_bias=True, qkv_bias=("use_qkv_bias", False), out_bias=False, mlp_bias=False, qk_norm_if="qk_layernorm"
@@ -157,6 +159,12 @@ FAMILIES: Mapping[str, Family] = {
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": replace(_DEEPSEEK, correction_bias=True),
     "deepseek_v32": replace(_DEEPSEEK, correction_bias=True),
+    "deepseek_v4": Family(
+        mlp_bias=False,
+        correction_bias=True,
+        defaults={"moe_intermediate_size": 2048, "intermediate_size": 2048},
+    ),
+    "kimi_linear": replace(_DEEPSEEK, correction_bias=True),
     "kimi_k2": replace(_DEEPSEEK, correction_bias=True),
     "glm_moe_dsa": replace(_DEEPSEEK, correction_bias=True),
     "glm4_moe_lite": replace(_DEEPSEEK, correction_bias=True),
@@ -203,7 +211,7 @@ FAMILIES: Mapping[str, Family] = {
     "stablelm": _STABLELM,
     "stablelm_epoch": _STABLELM,
     "olmo": Family(norm_weight=False),
-    "hf_olmo": Family(norm_weight=False),
+    "hf_olmo": Family(norm_weight=False, halved_intermediate=True),
     "olmo2": _OLMO2,
     "olmo3": _OLMO2,
     "olmoe": _OLMO2,
@@ -217,6 +225,7 @@ FAMILIES: Mapping[str, Family] = {
     "mamba2": replace(_MAMBA, mixer="mamba2", tied=False),
     "mllama_text_model": Family(),
     "rwkv": Family(mixer="rwkv", mlp=False, norm_bias=True, embedding_norm=True),
+    **dict.fromkeys(("rwkv5", "rwkv6", "rwkv7"), Family(mixer="rwkv5+", mlp=False)),
     "bert": _BERT,
     "roberta": _BERT,
     "xlm-roberta": _BERT,
@@ -230,6 +239,8 @@ FAMILIES: Mapping[str, Family] = {
     "nomic_bert": replace(
         _BERT, gated=True, qkv_bias=False, out_bias=False, mlp_bias=False, positions=None, pooler=False
     ),
+    "jina_bert": _GLU_BERT,
+    "new": replace(_GLU_BERT, pooler=False),
     "modernbert": replace(
         _BERT,
         gated=True,
@@ -255,6 +266,12 @@ FAMILIES: Mapping[str, Family] = {
         defaults={"vocab_size": 32000, "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12,
                   "num_attention_heads": 12, "max_position_embeddings": 64},
     ),
+    "siglip2_text_model": replace(
+        _GPT2,
+        head=False,
+        defaults={"vocab_size": 256000, "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12,
+                  "num_attention_heads": 12, "max_position_embeddings": 64},
+    ),
 }  # fmt: skip
 
 # Wrappers around a text part whose type is not named there; their own text part is of this family.
@@ -263,7 +280,7 @@ TEXT_OF: Mapping[str, str] = {
     "llava_next": "llama",
     "clip": "clip_text_model",
     "siglip": "siglip_text_model",
-    "siglip2": "siglip_text_model",
+    "siglip2": "siglip2_text_model",
     "gemma3": "gemma3_text",
     "llama4": "llama4_text",
     "qwen2_vl": "qwen2_vl",

@@ -60,6 +60,25 @@ def _llama4(config: Fields, vision: Fields, seen: int, told: int) -> int:
     return wide * projected + projected * (vision.integer("projector_output_dim") or 4096) + outputs * told
 
 
+def _mistral3(config: Fields, vision: Fields, seen: int, told: int) -> int:
+    merged = seen * (config.integer("spatial_merge_size") or 2) ** 2
+    bias = config.flag("multimodal_projector_bias")
+    del vision
+    return seen + merged * seen + linear(seen, told, bias=bias) + linear(told, told, bias=bias)
+
+
+def _kimi_vl(config: Fields, vision: Fields, seen: int, told: int) -> int:
+    del config, vision
+    return 2 * seen + linear(4 * seen, 4 * seen, bias=True) + linear(4 * seen, told, bias=True)
+
+
+def _minicpmv(config: Fields, vision: Fields, seen: int, told: int) -> int:
+    """Queries that look at the patches, and a projection."""
+    del vision
+    attention = linear(told, 3 * told, bias=True) + linear(told, told, bias=True)
+    return (config.integer("query_num") or 64) * told + seen * told + attention + 6 * told + told * told
+
+
 _JOINS: Mapping[str, Callable[[Fields, Fields, int, int], int]] = {
     "llava": _two_layers,
     "llava_next": _next,
@@ -74,6 +93,10 @@ _JOINS: Mapping[str, Callable[[Fields, Fields, int, int], int]] = {
     "qwen3_5": _qwen3_vl,
     "qwen3_5_moe": _qwen3_vl,
     "llama4": _llama4,
+    "mistral3": _mistral3,
+    "kimi_vl": _kimi_vl,
+    "internvl": _internvl,
+    "minicpmv": _minicpmv,
 }
 
 
@@ -85,6 +108,8 @@ def count_seeing(config: Fields, *, head: bool) -> Count | None:
     if outer == "phi3_v":
         return _phi3_vision(config)
     join, text = _JOINS.get(outer), text_of(config)
+    if outer == "llava" and "mm_vision_tower" in config:
+        return _llava_of_its_authors(config, head=head)
     if vision is None or join is None or not text.known:
         return None
     text = _with_outer_tie(config, text)
@@ -111,6 +136,16 @@ def _with_outer_tie(config: Fields, text: Text) -> Text:
         return text
     inner = Fields(text.config.file, {**text.config.values, "tie_word_embeddings": tie}, text.config.at)
     return Text(inner, text.family, text.type, text.known)
+
+
+def _llava_of_its_authors(config: Fields, *, head: bool) -> Count | None:
+    """Return the language model and the projector: the tower is another model, which is named."""
+    text = text_of(config)
+    body, seen, told = count_text(text, head=head), config.integer("mm_hidden_size"), text.dimension("hidden_size")
+    layers = {"linear": 1, "mlp2x_gelu": 2}.get(config.text("mm_projector_type") or "linear")
+    if body is None or not seen or not told or not layers:
+        return None
+    return body + (linear(seen, told, bias=True) + (layers - 1) * linear(told, told, bias=True))
 
 
 def _phi3_vision(config: Fields) -> Count | None:

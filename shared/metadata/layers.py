@@ -1,5 +1,6 @@
 """What each layer of a decoder or encoder is made of: which mixer, which MLP."""
 
+from shared.metadata import deepseek_v4
 from shared.metadata.dimensions import Text
 from shared.metadata.fields import Fields
 
@@ -10,7 +11,13 @@ _LINEAR = ("linear_attention", "mamba", "mamba2", "recurrent", "conv")
 def mixers_of(text: Text, layers: int) -> list[str]:
     """Return the mixer of each layer: `attention`, `mla`, `linear`, `mamba`, `mamba2`, `conv`, `rwkv`."""
     config, family = text.config, text.family
-    attention = family.mixer
+    attention = "attention" if family.mixer == "mla" and not text.latent else family.mixer
+    if text.type == "kimi_linear":
+        linear = config.inner("linear_attn_config")
+        full = linear.integers("full_attn_layers") if linear else ()
+        return [attention if i + 1 in full else "kda" for i in range(layers)]
+    if text.type == "deepseek_v4":
+        return deepseek_v4.kinds_of(text, layers)
     if len(types := config.texts("layer_types")) == layers:
         return [_linear_kind(text, kind) if kind in _LINEAR else attention for kind in types]
     if text.type in ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"):
@@ -35,7 +42,7 @@ def moe_layers_of(text: Text, layers: int) -> list[bool]:
         return [False] * layers
     config = text.config
     if len(types := config.texts("mlp_layer_types")) == layers:
-        return [kind == "sparse" for kind in types]
+        return [kind != "dense" for kind in types]
     if chosen := set(config.integers("moe_layers") if isinstance(config.values.get("moe_layers"), list) else ()):
         return [i in chosen for i in range(layers)]
     return [_is_moe(config, text.type, i) for i in range(layers)]

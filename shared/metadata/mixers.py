@@ -1,8 +1,10 @@
 """Parameters of one layer's mixer: attention in its kinds, state spaces, RWKV."""
 
 from collections.abc import Callable
+from functools import partial
 from math import ceil
 
+from shared.metadata import deepseek_v4
 from shared.metadata.dimensions import Text
 
 
@@ -77,6 +79,18 @@ def _linear(text: Text, hidden: int) -> int | None:
     return projected + convolved * kernel + 2 * values + value_width + all_values * hidden
 
 
+def _kda(text: Text, hidden: int) -> int | None:
+    """Kimi's delta attention: a gate for each channel, of low rank."""
+    config = text.config.inner("linear_attn_config")
+    heads, width = (config.integer("num_heads"), config.integer("head_dim")) if config else (None, None)
+    if not config or not heads or not width:
+        return None
+    inner = heads * width
+    gates = 2 * (hidden * width + width * inner) + inner + hidden * heads + heads
+    convolved = 3 * inner * (config.integer("short_conv_kernel_size") or 4)
+    return 4 * hidden * inner + convolved + gates + width
+
+
 def _mamba(text: Text, hidden: int) -> int | None:
     config, jamba = text.config, text.type == "jamba"
     expand = config.integer("expand", "mamba_expand") or 2
@@ -129,7 +143,10 @@ _COUNTERS: dict[str, Callable[[Text, int], int | None]] = {
     "attention": _attention,
     "mla": _latent,
     "linear": _linear,
+    "kda": _kda,
     "mamba": _mamba,
     "mamba2": _mamba2,
     "rwkv": _rwkv,
-}
+    **{kind: partial(deepseek_v4.count_attention, kind=kind)
+       for kind in (deepseek_v4.LOCAL, deepseek_v4.SPARSE, deepseek_v4.HEAVY)},
+}  # fmt: skip

@@ -14,7 +14,9 @@ _POOLED = (
     "albert",
     "mpnet",
 )  # whose classifiers stand behind the pooler; of others they have a layer of theirs
-_SEEING = ("phi3_v", "mllama")
+# Models of several parts whose configurations do not name a part that sees, and of which not all can be counted.
+_SEEING = ("phi3_v", "mllama", "phi4mm", "minicpmv", "minicpmo", "idefics2", "florence2", "chameleon", "fuyu", "molmo",
+           "cogvlm", "deepseek_vl_v2", "multi_modality", "qwen2_audio")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,15 @@ def compute(config: Fields, *, embeds: bool) -> Computed | None:
     if paired := count_paired(config, architecture):
         return Computed(paired, "dimensions")
     bare = architecture.endswith("Model") and not architecture.endswith("LMHeadModel")
-    if vision_part(config) is not None or (config.text("model_type") or "") in _SEEING:
+    seeing = (config.text("model_type") or "") in _SEEING or "mm_vision_tower" in config
+    if vision_part(config) is not None or seeing:
         seen = count_seeing(config, head=not embeds)
         return Computed(seen, "dimensions") if seen else None
     text = text_of(config)
     if "ForSequenceClassification" in architecture:
         found = _classifier(text)
+    elif "RewardModel" in architecture:
+        found = _rewarding(text)
     else:
         found = count_text(text, head=not (bare or embeds))
     return Computed(found, "dimensions" if text.known else "estimate") if found else None
@@ -46,6 +51,11 @@ def labels_of(config: Fields) -> int:
     """Return how many classes a classifier tells apart."""
     named = config.inner("id2label")
     return config.integer("num_labels") or (len(named.values) if named else 2)
+
+
+def _rewarding(text: Text) -> Count | None:
+    body, hidden = count_text(text, head=False), text.dimension("hidden_size")
+    return body + hidden if body and hidden else None
 
 
 def _classifier(text: Text) -> Count | None:

@@ -1,6 +1,7 @@
 """How weights are quantized, by what the configurations say."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from shared.metadata.fields import Fields
 from shared.metadata.tensors import Packing
@@ -24,7 +25,8 @@ def packing_of(config: Fields | None, text: Fields | None, *others: Fields | Non
         if part is None:
             continue
         if found := part.inner("quantization_config", "compression_config"):
-            return _by_object(found)
+            paired = "fp4" in (part.text("expert_dtype"), found.text("expert_dtype"))
+            return replace(_by_object(found), paired_experts=paired)
         if bits := part.integer("quantization_bit"):
             return Packing(_BY_BITS.get(bits, ""), bits)
     for other in others:
@@ -47,7 +49,7 @@ def _by_object(found: Fields) -> Packing:
     for word, name in (("nvfp4", "nvfp4"), ("mxfp4", "mxfp4"), ("fp8", "fp8"), ("awq", "awq"), ("gptq", "gptq")):
         if word in method:
             return Packing(name, bits)
-    if not method and bits and "group_size" in found:  # quantize_config.json
+    if not method and bits and "group_size" in found and found.file == "quantize_config.json":
         return Packing("gptq", bits)
     return Packing(_BY_BITS.get(bits, method), bits)
 

@@ -11,8 +11,9 @@ from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.gguf_config import config_of_gguf, quantization_of_gguf, text_of_key
 from shared.metadata.parameters import compute
+from shared.metadata.pipelines import components_of, count_components, is_whole
 from shared.metadata.quantization import packing_of, quantization_of
-from shared.metadata.report import Adapter, Component, Metadata
+from shared.metadata.report import Adapter, Metadata
 from shared.metadata.selection import Weights, select_weights
 from shared.metadata.tensors import Tally
 from shared.metadata.weights import tally_gguf, tally_safetensors
@@ -56,7 +57,7 @@ def _read(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata
     if weights.format == "safetensors":
         tally_safetensors(files, weights, tally)
     if documents.pipeline is not None:
-        return _counted(_pipeline(documents.pipeline), tally, weights, 0, 0)
+        return _counted_pipeline(files, _pipeline(documents.pipeline), tally, weights)
     if config is None or text is None:
         return _counted(Metadata(), tally, weights, 0, 0)
     main = _main_type(tally)
@@ -153,16 +154,16 @@ def _main_type(tally: Tally) -> str:
 
 def _folders(pipeline: Fields | None) -> tuple[str, ...]:
     """Return the folders of a pipeline's parts."""
-    return tuple(sorted(_components(pipeline))) if pipeline else ()
+    return tuple(sorted(components_of(pipeline))) if pipeline else ()
 
 
-def _components(pipeline: Fields) -> dict[str, Component]:
-    found = {}
-    for name, value in pipeline.values.items():
-        match value:
-            case [str(library), str(kind)] if "/" not in name and not name.startswith("_"):
-                found[name] = Component(library, kind)
-    return found
+def _counted_pipeline(files: ModelFiles, found: Metadata, tally: Tally, weights: Weights) -> Metadata:
+    if is_whole(found.components, weights):
+        return _counted(found, tally, weights, 0, 0)
+    count = count_components(files, found.components)
+    if count is None:
+        return found
+    return replace(found, parameters=count, parameters_active=count, parameters_from="dimensions")
 
 
 def _pipeline(pipeline: Fields) -> Metadata:
@@ -171,7 +172,7 @@ def _pipeline(pipeline: Fields) -> Metadata:
         framework="diffusers",
         framework_version=pipeline.text("_diffusers_version") or "",
         pipeline=name,
-        components=_components(pipeline),
+        components=components_of(pipeline),
         capabilities=of_pipeline(name),
     )
 

@@ -17,11 +17,11 @@ BITS: Mapping[str, int] = {
 _NOT_PARAMETERS = re.compile(
     # scales, zero points and the rest of what quantizers keep
     r"(?:[._](?:scales?|scale_inv|scale_2|zeros?|qzeros|g_idx|zero_point|zero_points|weight_shape|input_amax"
-    r"|absmax|quant_map|nested_absmax|nested_quant_map|SCB|weight_format|perm|channel_scale|q_perm|q_scale"
+    r"|absmax|quant_map|nested_absmax|nested_quant_map|SCB|weight_format|perm|channel_scale|biases|q_perm|q_scale"
     r"|q_scale_max|q_groups|q_group_map|act_scales|scale_bias|scaling_factor)|quant_state\.\w+"
     # buffers that are no weights
     r"|rotary_emb\.inv_freq|rotary_pos_emb\.inv_freq|\.inv_freq|position_ids|attn\.masked_bias|attention\.masked_bias"
-    r"|num_batches_tracked|running_mean|running_var)$"
+    r"|\.tid2eid|pos_embed\.pos_embed|num_batches_tracked|running_mean|running_var)$"
 )
 _MASK = re.compile(r"\.(?:attn|attention)\.bias$")
 _ROUTED = re.compile(r"\.experts\.|block_sparse_moe\.(?:input|output)_linear\.|\.expert_\d|ffn\.experts|_exps\.")
@@ -29,10 +29,14 @@ _ROUTED = re.compile(r"\.experts\.|block_sparse_moe\.(?:input|output)_linear\.|\
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """What the configuration says of packed weights: the quantizer, and its bits (0: not said)."""
+    """What the configuration says of packed weights: the quantizer, and its bits (0: not said).
+
+    `paired_experts` is whether the routed experts have two 4-bit values a byte, whatever the quantizer of the rest.
+    """
 
     method: str = ""
     bits: int = 0
+    paired_experts: bool = False
 
 
 @dataclass(slots=True)
@@ -72,7 +76,11 @@ def parameters_of(
     if name.endswith((".qweight", ".weight_packed", ".q_weight", ".B")) and kind in ("I32", "U8", "I8", "I16"):
         default = 4 if kind != "I8" else 8
         return elements * bits // (packing.bits or default)
+    if kind == "U32" and name.endswith(".weight") and packing.bits:  # as MLX packs
+        return elements * bits // packing.bits
     if name.endswith("_blocks") and kind == "U8":
+        return elements * 2
+    if packing.paired_experts and kind in ("I8", "U8") and _ROUTED.search(name):
         return elements * 2
     if kind == "U8" and (double_packed or (packing.method, packing.bits) == ("bitsandbytes", 4)):
         return elements * 2

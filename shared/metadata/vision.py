@@ -1,7 +1,7 @@
 """Parameters of vision towers and of what joins them to a language model, with their layouts as data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from shared.metadata.count import linear
@@ -14,6 +14,7 @@ class Tower:
     """A transformer over patches. `positions` is how many learned ones there are beside one a patch; None: none.
 
     `temporal` is how many frames a patch has; `qkv_bias` and `out_bias` are of attention, `bias` is of the MLP.
+    `learned_grid` is whether there is a table of positions, interpolated to the image.
     """
 
     patch_bias: bool = False
@@ -28,6 +29,7 @@ class Tower:
     bias: bool = True
     layer_scale: bool = False
     temporal: int = 1
+    learned_grid: bool = False
     pooling_head: Literal["", "siglip"] = ""
     defaults: Mapping[str, int] = field(default_factory=dict)
 
@@ -64,6 +66,7 @@ _QWEN3_VL = Tower(
 TOWERS: Mapping[str, Tower] = {
     "clip_vision_model": _CLIP,
     "siglip_vision_model": _SIGLIP,
+    "siglip2_vision_model": replace(_SIGLIP, defaults={**_SIGLIP.defaults, "image_size": 256}),
     "intern_vit_6b": Tower(patch_bias=True, class_token=True, positions=1, layer_scale=True),
     "pixtral": Tower(
         positions=None, pre_norm=True, norm_bias=False, gated=True, qkv_bias=False, out_bias=False, bias=False
@@ -74,6 +77,9 @@ TOWERS: Mapping[str, Tower] = {
     "qwen3_vl_moe": _QWEN3_VL,
     "qwen3_5": _QWEN3_VL,
     "qwen3_5_moe": _QWEN3_VL,
+    "minicpmv": replace(_SIGLIP, pooling_head=""),
+    "moonvit": Tower(patch_bias=True, positions=None, post_norm=True, learned_grid=True),
+    "internvl_vision": Tower(patch_bias=True, class_token=True, positions=1, layer_scale=True),
     "llama4_vision_model": Tower(class_token=True, positions=1, pre_norm=True, post_norm=True),
 }
 # A wrapper's tower where its own configuration does not name the type.
@@ -85,6 +91,10 @@ TOWER_OF: Mapping[str, str] = {
     "llava": "clip_vision_model",
     "internvl_chat": "intern_vit_6b",
     "llama4": "llama4_vision_model",
+    "kimi_vl": "moonvit",
+    "minicpmv": "minicpmv",
+    "mistral3": "pixtral",
+    "internvl": "internvl_vision",
     **{name: name for name in TOWERS},
 }
 
@@ -98,6 +108,9 @@ def tower_for(outer: str, vision: Fields) -> str:
 def size_of(tower: Tower, vision: Fields, *names: str) -> int | None:
     """Return a dimension of a tower, or its layout's default."""
     found = vision.integer(*names)
+    if found is None and isinstance(vision.values.get(names[0]), list):  # rows and columns
+        sides = vision.integers(names[0])
+        found = sides[0] if len(set(sides)) == 1 and sides[0] > 0 else None
     return found if found is not None else tower.defaults.get(names[0])
 
 
@@ -125,10 +138,12 @@ def count_tower(name: str, vision: Fields) -> int | None:
     total = layers * (attention + mlp + 2 * norm + scaled) + (tower.pre_norm + tower.post_norm) * norm
     total += linear(3 * patch * patch * tower.temporal, width, bias=tower.patch_bias) + width * tower.class_token
     if tower.positions is not None:
-        image = size_of(tower, vision, "image_size")
+        image, patches = size_of(tower, vision, "image_size"), vision.integer("num_patches")
         if not image:
             return None
-        total += ((image // patch) ** 2 + tower.positions) * width
+        total += ((patches or (image // patch) ** 2) + tower.positions) * width
+    if tower.learned_grid:
+        total += width * (vision.integer("init_pos_emb_height") or 64) * (vision.integer("init_pos_emb_width") or 64)
     if tower.pooling_head and vision.flag("vision_use_head", default=True):
         total += width + linear(width, 3 * width, bias=True) + linear(width, width, bias=True) + 2 * width
         total += linear(width, inner, bias=True) + linear(inner, width, bias=True)

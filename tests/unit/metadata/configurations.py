@@ -20,6 +20,10 @@ def text(
     )
 
 
+def config(**fields: Any) -> Configuration:
+    return fields
+
+
 CLIP_L = {
     "hidden_size": 1024,
     "image_size": 336,

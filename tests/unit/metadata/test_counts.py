@@ -12,8 +12,9 @@ from shared.metadata.families import FAMILIES
 from shared.metadata.fields import Fields
 from shared.metadata.parameters import compute
 from tests.unit.metadata.configurations import OTHERS, TEXTS
+from tests.unit.metadata.more_configurations import MORE
 
-ALL = TEXTS | OTHERS
+ALL = TEXTS | OTHERS | MORE
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -32,6 +33,16 @@ def test_the_count_is_the_published_one(name: str) -> None:
         # 8 of 256 experts: 671,026,419,200 - 58 layers x 248 experts x 3 x 7168 x 2048
         ("DeepSeek-V3", 37_552_297_472),
         ("Mistral-7B-v0.1", 7_241_732_096),
+        # 8 of 128 experts: 30,532,122,624 - 48 layers x 120 experts x 3 x 2048 x 768
+        ("qwen3-30b", 3_353_032_704),
+        # 4 of 32 experts: 20,914,757,184 - 24 layers x 28 experts x (3 x 2880 x 2880 + 3 x 2880)
+        ("gptoss20", 4_187_440_704),
+        # 1 of 128 experts in every second layer: 401,583,781,376 - 24 x 127 x 3 x 5120 x 8192
+        ("maverick", 18_056_623_616),
+        # 8 of 128 experts: 106,852,251,264 - 45 layers x 120 experts x 3 x 4096 x 1408
+        ("GLM-4.5-Air", 13_424_129_664),
+        # 8 of 32 experts: 1,334,628,352 - 24 layers x 24 experts x 3 x 1024 x 512
+        ("granite30-1b-a400", 428_658_688),
     ],
 )
 def test_the_active_ones_leave_out_experts_that_a_token_does_not_use(name: str, active: int) -> None:

@@ -12,12 +12,17 @@ from shared.metadata.json_text import parse_json
 from shared.metadata.reader import read_metadata
 from tests.unit.metadata.building import read_files
 from tests.unit.metadata.configurations import OTHERS, TEXTS
+from tests.unit.metadata.more_configurations import MORE
+from tests.unit.metadata.test_pipelines import INDEX, PARTS, PIPELINE
+from tests.unit.metadata.test_published import DEEPSEEK_V4_FLASH
+
+ALL = {name: values for name, (values, _) in (TEXTS | OTHERS | MORE).items()} | {"deepseek v4": DEEPSEEK_V4_FLASH}
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
 )
-NAMES = sorted({key for config, _ in (TEXTS | OTHERS).values() for key in config} | {
+NAMES = sorted({key for config in ALL.values() for key in config} | {
     "architectures", "rope_scaling", "rope_parameters", "quantization_config", "torch_dtype", "auto_map", "id2label",
     "layer_types", "mlp_layer_types", "tie_word_embeddings", "num_labels", "kv_lora_rank", "moe_layers",
 })  # fmt: skip
@@ -92,12 +97,25 @@ def test_any_object_is_read_or_refused(file: str, config: dict[str, object]) -> 
         assert error.file == file  # noqa: PT017 - both outcomes are right
 
 
-@given(st.sampled_from(sorted(TEXTS | OTHERS)), st.dictionaries(st.sampled_from(NAMES), values, max_size=3))
+@given(st.sampled_from(sorted(ALL)), st.dictionaries(st.sampled_from(NAMES), values, max_size=3))
 def test_a_real_configuration_with_other_values_is_read_or_refused(name: str, other: dict[str, object]) -> None:
     try:
-        read_files({"config.json": {**(TEXTS | OTHERS)[name][0], **other}})
+        read_files({"config.json": {**ALL[name], **other}})
     except MetadataError as error:
         assert error.file == "config.json"  # noqa: PT017 - both outcomes are right
+
+
+@given(st.sampled_from(sorted(PARTS)), st.data())
+def test_a_part_of_a_pipeline_with_other_values_is_read_or_refused(name: str, data: st.DataObject) -> None:
+    kind, config, _ = PARTS[name]
+    other = data.draw(st.dictionaries(st.sampled_from(sorted(config)), values, max_size=3))
+    index = {**INDEX, "unet": ["diffusers", kind]}
+    try:
+        found = read_files({**PIPELINE, "model_index.json": index, "unet/config.json": {**config, **other}})
+    except MetadataError as error:
+        assert error.file == "unet/config.json"  # noqa: PT017 - both outcomes are right
+    else:
+        assert found.parameters is None or found.parameters > 0
 
 
 @given(st.sampled_from(FILES), st.binary(max_size=100))

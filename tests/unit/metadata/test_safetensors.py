@@ -93,6 +93,24 @@ def test_packed_weights_count_by_their_packing_and_scales_do_not(
     assert (found.parameters, found.parameters_from) == (parameters, "headers")
 
 
+def test_experts_of_four_bits_count_two_a_byte_beside_weights_of_eight() -> None:
+    weights = safetensors({
+        "layers.0.ffn.experts.0.w1.weight": ("I8", [4, 8]),
+        "layers.0.ffn.experts.0.w1.scale": ("F8_E8M0", [4, 1]),
+        "layers.0.attn.wq_a.weight": ("F8_E4M3", [4, 16]),
+        "layers.0.ffn.gate.tid2eid": ("I64", [10, 6]),
+    })  # fmt: skip
+    config = {"expert_dtype": "fp4", "quantization_config": {"quant_method": "fp8"}}
+    found = read(config_json=config, model_safetensors=weights)
+    assert (found.parameters, found.quantization) == (2 * 4 * 8 + 4 * 16, "fp8")
+
+
+def test_weights_as_mlx_packs_them() -> None:
+    weights = safetensors({"a.weight": ("U32", [4, 8]), "a.scales": ("F16", [4, 1]), "a.biases": ("F16", [4, 1])})
+    found = read(config_json={"quantization_config": {"group_size": 64, "bits": 4}}, model_safetensors=weights)
+    assert (found.parameters, found.quantization, found.quantization_bits) == (4 * 8 * 8, "int4", 4)
+
+
 def test_buffers_are_no_parameters() -> None:
     stored = {
         "h.0.attn.bias": ("F32", [1, 1, 8, 8]), "h.0.attn.c_attn.bias": ("F32", [24]),
