@@ -79,7 +79,7 @@ def _base_model_problems(kind: str, spec: Spec, allowed: AllowedSources) -> Iter
     try:
         choose(wish_of_parameters(storage.get("parameters") or {}), WHOLE)
     except ValueError as error:
-        yield InvalidSelection(f"spec.storage.parameters: {error}")
+        yield InvalidSelection(f"spec makes no choice of files: {error}")
     yield from _selector_errors("spec.storage", storage)
 
 

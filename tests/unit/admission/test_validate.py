@@ -60,9 +60,9 @@ def test_claims_are_taken_in_the_form_of_their_scope() -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"allowPickle": "no"}, r"^spec\.storage\.parameters: .*allowPickle is 'no'; write true or false$"),
+        ({"allowPickle": "no"}, r"no choice of files: .*allowPickle is 'no'; write true or false$"),
         ({"duplicateWeights": "drop"}, r"duplicateWeights is 'drop'; write keep or skip"),
-        ({"ignorePatterns": ",".join(map(str, range(101)))}, r"^spec\.storage\.parameters: there are 101 patterns"),
+        ({"ignorePatterns": ",".join(map(str, range(101)))}, r"no choice of files: there are 101 patterns"),
         ({"allowPatterns": "x" * 513}, "has 513 characters; write 512 at most"),
     ],
 )
