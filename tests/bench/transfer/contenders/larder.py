@@ -21,5 +21,5 @@ def _fetch(job: Job, uri: str) -> list[str]:
 
 CONTENDERS = (
     Contender("larder fetch hf://", Way.HUB, DIGEST, ("larder",), _hub, OURS),
-    Contender("larder fetch s3://", Way.S3, "MD5 (ETag)", ("larder",), _s3, OURS),
+    Contender("larder fetch s3://", Way.S3, "checksum", ("larder",), _s3, OURS),
 )
