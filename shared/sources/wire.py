@@ -15,6 +15,7 @@ _MOST_LINE_BYTES = 1024
 _END = b"\r\n\r\n"
 MOMENT_S = 0.25  # a read returns with what it has after this long, so that slowness can be seen from outside
 _LARGE_BYTES = 2**20
+_RTT, _RTT_OFFSET, _NEAR_US = struct.Struct("I"), 68, 3000  # tcpi_rtt of struct tcp_info, in microseconds
 _AT_A_TIME_BYTES = 128 * 1024  # of a large body so much is waited for: fewer calls, and still in the processor's cache
 
 
@@ -55,7 +56,8 @@ class Wire:
         much = self._is_plain and size_bytes >= _LARGE_BYTES
         if much != self._waits_for_much:
             self._waits_for_much = much
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _AT_A_TIME_BYTES if much else 1)
+            least = _AT_A_TIME_BYTES if much and _is_near(self._socket) else 1
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
 
     def read_head(self) -> bytes:
         """Return the next head, without the blank line at its end. Raises NotHttp; EOFError where none comes."""
@@ -119,3 +121,12 @@ class Wire:
 def _timeval(seconds: float) -> bytes:
     whole = int(seconds)
     return struct.pack("ll", whole, round((seconds - whole) * 1_000_000))
+
+
+def _is_near(connected: socket.socket) -> bool:
+    """Tell whether round trips are short; over long ones, who waits for much at a time halves the rate."""
+    try:
+        told = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RTT.size + _RTT_OFFSET)
+    except OSError:
+        return False
+    return len(told) >= _RTT.size + _RTT_OFFSET and _RTT.unpack_from(told, _RTT_OFFSET)[0] < _NEAR_US
