@@ -3,7 +3,8 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -17,18 +18,12 @@ from agent.store.disk import translated
 from agent.store.lock import lock_directory
 from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
-from shared.errors import InvalidURI
-from shared.exits import INTERRUPTED, failure_line, tell
+from shared.exits import INTERRUPTED, begin, failure_line, tell
 from shared.quantity import format_bytes
 from shared.selection.choice import WHOLE, Selection
-from shared.sources.own_credentials import credentials_from_environ
-from shared.sources.port import Credentials, Source
+from shared.sources.at_hand import LOOK_S, OpenSource, open_at_hand
+from shared.sources.port import Source
 from shared.sources.registry import open_source
-from shared.sources.settings import SourceSettings, settings_from_environ
-from shared.uri import ModelUri, parse_uri
-
-OpenSource = Callable[[ModelUri, Credentials, SourceSettings], Source]
-_LOOK_S = 0.2
 
 
 def run_fetch(
@@ -51,7 +46,7 @@ def run_fetch(
     """
     stop = stop or threading.Event()
     try:
-        source = SelectedSource(_open(uri, environ, opener), selection)
+        source = SelectedSource(open_at_hand(uri, environ, opener), selection)
         try:
             outcome = _fetch_locked(source, to, concurrency, Reporter(stdout, quiet=quiet), stop)
         finally:
@@ -65,14 +60,6 @@ def run_fetch(
     if not quiet:
         tell(f"{_summary(outcome, to)}{source.words}", stdout)
     return 0
-
-
-def _open(uri: str, environ: Mapping[str, str], opener: OpenSource) -> Source:
-    try:
-        settings = settings_from_environ(environ)
-    except ValueError as error:
-        raise InvalidURI(str(error)) from error
-    return opener(parse_uri(uri), credentials_from_environ(environ, settings), settings)
 
 
 def _fetch_locked(source: Source, to: Path, concurrency: int, report: Reporter, stop: threading.Event) -> Outcome:
@@ -90,32 +77,22 @@ def _fetch_locked(source: Source, to: Path, concurrency: int, report: Reporter, 
 
 def _watch(job: FetchJob, report: Reporter) -> Outcome:
     """Run the job on a thread of its own, so that a server that hangs cannot keep us; tell how it goes."""
-    outcomes: list[Outcome | BaseException] = []
-    ended = threading.Event()
-    threading.Thread(target=lambda: _run(job, outcomes, ended), name="larder-fetch-job", daemon=True).start()
+    outcome = begin(job.run, "larder-fetch-job")
     watch = Watch(job.progress, time.monotonic())
-    while not ended.wait(_LOOK_S):
+    while not _ended(outcome, LOOK_S):
         report.show(job.progress, time.monotonic())
         if hopeless := watch.look(time.monotonic()):
             job.stop.set()
-            ended.wait(1.0)
+            _ended(outcome, 1.0)
             raise hopeless
-        if job.stop.is_set() and not ended.wait(1.0):
+        if job.stop.is_set() and not _ended(outcome, 1.0):
             raise Stopped
     report.end()
-    [outcome] = outcomes
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
+    return outcome.result()
 
 
-def _run(job: FetchJob, outcomes: list[Outcome | BaseException], ended: threading.Event) -> None:
-    try:
-        outcomes.append(job.run())
-    except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
-        outcomes.append(error)
-    finally:
-        ended.set()
+def _ended(outcome: Future[Outcome], within_s: float) -> bool:
+    return bool(wait([outcome], within_s).done)
 
 
 def _summary(outcome: Outcome, to: Path) -> str:

@@ -24,10 +24,10 @@ from agent.transfer.progress import Progress
 from shared.errors import LarderError, PickleRefused, SourceChanged
 from shared.manifest import File, Manifest
 from shared.pickles.refuse import refuse_pickles
+from shared.sources.at_hand import POLICY
 from shared.sources.port import Source
-from shared.sources.retry import RetryPolicy, Timing, act_patiently
+from shared.sources.retry import Timing, act_patiently
 
-_POLICY = RetryPolicy(attempts=6, patience_s=40.0, first_s=0.5, longest_s=5.0)
 _MOST_CHANGES = 2
 
 
@@ -59,7 +59,7 @@ class FetchJob:
             try:
                 return self._run()
             except SourceChanged as error:
-                self._wait(_POLICY.first_s, error)
+                self._wait(POLICY.first_s, error)
         return self._run()
 
     def _run(self) -> Outcome:
@@ -91,7 +91,7 @@ class FetchJob:
                 reservation="fetch",
                 prove_access=False,
                 unpack=unpack,
-                policy=_POLICY,
+                policy=POLICY,
             )
             if result.unpacked:
                 manifest = replace(manifest, files=tuple(map(source_file, result.unpacked.files)))
@@ -122,7 +122,7 @@ class FetchJob:
     def _resolve(self) -> Manifest:
         """List the files of the source, patiently."""
         with self.progress.asking():
-            return act_patiently(self.source.resolve, _POLICY, Timing(), self._wait)
+            return act_patiently(self.source.resolve, POLICY, Timing(), self._wait)
 
     def _wait(self, pause_s: float, error: LarderError) -> None:
         self.progress.trouble = error

@@ -2,9 +2,9 @@
 
 from agent.transfer.pace import LEAST_RATE
 from agent.transfer.progress import Progress
-from shared.errors import LarderError, Unreachable
+from shared.errors import LarderError
+from shared.sources.at_hand import HOPELESS_S, no_answer
 
-HOPELESS_S = 45.0
 _AT_LEAST_S = 20.0  # so long it must be the source that is waited for, not the disk
 _LITTLE_BYTES = LEAST_RATE * HOPELESS_S  # a source that brings less in all that time only drips
 
@@ -32,4 +32,4 @@ class Watch:
             self._waits_since = now
         if self._waits_since is None or now - self._since < HOPELESS_S or now - self._waits_since < _AT_LEAST_S:
             return None
-        return self._trouble or Unreachable(f"the source did not answer for {HOPELESS_S:.0f} seconds; try again later")
+        return self._trouble or no_answer()

@@ -21,7 +21,7 @@ from agent.transfer.crew import Crew
 from agent.transfer.plan import SMALL_BYTES
 from agent.transfer.progress import Progress
 from agent.transfer.receive import Stopped
-from agent.transfer.writeback import start_writeback
+from agent.transfer.writeback import Writeback
 from shared.errors import InsufficientStorage, NeedsAction
 from shared.manifest import File, Manifest
 from shared.quantity import format_bytes
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _READ_BYTES = 64 * 1024  # packed as tightly as it goes it is 64 MiB, after which a stop is seen
-_BEHIND_BYTES = 32 * 2**20
 _BATCH = 256
 _NO_LIMIT = 2**63
 _LIKELY_RATIO = 20  # models are hardly packed tighter; what is may be a bomb
@@ -146,7 +145,7 @@ class Unpacking:
         )
 
     def _copy(self, content: Content, partial: Partial, stop: threading.Event) -> None:
-        offset, flushed = 0, 0
+        offset, writeback = 0, Writeback(partial.descriptor)
         for piece in content:
             if stop.is_set():
                 raise Stopped
@@ -154,9 +153,7 @@ class Unpacking:
             offset += len(piece)
             self.store.arrived(self.reservation, len(piece))
             self.progress.find(len(piece))
-            if offset - flushed >= _BEHIND_BYTES:
-                start_writeback(partial.descriptor, flushed, offset - flushed)
-                flushed = offset
+            writeback.reach(offset)
 
     @contextmanager
     def _begun(self, into: Manifest, member: Member, stop: threading.Event) -> Iterator[Partial]:

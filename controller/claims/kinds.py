@@ -2,17 +2,9 @@
 
 from typing import Any
 
+from shared.api.core import Observed
 from shared.api.meta import Api
 from shared.kube.objects import Object
-
-
-class Observed(Api, frozen=True, kw_only=True):
-    """A condition with its reason."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
 
 
 class JobStatus(Api, frozen=True, kw_only=True):

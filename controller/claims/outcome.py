@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from controller.claims.kinds import Job, JobPod, Observed
+from controller.claims.kinds import Job, JobPod
+from shared.api.core import Observed
 from shared.handover import MOST_MESSAGE, Reading, decode_reading
 
 DEADLINE_S = 300

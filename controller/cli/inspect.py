@@ -11,15 +11,12 @@ import msgspec
 
 from controller.cli.inspect_source import PatientSource, run_watched
 from controller.cli.inspect_table import table_of
-from shared.errors import InvalidURI, StoreFailure
+from shared.errors import StoreFailure
 from shared.exits import INTERRUPTED, failure_line, leave, open_streams, printable, tell
 from shared.metadata.files import DirectoryFiles, ModelFiles, SourceFiles
 from shared.metadata.reader import read_metadata
 from shared.metadata.report import Metadata
-from shared.sources.own_credentials import credentials_from_environ
-from shared.sources.registry import open_source
-from shared.sources.settings import settings_from_environ
-from shared.uri import parse_uri
+from shared.sources.at_hand import open_at_hand
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -62,11 +59,7 @@ def _text_of(found: Metadata, output: str) -> str:
 def _inspect(uri: str, environ: Mapping[str, str]) -> Metadata:
     if "://" not in uri:
         return read_metadata(_on_this_machine(Path(uri)))
-    try:
-        settings = settings_from_environ(environ)
-    except ValueError as error:
-        raise InvalidURI(str(error)) from error
-    source = PatientSource(open_source(parse_uri(uri), credentials_from_environ(environ, settings), settings))
+    source = PatientSource(open_at_hand(uri, environ))
     try:
         return run_watched(source, lambda: read_metadata(SourceFiles(source)))
     finally:

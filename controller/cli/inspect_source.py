@@ -1,20 +1,18 @@
 """A source as `larder inspect` asks it: with patience, and with an eye on whether anything comes."""
 
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from typing import TypeVar
 
-from shared.errors import LarderError, Unreachable
+from shared.errors import LarderError
+from shared.exits import begin
 from shared.manifest import File, Manifest
+from shared.sources.at_hand import HOPELESS_S, LOOK_S, POLICY, no_answer
 from shared.sources.port import Body, Source
-from shared.sources.retry import RetryPolicy, Timing, act_patiently
+from shared.sources.retry import Timing, act_patiently
 
 T = TypeVar("T")
-_POLICY = RetryPolicy(attempts=6, patience_s=40.0, first_s=0.5, longest_s=5.0)
-_HOPELESS_S = 45.0
-_LOOK_S = 0.2
 _LITTLE_BYTES = 50 * 1024  # a source that brings less in all that time only drips
 
 
@@ -42,7 +40,7 @@ class PatientSource:
         self._source.close()
 
     def _answer(self, act: Callable[[], T]) -> T:
-        answer = act_patiently(act, _POLICY, Timing(), self._wait)
+        answer = act_patiently(act, POLICY, Timing(), self._wait)
         self.answers += 1
         return answer
 
@@ -66,22 +64,12 @@ class _Counted:
 
 def run_watched(source: PatientSource, act: Callable[[], T]) -> T:
     """Return what `act` returns on a thread of its own; raises its failure, or Unreachable where nothing comes."""
-    outcome: Future[T] = Future()
-    threading.Thread(target=_run, args=(act, outcome), name="larder-inspect", daemon=True).start()
+    outcome = begin(act, "larder-inspect")
     since, answers, came_bytes = time.monotonic(), 0, 0
-    while not wait([outcome], _LOOK_S).done:
+    while not wait([outcome], LOOK_S).done:
         now = time.monotonic()
         if source.answers != answers or source.came_bytes - came_bytes >= _LITTLE_BYTES:
             since, answers, came_bytes = now, source.answers, source.came_bytes
-        if now - since >= _HOPELESS_S:
-            raise source.trouble or Unreachable(
-                f"the source did not answer for {_HOPELESS_S:.0f} seconds; try again later"
-            )
+        if now - since >= HOPELESS_S:
+            raise source.trouble or no_answer()
     return outcome.result()
-
-
-def _run(act: Callable[[], T], outcome: "Future[T]") -> None:
-    try:
-        outcome.set_result(act())
-    except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
-        outcome.set_exception(error)

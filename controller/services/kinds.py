@@ -1,19 +1,11 @@
 """The little that is read of what an InferenceService makes."""
 
+from shared.api.core import Observed
 from shared.api.meta import Api
 from shared.kube.objects import Meta, Object
 
 SERVICE_LABEL = "larder.dev/inference-service"  # on all that one makes: its name
 SERVES_ANNOTATION = "larder.dev/serves"  # on the pods' template: another revision is another template
-
-
-class DeploymentCondition(Api, frozen=True, kw_only=True):
-    """A condition with its reason."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
 
 
 class Template(Api, frozen=True, kw_only=True):
@@ -36,7 +28,7 @@ class DeploymentStatus(Api, frozen=True, kw_only=True):
     replicas: int = 0
     updated_replicas: int = 0
     ready_replicas: int = 0
-    conditions: list[DeploymentCondition] = []
+    conditions: list[Observed] = []
 
 
 class Deployment(Object, frozen=True, kw_only=True):
@@ -50,7 +42,7 @@ class Deployment(Object, frozen=True, kw_only=True):
         """What its newest pods are to get."""
         return self.spec.template.metadata.annotations.get(SERVES_ANNOTATION, "")
 
-    def condition(self, kind: str) -> DeploymentCondition | None:
+    def condition(self, kind: str) -> Observed | None:
         """Return a condition, or None."""
         return next((c for c in self.status.conditions if c.type == kind), None)
 

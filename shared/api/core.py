@@ -19,6 +19,15 @@ class PlainCondition(Api, frozen=True, kw_only=True):
     status: str = ""
 
 
+class Observed(Api, frozen=True, kw_only=True):
+    """A condition with the words of whoever set it."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
 class StatusWithConditions(Api, frozen=True, kw_only=True):
     """The conditions of a Node or a Pod, and a Pod's phase."""
 

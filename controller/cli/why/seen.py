@@ -7,7 +7,7 @@ from typing import Any
 from controller.placement.demand import Demand
 from controller.placement.groups import groups_of
 from controller.placement.targets import is_target
-from shared.api.core import StatusWithConditions
+from shared.api.core import Observed, StatusWithConditions
 from shared.api.meta import Api, NodeState, StockStatus
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
@@ -62,22 +62,13 @@ class SeenPodSpec(Api, frozen=True, kw_only=True):
     tolerations: list[Toleration] = []
 
 
-class PodCondition(Api, frozen=True, kw_only=True):
-    """One condition, with the words of whoever set it."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class SeenPodStatus(Api, frozen=True, kw_only=True):
     """Where the pod stands."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: list[PodCondition] = []
+    conditions: list[Observed] = []
 
 
 class SeenPod(Object, frozen=True, kw_only=True):

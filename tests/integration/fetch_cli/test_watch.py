@@ -2,9 +2,10 @@
 
 import pytest
 
-from agent.cli.watch import HOPELESS_S, Watch
+from agent.cli.watch import Watch
 from agent.transfer.progress import Progress
 from shared.errors import LarderError, Unreachable
+from shared.sources.at_hand import HOPELESS_S
 
 SLOW = Unreachable("hardly flows")
 

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.claims.decide import StartJob, Tell, decide
-from controller.claims.kinds import ContainerState, Observed, Waiting
+from controller.claims.kinds import ContainerState, Waiting
 from controller.claims.verdict import BLOCKING
 from controller.claims.view import ClaimView
 from controller.claims.words import claim_status
 from controller.models.revisions import Told
 from controller.turns import Again, WriteSpec
 from shared.api.base_model import BaseModelStatus
+from shared.api.core import Observed
 from shared.api.meta import Condition
 from shared.handover import Reading
 from tests.unit.claims.views import FILLED, LLAMA, NOW, WRITTEN, after, claim, handed_in, job, job_pod, read, told, user

@@ -2,8 +2,9 @@
 
 import pytest
 
-from controller.claims.kinds import ContainerState, JobPod, Observed, Terminated, Waiting
+from controller.claims.kinds import ContainerState, JobPod, Terminated, Waiting
 from controller.claims.outcome import Running, outcome_of
+from shared.api.core import Observed
 from shared.handover import Reading
 from tests.unit.claims.views import LLAMA, NOW, handed_in, job, job_pod
 

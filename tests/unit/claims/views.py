@@ -16,7 +16,6 @@ from controller.claims.kinds import (
     JobPod,
     JobPodStatus,
     JobStatus,
-    Observed,
     Terminated,
     Volume,
 )
@@ -26,7 +25,7 @@ from controller.claims.wanted import order_of
 from controller.claims.words import claim_status
 from controller.placement.demand import Demand
 from shared.api.base_model import BaseModelStatus
-from shared.api.core import ClaimSpec, PersistentVolumeClaim, StatusWithConditions
+from shared.api.core import ClaimSpec, Observed, PersistentVolumeClaim, StatusWithConditions
 from shared.handover import Reading, encode_reading
 from shared.kube.objects import Meta
 from shared.metadata.report import Metadata

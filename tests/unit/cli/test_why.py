@@ -22,7 +22,6 @@ from controller.cli.why.seen import (
     Affinity,
     Declared,
     Leader,
-    PodCondition,
     Seen,
     SeenNode,
     SeenNodeSpec,
@@ -37,6 +36,7 @@ from controller.cli.why.ways_out import PATIENT, WAYS_OUT
 from controller.placement.demand import base_model_demand, cache_demand
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.core import Observed
 from shared.api.meta import Condition, NodeState, ReadMetadata
 from shared.api.model_node import EntryState, ModelNode, Phase
 from shared.errors import LarderError
@@ -64,7 +64,7 @@ def node(name: str, labels: Mapping[str, str] | None = None, *, ready: bool = Tr
 
 
 def agent(name: str, *, ready: bool = True, **status: Any) -> SeenPod:
-    told = SeenPodStatus(conditions=[PodCondition(type="Ready", status="True" if ready else "False")], **status)
+    told = SeenPodStatus(conditions=[Observed(type="Ready", status="True" if ready else "False")], **status)
     return SeenPod(metadata=meta(f"agent-{name}", namespace="larder-system"), status=told)
 
 
@@ -391,7 +391,7 @@ def test_a_pod_that_wants_no_cache_is_left_alone() -> None:
 
 
 def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
-    unscheduled = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu")
+    unscheduled = Observed(type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu")
     answer = why_pod(given_pod(status=SeenPodStatus(phase="Pending", conditions=[unscheduled])), seen())
     assert reasons(answer, Weight.STOP) == set()
     assert "Unschedulable: Insufficient cpu" in shown(answer)

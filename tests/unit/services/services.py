@@ -7,12 +7,12 @@ from controller.placement.demand import Demand
 from controller.services.kinds import (
     SERVES_ANNOTATION,
     Deployment,
-    DeploymentCondition,
     DeploymentSpec,
     DeploymentStatus,
     Template,
 )
 from controller.services.view import ServedModel, ServiceView
+from shared.api.core import Observed
 from shared.api.inference_service import InferenceService, InferenceServiceSpec, ModelRef, Replicas
 from shared.kube.objects import Meta
 
@@ -42,7 +42,7 @@ def owned(uid: str = "svc-1", **fields: Any) -> Meta:
 def deployment(serves: str = "m@r1", meta: Meta | None = None, wanted: int = 1, **status: Any) -> Deployment:
     """A Deployment of the service; `conditions` of its status are written as `type=status`."""
     told = [text.partition("=") for text in status.pop("conditions", ())]
-    conditions = [DeploymentCondition(type=t, status=s, reason="R", message=f"about {t}") for t, _, s in told]
+    conditions = [Observed(type=t, status=s, reason="R", message=f"about {t}") for t, _, s in told]
     template = Template(metadata=Meta(annotations={SERVES_ANNOTATION: serves}))
     return Deployment(
         metadata=meta or owned(generation=5),
