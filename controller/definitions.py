@@ -1,12 +1,15 @@
-"""Who defined the kinds that others define as well: read again and again, for another product may come or go."""
+"""Who defined the kinds that others define as well, and how new: read again and again, for both may change."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
+from controller.lacking import lacking_words
 from controller.ownership import Ownership
+from shared.api.crds import crd
 from shared.api.kinds import DEFINITIONS, MODEL_NODE, Definition
 from shared.kube.collection import get_object
 from shared.kube.errors import KubeError, Refused
@@ -18,11 +21,18 @@ OUR_LABEL = ("app.kubernetes.io/part-of", "larder")
 _EVERY_S = 20.0
 _AGAIN_S = 1.0
 _OF_OTHERS_TOO = [d for d in DEFINITIONS if d is not MODEL_NODE]
+_WANTED = {d.kind: crd(d) for d in _OF_OTHERS_TOO}
 _LOST = (
     f"has lost the label {OUR_LABEL[0]}={OUR_LABEL[1]}: its objects are left alone, and nodes keep what they hold of "
     "them; put the label back, or delete the objects that shall go"
 )
 _log = structlog.get_logger()
+
+
+class Served(Object, frozen=True, kw_only=True):
+    """A CustomResourceDefinition as it is in the cluster."""
+
+    spec: dict[str, Any] = {}
 
 
 @dataclass(slots=True)
@@ -55,7 +65,7 @@ class Definitions:
             await self.sleep(_EVERY_S if self.synced.is_set() else _AGAIN_S)
 
     async def _read(self, definition: Definition) -> None:
-        found = await get_object(self.kube, f"{PATH}/{definition.name}", Object)
+        found = await get_object(self.kube, f"{PATH}/{definition.name}", Served)
         label, value = OUR_LABEL
         foreign = found is None or found.metadata.labels.get(label) != value
         if found is not None:
@@ -68,6 +78,11 @@ class Definitions:
             (_log.warning if lost else _log.info)(
                 "definition_changed_hands", kind=definition.kind, ours=not foreign, hint=hint
             )
+        # another product's definition has no fields of ours: what must be kept of its objects is in their annotations
+        wanted = _WANTED[definition.kind]
+        lacking = lacking_words(definition.name, wanted, {"spec": found.spec}) if found and not foreign else ""
+        if self.ownership.learn_lacking(definition.kind, lacking) and lacking:
+            _log.warning("definition_outdated", kind=definition.kind, hint=lacking)
 
 
 def _is_forbidden(error: KubeError) -> bool:

@@ -22,10 +22,11 @@ T = TypeVar("T", bound=Object)
 class Ownership:
     """Which kinds are defined by another product; of those an object is managed where its annotation says so.
 
-    Of an InferenceService of another product nothing is, whatever it says.
+    Of an InferenceService of another product nothing is, whatever it says. Of our own it is known what they lack.
     """
 
     _foreign: set[str] = field(default_factory=set, init=False)
+    _lacking: dict[str, str] = field(default_factory=dict, init=False)
     _listeners: dict[str, Callable[[], None]] = field(default_factory=dict, init=False)
 
     def is_foreign(self, kind: str) -> bool:
@@ -52,8 +53,20 @@ class Ownership:
         self._listeners.get(kind, _ignore)()
         return True
 
+    def lacking(self, kind: str) -> str:
+        """Return what to do about the definition of a kind that drops what is written; empty where it keeps all."""
+        return self._lacking.get(kind, "")
+
+    def learn_lacking(self, kind: str, words: str) -> bool:
+        """Take what the definition of a kind lacks; return whether that is news, which its listener has heard then."""
+        if words == self.lacking(kind):
+            return False
+        self._lacking[kind] = words
+        self._listeners.get(kind, _ignore)()
+        return True
+
     def listen(self, kind: str, listener: Callable[[], None]) -> None:
-        """Have the listener called when a kind has another owner."""
+        """Have the listener called when a kind has another owner, or another definition."""
         self._listeners[kind] = listener
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from controller.keys import ModelKey
 from controller.models.drift import DriftWatch, is_pinned
 from controller.models.users import known_users
-from controller.models.view import Leaving, ModelView, TargetNode
+from controller.models.view import Leaving, ModelView, TargetNode, Trouble
 from controller.placement.demand import Demand, Resolution
 from controller.progress import ProgressBook
 from controller.resolver import Resolver
@@ -54,7 +54,7 @@ class ModelObserver:
             remaining=self._remaining(demand) if demand.deleting else (),
             kept=self._kept(demand) if demand.stocked and not conflict else None,
             found=self.resolver.found(meta.uid, demand.uri, demand.selection.key),
-            trouble=self.resolver.trouble_of(meta.uid, meta.generation, demand.refresh),
+            trouble=self.resolver.trouble_of(meta.uid, meta.generation, demand.refresh) or self._outdated(key),
             may_resolve=self.resolver.wait_s(meta.uid, meta.generation, demand.refresh) == 0,
             highest=max(d.number for d in self._sharing(demand)),
             leaving=tuple(self._leaving(demand)),
@@ -62,6 +62,10 @@ class ModelObserver:
             look_in_s=self._look_in_s(demand) if not conflict else None,
             users=known_users(self.world, demand) if demand.deleting else (),
         )
+
+    def _outdated(self, key: ModelKey) -> Trouble | None:
+        words = self.world.ownership.lacking(key.kind)
+        return Trouble("OutdatedDefinition", words, retryable=True) if words else None
 
     def _look_in_s(self, demand: Demand) -> float | None:
         moves = demand.stocked and demand.resolution is not None and not is_pinned(demand.uri)

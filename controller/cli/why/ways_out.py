@@ -19,6 +19,7 @@ WAYS_OUT = {
     "NotGranted": "nothing, if it passes within a minute; else see the agent's service account and token",
     "OnClaim": "nothing: pods in the claim's namespace mount the claim",
     "OutOfMemory": "write the model's metadata into its spec; the model can be used meanwhile",
+    "OutdatedDefinition": "upgrade the chart larder-crds, then the rest goes on by itself",
     "PVCDeleting": "wait until the claim is gone and make it anew",
     "PVCLost": "bring the volume back, or make the claim anew",
     "PVCNotBound": "see kubectl describe pvc for what the claim waits for",

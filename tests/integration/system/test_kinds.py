@@ -11,9 +11,11 @@ import yaml
 from rig.binaries import Binaries
 from rig.errors import CallRefused
 from rig.larder.site import Site
+from tests.integration.system.absent import DEFINITIONS
 
 Json = dict[str, Any]
 Kubectl = Callable[..., str]
+NOTICED_S = 60.0
 
 
 @pytest.fixture
@@ -110,3 +112,22 @@ def test_one_objects_wild_numbers_harm_no_other(site: Site) -> None:
 def test_a_limit_that_is_no_quantity_is_refused(site: Site, limit: object) -> None:
     with pytest.raises(CallRefused, match="storageLimit"):
         site.group({"x": "y"}, storageLimit=limit)
+
+
+def test_a_definition_that_is_older_than_the_controller_is_told_of(site: Site) -> None:
+    """Such a one drops the key of the choice of files, so that what the source was resolved to is never known."""
+    path = f"{DEFINITIONS}/clustermodelcaches.serving.kserve.io"
+    today, older = site.api.get(path)["spec"]["versions"], site.api.get(path)["spec"]["versions"]
+    del older[0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["selection"]
+    site.api.patch(path, {"spec": {"versions": older}})
+    try:
+        logs = [c.log for c in site.cluster.controllers]
+        site.until(lambda: all('"definition_outdated"' in log.read_text() for log in logs), "the news", NOTICED_S)
+        cache = site.cache(duplicateWeights="skip")
+        message = site.wait_reason("ClusterModelCache", cache, "OutdatedDefinition")
+        assert ".status.selection" in message
+        assert message.endswith("upgrade the chart larder-crds")
+    finally:
+        site.api.patch(path, {"spec": {"versions": today}})
+    site.wait_ready("ClusterModelCache", cache, NOTICED_S)
+    clear(site, ClusterModelCache=cache)
