@@ -27,7 +27,7 @@ _PATHS = {
     "ClusterBaseModel": "/apis/ome.io/v1beta1/clusterbasemodels",
 }
 _PODS = "/api/v1/namespaces/default/pods"
-_READY_S, _PLACED_S, _STEP_S = 60.0, 30.0, 0.25
+_READY_S, _PLACED_S, _STEP_S = 60.0, 60.0, 0.25
 _SHOWN = ("nodeName", "nodeSelector", "initContainers", "containers", "volumes")
 
 

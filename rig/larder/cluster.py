@@ -85,7 +85,7 @@ class LarderCluster(Running):
         program.start(controller.url, controller.ca, wait=wait)
         return program
 
-    def wait_agents(self, within_s: float = 30.0) -> None:
+    def wait_agents(self, within_s: float = 60.0) -> None:
         """Return when every agent that was started is ready."""
         for program in self.agents.values():
             program.process.wait_ready(lambda port=program.port: answers(port), within_s)  # type: ignore[misc]

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from rig.api import Api
 from rig.hub import Access, Hub
@@ -16,6 +16,7 @@ from rig.s3 import S3
 from shared.names import snapshot_path
 
 Json = dict[str, Any]
+PATIENCE_S = 60.0
 _STATE = {"ClusterModelCache": "storageStatus"}
 
 
@@ -23,13 +24,12 @@ _STATE = {"ClusterModelCache": "storageStatus"}
 class Moves(ABC):
     """Sources that the cluster's programs reach, and what users do; `folder` is where models are written first.
 
-    A wait takes `patience_s` where it is not told otherwise, and ends with StartFailed naming what it waited for.
+    A wait takes a minute where it is not told otherwise, and ends with StartFailed naming what it waited for.
     """
 
     hub: Hub
     s3: S3
     folder: Path
-    patience_s: ClassVar[float] = 30.0
 
     @property
     @abstractmethod
@@ -175,7 +175,7 @@ class Moves(ABC):
 
     def until(self, condition: Callable[[], bool], what: str, within_s: float | None = None) -> None:
         """Return when the condition holds."""
-        wait_until(condition, self.patience_s if within_s is None else within_s, what)
+        wait_until(condition, PATIENCE_S if within_s is None else within_s, what)
 
 
 def is_ready(model: Json) -> bool:

@@ -13,7 +13,7 @@ from rig.processes import Process
 SANDBOX_IMAGE = "localhost/larder-rig:1"
 _SOCKET = "/run/containerd/containerd.sock"
 ENDPOINT = f"unix://{_SOCKET}"
-_READY_S = 30.0
+_READY_S = 60.0
 
 
 def start(machine: Machine, binaries: NodeBinaries) -> Process:

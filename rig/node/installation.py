@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from rig.api import Api
 from rig.errors import StartFailed
@@ -24,7 +24,6 @@ class Installation(Moves):
     """The cluster and its sources, which run beside the control plane."""
 
     cluster: NodeCluster
-    patience_s: ClassVar[float] = 60.0
 
     @property
     def api(self) -> Api:

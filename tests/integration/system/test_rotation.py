@@ -14,7 +14,7 @@ from rig.pki import Authority
 from rig.ports import LOOPBACK
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/larder-controller"
-TAKEN_UP_S = 30.0
+TAKEN_UP_S = 60.0
 
 
 def put(path: Path, content: bytes) -> None:
