@@ -151,6 +151,8 @@ class Watcher:
         self._add(NodeKey(pod.spec.node_name) for pod in known if pod.spec.node_name)
         used = {label for pod in known for label in pod.metadata.labels}
         self._add(key for key, demand in self._leaving() if uses_label(demand.id) in used)
+        on_claims = [(key, demand) for key, demand in self.world.demands.items() if demand.on_claim]
+        self._add_soon(key for key, demand in on_claims if uses_label(demand.id) in used)  # may wait for its volume
 
     def _service_changed(self, before: InferenceService | None, after: InferenceService | None) -> None:
         """A service that goes, or names another model, may be the last user of one that is being deleted."""

@@ -52,13 +52,14 @@ def read_claim(root: str, path: str) -> tuple[Reading, bool]:
         words = f"there is no {path!r} on the claim; correct the sub-path of storageUri, or copy the model there"
         return Reading(found=False, reason="PathNotFound", message=words), False
     except UnsafePath as error:
-        return Reading(found=False, reason=error.reason, message=str(error)), False
+        return Reading(found=False, reason=error.reason, message=_on_claim(error, root, path)), False
     except LarderError as error:
-        return _failed(error, ""), error.retryable
+        return _failed(error, _on_claim(error, root, path)), error.retryable
     try:
         return Reading(metadata=read_metadata(_files(root, path, descriptor))), False
     except LarderError as error:
-        return _failed(error, _opened(descriptor), path), error.retryable
+        words = str(error).replace(f"{root}/{path}", path).replace(f"{_opened(descriptor)}//", f"{path}/")
+        return _failed(error, words.replace(_opened(descriptor), path)), error.retryable
     finally:
         os.close(descriptor)
 
@@ -75,8 +76,12 @@ def _opened(descriptor: int) -> str:
     return f"/proc/self/fd/{descriptor}"
 
 
-def _failed(error: LarderError, shown: str, path: str = "") -> Reading:
-    message = str(error).replace(shown, path) if shown else str(error)
+def _on_claim(error: LarderError, root: str, path: str) -> str:
+    """Return an error's words; where the claim is mounted in the Job's pod means nothing to its owner."""
+    return str(error).replace(f"{root}/{path}", f"{path!r} on the claim").replace(root, "the claim")
+
+
+def _failed(error: LarderError, message: str) -> Reading:
     if isinstance(error, AuthDenied):
-        return Reading(reason="Unreadable", message=f"{message} (the Job reads as user {os.getuid()})")
+        return Reading(reason="Unreadable", message=f"{message} (the Job reads as user {os.getuid()}: chmod -R o+rX)")
     return Reading(reason=error.reason, message=message)

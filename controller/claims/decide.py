@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from controller.claims.contention import CLAIM_IN_USE, limit_of
 from controller.claims.kinds import ClaimPod
 from controller.claims.outcome import TROUBLES, Outcome, Running, outcome_of
 from controller.claims.verdict import Verdict, claim_problem, verdict
@@ -86,7 +87,7 @@ def _in_use(view: ClaimView) -> Running | None:
         return None
     user = view.users[0].metadata.name
     words = f"PVC {view.place.claim} is ReadWriteOncePod and in use by pod {user}; it is read when that pod ends"
-    return Running("ClaimInUse", words)
+    return Running(CLAIM_IN_USE, words)
 
 
 def _holder(view: ClaimView) -> ClaimPod | None:
@@ -97,9 +98,9 @@ def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
     """Return the outcome with what is known beside the Job: who has the volume, and what hindered it to the end."""
     match outcome:
         case Running("Unschedulable" | "MountPending", message) if view.users:
-            user, mode = view.users[0], "ReadWriteOncePod" if view.one_pod else "ReadWriteOnce"
-            words = f"PVC {view.place.claim} is {mode} and on node {user.spec.node_name} for pod {user.metadata.name}"
-            return Running("ClaimInUse", f"{words}; {message}")
+            user, limit = view.users[0], limit_of(view.claim)
+            words = f"PVC {view.place.claim} is {limit} and on node {user.spec.node_name} for pod {user.metadata.name}"
+            return Running(CLAIM_IN_USE, f"{words}; {message}")
         case Reading(reason="DeadlineExceeded" | "JobFailed"):
             last = next((c for c in view.status.conditions if c.type == METADATA), None)
             if last is not None and last.reason in TROUBLES:
@@ -109,6 +110,8 @@ def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
 
 def _idle_s(view: ClaimView, now: datetime, *, labels_count: bool) -> float:
     waits = [_LABELS_S if labels_count else _IDLE_S]
+    if view.waits or view.starting or not view.allowed:
+        waits.append(_BUSY_S)  # nor how a volume is mounted, and somebody waits
     kept = kept_of(view)
     if kept is not None and kept.reason:
         waits.append(max((again_at(kept, LONGEST_WAIT) - now).total_seconds(), 1.0))

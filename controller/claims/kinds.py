@@ -8,9 +8,11 @@ from shared.kube.objects import Object
 
 
 class JobStatus(Api, frozen=True, kw_only=True):
-    """How a Job ended, if it did."""
+    """How a Job ended, if it did; how many of its pods failed, and how many are on their way out."""
 
     conditions: list[Observed] = []
+    failed: int = 0
+    terminating: int = 0
 
 
 class Job(Object, frozen=True, kw_only=True):
@@ -20,9 +22,12 @@ class Job(Object, frozen=True, kw_only=True):
 
     @property
     def end(self) -> Observed | None:
-        """The condition that says that it is over, None while it is not."""
-        holds = (c for c in self.status.conditions if c.status == "True")
-        return next((c for c in holds if c.type in ("Complete", "Failed")), None)
+        """The condition that says that it is over, None while it is not.
+
+        FailureTarget comes before Failed: its pods are being taken away, and no other is made.
+        """
+        holds = [c for c in self.status.conditions if c.status == "True"]
+        return next((c for kind in ("Complete", "Failed", "FailureTarget") for c in holds if c.type == kind), None)
 
 
 class Waiting(Api, frozen=True, kw_only=True):
@@ -53,8 +58,8 @@ class ContainerStatus(Api, frozen=True, kw_only=True):
     state: ContainerState = ContainerState()
 
 
-class JobPodStatus(Api, frozen=True, kw_only=True):
-    """Where a Job's pod stands."""
+class PodStatus(Api, frozen=True, kw_only=True):
+    """Where a pod stands."""
 
     phase: str = ""
     reason: str = ""
@@ -62,11 +67,15 @@ class JobPodStatus(Api, frozen=True, kw_only=True):
     conditions: list[Observed] = []
     container_statuses: list[ContainerStatus] = []
 
+    def condition(self, kind: str) -> Observed | None:
+        """Return a condition, or None."""
+        return next((c for c in self.conditions if c.type == kind), None)
+
 
 class JobPod(Object, frozen=True, kw_only=True):
     """A pod of a metadata Job; it has one container."""
 
-    status: JobPodStatus = JobPodStatus()
+    status: PodStatus = PodStatus()
 
     @property
     def state(self) -> ContainerState:
@@ -98,9 +107,12 @@ class ClaimPod(Object, frozen=True, kw_only=True):
     """A pod that may use a claim."""
 
     spec: ClaimPodSpec = ClaimPodSpec()
+    status: PodStatus = PodStatus()
+
+    def names(self, claim: str) -> bool:
+        """Return whether it mounts a claim, or will."""
+        return any(v.persistent_volume_claim.claim_name == claim for v in self.spec.volumes)
 
     def uses(self, claim: str) -> bool:
         """Return whether it mounts a claim and has a node, which is when the claim is taken."""
-        return bool(self.spec.node_name) and any(
-            v.persistent_volume_claim.claim_name == claim for v in self.spec.volumes
-        )
+        return bool(self.spec.node_name) and self.names(claim)

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from controller.claims.contention import limit_of, users_of, waits_of
 from controller.claims.job import JOB_NAME_LABEL
 from controller.claims.kinds import ClaimPod, Job, JobPod
 from controller.claims.place import place_of
+from controller.claims.reads import live_pods, read_claim
 from controller.claims.verdict import claim_problem
 from controller.claims.view import NAMESPACE_LABEL, ClaimView, Order
 from controller.claims.wanted import JOB_PREFIX, order_of
@@ -19,8 +21,6 @@ from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import Refused
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
-
-_LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ClaimObserver:
             status=declared.status,
         )
         try:
-            return await self._with_job(await self._with_claim(seen))
+            return await self._with_job(await self._with_pods(await self._with_claim(seen)))
         except Refused as error:
             return replace(seen, refused=str(error))
 
@@ -54,8 +54,7 @@ class ClaimObserver:
         place, demand = seen.place, seen.demand
         if self.labels_count and not demand.namespace and not await self._is_labelled(place.namespace):
             return replace(seen, allowed=False)
-        path = f"/api/v1/namespaces/{place.namespace}/persistentvolumeclaims/{place.claim}"
-        claim = await get_object(self.kube, path, PersistentVolumeClaim)
+        claim = await read_claim(self.kube, place)
         if claim is None:
             return seen
         pending = claim.status.phase != "Bound"
@@ -72,25 +71,27 @@ class ClaimObserver:
         found = await get_object(self.kube, f"{STORAGE_CLASSES}/{name}", StorageClass)
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
 
+    async def _with_pods(self, seen: ClaimView) -> ClaimView:
+        """Return the view with the pods that have a claim for one node or pod, and with those that wait for it."""
+        if seen.claim is None or claim_problem(seen) is not None or not limit_of(seen.claim):
+            return seen
+        pods = await live_pods(self.kube, seen.place.namespace)
+        users = tuple(p for p in users_of(seen.claim, pods) if not _reads_metadata(p))
+        waits = tuple(w for w in waits_of(seen.claim, pods) if not _reads_metadata(w.pod))
+        named = (p for p in pods if p.names(seen.place.claim) and not _reads_metadata(p))
+        return replace(seen, users=users, waits=waits, starting=any(p.status.phase != "Running" for p in named))
+
     async def _with_job(self, seen: ClaimView) -> ClaimView:
         order = order_of(seen, self.now()) if claim_problem(seen) is None else None
         if order is None:
             return seen
         namespace = seen.place.namespace
         job = await get_object(self.kube, f"/apis/batch/v1/namespaces/{namespace}/jobs/{order.job}", Job)
-        users = await self._users(seen) if seen.one_node or seen.one_pod else ()
-        return replace(seen, job=job, users=users, pods=await self._pods_of(namespace, order) if job else ())
+        return replace(seen, job=job, pods=await self._pods_of(namespace, order) if job else ())
 
     async def _pods_of(self, namespace: str, order: Order) -> tuple[JobPod, ...]:
         query = {"labelSelector": f"{JOB_NAME_LABEL}={order.job}"}
         return tuple(await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", JobPod, query))
-
-    async def _users(self, seen: ClaimView) -> tuple[ClaimPod, ...]:
-        pods = await list_objects(
-            self.kube, f"/api/v1/namespaces/{seen.place.namespace}/pods", ClaimPod, {"fieldSelector": _LIVE}
-        )
-        others = (p for p in pods if p.uses(seen.place.claim) and not _reads_metadata(p))
-        return tuple(sorted(others, key=lambda pod: pod.metadata.name))
 
 
 def _reads_metadata(pod: ClaimPod) -> bool:

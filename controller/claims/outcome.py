@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.kinds import Job, JobPod
 from shared.api.core import Observed
 from shared.handover import MOST_MESSAGE, Reading, decode_reading
@@ -12,7 +13,7 @@ from shared.handover import MOST_MESSAGE, Reading, decode_reading
 DEADLINE_S = 300
 MEMORY_LIMIT = "512Mi"
 TROUBLES = (
-    "ClaimInUse",
+    CLAIM_IN_USE,
     "ContainerNotStarted",
     "ImageNotPulled",
     "JobRefused",
@@ -66,11 +67,15 @@ def _ended(end: Observed, pods: Sequence[JobPod]) -> Reading:
             return _failed("OutOfMemory", f"reading it took more than the {MEMORY_LIMIT} that the Job may use")
         if (handed_in := _handed_in(pod)) is not None:
             return handed_in
-        if terminated is not None and terminated.exit_code == _KILLED:
-            return _failed("JobKilled", f"the Job's pod was killed: {pod.status.reason or terminated.reason}")
     if end.reason == "DeadlineExceeded":
         return _failed("DeadlineExceeded", f"reading it took more than {DEADLINE_S} seconds")
-    words = f"{end.reason}: {end.message}" if end.type == "Failed" else "its pods are gone"
+    for pod in pods:
+        if pod.status.reason:
+            words = f"{pod.status.reason}: {pod.status.message}".rstrip(": ")
+            return _failed("JobKilled", f"the Job's pod was ended by its node: {words}")
+        if pod.state.terminated is not None and pod.state.terminated.exit_code == _KILLED:
+            return _failed("JobKilled", f"the Job's pod was killed (exit code {_KILLED}), and not for its memory")
+    words = "its pods are gone" if end.type == "Complete" else f"{end.reason}: {end.message}"
     return _failed("JobFailed", f"the Job ended without a result: {words}")
 
 
@@ -80,13 +85,15 @@ def _failed(reason: str, message: str) -> Reading:
 
 def _hindrance(job: Job, pods: Sequence[JobPod], now: datetime) -> Running:
     if not pods:
+        if job.status.failed or job.status.terminating:
+            return Running()
         if now - _time(job.metadata.creation_timestamp, now) < _NO_POD_AFTER:
             return Running()
-        look = f"kubectl describe job {job.metadata.name} -n {job.metadata.namespace} tells"
+        look = f"kubectl events -n {job.metadata.namespace} --for job/{job.metadata.name} tells"
         return Running("NoPod", f"the Job has no pod: a quota or a policy of the namespace may forbid it; {look}")
     pod = pods[0]
-    look = f"kubectl describe pod {pod.metadata.name} -n {pod.metadata.namespace} tells"
-    scheduled = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
+    look = f"kubectl events -n {pod.metadata.namespace} --for pod/{pod.metadata.name} tells"  # also when it is gone
+    scheduled = pod.status.condition("PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         return Running("Unschedulable", f"no node takes the Job's pod: {scheduled.message or scheduled.reason}")
     waiting = pod.state.waiting

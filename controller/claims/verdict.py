@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.outcome import Running
 from controller.claims.view import NAMESPACE_LABEL, ClaimView, Order
 from controller.claims.wanted import LONGEST_WAIT, kept_of
@@ -55,7 +56,7 @@ def _ready(view: ClaimView, order: Order | None, running: Running) -> tuple[Stat
     if kept is None and order is not None:
         reading = f"a Job reads {view.place.sub_path} on PVC {view.place.claim}; pods are taken when it has looked"
         return "In_Transit", Told("Ready", "False", running.reason or READING, running.message or reading)
-    return "Ready", Told("Ready", "True", ON_CLAIM, _usable(view))
+    return "Ready", _usable(view)
 
 
 def claim_problem(view: ClaimView) -> tuple[State, Told] | None:
@@ -125,7 +126,8 @@ def _with_retry(view: ClaimView, message: str) -> str:
     return f"{message}; read again at {again}, or at once with another value of annotation larder.dev/refresh"
 
 
-def _usable(view: ClaimView) -> str:
+def _usable(view: ClaimView) -> Told:
+    """Return who can mount it. Whoever has the volume goes on: the model stays Ready while other pods wait for it."""
     place = view.place
     where = "from many nodes at a time"
     if view.one_pod:
@@ -133,4 +135,8 @@ def _usable(view: ClaimView) -> str:
     elif view.one_node:
         where = "on one node at a time"
     modes = ", ".join(sorted(view.modes))
-    return f"pods of namespace {place.namespace} mount {place.sub_path} of PVC {place.claim} ({modes}), {where}"
+    words = f"pods of namespace {place.namespace} mount {place.sub_path} of PVC {place.claim} ({modes}), {where}"
+    if not view.waits:
+        return Told("Ready", "True", ON_CLAIM, words)
+    more = f" ({len(view.waits) - 1} more wait)" if view.waits[1:] else ""
+    return Told("Ready", "True", CLAIM_IN_USE, f"{view.waits[0].words}{more}; {words}")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controller.claims.contention import ONE_POD, Wait, limit_of
 from controller.claims.kinds import ClaimPod, Job, JobPod
 from controller.claims.place import Place
 from controller.placement.demand import Demand
@@ -28,8 +29,9 @@ class ClaimView:
 
     `spec` is the object's, in JSON, without what is empty. `refused` is what the API server said where the controller
     may not look; `job_refused` where it may not make the Job. `allowed`: models of the whole cluster may be in this
-    namespace. `users` are the pods that have the claim on a node, other than the Job's; looked for only where a claim
-    is for one node or pod and a reading is wanted. `pods` are those of `job`.
+    namespace. `users` are the pods that have the claim on a node, other than the Job's, `waits` those that wait for it,
+    `starting`: pods that mount it do not run yet; all are looked for only where a claim is for one node or pod. `pods`
+    are those of `job`.
     """
 
     demand: Demand
@@ -43,6 +45,8 @@ class ClaimView:
     allowed: bool = True
     waits_for_consumer: bool = False
     users: tuple[ClaimPod, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    starting: bool = False
     job: Job | None = None
     job_refused: str = ""
     pods: tuple[JobPod, ...] = ()
@@ -55,9 +59,9 @@ class ClaimView:
     @property
     def one_pod(self) -> bool:
         """Whether one pod alone may have the claim."""
-        return "ReadWriteOncePod" in self.modes
+        return limit_of(self.claim) == ONE_POD
 
     @property
     def one_node(self) -> bool:
         """Whether the pods of one node alone may have the claim."""
-        return bool(self.modes) and not self.modes & {"ReadWriteMany", "ReadOnlyMany"}
+        return bool(limit_of(self.claim))

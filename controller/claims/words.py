@@ -13,7 +13,7 @@ _OF_NODES = (DRIFTED, REFRESHED, UPDATING, REMOVING)
 def claim_status(view: ClaimView, told: Tell, stamp: str) -> BaseModelStatus:
     """Return the status; what a model on nodes had there before is taken away."""
     before, found = view.status, told.verdict
-    resolved = Told("Resolved", "True", ON_CLAIM, "the claim has the files")
+    resolved = Told("Resolved", "True", ON_CLAIM, "a model on a claim has no revisions: pods read what is there")
     words = "the model is on a claim: no node fetches it, and what nodes had of it they remove"
     over = [Told(kind, "False", ON_CLAIM, words) for kind in _OF_NODES if condition_of(before, kind)]
     size = told.metadata.values.get("sizeBytes", 0) if told.metadata else 0

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from controller.claims.contention import CLAIM_IN_USE
 from controller.edit import replace_part
 from controller.events import Events
 from controller.services.decide import Apply, Remove
@@ -52,4 +53,16 @@ class ServiceActor:
             await self.events.tell(INFERENCE_SERVICE, meta, after.reason, after.message, warn=warn)
 
 
-_WARNED = frozenset(("ModelNotFound", "NameConflict", "NamespaceNotAllowed", "Refused", "ReplicaFailure", "Stalled"))
+_WARNED = frozenset(
+    (
+        CLAIM_IN_USE,
+        "ContainerNotStarted",
+        "ModelNotFound",
+        "NameConflict",
+        "NamespaceNotAllowed",
+        "Refused",
+        "ReplicaFailure",
+        "Stalled",
+        "Unschedulable",
+    )
+)

@@ -42,6 +42,24 @@ class Deployment(Object, frozen=True, kw_only=True):
         """What its newest pods are to get."""
         return self.spec.template.metadata.annotations.get(SERVES_ANNOTATION, "")
 
+    @property
+    def is_short(self) -> bool:
+        """Whether pods are missing, or not of the newest kind."""
+        return self.status.ready_replicas < self.spec.replicas or not self.is_updated
+
+    @property
+    def is_updated(self) -> bool:
+        """Whether all its pods are of the newest kind."""
+        status = self.status
+        current = status.observed_generation >= self.metadata.generation
+        return current and status.updated_replicas >= self.spec.replicas and status.replicas <= status.updated_replicas
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether nothing came of its newest pods for longer than its progress deadline."""
+        progress = self.condition("Progressing")
+        return progress is not None and progress.status == "False"
+
     def condition(self, kind: str) -> Observed | None:
         """Return a condition, or None."""
         return next((c for c in self.status.conditions if c.type == kind), None)

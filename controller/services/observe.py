@@ -1,17 +1,20 @@
 """Gathers what a decision on a service needs: the model from memory, what has the service's name live."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller.admission.catalog import Catalog
 from controller.admission.choose import problem_of
+from controller.claims.contention import limit_of, waits_of
 from controller.claims.place import place_of
+from controller.claims.reads import live_pods, read_claim
 from controller.keys import ModelKey, ServiceKey
 from controller.placement.demand import Demand
-from controller.services.kinds import Deployment
+from controller.services.kinds import SERVICE_LABEL, Deployment
 from controller.services.manifests import path_of
 from controller.services.references import model_of
 from controller.services.view import ServedModel, ServiceView
 from controller.world import World
+from shared.api.core import PersistentVolumeClaim
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import INFERENCE_SERVICE
 from shared.kube.collection import get_object
@@ -35,13 +38,34 @@ class ServiceObserver:
         deployment = await get_object(self.kube, path_of("Deployment", key.namespace, key.name), Deployment)
         front = await get_object(self.kube, path_of("Service", key.namespace, key.name), Object)
         scaler = await get_object(self.kube, path_of("HorizontalPodAutoscaler", key.namespace, key.name), Object)
-        return ServiceView(
+        seen = ServiceView(
             service=service,
             model=self.model(service),
             deployment=deployment,
             front=front.metadata if front else None,
             autoscaler=scaler.metadata if scaler else None,
         )
+        short = seen.own_deployment is not None and seen.own_deployment.is_short
+        return await self._with_pods(seen) if short else seen
+
+    async def _with_pods(self, seen: ServiceView) -> ServiceView:
+        """Return the view with the pods of the service; a claim for one node or pod is held by any of its namespace."""
+        meta = seen.service.metadata
+        claim = await self._claim(seen)
+        if claim is None or not limit_of(claim):
+            pods = await live_pods(self.kube, meta.namespace, f"{SERVICE_LABEL}={meta.name}")
+            return replace(seen, pods=tuple(pods))
+        pods = await live_pods(self.kube, meta.namespace)
+        own = tuple(pod for pod in pods if pod.metadata.labels.get(SERVICE_LABEL) == meta.name)
+        return replace(seen, pods=own, waits=tuple(w for w in waits_of(claim, pods) if w.pod in own))
+
+    async def _claim(self, seen: ServiceView) -> PersistentVolumeClaim | None:
+        """Return the claim that the service's pods mount, None where they mount none of their namespace."""
+        demand = self.world.demands.get(seen.model.key) if seen.model.key else None
+        if demand is None or not demand.on_claim:
+            return None
+        place = place_of(demand.uri, demand.namespace)
+        return await read_claim(self.kube, place) if place.namespace == seen.service.metadata.namespace else None
 
     def model(self, service: InferenceService) -> ServedModel:
         """Return the model that a service names, and whether pods of its namespace can have it."""

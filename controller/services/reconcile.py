@@ -15,7 +15,8 @@ from controller.services.report import status_of
 from controller.services.view import ServiceView
 from shared.kube.errors import NotFound, Refused
 
-_AGAIN_S = 10.0  # nobody watches what has our name
+_AGAIN_S = 10.0  # nobody watches what has our name, nor what pods wait for
+_STALLED_S = 60.0  # pods that start are told of by the Deployment, at any time
 _IDLE_S = 300.0  # nor a Service or an autoscaler that somebody took away
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
 _log = structlog.get_logger()
@@ -36,7 +37,12 @@ class ServiceReconciler:
         after, refused = await self._apply(view)
         stamp = self.actor.now().strftime(_STAMP)
         await self.actor.tell(view.service, status_of(after, refused, stamp))
-        return _AGAIN_S if refused or conflicts(view) else _IDLE_S
+        if refused or conflicts(view):
+            return _AGAIN_S
+        deployment = after.own_deployment
+        if deployment is None or not deployment.is_short:
+            return _IDLE_S
+        return _STALLED_S if deployment.is_stalled else _AGAIN_S
 
     async def _apply(self, view: ServiceView) -> tuple[ServiceView, dict[str, str]]:
         """Return the view with the Deployment as it is now, and what was refused, by kind."""

@@ -7,6 +7,7 @@ from controller.models.words import with_conditions
 from controller.services.decide import conflicts
 from controller.services.kinds import Deployment
 from controller.services.manifests import url_of
+from controller.services.pods import hindrance_of
 from controller.services.view import ServiceView
 from shared.api.inference_service import InferenceServiceStatus
 
@@ -56,19 +57,11 @@ def _served(view: ServiceView, deployment: Deployment) -> Told:
     wanted, status = deployment.spec.replicas, deployment.status
     if view.service.spec.replicas.min == 0:
         return Told(READY, "False", "Stopped", "spec.replicas.min is 0: no pod is wanted")
-    counts = f"{status.ready_replicas} of {wanted} pods are ready"
-    failure, progress = deployment.condition("ReplicaFailure"), deployment.condition("Progressing")
-    hindrance = ""
-    if failure is not None and failure.status == "True":
-        hindrance = f"; a pod could not be made: {failure.message}"
-    elif progress is not None and progress.status == "False":
-        hindrance = f"; {progress.message}"
+    counts, found = f"{status.ready_replicas} of {wanted} pods are ready", hindrance_of(view, deployment)
+    hindrance = f"; {found.words}" if found else ""
     available = deployment.condition("Available")
-    current = status.observed_generation >= deployment.metadata.generation
-    updated = current and status.updated_replicas >= wanted and status.replicas <= status.updated_replicas
     if available is None or available.status != "True" or not status.ready_replicas:
-        stalled = "ReplicaFailure" if "could not be made" in hindrance else "Stalled" if hindrance else "Progressing"
-        return Told(READY, "False", stalled, counts + hindrance)
-    if not updated:
+        return Told(READY, "False", found.reason if found else "Progressing", counts + hindrance)
+    if not deployment.is_updated:
         return Told(READY, "True", "Updating", f"{counts}, {status.updated_replicas} of the newest kind{hindrance}")
     return Told(READY, "True", "Serving", counts + hindrance)

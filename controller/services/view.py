@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from controller.claims.contention import Wait
+from controller.claims.kinds import ClaimPod
 from controller.keys import ModelKey
 from controller.services.kinds import Deployment, is_controlled_by
 from shared.api.inference_service import InferenceService
@@ -30,13 +32,19 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True)
 class ServiceView:
-    """One service, its model, and what has its name: a Deployment, a Service, a HorizontalPodAutoscaler."""
+    """One service, its model, and what has its name: a Deployment, a Service, a HorizontalPodAutoscaler.
+
+    `pods` are its own that have not ended, `waits` those of them that wait for a claim; both are looked for only while
+    pods are missing.
+    """
 
     service: InferenceService
     model: ServedModel
     deployment: Deployment | None = None
     front: Meta | None = None
     autoscaler: Meta | None = None
+    pods: tuple[ClaimPod, ...] = ()
+    waits: tuple[Wait, ...] = ()
 
     @property
     def own_deployment(self) -> Deployment | None:

@@ -6,10 +6,8 @@ import pytest
 from rig.larder.moves import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import Installation
+from tests.e2e.claims import CONFIG, bind_claim, write_llama
 
-CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "vocab_size": 16,
-          "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
-          "max_position_embeddings": 128}  # fmt: skip
 MODELS = "/apis/ome.io/v1beta1/namespaces/{}/basemodels"
 
 
@@ -20,19 +18,6 @@ def namespace(site: Installation) -> str:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     site.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
     site.until(lambda: site.api.answers(f"/api/v1/namespaces/{name}/serviceaccounts/default"), "its account")
-    return name
-
-
-def _claim(site: Installation, namespace: str, folder: Path) -> str:
-    """Bind a claim to a directory of this machine, which its nodes see as theirs, and return its name."""
-    folder.mkdir(mode=0o755)
-    size, name = {"storage": "1Gi"}, site.name("claim")
-    access: Json = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    volume = {"capacity": size, "hostPath": {"path": str(folder)}, "claimRef": {"namespace": namespace, "name": name}}
-    site.api.create("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": access | volume})
-    claim = access | {"volumeName": name, "resources": {"requests": size}}
-    path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
-    site.api.create(path, {"metadata": {"name": name}, "spec": claim})
     return name
 
 
@@ -52,12 +37,11 @@ def _reason(site: Installation, model: str) -> str:
 
 def test_a_model_on_a_claim_is_read_by_a_job_and_by_a_pod(site: Installation, namespace: str, tmp_path: Path) -> None:
     folder = tmp_path / "volume"
-    model = _model(site, namespace, _claim(site, namespace, folder))
+    model = _model(site, namespace, bind_claim(site, namespace, folder))
     site.until(lambda: _reason(site, model) == "PathNotFound", "the Job to find nothing", 120)
     assert list(folder.iterdir()) == [], "nobody made the directory"
 
-    (folder / "models" / "llama").mkdir(parents=True)
-    (folder / "models" / "llama" / "config.json").write_text(json.dumps(CONFIG))
+    write_llama(folder)
     site.api.patch(model, {"metadata": {"annotations": {"larder.dev/refresh": "copied"}}})
     site.until(lambda: _reason(site, model) == "OnClaim", "the model to be read", 120)
     found = site.api.get(model)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.place import place_of
 from controller.claims.verdict import READING, WAITS
 from controller.cli.left_out import left_out_words
@@ -84,7 +85,9 @@ def _on_claim(found: Declared) -> Iterator[Finding]:
         condition = _condition(found, kind)
         if condition is None or condition.reason in _OUTSIDE:
             continue
-        if condition.status == "True" or condition.reason == "Skipped":
+        if condition.status == "True" and condition.reason == CLAIM_IN_USE:
+            yield stop(about, condition.reason, condition.message, "let that pod end, or keep to one pod or node")
+        elif condition.status == "True" or condition.reason == "Skipped":
             yield fact(about, condition.reason, condition.message)
         else:
             tell = wait if condition.reason in (READING, WAITS) else stop

@@ -4,32 +4,29 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pytest
 
 from controller.claims.job import JOB_NAME_LABEL, MODEL_ANNOTATION
-from controller.claims.observe import ClaimObserver
-from controller.claims.view import ClaimView
-from controller.keys import ModelKey
+from controller.services.kinds import SERVICE_LABEL
+from rig.binaries import Binaries
 from rig.errors import CallRefused
-from rig.larder.objects import create
 from rig.larder.site import Site
 from rig.pods import base_model_pod, plain_pod
-from shared.api.base_model import ClusterBaseModel
 from shared.handover import Reading, encode_reading
-from shared.kube.transport import connect
 from shared.metadata.report import Metadata
 from shared.names import uses_label
-from tests.unit.controller.worlds import fresh_world
+from tests.integration.system.sites import opened
 
 NAMESPACE = "claims"
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
+SERVICES = f"/apis/ome.io/v1beta1/namespaces/{NAMESPACE}/inferenceservices"
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LLAMA = Metadata(model_type="llama", architectures=("LlamaForCausalLM",), format="gguf", parameters=7 * 10**9,
                  context_length=8192, capabilities=("TEXT_TO_TEXT",), size_bytes=5)  # fmt: skip
 MISSING = Reading(found=False, reason="PathNotFound", message="there is no 'models/llama' on the claim")
+STRATEGIC = "application/strategic-merge-patch+json"
 Json = dict[str, Any]
 
 
@@ -315,6 +312,93 @@ def test_a_claim_for_one_node_is_read_there(site: Site, job: str) -> None:
     )
 
 
+def serve(site: Site, model: str, replicas: int, **pod_spec: object) -> str:
+    """Declare a service in the namespace and return its name."""
+    name, pod = site.name("svc"), restricted(plain_pod("any"))
+    body = {"apiVersion": "ome.io/v1beta1", "kind": "InferenceService", "metadata": {"name": name}}
+    spec = {"model": {"name": model}, "replicas": {"min": replicas}, "template": {"spec": pod["spec"] | pod_spec}}
+    site.api.create(SERVICES, body | {"spec": spec})
+    return name
+
+
+def serving_pods(site: Site, service: str, count: int) -> list[Json]:
+    """Return a service's pods once there are as many."""
+    query = f"{PODS}?labelSelector={SERVICE_LABEL}={service}"
+    site.until(lambda: len(site.api.get(query)["items"]) == count, f"{count} pods of {service}")
+    found: list[Json] = site.api.get(query)["items"]
+    return found
+
+
+def say(site: Site, pod: str, phase: str, **conditions: str) -> None:
+    """Set phase and conditions of a pod, as its kubelet would."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = [{"type": kind, "status": status, "lastTransitionTime": now} for kind, status in conditions.items()]
+    site.api.patch(f"{PODS}/{pod}/status", {"status": {"phase": phase, "conditions": told}}, STRATEGIC)
+
+
+def wait_service(site: Site, name: str, reason: str) -> str:
+    """Wait for a service's reason and return its message."""
+
+    def ready() -> Json:
+        conditions = site.api.get(f"{SERVICES}/{name}").get("status", {}).get("conditions", [])
+        return next((c for c in conditions if c["type"] == "Ready"), {})
+
+    site.until(lambda: ready().get("reason") == reason, f"{name} to say {reason}")
+    return str(ready()["message"])
+
+
+@pytest.fixture
+def _no_services(site: Site) -> Iterator[None]:
+    yield
+    for found in site.api.get(SERVICES)["items"]:
+        site.api.delete(f"{SERVICES}/{found['metadata']['name']}")
+
+
+@pytest.mark.usefixtures("_no_services")
+def test_a_pod_that_waits_for_a_claim_of_one_pod_is_told_until_it_runs(site: Site) -> None:
+    name = claim(site, "ReadWriteOncePod")
+    model = ready_model(site, name)
+    service = serve(site, model, 2)
+    pods = {p["metadata"]["name"] for p in serving_pods(site, service, 2)}
+    held = wait_service(site, service, "ClaimInUse")
+    (first,) = [pod for pod in pods if site.api.get(f"{PODS}/{pod}")["spec"].get("nodeName")]
+    (waiting,) = pods - {first}
+    words = f"pod {waiting} waits: PVC {name} is ReadWriteOncePod, and pod {first} has it on node "
+    assert words in held
+    assert "{type: Recreate}" in held
+    assert site.wait_reason("ClusterBaseModel", model, "ClaimInUse").startswith(words)
+    assert site.ready_condition("ClusterBaseModel", model)["status"] == "True", "whoever has it goes on"
+    site.api.patch(f"{SERVICES}/{service}", {"spec": {"replicas": {"min": 1}}})
+    wait_service(site, service, "Serving")
+    site.wait_reason("ClusterBaseModel", model, "OnClaim")
+
+
+@pytest.fixture
+def machine(site: Site) -> Iterator[str]:
+    """A Node without a kubelet, not even one of the rig: its pods say what the test says."""
+    name = site.name("machine")
+    site.api.create("/api/v1/nodes", {"metadata": {"name": name}})
+    yield name
+    site.api.delete(f"/api/v1/nodes/{name}")
+
+
+@pytest.mark.usefixtures("_no_services")
+def test_a_pod_on_another_node_than_its_volume_is_told_until_it_runs(site: Site, machine: str) -> None:
+    name = claim(site, "ReadWriteOnce")
+    model = ready_model(site, name)
+    other = holder(site, name, "a")
+    service = serve(site, model, 1, nodeName=machine)
+    (pod,) = [p["metadata"]["name"] for p in serving_pods(site, service, 1)]
+    say(site, pod, "Pending", PodReadyToStartContainers="False", Ready="False")
+    words = f"pod {pod} on node {machine} waits: PVC {name} is ReadWriteOnce, and pod {other} has it on node a"
+    assert f"{words}; it starts when that pod ends" in wait_service(site, service, "ClaimInUse")
+    assert site.wait_reason("ClusterBaseModel", model, "ClaimInUse").startswith(words)
+    site.api.delete(f"{PODS}/{other}", grace_s=0)
+    say(site, pod, "Running", PodReadyToStartContainers="True", Ready="True")
+    wait_service(site, service, "Serving")
+    site.wait_reason("ClusterBaseModel", model, "OnClaim")
+
+
 def test_an_image_that_is_not_pulled_is_told_and_clears(site: Site) -> None:
     model = on(site, claim(site))
     job = new_job(site, model)
@@ -375,24 +459,42 @@ def test_a_namespaced_model_is_on_a_claim_of_its_own_namespace(site: Site) -> No
         site.api.create(path, body | {"spec": {"storage": {"storageUri": f"pvc://{NAMESPACE}:{name}/x"}}})
 
 
-async def seen_by(site: Site, model: ClusterBaseModel, *, labels_count: bool) -> ClaimView:
-    world = fresh_world()
-    world.cluster_base_models.upsert(model)
-    async with connect(site.cluster.plane.kubeconfig) as kube:
-        observer = ClaimObserver(world, kube, lambda: datetime.now(UTC), labels_count)
-        view = await observer.view(ModelKey("ClusterBaseModel", "", model.metadata.name))
-    assert view is not None
-    return view
+@pytest.fixture(scope="module")
+def strict(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A cluster of its own, where ClusterBaseModels may be on claims of labelled namespaces alone."""
+    settings = {"LARDER_CLAIMS_REQUIRE_NAMESPACE_LABEL": "true"}
+    with opened(binaries, tmp_path_factory.mktemp("strict"), settings, {"a": {}}, replicas=1) as strict:
+        strict.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        yield strict
 
 
-async def test_namespaces_must_be_labelled_where_the_chart_says_so(site: Site) -> None:
-    name = site.name("model")
-    body = {"storage": {"storageUri": f"pvc://{NAMESPACE}/any/x"}, "disabled": True}
-    create(site.api, "ClusterBaseModel", name, body)
-    model = msgspec.convert(site.get("ClusterBaseModel", name), ClusterBaseModel)
-    assert (await seen_by(site, model, labels_count=False)).allowed
-    assert not (await seen_by(site, model, labels_count=True)).allowed
-    site.api.patch(
-        f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"labels": {"larder.dev/allow-cluster-models": "true"}}}
-    )
-    assert (await seen_by(site, model, labels_count=True)).allowed
+def test_namespaces_must_be_labelled_where_the_chart_says_so(strict: Site) -> None:
+    name = claim(strict)
+    model = on(strict, name)
+    refused = strict.wait_reason("ClusterBaseModel", model, "NamespaceNotAllowed")
+    assert f"label namespace {NAMESPACE} larder.dev/allow-cluster-models=true" in refused
+    assert strict.status("ClusterBaseModel", model)["state"] == "Failed"
+    with pytest.raises(CallRefused, match="NamespaceNotAllowed"):
+        strict.api.create(PODS, base_model_pod("early", model))
+    service = serve(strict, model, 1)
+    assert "larder.dev/allow-cluster-models=true" in wait_service(strict, service, "NamespaceNotAllowed")
+    own = strict.name("own")
+    body = {"apiVersion": "ome.io/v1beta1", "kind": "BaseModel", "metadata": {"name": own},
+            "spec": {"storage": {"storageUri": f"pvc://{name}/models/llama"}}}  # fmt: skip
+    strict.api.create(f"/apis/ome.io/v1beta1/namespaces/{NAMESPACE}/basemodels", body)
+    strict.until(lambda: bool(strict.api.get(JOBS)["items"]), "the Job of the namespace's own model")
+    assert jobs_of(strict, model) == []
+
+    label(strict, "true")
+    hand_in(strict, new_job(strict, model), Reading(metadata=LLAMA))
+    strict.wait_ready("ClusterBaseModel", model)
+    serving_pods(strict, service, 1)
+
+    label(strict, "no")
+    change(strict, model, {"spec": {"displayName": "again"}})  # it would be seen by itself within half a minute
+    strict.wait_reason("ClusterBaseModel", model, "NamespaceNotAllowed")
+
+
+def label(site: Site, value: str) -> None:
+    labels = {"metadata": {"labels": {"larder.dev/allow-cluster-models": value}}}
+    site.api.patch(f"/api/v1/namespaces/{NAMESPACE}", labels)

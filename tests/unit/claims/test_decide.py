@@ -203,11 +203,13 @@ def test_a_claim_that_is_held_elsewhere_is_said_to_be() -> None:
 
 
 def test_labels_of_namespaces_are_looked_at_more_often() -> None:
-    def idle_s(labels_count: bool) -> float:  # noqa: FBT001 - one flag of the call below
-        (found,) = (a.after_s for a in decide(read(model()), NOW, labels_count=labels_count) if isinstance(a, Again))
+    def idle_s(seen: ClaimView, *, labels_count: bool) -> float:
+        (found,) = (a.after_s for a in decide(seen, NOW, labels_count=labels_count) if isinstance(a, Again))
         return found
 
-    assert idle_s(True) < idle_s(False)  # noqa: FBT003 - as above
+    settled, refused = read(model()), model(allowed=False)
+    assert idle_s(settled, labels_count=True) < idle_s(settled, labels_count=False)
+    assert idle_s(refused, labels_count=True) < idle_s(settled, labels_count=True), "somebody waits for the label"
 
 
 def test_what_was_told_of_nodes_holds_no_more_once_the_model_is_on_a_claim() -> None:

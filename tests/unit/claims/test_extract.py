@@ -58,6 +58,7 @@ def test_a_link_on_the_way_out_is_not_followed(target: str, claim: Path) -> None
     (claim / "models" / "loop").symlink_to(target)
     found = reading(claim, "models/loop")
     assert (found.found, found.reason) == (False, "UnsafePath")
+    assert found.message.startswith("'models/loop' on the claim is or passes a link that leads out of the claim")
 
 
 def test_a_link_within_the_claim_is_followed(claim: Path) -> None:
@@ -72,7 +73,7 @@ def test_a_file_that_pods_would_not_find_is_not_read(target: str, claim: Path) -
     (claim / "models" / "llama" / "config.json").symlink_to(target)
     found = reading(claim, "models/llama")
     assert (found.found, found.reason) == (True, "UnsafePath")
-    assert "models/llama/config.json" in found.message
+    assert found.message.startswith("models/llama/config.json is or passes a link")
     assert "/proc" not in found.message
 
 

@@ -11,6 +11,7 @@ from tests.unit.claims.views import LLAMA, NOW, handed_in, job, job_pod
 COMPLETE = Observed(type="Complete", status="True")
 SPENT = Observed(type="Failed", status="True", reason="BackoffLimitExceeded", message="Job has reached the limit")
 LATE = Observed(type="Failed", status="True", reason="DeadlineExceeded", message="Job was active longer")
+ENDING = Observed(type="FailureTarget", status="True", reason="DeadlineExceeded", message="Job was active longer")
 UNSCHEDULED = Observed(type="PodScheduled", status="False", reason="Unschedulable", message="0/3 nodes are available")
 
 
@@ -41,7 +42,9 @@ def test_the_last_word_of_a_job_that_gave_up_counts() -> None:
         (SPENT, [ended(exit_code=137, reason="Error")], "JobKilled"),
         (SPENT, [ended(exit_code=1, reason="Error")], "JobFailed"),
         (SPENT, [], "JobFailed"),
+        (SPENT, [job_pod("Failed", None, reason="Evicted", message="The node was low on memory")], "JobKilled"),
         (LATE, [], "DeadlineExceeded"),
+        (ENDING, [ended(exit_code=137, reason="Error")], "DeadlineExceeded"),
         (COMPLETE, [], "JobFailed"),
         (None, [ended("Succeeded")], "JobFailed"),
         (None, [ended("Succeeded", message="{}")], "ResultMalformed"),
@@ -62,7 +65,7 @@ def test_a_job_without_a_result_says_why(end: Observed | None, pods: list[JobPod
         ([job_pod("Pending", None, UNSCHEDULED)], "Unschedulable", "0/3 nodes are available"),
         ([waiting("ImagePullBackOff", "not found")], "ImageNotPulled", "namespace team must be able to pull it"),
         ([waiting("ErrImageNeverPull")], "ImageNotPulled", "ErrImageNeverPull"),
-        ([waiting("ContainerCreating", age_s=40)], "MountPending", "kubectl describe pod larder-extract-1-x -n team"),
+        ([waiting("ContainerCreating", age_s=40)], "MountPending", "-n team --for pod/larder-extract-1-x"),
         ([waiting("CreateContainerConfigError")], "ContainerNotStarted", "CreateContainerConfigError"),
     ],
 )
@@ -76,6 +79,11 @@ def test_what_hinders_a_job_is_told_while_it_does(pods: list[JobPod], reason: st
 @pytest.mark.parametrize("pods", [[], [waiting("ContainerCreating")], [waiting("PodInitializing")], [job_pod()]])
 def test_a_job_that_just_began_is_hindered_by_nothing(pods: list[JobPod]) -> None:
     assert outcome_of(job(), pods, NOW) == Running()
+
+
+def test_a_job_whose_pod_was_deleted_is_not_one_that_gets_none() -> None:
+    assert outcome_of(job(age_s=60, failed=1), [], NOW) == Running()
+    assert outcome_of(job(age_s=60, terminating=1), [], NOW) == Running()
 
 
 def test_the_newest_pod_speaks_for_a_job() -> None:

@@ -14,8 +14,8 @@ from controller.claims.kinds import (
     ContainerStatus,
     Job,
     JobPod,
-    JobPodStatus,
     JobStatus,
+    PodStatus,
     Terminated,
     Volume,
 )
@@ -92,10 +92,10 @@ def view(**fields: Any) -> ClaimView:
     return ClaimView(**(defaults | fields))
 
 
-def job(end: Observed | None = None, age_s: float = 0) -> Job:
+def job(end: Observed | None = None, age_s: float = 0, **status: int) -> Job:
     stamp = (NOW - timedelta(seconds=age_s)).isoformat()
     metadata = Meta(name="larder-extract-1", namespace="team", creation_timestamp=stamp)
-    return Job(metadata=metadata, status=JobStatus(conditions=[end] if end else []))
+    return Job(metadata=metadata, status=JobStatus(conditions=[end] if end else [], **status))
 
 
 def job_pod(
@@ -105,7 +105,7 @@ def job_pod(
     containers = [ContainerStatus(state=state)] if state else []
     return JobPod(
         metadata=Meta(name="larder-extract-1-x", namespace="team", creation_timestamp=stamp),
-        status=JobPodStatus(phase=phase, conditions=list(conditions), container_statuses=containers, **status),
+        status=PodStatus(phase=phase, conditions=list(conditions), container_statuses=containers, **status),
     )
 
 
@@ -114,10 +114,15 @@ def handed_in(reading: Reading, phase: str = "Succeeded") -> JobPod:
     return job_pod(phase, ContainerState(terminated=Terminated(message=text)))
 
 
-def user(name: str = "web", node: str = "n1", **spec: Any) -> ClaimPod:
+def user(
+    name: str = "web", node: str = "n1", status: PodStatus | None = None, *, ends: str = "", **spec: Any
+) -> ClaimPod:
+    """A pod with the claim `data`; `ends` is when it was deleted."""
     volume = Volume(persistent_volume_claim=ClaimSource(claim_name="data"))
     return ClaimPod(
-        metadata=Meta(name=name, namespace="team"), spec=ClaimPodSpec(node_name=node, volumes=[volume], **spec)
+        metadata=Meta(name=name, namespace="team", deletion_timestamp=ends or None),
+        spec=ClaimPodSpec(node_name=node, volumes=[volume], **spec),
+        status=status or PodStatus(),
     )
 
 

@@ -285,6 +285,7 @@ def test_what_the_object_itself_says(model: ClusterModelCache | BaseModel, reaso
         ("False", "WaitForFirstConsumer", Weight.WAIT),
         ("Unknown", "NotPermitted", Weight.STOP),
         ("True", "OnClaim", Weight.FACT),
+        ("True", "ClaimInUse", Weight.STOP),
     ],
 )
 def test_what_is_wrong_with_a_claim(status: str, reason: str, weight: Weight) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from controller.watch import Watcher
 from controller.world import World
-from shared.names import ready_label, snapshot_label
+from shared.names import ready_label, snapshot_label, uses_label
 from tests.unit.controller.worlds import (
     GRANTS,
     Ears,
@@ -187,6 +187,16 @@ def test_a_user_concerns_its_node_when_it_comes_ends_or_goes(world: World, ears:
     assert ears.heard() == nodes("a")
     world.users.remove(pod("user", "a").key)
     assert ears.heard() == nodes("a")
+
+
+def test_a_user_concerns_its_model_on_a_claim(world: World, ears: Ears) -> None:
+    world.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://team/claim/x"))
+    ears.heard()
+    mark = uses_label("m")
+    world.users.upsert(pod("user", "", phase="Pending", labels={mark: "true"}))
+    assert ears.heard() == cluster_models("m")
+    world.users.upsert(pod("user", "a", phase="Pending", labels={mark: "true"}))
+    assert ears.heard() == nodes("a") | cluster_models("m")
 
 
 def test_what_many_nodes_cause_together_waits_a_little_where_there_are_many() -> None:
