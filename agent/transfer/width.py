@@ -1,45 +1,63 @@
 """How many connections a download has: more only while that brings more."""
 
-_WINDOW_S = 1.0
+_WINDOW_S = 0.5
 _WORTH = 1.15
+_LEAST_TRIAL_S = 1.0
+_PAYS_OFF = 3  # what comes within so many trials is not worth one
 _AGAIN_S = 30.0
+_FEW = 4
+_NEAR_RATE = 200e6  # bytes a second; what is slower than a near server gets so few connections without a trial
 
 
 class Width:
     """Doubles the connections as long as the rate rises by a sixth, goes back by one step, and tries again later.
 
-    Near servers stay at a connection a file, far ones get several. Time comes with each call; not thread-safe.
+    Near servers stay at a connection a file, far ones get several. A connection over long round trips takes a while to
+    come up to speed: nothing is judged as long as the rate rises by itself, and no step is taken back before its
+    connections had as long as the first ones took. Time comes with each call; not thread-safe.
     """
 
     def __init__(self, first: int, most: int, now: float) -> None:
         self.connections = min(first, most)
         self._most = most
-        self._then, self._received = now, 0
+        self._began = self._then = now
+        self._received, self._rate = 0, 0.0
         self._before = self.connections  # what to go back to
         self._rate_before = 0.0
-        self._on_trial = True
-        self._rests_until = 0.0
+        self._on_trial = False
+        self._trial_s = 0.0
+        self._until = 0.0  # of a trial, or of the rest after it
 
-    def observe(self, received_bytes: int, now: float) -> int:
-        """Take all that was received so far, and return the connections that there shall be."""
+    def observe(self, received_bytes: int, missing_bytes: int, now: float) -> int:
+        """Take what was received so far and what is still to come, and return the connections that there shall be."""
+        if not received_bytes:
+            self._then = now
         took_s = now - self._then
         if took_s < _WINDOW_S:
             return self.connections
         rate = (received_bytes - self._received) / took_s
-        self._then, self._received = now, received_bytes
-        if self._on_trial and rate < self._rate_before * _WORTH:
-            self.connections = self._before
-            self._rest(now)
-        elif self._on_trial or now >= self._rests_until:
-            self._widen(rate, now)
+        has_settled = 0 < rate < self._rate * _WORTH
+        self._then, self._received, self._rate = now, received_bytes, rate
+        if rate < _NEAR_RATE and self.connections < min(_FEW, self._most):
+            self.connections = min(_FEW, self._most)
+        elif has_settled:
+            self._judge(rate, missing_bytes, now)
         return self.connections
 
-    def _widen(self, rate: float, now: float) -> None:
-        if self.connections == self._most:
-            self._rest(now)
+    def _judge(self, rate: float, missing_bytes: int, now: float) -> None:
+        """Decide at a rate that has settled."""
+        self._trial_s = self._trial_s or max(_LEAST_TRIAL_S, now - self._began)
+        paid = self._on_trial and rate >= self._rate_before * _WORTH
+        if not paid and now < self._until:
             return
-        self._before, self._rate_before, self._on_trial = self.connections, rate, True
-        self.connections = min(self._most, self.connections * 2)
+        if self._on_trial and not paid:
+            self.connections = self._before
+        elif self.connections < self._most and missing_bytes > rate * self._trial_s * _PAYS_OFF:
+            self._widen(rate, now)
+            return
+        self._on_trial, self._until = False, now + _AGAIN_S
 
-    def _rest(self, now: float) -> None:
-        self._on_trial, self._rests_until = False, now + _AGAIN_S
+    def _widen(self, rate: float, now: float) -> None:
+        self._before, self._rate_before = self.connections, rate
+        self._on_trial, self._until = True, now + self._trial_s
+        self.connections = min(self._most, self.connections * 2)

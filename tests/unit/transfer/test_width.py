@@ -3,18 +3,32 @@ from hypothesis import strategies as st
 
 from agent.transfer.width import Width
 
+TICK_S = 0.1
+ENDLESS = 10**15
 
-def settle(first: int, most: int, link: float, connection: float, seconds: int = 20) -> list[int]:
-    """Return the connections second by second on a link that gives `connection` to each and `link` to all."""
-    width, received, found = Width(first, most, 0.0), 0, []
-    for second in range(1, seconds + 1):
-        received += int(min(link, width.connections * connection))
-        found.append(width.observe(received, float(second)))
+
+def settle(
+    first: int, most: int, link: float, connection: float, *, speeds_up_s: float = 0.0, seconds: float = 30.0
+) -> list[int]:
+    """Return the connections, tick by tick, on a link that gives `connection` to each and `link` to all.
+
+    A connection asks for half of `speeds_up_s`, and gets more from tick to tick in the other half.
+    """
+    width, received, began, found = Width(first, most, 0.0), 0.0, list[float](), list[int]()
+    for tick in range(1, round(seconds / TICK_S) + 1):
+        now = tick * TICK_S
+        began = [*began, *[now] * (width.connections - len(began))][: width.connections]
+        speeds = [min(1.0, max(0.0, 2 * (now - since) / speeds_up_s - 1)) if speeds_up_s else 1.0 for since in began]
+        received += min(link, sum(speeds) * connection) * TICK_S
+        found.append(width.observe(int(received), ENDLESS, now))
     return found
 
 
-def test_a_near_server_stays_at_a_connection_a_file() -> None:
-    assert settle(4, 16, link=1e9, connection=1e9)[1:] == [4] * 19
+def test_a_near_server_tries_once_and_stays_as_it_began() -> None:
+    found = settle(4, 16, link=1e9, connection=1e9)
+    assert set(found) == {4, 8}
+    assert found.count(8) <= 15
+    assert found[-1] == 4
 
 
 def test_a_far_server_gets_as_many_as_it_takes() -> None:
@@ -22,20 +36,43 @@ def test_a_far_server_gets_as_many_as_it_takes() -> None:
     assert settle(1, 16, link=1e9, connection=1e9 / 4)[-1] == 4
 
 
-def test_nothing_is_decided_within_a_second() -> None:
+def test_a_single_file_that_comes_slowly_gets_a_few_at_once() -> None:
+    assert settle(1, 16, link=1e8, connection=1e8, seconds=0.9) == [1] * 4 + [4] * 5
+    assert settle(1, 2, link=1e8, connection=1e8, seconds=0.9)[-1] == 2
+    assert set(settle(1, 16, link=1e9, connection=1e9, seconds=0.9)) == {1}
+
+
+def test_one_whose_connections_speed_up_slowly_gets_as_many_too() -> None:
+    for speeds_up_s in (0.5, 1.0, 2.0, 4.0):
+        assert settle(4, 16, link=1e9, connection=1e9 / 16, speeds_up_s=speeds_up_s)[-1] == 16
+
+
+def test_a_rate_that_rises_by_itself_brings_no_more_connections() -> None:
+    width, received = Width(4, 16, 0.0), 0
+    for tick in range(1, 100):
+        received += int(1.1**tick * 1000)
+        assert width.observe(received, ENDLESS, tick * TICK_S) == 4
+
+
+def test_what_is_about_to_end_is_left_as_it_is() -> None:
+    width, rate = Width(4, 16, 0.0), 10**8
+    assert {width.observe(rate * second, rate * (4 - second), float(second)) for second in range(1, 5)} == {4}
+
+
+def test_nothing_is_decided_before_anything_came() -> None:
     width = Width(4, 16, 0.0)
-    assert [width.observe(10**9, at / 10) for at in range(10)] == [4] * 10
+    assert {width.observe(0, ENDLESS, tick * TICK_S) for tick in range(600)} == {4}
 
 
 def test_it_tries_again_later() -> None:
     width, received = Width(4, 16, 0.0), 0
     for second in range(1, 40):  # near
         received += 10**9
-        width.observe(received, float(second))
+        width.observe(received, ENDLESS, float(second))
     assert width.connections in (4, 8)
     for second in range(40, 120):  # far
         received += width.connections * 10**6
-        width.observe(received, float(second))
+        width.observe(received, ENDLESS, float(second))
     assert width.connections == 16
 
 
@@ -43,9 +80,12 @@ def test_it_tries_again_later() -> None:
     first=st.integers(1, 8),
     most=st.integers(1, 32),
     rates=st.lists(st.integers(0, 10**10), min_size=1, max_size=100),
+    missing=st.integers(0, 10**12),
 )
-def test_never_fewer_than_at_first_and_never_more_than_the_most(first: int, most: int, rates: list[int]) -> None:
+def test_never_fewer_than_at_first_and_never_more_than_the_most(
+    first: int, most: int, rates: list[int], missing: int
+) -> None:
     width, received = Width(first, most, 0.0), 0
     for second, rate in enumerate(rates, 1):
         received += rate
-        assert min(first, most) <= width.observe(received, float(second)) <= most
+        assert min(first, most) <= width.observe(received, missing, float(second)) <= most
