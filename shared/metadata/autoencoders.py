@@ -35,31 +35,49 @@ def count_kl(config: Fields) -> int | None:
 
 
 def count_wan_kl(config: Fields) -> int | None:
-    """Return the parameters of Wan's autoencoder of 2.1; None where a dimension or the layout is not known."""
+    """Return the parameters of Wan's autoencoder, of 2.1 or of 2.2 5B; None where a dimension is not known."""
     first, latent = config.integer("base_dim"), config.integer("z_dim")
     factors, per_block = config.integers("dim_mult"), config.integer("num_res_blocks")
     timed = config.values.get("temperal_downsample")
     if not first or not latent or not factors or not per_block or per_block > MOST_LAYERS:
         return None
-    if not isinstance(timed, list) or len(timed) != len(factors) - 1 or config.flag("is_residual"):
+    if not isinstance(timed, list) or len(timed) != len(factors) - 1:
         return None
-    widths = [first * factor for factor in factors]
-    last = widths[-1]
-    middle = 2 * _cubic(last, last) + last + convolution(last, 3 * last, 1) + convolution(last, last, 1)
-    total = convolution(3, first, _CUBE) + 2 * middle + last + convolution(last, 2 * latent, _CUBE)
+    told = config.integer("decoder_base_dim") or first
+    total = _wan_encoder(config, [first * factor for factor in factors], per_block, timed)
+    total += convolution(2 * latent, 2 * latent, 1) + convolution(latent, latent, 1)
+    return total + _wan_decoder(config, [told * factor for factor in reversed(factors)], per_block, timed[::-1])
+
+
+def _wan_encoder(config: Fields, widths: list[int], per_block: int, timed: list[object]) -> int:
+    latent, last = config.integer("z_dim") or 0, widths[-1]
+    first = config.integer("base_dim") or 0
+    total = convolution(config.integer("in_channels") or 3, first, _CUBE)
+    total += _wan_middle(last) + last + convolution(last, 2 * latent, _CUBE)
     for i, (before, width) in enumerate(zip((first, *widths), widths, strict=False)):
         total += _cubic(before, width) + (per_block - 1) * _cubic(width, width)
         if i < len(timed):
             total += convolution(width, width) + (convolution(width, width, 3) if timed[i] else 0)
-    total += convolution(2 * latent, 2 * latent, 1) + convolution(latent, latent, 1)
-    total += convolution(latent, last, _CUBE) + first + convolution(first, 3, _CUBE)
-    before = last
-    for i, width in enumerate(reversed(widths)):
-        total += _cubic(before, width) + per_block * _cubic(width, width)
-        if i < len(timed):
-            total += convolution(width, width // 2) + (convolution(width, 2 * width, 3) if timed[-1 - i] else 0)
-            before = width // 2
     return total
+
+
+def _wan_decoder(config: Fields, widths: list[int], per_block: int, timed: list[object]) -> int:
+    """Return the parameters of the decoder; 2.1 halves the channels where it doubles the image, 2.2 does not."""
+    latent, first, last = config.integer("z_dim") or 0, widths[0], widths[-1]
+    total = convolution(latent, first, _CUBE) + _wan_middle(first)
+    total += last + convolution(last, config.integer("out_channels") or 3, _CUBE)
+    before, halves = first, 1 if config.flag("is_residual") else 2
+    for i, width in enumerate(widths):
+        total += _cubic(before, width) + per_block * _cubic(width, width)
+        before = width
+        if i < len(timed):
+            total += convolution(width, width // halves) + (convolution(width, 2 * width, 3) if timed[i] else 0)
+            before = width // halves
+    return total
+
+
+def _wan_middle(width: int) -> int:
+    return 2 * _cubic(width, width) + width + convolution(width, 3 * width, 1) + convolution(width, width, 1)
 
 
 def _cubic(inputs: int, outputs: int) -> int:

@@ -10,7 +10,7 @@ _EMBEDDERS = ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "
               "mpnet", "deberta-v2", "nomic_bert", "modernbert", "clip", "siglip", "siglip2", "new", "gte", "jina_bert",
               "xlm-roberta-flash", "clip_text_model", "clip_vision_model", "siglip_vision_model")  # fmt: skip
 _VIDEO = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "llava_next_video",
-          "video_llava", "llava_onevision", "glm4v", "glm4v_moe", "internvl")  # fmt: skip
+          "video_llava", "llava_onevision", "glm4v", "glm4v_moe", "internvl", "kimi_k25")  # fmt: skip
 _SEEING = ("phi3_v", "phi4mm", "mllama", "idefics2", "idefics3", "smolvlm", "florence2", "chameleon", "fuyu", "molmo",
            "minicpmv", "cogvlm", "deepseek_vl", "deepseek_vl_v2", "multi_modality", "qwen2_audio_vl")  # fmt: skip
 # The first of these that a diffusion pipeline's class contains tells what it makes.
@@ -58,7 +58,7 @@ def _reranks(config: Fields, name: str) -> bool:
 
 
 def _of_generator(config: Fields, kind: str) -> tuple[str, ...]:
-    found = []
+    found, config = [], config.inner("thinker_config") or config
     if vision_part(config) is not None or kind in _SEEING or "mm_vision_tower" in config:
         found.append("IMAGE_TEXT_TO_TEXT")
     if kind in _VIDEO or "video_token_id" in config or "video_token_index" in config:

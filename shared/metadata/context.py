@@ -11,12 +11,12 @@ _SCALED_FAMILIES = ("gemma3_text", "gemma3n_text", "new")
 # Families that write what they take as `model_max_length`, and a shorter number of positions beside it.
 _BY_LIMIT = ("cohere",)
 # Encoders that count positions from behind the padding token.
-_OFFSET = {"roberta": 2, "xlm-roberta": 2, "xlm-roberta-xl": 2, "camembert": 2, "mpnet": 2}
+_OFFSET = {"roberta": 2, "xlm-roberta": 2, "xlm-roberta-xl": 2, "xlm-roberta-flash": 2, "camembert": 2, "mpnet": 2}
+_MOST_BYTES = 2**40  # that a token keeps; dimensions that come to more are of no real model
 _MOST_TOKENIZER = 10**9  # tokenizers write 1e30 where they know of no limit
-_NO_CACHE = ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "distilbert", "electra", "albert",
-             "mpnet", "deberta-v2", "nomic_bert", "modernbert", "new", "jina_bert", "clip_text_model",
-             "siglip_text_model",
-             "siglip2_text_model")  # fmt: skip
+_NO_CACHE = ("bert", "roberta", "xlm-roberta", "xlm-roberta-flash", "xlm-roberta-xl", "eurobert", "camembert",
+             "distilbert", "electra", "albert", "mpnet", "deberta-v2", "nomic_bert", "modernbert", "new", "jina_bert",
+             "clip_text_model", "siglip_text_model", "siglip2_text_model")  # fmt: skip
 
 
 def context_length(text: Text, tokenizer: Fields | None, sentence: Fields | None) -> int | None:
@@ -35,7 +35,7 @@ def _by_config(text: Text) -> int | None:
     if longest is None:
         return None
     if text.type in _OFFSET:
-        return longest - _OFFSET[text.type]
+        return max(longest - _OFFSET[text.type], 0) or None
     rope = _rope(text.config)
     if rope is None or text.type in _SCALED_FAMILIES:
         return longest
@@ -72,10 +72,15 @@ def kv_cache_bytes(text: Text, element_bytes: int) -> int | None:
         return kinds.count("mla") * (latent + (rope or 0)) * element_bytes
     if text.type == "deepseek_v4":  # keys and values are one
         return layers * text.head_dim * element_bytes if text.head_dim else None
-    kept = kinds.count("attention")
+    if "" in kinds:
+        return None
+    kept = kinds.count("attention") + kinds.count("attention+mamba2")
     if text.type == "mllama_text_model":
         kept -= len(text.config.integers("cross_attention_layers"))
-    if kept == 0:
+    if text.type == "gemma3n_text":  # its last layers look at what an earlier one keeps
+        kept -= text.config.integer("num_kv_shared_layers") or 0
+    if kept <= 0:
         return 0
     heads, width = text.kv_heads, text.head_dim
-    return 2 * kept * heads * width * element_bytes if heads and width else None
+    found = 2 * kept * heads * width * element_bytes if heads and width else 0
+    return found if 0 < found < _MOST_BYTES else None

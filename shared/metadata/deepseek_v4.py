@@ -20,7 +20,8 @@ def kinds_of(text: Text, layers: int) -> list[str]:
 
 def hashed_layers_of(text: Text) -> int:
     """Return how many layers choose experts by a fixed table, and so have no correction."""
-    return text.config.integer("num_hash_layers") or text.config.texts("mlp_layer_types").count("hash_moe")
+    hashed = text.config.integer("num_hash_layers") or text.config.texts("mlp_layer_types").count("hash_moe")
+    return min(hashed, text.dimension("num_hidden_layers") or 0)
 
 
 def count_attention(text: Text, hidden: int, kind: str) -> int | None:

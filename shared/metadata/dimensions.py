@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from shared.metadata.families import FAMILIES, TEXT_OF, Family, Flag
-from shared.metadata.fields import Fields
+from shared.metadata.fields import LARGEST, Fields
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("hidden_size", "n_embd", "d_model", "dim", "model_dim", "n_embed"),
@@ -34,6 +34,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "max_target_positions",
         "model_max_length",
         "ctx_len",
+        "max_context_length",
     ),
     "head_dim": ("head_dim", "attention_head_dim", "kv_channels", "d_kv"),
     "experts": ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"),
@@ -41,10 +42,12 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "num_experts_per_tok",
         "num_experts_per_token",
         "moe_top_k",
+        "moe_topk",
         "moe_k",
         "num_selected_experts",
         "top_k_experts",
     ),
+    "shared_experts": ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"),
     "moe_intermediate_size": ("moe_intermediate_size", "expert_ffn_hidden_size"),
 }
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -81,6 +84,21 @@ def type_of_text(config: Fields) -> str:
     return own or TEXT_OF.get(outer, outer)
 
 
+def _one_of(config: Fields, names: tuple[str, ...]) -> int | None:
+    """Return the first of these that is a number, else one that is the same number for each layer."""
+    if (found := config.integer(*names)) is not None:
+        return found
+    for name in names:
+        value = config.values.get(name)
+        if (
+            isinstance(value, list)
+            and len(each := set(config.integers(name))) == 1
+            and 0 <= (one := each.pop()) <= LARGEST
+        ):
+            return one
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """The text part with its family; `known` is whether the family is in the table."""
@@ -93,7 +111,7 @@ class Text:
     def dimension(self, name: str) -> int | None:
         """Return a dimension by its common name; the family's default where the configuration leaves it out."""
         for part in (self.config, self.config.inner("attn_config", "ffn_config"), self.config.inner("ffn_config")):
-            if part is not None and (found := part.integer(*NAMES.get(name, (name,)))) is not None:
+            if part is not None and (found := _one_of(part, NAMES.get(name, (name,)))) is not None:
                 return found
         return self.family.defaults.get(name)
 
@@ -171,7 +189,9 @@ def text_of(config: Fields) -> Text:
     if name == "chatglm" and "inner_hidden_size" in config:  # the first ChatGLM, another model of the same name
         name = "chatglm1"
     if name == "minicpmv":
-        name = {2.5: "llama", 2.6: "qwen2"}.get(config.number("version") or 0, name)
+        name = {2.5: "llama", 2.6: "qwen2", 4.0: "llama", 4.5: "qwen3"}.get(config.number("version") or 0, name)
+    if name == "xlm-roberta" and config.text("position_embedding_type") == "rotary":  # Jina's third
+        name = "xlm-roberta-flash"
     if name == "bert" and config.text("position_embedding_type") == "alibi":  # Jina's, another model of the same name
         name = "jina_bert"
     family = FAMILIES.get(name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Flag = bool | tuple[str, bool]  # the field of the configuration that says it, and what holds where it is not there
-Mixer = Literal["attention", "mla", "mamba", "mamba2", "rwkv", "rwkv5+"]
+Mixer = Literal["attention", "attention+mamba2", "mla", "mamba", "mamba2", "rwkv", "rwkv5", "rwkv6", "rwkv7"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,8 @@ class Family:
 
     `qk_norm` is the width of the norms of queries and keys: one head, or all heads. `positions` is how many learned
     positions there are beyond the context length; None: not learned. `head` is whether there is a language head at all.
-    `down_bias` is of the MLP's last projection alone. `defaults` are dimensions that configurations leave out.
+    `down_bias` is of the MLP's last projection alone; `activation` is how many parameters an activation function has.
+    `defaults` are dimensions that configurations leave out.
     """
 
     mixer: Mixer = "attention"
@@ -49,6 +50,7 @@ class Family:
     correction_bias: bool = False
     expert_bias: bool = False
     down_bias: bool = False
+    activation: int = 0
     intermediate_factor: int = 4
     halved_intermediate: bool = False
     less: int = 0
@@ -122,6 +124,8 @@ _CHATGLM = Family(
 )
 _GLM = Family(qkv_bias=("attention_bias", True), out_bias=False, mlp_bias=False)
 _MAMBA = Family(mlp=False, norms=1, tied=True)
+_ERNIE = Family(qkv_bias=("use_bias", False), out_bias=("use_bias", False), mlp_bias=("use_bias", False), tied=True)
+_RWKV = Family(mixer="rwkv", mlp=False, norm_bias=True, embedding_norm=True)
 
 FAMILIES: Mapping[str, Family] = {
     "llama": _LLAMA,
@@ -133,6 +137,23 @@ FAMILIES: Mapping[str, Family] = {
     "yi": _LLAMA,
     "aquila": _LLAMA,
     "smollm3": Family(tied=True),
+    "seed_oss": Family(qkv_bias=("attention_bias", True), out_bias=("attention_out_bias", False)),
+    "ernie4_5": _ERNIE,
+    "ernie4_5_moe": replace(_ERNIE, correction_bias=True),
+    **dict.fromkeys(("hunyuan", "hunyuan_v1_dense", "hunyuan_v1_moe"),
+                    Family(tied=True, qk_norm="head", qk_norm_if="use_qk_norm")),
+    **dict.fromkeys(("minimax", "minimax_text_01", "minimax_m1"), Family(qkv_bias=False, out_bias=False)),
+    "minimax_m2": Family(qk_norm="heads", qk_norm_if="use_qk_norm", correction_bias=True),
+    "dots1": Family(qk_norm="head", correction_bias=True),
+    "apertus": Family(gated=False, qk_norm="head", activation=4),
+    "nemotron": Family(gated=False, norm_bias=True),
+    "arcee": Family(gated=False),
+    "lfm2": Family(qk_norm="head", tied=True, qkv_bias=False, out_bias=False),
+    "falcon_h1": Family(mixer="attention+mamba2"),
+    "bamba": Family(),
+    "nemotron_h": Family(gated=False, norms=1, correction_bias=True),
+    "helium": Family(),
+    "eurobert": Family(),
     "qwen": Family(qkv_bias=True, out_bias=False, mlp_bias=False, halved_intermediate=True),
     "qwen2": _QWEN2,
     "qwen2_moe": replace(_QWEN2, shared_gate=True, defaults={}),
@@ -150,9 +171,16 @@ FAMILIES: Mapping[str, Family] = {
     "gemma": _GEMMA,
     "gemma2": _GEMMA2,
     "gemma3_text": _GEMMA3,
+    "gemma3n_text": replace(
+        _GEMMA3,
+        defaults={"vocab_size": 262400, "hidden_size": 2048, "intermediate_size": 16384, "num_hidden_layers": 35,
+                  "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256,
+                  "max_position_embeddings": 32768},
+    ),
     "phi": replace(_BIASED, norms=1, head_bias=True, qk_norm_if="qk_layernorm"),
     "phi3": Family(qkv_bias=False, out_bias=False, mlp_bias=False),
     "phi3_v": Family(qkv_bias=False, out_bias=False, mlp_bias=False),
+    "phi4mm": Family(qkv_bias=False, out_bias=False, mlp_bias=False, tied=True),
     "phi3small": Family(qkv_bias=True, out_bias=True, mlp_bias=True, norm_bias=True, tied=True),
     "phimoe": Family(norm_bias=True, head_bias=("lm_head_bias", False)),
     "deepseek": Family(),
@@ -208,6 +236,7 @@ FAMILIES: Mapping[str, Family] = {
     "cohere2": replace(_COHERE, qk_norm=""),
     "exaone": Family(tied=False),
     "exaone4": Family(qk_norm="head"),
+    "exaone_moe": Family(qk_norm="head", correction_bias=True),
     "stablelm": _STABLELM,
     "stablelm_epoch": _STABLELM,
     "olmo": Family(norm_weight=False),
@@ -215,6 +244,7 @@ FAMILIES: Mapping[str, Family] = {
     "olmo2": _OLMO2,
     "olmo3": _OLMO2,
     "olmoe": _OLMO2,
+    "flex_olmo": _OLMO2,
     "granite": Family(),
     "granitemoe": _GRANITE_MOE,
     "granitemoeshared": _GRANITE_MOE,
@@ -224,13 +254,16 @@ FAMILIES: Mapping[str, Family] = {
     "falcon_mamba": replace(_MAMBA, mixer="mamba"),
     "mamba2": replace(_MAMBA, mixer="mamba2", tied=False),
     "mllama_text_model": Family(),
-    "rwkv": Family(mixer="rwkv", mlp=False, norm_bias=True, embedding_norm=True),
-    **dict.fromkeys(("rwkv5", "rwkv6", "rwkv7"), Family(mixer="rwkv5+", mlp=False)),
+    "rwkv": _RWKV,
+    "rwkv5": replace(_RWKV, mixer="rwkv5"),
+    "rwkv6": replace(_RWKV, mixer="rwkv6"),
+    "rwkv7": replace(_RWKV, mixer="rwkv7"),
     "bert": _BERT,
     "roberta": _BERT,
     "xlm-roberta": _BERT,
     "xlm-roberta-xl": replace(_BERT, final_norm=True, embedding_norm=False),
     "camembert": _BERT,
+    "xlm-roberta-flash": replace(_BERT, positions=None),
     "distilbert": replace(_BERT, token_types=False, pooler=False),
     "electra": replace(_BERT, pooler=False),
     "albert": replace(_BERT, shared_layers=True),
@@ -282,6 +315,7 @@ TEXT_OF: Mapping[str, str] = {
     "siglip": "siglip_text_model",
     "siglip2": "siglip2_text_model",
     "gemma3": "gemma3_text",
+    "gemma3n": "gemma3n_text",
     "llama4": "llama4_text",
     "qwen2_vl": "qwen2_vl",
     "qwen2_5_vl": "qwen2_5_vl",

@@ -8,7 +8,7 @@ from typing import Any
 from shared.metadata.errors import MetadataMalformed
 from shared.metadata.json_text import parse_json
 
-_LARGEST = 2**40
+LARGEST = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Fields:
                 value = int(value)
             if not isinstance(value, int) or isinstance(value, bool):
                 raise self.wrong(name, "a whole number")
-            if not -1 <= value <= _LARGEST:
-                raise MetadataMalformed(self.file, self.at + name, f"is {_short(value)}, not from 0 to {_LARGEST}")
+            if not -1 <= value <= LARGEST:
+                raise MetadataMalformed(self.file, self.at + name, f"is {_short(value)}, not from 0 to {LARGEST}")
             if value >= 0:
                 return value
         return None
 
     def number(self, name: str) -> float | None:
-        """Return a finite number."""
+        """Return a number of at most 2^40, and 0 or at least 2^-40, whatever its sign."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -49,8 +49,8 @@ class Fields:
             number = float(value)
         except OverflowError as error:
             raise self.wrong(name, "a finite number") from error
-        if not isfinite(number):
-            raise self.wrong(name, "a finite number")
+        if not isfinite(number) or (number and not 1 / LARGEST <= abs(number) <= LARGEST):
+            raise self.wrong(name, f"a number of a size from 1/{LARGEST} to {LARGEST}")
         return number
 
     def text(self, *names: str) -> str | None:

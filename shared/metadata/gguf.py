@@ -16,6 +16,7 @@ _MOST_KEYS = 10_000
 _MOST_ELEMENTS = 4_000_000
 _MOST_TENSORS = 100_000
 _MOST_DIMENSIONS = 8
+_MOST_PER_BYTE = 8  # elements: none has less than a bit
 _LONGEST_KEY_BYTES = 1024
 _LONGEST_TEXT_BYTES = 256 * 1024
 _KEPT_CHARACTERS = 512  # of a chat template only its presence is told
@@ -97,6 +98,9 @@ def _tally_tensors(window: "_Window", header: GgufHeader, tally: Tally) -> None:
         shape = struct.unpack(f"<{dimensions}Q", window.take(8 * dimensions, name))
         kind, offset = window.number("<I", name), window.number("<Q", name)
         label, block, block_bytes = TENSOR_TYPES.get(kind, (f"type {kind}", 1, 0))
+        if prod(shape) > _MOST_PER_BYTE * window.size:
+            problem = f"has {prod(shape)} elements in a file of {window.size} bytes; the file is cut off or lies"
+            raise MetadataMalformed(window.file, name, problem)
         ends.append((offset + prod(shape) // block * block_bytes, name))
         tally.add(window.file, name, label, shape)
     alignment = header.keys.get("general.alignment", _DEFAULT_ALIGNMENT)

@@ -2,119 +2,33 @@
 
 from collections.abc import Callable, Mapping
 
+from shared.metadata import gemma3n, phi4_multimodal
 from shared.metadata.count import Count, count_text, linear
 from shared.metadata.dimensions import Text, text_of, vision_part
 from shared.metadata.fields import Fields
-from shared.metadata.vision import count_tower, tower_for
-
-
-def _two_layers(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    bias = config.flag("multimodal_projector_bias", default=True)
-    del vision
-    return linear(seen, told, bias=bias) + linear(told, told, bias=bias)
-
-
-def _next(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    return _two_layers(config, vision, seen, told) + told  # and the image's end of line
-
-
-def _internvl(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    del vision
-    wide = round(seen * (1 / (config.number("downsample_ratio") or 0.5)) ** 2)
-    return 2 * wide + linear(wide, told, bias=True) + linear(told, told, bias=True)
-
-
-def _gemma3(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    del config, vision
-    return seen * told + seen
-
-
-def _paligemma(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    del config, vision
-    return linear(seen, told, bias=True)
-
-
-def _qwen2_vl(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    del config
-    merged = seen * (vision.integer("spatial_merge_size") or 2) ** 2
-    return 2 * seen + linear(merged, merged, bias=True) + linear(merged, told, bias=True)
-
-
-def _qwen2_5_vl(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    return _qwen2_vl(config, vision, seen, told) - seen  # its norm has no bias
-
-
-def _qwen3_vl(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    merged = seen * (vision.integer("spatial_merge_size") or 2) ** 2
-    positions = vision.integer("num_position_embeddings")
-    deep = vision.integers("deepstack_visual_indexes") if "deepstack_visual_indexes" in vision else ()
-    mergers = linear(merged, merged, bias=True) + linear(merged, told, bias=True) + 2 * merged
-    total = _qwen2_vl(config, vision, seen, told) + len(deep) * mergers
-    return total + (2304 if positions is None else positions) * seen
-
-
-def _llama4(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    del config, seen
-    outputs = vision.integer("vision_output_dim") or 7680
-    wide, projected = vision.integer("intermediate_size") or 5632, vision.integer("projector_input_dim") or 4096
-    return wide * projected + projected * (vision.integer("projector_output_dim") or 4096) + outputs * told
-
-
-def _mistral3(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    merged = seen * (config.integer("spatial_merge_size") or 2) ** 2
-    bias = config.flag("multimodal_projector_bias")
-    del vision
-    return seen + merged * seen + linear(seen, told, bias=bias) + linear(told, told, bias=bias)
-
-
-def _kimi_vl(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    del config, vision
-    return 2 * seen + linear(4 * seen, 4 * seen, bias=True) + linear(4 * seen, told, bias=True)
-
-
-def _minicpmv(config: Fields, vision: Fields, seen: int, told: int) -> int:
-    """Queries that look at the patches, and a projection."""
-    del vision
-    attention = linear(told, 3 * told, bias=True) + linear(told, told, bias=True)
-    return (config.integer("query_num") or 64) * told + seen * told + attention + 6 * told + told * told
-
-
-_JOINS: Mapping[str, Callable[[Fields, Fields, int, int], int]] = {
-    "llava": _two_layers,
-    "llava_next": _next,
-    "llava_onevision": _next,
-    "internvl_chat": _internvl,
-    "gemma3": _gemma3,
-    "paligemma": _paligemma,
-    "qwen2_vl": _qwen2_vl,
-    "qwen2_5_vl": _qwen2_5_vl,
-    "qwen3_vl": _qwen3_vl,
-    "qwen3_vl_moe": _qwen3_vl,
-    "qwen3_5": _qwen3_vl,
-    "qwen3_5_moe": _qwen3_vl,
-    "llama4": _llama4,
-    "mistral3": _mistral3,
-    "kimi_vl": _kimi_vl,
-    "internvl": _internvl,
-    "minicpmv": _minicpmv,
-}
+from shared.metadata.joins import JOINS
+from shared.metadata.named_towers import count_clip_l, count_sam_b, count_siglip
+from shared.metadata.vision import WIDTHS, count_resampler, count_tower, tower_for
 
 
 def count_seeing(config: Fields, *, head: bool) -> Count | None:
     """Return the count of a language model with a vision tower; None where a part is not known."""
     outer, vision = config.text("model_type") or "", vision_part(config)
-    if outer == "mllama":
-        return _mllama(config)
-    if outer == "phi3_v":
-        return _phi3_vision(config)
-    join, text = _JOINS.get(outer), text_of(config)
+    if whole := _WHOLE.get(outer):
+        return whole(config)
+    join, text = JOINS.get(outer), text_of(config)
     if outer == "llava" and "mm_vision_tower" in config:
         return _llava_of_its_authors(config, head=head)
-    if vision is None or join is None or not text.known:
+    if vision is None or not text.known:
+        return None
+    if outer == "deepseek_vl_v2" and isinstance(vision.values.get("width"), dict):
+        return _deepseek_ocr(config)
+    if join is None:
         return None
     text = _with_outer_tie(config, text)
     name = tower_for(outer, vision)
-    tower, body = count_tower(name, vision), count_text(text, head=head)
+    tower = gemma3n.count_towers(config, vision) if outer == "gemma3n" else count_tower(name, vision)
+    body = count_text(text, head=head)
     seen, told = _widths(name, vision, text)
     if tower is None or body is None or not seen or not told:
         return None
@@ -125,8 +39,9 @@ def _widths(name: str, vision: Fields, text: Text) -> tuple[int | None, int | No
     told = text.dimension("hidden_size")
     if name == "qwen2_vl":
         return vision.integer("embed_dim") or 1280, told
-    defaults = {"qwen2_5_vl": 1280, "clip_vision_model": 768, "siglip_vision_model": 768}
-    return vision.integer("hidden_size") or defaults.get(name), told
+    defaults = {"qwen2_5_vl": 1280, "clip_vision_model": 768, "siglip_vision_model": 768, "gemma3n_vision": 2048,
+                "deepseek_vl_v2": 1024, "glm4v": 1536, "glm4v_moe": 1536}  # fmt: skip
+    return vision.integer(*WIDTHS) or defaults.get(name), told
 
 
 def _with_outer_tie(config: Fields, text: Text) -> Text:
@@ -180,7 +95,10 @@ def _mllama_tower(vision: Fields) -> int | None:
     layers, gated = vision.integer("num_hidden_layers") or 32, vision.integer("num_global_layers") or 8
     patch, image = vision.integer("patch_size") or 14, vision.integer("image_size") or 448
     tiles = vision.integer("max_num_tiles") or 4
-    ratios = len(vision.values.get("supported_aspect_ratios") or [0] * 8) + 1
+    supported = vision.values.get("supported_aspect_ratios") or [0] * 8
+    if not isinstance(supported, list):
+        raise vision.wrong("supported_aspect_ratios", "a list")
+    ratios = len(supported) + 1
     if not patch:
         return None
     patches = (image // patch) ** 2 + 1
@@ -188,3 +106,64 @@ def _mllama_tower(vision: Fields) -> int | None:
     total = (layers + gated) * layer + 2 * gated + 3 * patch * patch * width + width
     total += patches * width + 1 + ratios * tiles * patches * width
     return total + 2 * (ratios * tiles * width + 1) + 4 * width
+
+
+def _phi4_multimodal(config: Fields) -> Count | None:
+    text = text_of(config)
+    body, beside = count_text(text), phi4_multimodal.count_beside(config, text)
+    return body + beside if body and beside else None
+
+
+def _qwen_vl(config: Fields) -> Count | None:
+    """Return the count of the first Qwen-VL: a CLIP, queries that look at its patches, and a projection."""
+    text, vision = text_of(config), vision_part(config)
+    body = count_text(text)
+    if vision is None or body is None:
+        return body
+    seen, told = vision.integer("width"), vision.integer("output_dim")
+    if not seen or not told:
+        return None
+    patch, inner = vision.integer("patch_size") or 14, int(seen * (vision.number("mlp_ratio") or 4))
+    clip = {"hidden_size": seen, "num_hidden_layers": vision.integer("layers"), "intermediate_size": inner,
+            "patch_size": patch, "image_size": 16 * patch}  # fmt: skip
+    tower = count_tower("clip_vision_model", Fields(vision.file, clip, vision.at))
+    if tower is None:
+        return None
+    less = 3 * seen + seen  # neither a class token with its position nor a norm of its width at the end
+    return body + (tower - less + count_resampler(seen, told, 256) + 256 * told + 2 * told + told * told)
+
+
+def _deepseek_ocr(config: Fields) -> Count | None:
+    """Return the count of DeepSeek-OCR: SAM before CLIP, one projection, and the ends of lines and of views."""
+    text, clip = text_of(config), count_clip_l(config.file)
+    body, told = count_text(text), text.dimension("hidden_size")
+    projector = config.inner("projector_config")
+    seen = projector.integer("input_dim") if projector else None
+    if body is None or clip is None or not told or not seen:
+        return None
+    return body + (count_sam_b(detailed=False) + clip + linear(seen, told, bias=True) + 2 * told)
+
+
+def _deepseek_vl(config: Fields) -> Count | None:
+    """Return the count of the first DeepSeek-VL: one tower, or one for small images beside one for large ones."""
+    text, vision, aligner = text_of(config), config.inner("vision_config"), config.inner("aligner_config")
+    towers = vision.inner("params") if vision else None
+    joined = aligner.inner("params") if aligner else None
+    if "gen_vision_config" in config or towers is None or joined is None or not text.known:
+        return None
+    seen, told, depth = (joined.integer(name) for name in ("input_dim", "n_embed", "depth"))
+    small = towers.inner("low_res_cfg")
+    both, tower, body = small is not None, count_siglip(small or towers), count_text(text)
+    if not seen or not told or body is None or tower is None:
+        return None
+    tower += count_sam_b(detailed=True) + 2 * 2 * seen if both else 0
+    return body + (tower + linear(seen, told, bias=True) + max((depth or 1) - 1, 0) * linear(told, told, bias=True))
+
+
+_WHOLE: Mapping[str, Callable[[Fields], Count | None]] = {
+    "mllama": _mllama,
+    "phi3_v": _phi3_vision,
+    "phi4mm": _phi4_multimodal,
+    "qwen": _qwen_vl,
+    "multi_modality": _deepseek_vl,
+}

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from math import ceil
 
-from shared.metadata import deepseek_v4
+from shared.metadata import deepseek_v4, rwkv
 from shared.metadata.dimensions import Text
 
 
@@ -117,36 +117,62 @@ def _rank(text: Text, hidden: int) -> int:
 def _mamba2(text: Text, hidden: int) -> int | None:
     config, own = text.config, text.type == "mamba2"
     expand = config.integer("expand", "mamba_expand") or 2
-    inner = expand * hidden
-    state = config.integer("state_size", "mamba_d_state") or 128
+    inner = config.integer("mamba_d_ssm") or expand * hidden
+    if text.type == "nemotron_h":
+        inner = (config.integer("mamba_num_heads") or 0) * (config.integer("mamba_head_dim") or 0)
+    state = config.integer("state_size", "mamba_d_state", "ssm_state_size") or 128
     groups = config.integer("n_groups", "mamba_n_groups") or 1
     kernel = config.integer("conv_kernel", "mamba_d_conv") or 4
-    heads = config.integer("num_heads" if own else "mamba_n_heads")
+    heads = config.integer("num_heads" if own else "mamba_n_heads", "mamba_num_heads")
     if not heads:
         return None
     convolved = inner + 2 * groups * state
     projected = inner + convolved + heads
     proj_bias = config.flag("use_bias" if own else "mamba_proj_bias")
-    conv_bias = config.flag("use_conv_bias" if own else "mamba_conv_bias", default=True)
-    total = hidden * projected + convolved * kernel + 3 * heads + inner + inner * hidden
+    conv_bias = config.flag("use_conv_bias" if "use_conv_bias" in config else "mamba_conv_bias", default=True)
+    normed = inner if text.type != "falcon_h1" or config.flag("mamba_rms_norm") else 0
+    total = hidden * projected + convolved * kernel + 3 * heads + normed + inner * hidden
     return total + (projected + hidden) * proj_bias + convolved * conv_bias
 
 
-def _rwkv(text: Text, hidden: int) -> int:
-    attended = text.config.integer("attention_hidden_size") or hidden
-    inner = text.config.integer("intermediate_size") or 4 * hidden
-    mixed = 2 * attended + 3 * hidden + 3 * hidden * attended + attended * hidden
-    return mixed + 2 * hidden + 2 * hidden * inner + hidden * hidden
+def _nothing(text: Text, hidden: int) -> int:
+    """Return 0: a layer that is an MLP alone."""
+    del text, hidden
+    return 0
+
+
+def _both(text: Text, hidden: int) -> int | None:
+    """Attention beside a state space."""
+    attention, state_space = _attention(text, hidden), _mamba2(text, hidden)
+    return attention + state_space if attention and state_space else None
+
+
+def _lightning(text: Text, hidden: int) -> int | None:
+    """MiniMax's linear attention: one projection in, a gate, a norm over all heads."""
+    heads, width = text.heads, text.head_dim
+    return 5 * hidden * heads * width + heads * width if heads and width else None
+
+
+def _convolution(text: Text, hidden: int) -> int:
+    """LFM2's short convolution between two gates."""
+    return 4 * hidden * hidden + hidden * (text.config.integer("conv_L_cache") or 3)
 
 
 _COUNTERS: dict[str, Callable[[Text, int], int | None]] = {
     "attention": _attention,
+    "attention+mamba2": _both,
+    "lightning": _lightning,
+    "none": _nothing,
+    "conv": _convolution,
     "mla": _latent,
     "linear": _linear,
     "kda": _kda,
     "mamba": _mamba,
     "mamba2": _mamba2,
-    "rwkv": _rwkv,
+    "rwkv": rwkv.count_4,
+    "rwkv5": rwkv.count_5,
+    "rwkv6": rwkv.count_6,
+    "rwkv7": rwkv.count_7,
     **{kind: partial(deepseek_v4.count_attention, kind=kind)
        for kind in (deepseek_v4.LOCAL, deepseek_v4.SPARSE, deepseek_v4.HEAVY)},
 }  # fmt: skip

@@ -18,6 +18,9 @@ _POOLED = (
 _SEEING = ("phi3_v", "mllama", "phi4mm", "minicpmv", "minicpmo", "idefics2", "florence2", "chameleon", "fuyu", "molmo",
            "cogvlm", "deepseek_vl_v2", "multi_modality", "qwen2_audio")  # fmt: skip
 
+MOST_PARAMETERS = 2**50  # dimensions that come to more are of no real model
+_HEARING = ("gemma3n",)  # models with a part that hears, which can be counted
+
 
 @dataclass(frozen=True, slots=True)
 class Computed:
@@ -33,7 +36,10 @@ def compute(config: Fields, *, embeds: bool) -> Computed | None:
     if paired := count_paired(config, architecture):
         return Computed(paired, "dimensions")
     bare = architecture.endswith("Model") and not architecture.endswith("LMHeadModel")
-    seeing = (config.text("model_type") or "") in _SEEING or "mm_vision_tower" in config
+    kind = config.text("model_type") or ""
+    if "audio_config" in config and kind not in _HEARING:
+        return None
+    seeing = kind in _SEEING or "mm_vision_tower" in config
     if vision_part(config) is not None or seeing:
         seen = count_seeing(config, head=not embeds)
         return Computed(seen, "dimensions") if seen else None

@@ -6,10 +6,9 @@ from shared.metadata.diffusion import count_part, has_weights
 from shared.metadata.documents import read_fields
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
+from shared.metadata.parameters import MOST_PARAMETERS
 from shared.metadata.report import Component
 from shared.metadata.selection import Weights
-
-_MOST = 2**50  # parameters of a part; lists in configurations may hold any number
 
 
 def components_of(pipeline: Fields) -> dict[str, Component]:
@@ -17,8 +16,8 @@ def components_of(pipeline: Fields) -> dict[str, Component]:
     found = {}
     for name, value in pipeline.values.items():
         match value:
-            case [str(library), str(kind)] if "/" not in name and not name.startswith("_"):
-                found[name] = Component(library, kind)
+            case [str(), str()] if "/" not in name and name.isprintable() and not name.startswith("_"):
+                found[name] = Component(*pipeline.texts(name))
     return found
 
 
@@ -39,7 +38,7 @@ def count_components(files: ModelFiles, components: Mapping[str, Component]) -> 
             continue
         config = read_fields(files, f"{name}/config.json")
         counted = count_part(part.type, config) if config is not None else None
-        if counted is None or not 0 < counted < _MOST:
+        if counted is None or not 0 < counted < MOST_PARAMETERS:
             return None
         total += counted
     return total or None

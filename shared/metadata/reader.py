@@ -10,7 +10,7 @@ from shared.metadata.errors import MetadataMissing
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.gguf_config import config_of_gguf, quantization_of_gguf, text_of_key
-from shared.metadata.parameters import compute
+from shared.metadata.parameters import MOST_PARAMETERS, compute
 from shared.metadata.pipelines import components_of, count_components, is_whole
 from shared.metadata.quantization import packing_of, quantization_of
 from shared.metadata.report import Adapter, Metadata
@@ -142,7 +142,7 @@ def _counted(found: Metadata, tally: Tally, weights: Weights, experts: int, acti
 
 def _computed(found: Metadata, config: Fields, *, embeds: bool) -> Metadata:
     computed = compute(config, embeds=embeds)
-    if computed is None:
+    if computed is None or not 0 < computed.count.total < MOST_PARAMETERS:
         return found
     count = computed.count
     return replace(found, parameters=count.total, parameters_active=count.active, parameters_from=computed.basis)

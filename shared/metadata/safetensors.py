@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator
 from math import prod
+from typing import Annotated
 
 import msgspec
 
@@ -12,12 +13,14 @@ from shared.metadata.tensors import BITS, Tally
 FIRST_BYTES = 64 * 1024
 _MOST_HEADER_BYTES = 8 * 2**20
 _MOST_TENSORS = 65_536
+_MOST_DIMENSIONS = 32
+_MOST_PER_BYTE = 8  # elements: none has less than a bit
 PREFIX_BYTES = 8
 
 
 class _Tensor(msgspec.Struct, gc=False):
     dtype: str
-    shape: tuple[int, ...]
+    shape: Annotated[tuple[int, ...], msgspec.Meta(max_length=_MOST_DIMENSIONS)]
     data_offsets: tuple[int, int]
 
 
@@ -84,6 +87,9 @@ def _check_offsets(file: str, tensors: list[tuple[str, _Tensor]], data_bytes: in
         if bits is not None and (prod(tensor.shape) * bits + 7) // 8 != end - begin:
             problem = f"has {end - begin} bytes for {tensor.dtype} of shape {list(tensor.shape[:8])}"
             raise MetadataMalformed(file, name, problem)
+        if bits is None and prod(tensor.shape) > _MOST_PER_BYTE * (end - begin):
+            problem = f"has {end - begin} bytes for type {_short(tensor.dtype)} of shape {list(tensor.shape[:8])}"
+            raise MetadataMalformed(file, name, problem)
         position = end
     if position != data_bytes:
         raise MetadataMalformed(
@@ -91,5 +97,5 @@ def _check_offsets(file: str, tensors: list[tuple[str, _Tensor]], data_bytes: in
         )
 
 
-def _short(error: Exception) -> str:
+def _short(error: Exception | str) -> str:
     return ascii(str(error)[:160])[1:-1]

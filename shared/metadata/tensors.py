@@ -23,6 +23,8 @@ _NOT_PARAMETERS = re.compile(
     r"|rotary_emb\.inv_freq|rotary_pos_emb\.inv_freq|\.inv_freq|position_ids|attn\.masked_bias|attention\.masked_bias"
     r"|\.tid2eid|pos_embed\.pos_embed|num_batches_tracked|running_mean|running_var)$"
 )
+# Scales that a model learns and no quantizer writes: of norms, of logits, of Gemma 3n's heads and streams.
+_LEARNED = re.compile(r"(?:norm\w*\.scale|logit_scale|layer_scale(?:\.scale)?|per_dim_scale|correct_output_scale)$")
 _MASK = re.compile(r"\.(?:attn|attention)\.bias$")
 _ROUTED = re.compile(r"\.experts\.|block_sparse_moe\.(?:input|output)_linear\.|\.expert_\d|ffn\.experts|_exps\.")
 
@@ -70,7 +72,7 @@ def parameters_of(
 
     `double_packed` is whether its second scale stands beside it, as of two 4-bit values a byte.
     """
-    if _NOT_PARAMETERS.search(name) or (_MASK.search(name) and len(shape) == 4):  # noqa: PLR2004 - a causal mask
+    if (_NOT_PARAMETERS.search(name) and not _LEARNED.search(name)) or (_MASK.search(name) and len(shape) == 4):  # noqa: PLR2004 - a causal mask
         return 0
     elements, bits = prod(shape), BITS.get(kind, 8)
     if name.endswith((".qweight", ".weight_packed", ".q_weight", ".B")) and kind in ("I32", "U8", "I8", "I16"):

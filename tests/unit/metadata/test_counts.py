@@ -11,10 +11,13 @@ from shared.metadata.dimensions import text_of
 from shared.metadata.families import FAMILIES
 from shared.metadata.fields import Fields
 from shared.metadata.parameters import compute
+from tests.unit.metadata.building import read
 from tests.unit.metadata.configurations import OTHERS, TEXTS
 from tests.unit.metadata.more_configurations import MORE
+from tests.unit.metadata.recent_configurations import RECENT
+from tests.unit.metadata.seeing_configurations import BY_CODE, SEEING
 
-ALL = TEXTS | OTHERS | MORE
+ALL = TEXTS | OTHERS | MORE | RECENT | SEEING | BY_CODE
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -60,6 +63,34 @@ def test_a_family_that_is_not_known_is_an_estimate() -> None:
 def test_without_a_dimension_nothing_is_claimed() -> None:
     values = {k: v for k, v in TEXTS["olmo2"][0].items() if k != "hidden_size"}
     assert compute(Fields("config.json", values), embeds=False) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "without"),
+    [
+        ("Phi-4-multimodal", "speech_lora"),
+        ("rwkv-7-0.1b", "v_low_rank_dim"),
+        ("Nemotron-Nano-9B-v2", "hybrid_override_pattern"),
+        ("MiniMax-Text-01", "attn_type_list"),
+        ("deepseek-vl-7b", "aligner_config"),
+        ("DeepSeek-OCR", "projector_config"),
+    ],
+)
+def test_without_a_part_that_must_be_described_nothing_is_claimed(name: str, without: str) -> None:
+    found = read(config_json={key: value for key, value in ALL[name][0].items() if key != without})
+    assert (found.parameters, found.parameters_from) == (None, "")
+
+
+def test_dimensions_of_no_real_model_are_not_counted() -> None:
+    found = read(config_json={**ALL["phi2"][0], "hidden_size": 2**40})
+    assert (found.parameters, found.kv_cache_bytes_per_token) == (None, None)
+
+
+def test_a_number_for_each_layer_counts_where_it_is_the_same() -> None:
+    same, other = [11008] * 32, [11008] * 31 + [1]
+    config = ALL["Llama-2-7b"][0]
+    assert read(config_json={**config, "intermediate_size": same}).parameters == 6_738_415_616
+    assert read(config_json={**config, "intermediate_size": other}).parameters is None
 
 
 def test_a_model_that_embeds_has_no_language_head() -> None:

@@ -84,6 +84,7 @@ def starting(*parts: bytes) -> bytes:
         (gguf({"a": 1}, {"t": (0, [4], 0)}, data_bytes=8), "t"),
         (gguf({"a": 1}, {"t": (0, [4], 2**60)}, data_bytes=16), "t"),
         (gguf({"a": 1}, {"t": (0, [2**62, 2**62], 0)}, data_bytes=16), "t"),
+        (gguf({"a": 1}, {"t": (99, [2**62, 2**62], 0)}, data_bytes=16), "t"),
         (gguf({"a": 1}, {"t": (0, [1] * 9, 0)}, data_bytes=16), "t"),
         (gguf({"general.alignment": 0}, {"t": (0, [1], 0)}, data_bytes=16), "general.alignment"),
         (gguf({"general.architecture": "llama", "llama.block_count": "two"}, {}), "num_hidden_layers"),

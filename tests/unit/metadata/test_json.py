@@ -1,5 +1,6 @@
 """JSON of strangers: what is refused names the file and the field."""
 
+import copy
 import json
 
 import pytest
@@ -13,10 +14,13 @@ from shared.metadata.reader import read_metadata
 from tests.unit.metadata.building import read_files
 from tests.unit.metadata.configurations import OTHERS, TEXTS
 from tests.unit.metadata.more_configurations import MORE
+from tests.unit.metadata.recent_configurations import RECENT
+from tests.unit.metadata.seeing_configurations import BY_CODE, SEEING
 from tests.unit.metadata.test_pipelines import INDEX, PARTS, PIPELINE
 from tests.unit.metadata.test_published import DEEPSEEK_V4_FLASH
 
-ALL = {name: values for name, (values, _) in (TEXTS | OTHERS | MORE).items()} | {"deepseek v4": DEEPSEEK_V4_FLASH}
+TABLES = TEXTS | OTHERS | MORE | RECENT | SEEING | BY_CODE
+ALL = {name: values for name, (values, _) in TABLES.items()} | {"deepseek v4": DEEPSEEK_V4_FLASH}
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -81,6 +85,11 @@ def test_what_is_out_of_bounds_names_the_field(body: bytes, kind: type[MetadataE
         ({"tie_word_embeddings": "yes", "hidden_size": 1, "num_hidden_layers": 1, "vocab_size": 1,
           "num_attention_heads": 1, "intermediate_size": 1}, "tie_word_embeddings"),
         ({"model_type": "\ud800"}, "model_type"),
+        ({**OTHERS["mllama"][0], "vision_config": {"supported_aspect_ratios": 8}},
+         "vision_config.supported_aspect_ratios"),
+        ({**BY_CODE["deepseek-vl2"][0], "vision_config": {"width": 1, "layers": 1, "mlp_ratio": 1e308}},
+         "vision_config.mlp_ratio"),
+        ({**OTHERS["internvl2"][0], "downsample_ratio": 1e-300}, "downsample_ratio"),
     ],
 )  # fmt: skip
 def test_a_wrong_type_names_the_field(config: dict[str, object], field: str) -> None:
@@ -103,6 +112,25 @@ def test_a_real_configuration_with_other_values_is_read_or_refused(name: str, ot
         read_files({"config.json": {**ALL[name], **other}})
     except MetadataError as error:
         assert error.file == "config.json"  # noqa: PT017 - both outcomes are right
+
+
+@given(st.sampled_from(sorted(ALL)), st.data())
+def test_a_real_configuration_with_another_value_anywhere_is_read_or_refused(name: str, data: st.DataObject) -> None:
+    config = copy.deepcopy(ALL[name])
+    place = config
+    while True:
+        key = data.draw(st.sampled_from(sorted({*place, *NAMES})))
+        if not isinstance(place.get(key), dict):
+            break
+        place = place[key]
+    place[key] = data.draw(values)
+    try:
+        found = read_files({"config.json": config})
+    except MetadataError as error:
+        assert error.file == "config.json"  # noqa: PT017 - both outcomes are right
+    else:
+        assert 0 <= (found.parameters_active or 0) <= (found.parameters or 0) < 2**50
+        assert (found.context_length or 0) >= 0
 
 
 @given(st.sampled_from(sorted(PARTS)), st.data())

@@ -84,6 +84,22 @@ PARTS: dict[str, tuple[str, dict[str, Any], int]] = {
         config(base_dim=96, z_dim=16, dim_mult=[1, 2, 4, 4], num_res_blocks=2, temperal_downsample=[False, True, True]),
         126_892_531,
     ),
+    "wan 2.2 5b vae": (
+        "AutoencoderKLWan",
+        config(
+            base_dim=160,
+            decoder_base_dim=256,
+            z_dim=48,
+            dim_mult=[1, 2, 4, 4],
+            num_res_blocks=2,
+            is_residual=True,
+            temperal_downsample=[False, True, True],
+            in_channels=12,
+            out_channels=12,
+            patch_size=2,
+        ),
+        704_688_668,
+    ),
     "sd text": ("CLIPTextModel", MORE["sd15-text"][0], 123_060_480),
     "sdxl second text": ("CLIPTextModelWithProjection", MORE["sdxl-text2"][0], 694_659_840),
     "flux second text": ("T5EncoderModel", OTHERS["t5xxl-enc"][0], 4_762_310_656),
@@ -134,6 +150,12 @@ def test_a_part_of_another_layout_leaves_the_count_open() -> None:
 def test_a_part_of_an_impossible_size_leaves_the_count_open() -> None:
     found = read_files({**PIPELINE, "vae/config.json": VAE | {"block_out_channels": [128, 256, 512, 10**30]}})
     assert found.parameters is None
+
+
+def test_a_part_whose_name_is_no_text_is_refused() -> None:
+    with pytest.raises(MetadataMalformed, match=r"model_index\.json, field scheduler"):
+        read_files({**PIPELINE, "model_index.json": {**INDEX, "scheduler": ["diffusers", "\ud800"]}})
+    assert "\ud800" not in read_files({**PIPELINE, "model_index.json": {**INDEX, "\ud800": ["a", "b"]}}).components
 
 
 def test_a_malformed_part_is_named() -> None:

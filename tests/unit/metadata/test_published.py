@@ -7,10 +7,15 @@ import pytest
 from tests.unit.metadata.building import read
 from tests.unit.metadata.configurations import CLIP_L, OTHERS, TEXTS, config, text
 from tests.unit.metadata.more_configurations import MORE
+from tests.unit.metadata.recent_configurations import RECENT
+from tests.unit.metadata.seeing_configurations import BY_CODE, SEEING
 
-ALL = TEXTS | OTHERS | MORE
+ALL = TEXTS | OTHERS | MORE | RECENT | SEEING | BY_CODE
 TEXT, SEES = ("TEXT_TO_TEXT",), ("IMAGE_TEXT_TO_TEXT", "TEXT_TO_TEXT")
 FILMS = ("IMAGE_TEXT_TO_TEXT", "VIDEO_TEXT_TO_TEXT", "TEXT_TO_TEXT")
+HEARS = ("IMAGE_TEXT_TO_TEXT", "AUDIO_TEXT_TO_TEXT", "TEXT_TO_TEXT")
+INT4 = {"quant_method": "compressed-tensors", "format": "pack-quantized",
+        "config_groups": {"group_0": {"weights": {"num_bits": 4, "group_size": 32, "type": "int"}}}}  # fmt: skip
 YARN = {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096}
 FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
 QWEN3_5 = config(
@@ -38,19 +43,6 @@ DEEPSEEK_V4_FLASH = config(
     topk_method="noaux_tc", num_nextn_predict_layers=1, max_position_embeddings=1048576, torch_dtype="bfloat16",
     tie_word_embeddings=False, expert_dtype="fp4", quantization_config=FP8,
     rope_scaling={"type": "yarn", "factor": 16, "original_max_position_embeddings": 65536},
-)  # fmt: skip
-DEEPSEEK_VL2_TINY = config(
-    model_type="deepseek_vl_v2", torch_dtype="bfloat16", projector_config={"n_embed": 1280},
-    vision_config={"layers": 27, "width": 1152, "model_name": "siglip_so400m_patch14_384", "patch_size": 14},
-    language_config=text(
-        "deepseek_v2", 1280, 12, 10, 10, 6848, 129280, kv_lora_rank=None, q_lora_rank=None, use_mla=False,
-        qk_nope_head_dim=0, qk_rope_head_dim=0, v_head_dim=0, n_routed_experts=64, n_shared_experts=2,
-        num_experts_per_tok=6, moe_intermediate_size=896, first_k_dense_replace=1, max_position_embeddings=4096,
-    ),
-)  # fmt: skip
-DEEPSEEK_VL = config(
-    model_type="multi_modality", torch_dtype="float16", vision_config={"cls": "HybridVisionTower", "params": {}},
-    language_config={"model_type": "llama", "max_position_embeddings": 16384, "num_hidden_layers": 30},
 )  # fmt: skip
 
 
@@ -84,19 +76,77 @@ CASES: dict[str, tuple[dict[str, Any], tuple[int | None, ...], dict[str, Any]]] 
     "gemma 3": (of("g3-27b"), (131072, 62, 32, 16, 2 * 62 * 16 * 128 * 2), {"capabilities": SEES}),
     "phi 3 moe": (of("phimoe", max_position_embeddings=131072), (131072, 32, 32, 8, 2 * 32 * 8 * 128 * 2),
                   {"experts": 16, "experts_active": 2}),
-    # its conformer, towers and adapters are not counted, so nothing is claimed
-    "phi 4 multimodal": (text("phi4mm", 3072, 32, 24, 8, 8192, 200064, max_position_embeddings=131072),
-                         (131072, 32, 24, 8, 2 * 32 * 8 * 128 * 2),
-                         {"parameters": None, "parameters_from": "",
-                          "capabilities": ("IMAGE_TEXT_TO_TEXT", "AUDIO_TEXT_TO_TEXT", "TEXT_TO_TEXT")}),
+    "phi 4 multimodal": (of("Phi-4-multimodal"), (131072, 32, 24, 8, 2 * 32 * 8 * 128 * 2),
+                         {"parameters": 5_574_460_384, "dtype": "bfloat16", "capabilities": HEARS}),
     "deepseek v3": (of("DeepSeek-V3", max_position_embeddings=163840, rope_scaling=YARN, quantization_config=FP8),
                     (163840, 61, 128, 128, 61 * (512 + 64) * 2), {"quantization": "fp8", "head_dim": 192}),
     "deepseek v4": (DEEPSEEK_V4_FLASH, (1048576, 43, 64, 1, 43 * 512 * 2),
                     {"quantization": "fp8", "dtype": "bfloat16", "experts": 256, "experts_active": 6}),
-    "deepseek vl": (DEEPSEEK_VL, (16384, 30, 32, 32, 2 * 30 * 32 * 128 * 2),
-                    {"capabilities": SEES, "dtype": "float16", "parameters": None}),
-    "deepseek vl 2": (DEEPSEEK_VL2_TINY, (4096, 12, 10, 10, 2 * 12 * 10 * 128 * 2),
-                      {"capabilities": SEES, "experts": 64, "parameters": None}),
+    "deepseek vl": (of("deepseek-vl-7b", torch_dtype="float16"), (16384, 30, 32, 32, 2 * 30 * 32 * 128 * 2),
+                    {"capabilities": SEES, "dtype": "float16"}),
+    "deepseek vl 2 tiny": (of("deepseek-vl2-tiny"), (4096, 12, 10, 10, 2 * 12 * 10 * 128 * 2),
+                           {"capabilities": SEES, "experts": 64, "experts_active": 6}),
+    "deepseek vl 2": (of("deepseek-vl2"), (4096, 30, 32, 32, 30 * (512 + 64) * 2),
+                      {"capabilities": SEES, "experts": 72, "experts_active": 6}),
+    "deepseek ocr": (of("DeepSeek-OCR"), (4096, 12, 10, 10, 2 * 12 * 10 * 128 * 2), {"capabilities": SEES}),
+    "deepseek v3.2": (of("DeepSeek-V3.2", rope_scaling=YARN, quantization_config=FP8),
+                      (163840, 61, 128, 128, 61 * (512 + 64) * 2), {"quantization": "fp8", "experts": 256}),
+    "kimi k2 thinking": (of("Kimi-K2-Thinking", quantization_config=INT4, rope_scaling={**YARN, "factor": 64.0}),
+                         (262144, 61, 64, 64, 61 * (512 + 64) * 2),
+                         {"quantization": "compressed-tensors", "quantization_bits": 4, "experts": 384,
+                          "experts_active": 8, "parameters_active": 32_861_500_928}),
+    "kimi k2.5": (of("Kimi-K2.5", dtype="bfloat16"), (262144, 61, 64, 64, 61 * (512 + 64) * 2),
+                  {"capabilities": FILMS, "experts": 384, "dtype": "bfloat16"}),
+    "glm 4.1 v": (of("GLM-4.1V-9B"), (65536, 40, 32, 2, 2 * 40 * 2 * 128 * 2), {"capabilities": FILMS}),
+    "glm 4.5 v": (of("GLM-4.5V"), (65536, 46, 96, 8, 2 * 46 * 8 * 128 * 2),
+                  {"capabilities": FILMS, "experts": 128, "experts_active": 8}),
+    "glm 4 v": (of("glm-4v-9b", torch_dtype="bfloat16"), (8192, 40, 32, 2, 2 * 40 * 2 * 128 * 2),
+                {"capabilities": SEES, "dtype": "bfloat16"}),
+    "glm 4.6": (of("GLM-4.6"), (202752, 92, 96, 8, 2 * 92 * 8 * 128 * 2), {"experts": 160, "experts_active": 8}),
+    "qwen vl": (of("Qwen-VL", bf16=True), (8192, 32, 32, 32, 2 * 32 * 32 * 128 * 2), {"capabilities": SEES}),
+    # 15 of 35 layers look at what an earlier one keeps
+    "gemma 3n": (of("gemma-3n-E4B"), (32768, 35, 8, 2, 2 * 20 * 2 * 256 * 2),
+                 {"capabilities": HEARS, "dtype": "bfloat16", "vocabulary_size": 262400}),
+    "minimax": (of("MiniMax-Text-01"), (10240000, 80, 64, 8, 2 * 10 * 8 * 128 * 2), {"experts": 32}),
+    "minimax m2": (of("MiniMax-M2", quantization_config=FP8), (196608, 62, 48, 8, 2 * 62 * 8 * 128 * 2),
+                   {"quantization": "fp8", "experts": 256, "experts_active": 8}),
+    "llama 4 maverick": (of("maverick", quantization_config={"quant_method": "compressed-tensors", "config_groups":
+                            {"group_0": {"weights": {"num_bits": 8, "type": "float"}}}}),
+                         (None, 48, 40, 8, 2 * 48 * 8 * 128 * 2),
+                         {"quantization": "compressed-tensors", "quantization_bits": 8, "experts": 128}),
+    "qwen 3 next": (of("qwen3next", max_position_embeddings=262144), (262144, 48, 16, 2, 2 * 12 * 2 * 256 * 2),
+                    {"experts": 512, "experts_active": 10}),
+    "nemotron 3 nano": (of("Nemotron-3-Nano-30B-A3B", quantization_config={"quant_method": "modelopt",
+                           "quant_algo": "NVFP4"}), (262144, 52, 32, 2, 2 * 6 * 2 * 128 * 2),
+                        {"quantization": "nvfp4", "experts": 128, "experts_active": 6}),
+    "phi 4 mini": (of("phi4mini", max_position_embeddings=131072, original_max_position_embeddings=4096,
+                      rope_scaling={"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}),
+                   (131072, 32, 24, 8, 2 * 32 * 8 * 128 * 2), {}),
+    "olmo 3": (of("Olmo-3-32B"), (65536, 64, 40, 8, 2 * 64 * 8 * 128 * 2), {}),
+    "exaone 4": (of("EXAONE-4.0-32B"), (131072, 64, 40, 8, 2 * 64 * 8 * 128 * 2), {}),
+    "ernie 4.5": (of("ERNIE-4.5-21B-A3B"), (131072, 28, 20, 4, 2 * 28 * 4 * 128 * 2),
+                  {"experts": 64, "experts_active": 6}),
+    "hunyuan": (of("Hunyuan-A13B"), (32768, 32, 32, 8, 2 * 32 * 8 * 128 * 2), {"experts": 64, "experts_active": 8}),
+    "seed oss": (of("Seed-OSS-36B"), (524288, 64, 80, 8, 2 * 64 * 8 * 128 * 2), {}),
+    # a token's keys stand beside a state space in each layer
+    "falcon h1": (of("Falcon-H1-7B"), (262144, 44, 12, 2, 2 * 44 * 2 * 128 * 2), {}),
+    "jamba 1.5": (of("Jamba-1.5-Large", quantization_config={"quant_method": "fp8"}),
+                  (262144, 72, 64, 8, 2 * 9 * 8 * 128 * 2), {"quantization": "fp8", "experts": 16}),
+    "lfm 2": (of("LFM2-1.2B"), (128000, 16, 32, 8, 2 * 6 * 8 * 64 * 2), {}),
+    "pixtral": (of("pixtral-12b"), (131072, 40, 32, 8, 2 * 40 * 8 * 128 * 2), {"capabilities": SEES}),
+    "jina 3": (of("jina-embeddings-v3"), (8192, 24, 16, 16, None),
+               {"capabilities": ("EMBEDDING",), "parameters": 572_310_396}),
+    "colbert": (of("colbertv2"), (512, 12, 12, 12, None), {"capabilities": ("EMBEDDING",)}),
+    # its audio tower is not counted, so nothing is claimed
+    "voxtral": (config(model_type="voxtral", audio_config={"num_hidden_layers": 32}, text_config=text("llama", 3072,
+                    30, 32, 8, 8192, 131072, head_dim=128, max_position_embeddings=131072)),
+                (131072, 30, 32, 8, 2 * 30 * 8 * 128 * 2),
+                {"parameters": None, "capabilities": ("AUDIO_TEXT_TO_TEXT", "TEXT_TO_TEXT")}),
+    "qwen 3 omni": (config(model_type="qwen3_omni_moe", thinker_config=config(audio_config={}, video_token_id=1,
+                        vision_config={"depth": 27}, text_config=text("qwen3_omni_moe_text", 2048, 48, 32, 4, 768,
+                        152064, head_dim=128, num_experts=128, num_experts_per_tok=8,
+                        max_position_embeddings=65536))), (65536, 48, 32, 4, 2 * 48 * 4 * 128 * 2),
+                    {"parameters": None, "experts": 128, "capabilities": (*FILMS[:2], *HEARS[1:])}),
     # 7 of 27 layers keep a latent vector
     "kimi linear": (of("Kimi-Linear-48B-A3B"), (1048576, 27, 32, 32, 7 * (512 + 64) * 2), {"experts": 256}),
     "chatglm": (of("chatglm3", seq_length=8192), (8192, 28, 32, 2, 2 * 28 * 2 * 128 * 2), {}),
@@ -116,8 +166,9 @@ CASES: dict[str, tuple[dict[str, Any], tuple[int | None, ...], dict[str, Any]]] 
     "exaone": (of("exaone", max_position_embeddings=4096), (4096, 32, 32, 8, 2 * 32 * 8 * 128 * 2), {}),
     "granite": (of("granite4-h-tiny"), (None, 40, 12, 4, 2 * 4 * 4 * 128 * 2), {"experts": 64}),
     "rwkv 4": (of("rwkv", context_length=1024), (1024, 12, None, None, 0), {}),
-    "rwkv 6": ({"model_type": "rwkv6", "hidden_size": 2048, "num_hidden_layers": 24, "vocab_size": 65536},
-               (None, 24, None, None, 0), {"parameters": None}),
+    "rwkv 5": (of("rwkv-5-eagle-7b"), (4096, 32, None, None, 0), {}),
+    "rwkv 6": (of("rwkv-6-finch-1.6b"), (None, 24, None, None, 0), {"parameters_from": "dimensions"}),
+    "rwkv 7": (of("rwkv-7-2.9b", max_position_embeddings=4096), (4096, 32, None, None, 0), {}),
     "jina": (of("jina-embeddings-v2-base-en"), (8192, 12, 12, 12, None), {"capabilities": ("EMBEDDING",)}),
     "gte": (of("gte-base-en-v1.5", rope_scaling={"factor": 2.0, "type": "ntk"}), (8192, 12, 12, 12, None),
             {"parameters_from": "dimensions"}),

@@ -63,6 +63,7 @@ def test_a_language_model() -> None:
         ({"model_type": "whisper", "max_target_positions": 448, "max_source_positions": 1500}, 448),
         ({"model_type": "xlm-roberta", "max_position_embeddings": 8194}, 8192),
         ({"model_type": "bert", "max_position_embeddings": 512}, 512),
+        ({"model_type": "roberta", "max_position_embeddings": 1}, None),
         ({"model_type": "mamba", "hidden_size": 768}, None),
     ],
 )  # fmt: skip

@@ -119,6 +119,16 @@ def test_buffers_are_no_parameters() -> None:
     assert read(config_json=CONFIG, model_safetensors=safetensors(stored)).parameters == 24
 
 
+def test_scales_that_a_model_learns_are_parameters() -> None:
+    stored = {
+        "logit_scale": ("F32", []), "double_blocks.0.img_attn.norm.query_norm.scale": ("BF16", [128]),
+        "language_model.layers.0.altup.correct_output_scale": ("BF16", [32]),
+        "conformer.0.attention.attn.per_dim_scale": ("BF16", [8]), "encoder.self_attn_layer_scale.scale": ("F32", [4]),
+        "layers.0.self_attn.k_scale": ("F32", [1]), "layers.0.mlp.down_proj.weight_scale": ("F32", [1]),
+    }  # fmt: skip
+    assert read(config_json=CONFIG, model_safetensors=safetensors(stored)).parameters == 1 + 128 + 32 + 8 + 4
+
+
 def test_active_ones_are_told_by_the_names_of_experts() -> None:
     experts = {f"mlp.experts.{i}.up.weight": ("BF16", [10]) for i in range(8)}
     stored = {**experts, "mlp.shared_experts.up.weight": ("BF16", [10]), "embed.weight": ("BF16", [100])}
@@ -168,6 +178,8 @@ TWICE = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F3
         (with_header(header(shape="x"), 4), "a"),
         (with_header(header(dtype=3), 4), "a"),
         (with_header(header(shape=[2**62, 2**62]), 4), "a"),
+        (with_header(header(shape=[2**62], dtype="Q9"), 4), "a"),
+        (with_header(header(shape=[2**62] * 300_000), 4), "a"),
         (with_header(b'{"a":{"dtype":"F32","shape":[NaN],"data_offsets":[0,4]}}', 4), "header"),
         (with_header(TWICE, 8), "a"),
     ],
