@@ -11,6 +11,7 @@ from contextlib import closing
 import structlog
 from pydantic import ValidationError
 
+from agent.allocator import use_one_arena
 from agent.runtime import Agent
 from agent.settings import Settings, read_settings
 from agent.store.store import Store
@@ -26,6 +27,7 @@ _USAGE = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; return the exit status: 1 where it could not go on, 2 where it was told wrong."""
+    use_one_arena()
     configure_logging()
     try:
         settings = read_settings(sys.argv[1:] if arguments is None else arguments)

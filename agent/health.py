@@ -93,12 +93,13 @@ def build_app(report: Report, registry: CollectorRegistry) -> FastAPI:
         """Return the metrics."""
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    @app.get("/v1/models", response_model=NodeView)
-    async def models(request: Request) -> NodeView | Response:
+    @app.get("/v1/models")
+    async def models(request: Request) -> Response:
         """Return every entry of this node, with names of private models: only to who may enter the pod."""
         if not _is_loopback(request.client.host if request.client else ""):
             return Response(_ELSEWHERE, _FORBIDDEN, media_type="text/plain")
-        return view_of(report)
+        # As text: a response model makes FastAPI load pydantic.v1 as well, to ask whether it is one of those.
+        return Response(view_of(report).model_dump_json(), media_type="application/json")
 
     return app
 

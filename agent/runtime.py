@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from agent import __version__
+from agent.allocator import give_back_after
 from agent.client import ControllerApi
 from agent.health import Report, build_app
 from agent.meters import Meters, ProgressTeller
@@ -97,13 +98,14 @@ class Agent:
                 parts = [group.create_task(part) for part in (
                     reflector.run(), _sync(reflector, keeper), keeper.reporter.run(),
                     ProgressTeller(self._meters, self._api, keeper.wake).run(),
+                    give_back_after(lambda: len(self._meters.running), self._meters.ended.total),
                 )]  # fmt: skip
                 await stop.wait()
                 _LOG.info("stopping", node=self.settings.node_name, downloads=len(self._meters.running))
                 deciding.cancel()
                 await hands.settle(self.settings.stop_seconds)
                 await _last_words(keeper.reporter)
-                server.should_exit = True
+                server.stop()
                 await asyncio.wait([serving], timeout=_LAST_WORDS_S)
                 _cancel([serving, *parts])
         finally:

@@ -1,13 +1,13 @@
 """Which authority vouches for the controller: a file that is replaced when certificates are renewed."""
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import httpx
+from typing import Generic, TypeVar
 
 _KEPT = 2
+_Client = TypeVar("_Client")
 
 
 @dataclass(slots=True)
@@ -55,15 +55,16 @@ class Trust:
 
 
 @dataclass(slots=True)
-class Pools:
+class Pools(Generic[_Client]):
     """Connections made under a trust, by a client that `connect` makes whenever the trust is another."""
 
     trust: Trust
-    connect: Callable[[ssl.SSLContext], httpx.AsyncClient]
+    connect: Callable[[ssl.SSLContext], _Client]
+    end: Callable[[_Client], Awaitable[None]]
     _context: ssl.SSLContext | None = field(default=None, init=False)
-    _clients: list[httpx.AsyncClient] = field(default_factory=list, init=False)  # the newest last
+    _clients: list[_Client] = field(default_factory=list, init=False)  # the newest last
 
-    async def client(self) -> httpx.AsyncClient:
+    async def client(self) -> _Client:
         """Return the client of today; requests on the one before it may end in peace. Raises OSError as Trust does."""
         context = self.trust.context()
         if context is not self._context:
@@ -71,11 +72,11 @@ class Pools:
             self._clients.append(self.connect(context))
         newest = self._clients[-1]
         while len(self._clients) > _KEPT:
-            await self._clients.pop(0).aclose()
+            await self.end(self._clients.pop(0))
         return newest
 
     async def close(self) -> None:
         """Close every connection."""
         clients, self._clients, self._context = self._clients, [], None
         for client in clients:
-            await client.aclose()
+            await self.end(client)

@@ -36,12 +36,12 @@ class Leader:
     trust: Trust
     tls_name: str
     clock: Callable[[], float]
-    _pools: Pools = field(init=False)
+    _pools: Pools[httpx.AsyncClient] = field(init=False)
     _address: str = field(default="", init=False)
     _read_at: float = field(default=-_REMEMBERED_S, init=False)
 
     def __post_init__(self) -> None:
-        self._pools = Pools(self.trust, _connected)
+        self._pools = Pools(self.trust, _connected, httpx.AsyncClient.aclose)
 
     async def forward(self, path: str, body: bytes, authorization: str) -> Answer:
         """Send a POST to the leader as its sender; return its answer. Raises KubeError where there is none."""

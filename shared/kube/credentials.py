@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import load_kube_config
-
+from shared.kube.client import Configuration, load_kube_config
 from shared.kube.errors import NoCluster
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import aiohttp
 import msgspec
-from kubernetes.aio.client import ApiClient
 
+from shared.kube.client import ApiClient
 from shared.kube.credentials import SERVICE_ACCOUNT, configure
 from shared.kube.errors import NoCluster, Unreachable
 from shared.kube.lines import split_lines

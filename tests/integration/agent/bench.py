@@ -50,6 +50,7 @@ class Bench:
     ca_file: Path
     token_file: Path
     options: tuple[str, ...] = ("--scan-seconds", "0.5", "--node-seconds", "2", "--floor", "0")
+    environ: dict[str, str] = field(default_factory=dict)  # beside what every agent gets
     agents: list[Process] = field(default_factory=list)
     port: int = 0
 
@@ -131,7 +132,7 @@ class Bench:
         argv = [sys.executable, "-W", "error", "-m", "agent", "--node-name", self.node, "--root", str(self.root)]
         argv += ["--kubeconfig", str(self.kubeconfig), "--listen", f"127.0.0.1:{self.port}"]
         argv += ["--api-url", self.controller.url, "--api-ca", str(self.ca_file), "--token-file", str(self.token_file)]
-        env = {"HF_ENDPOINT": self.hub.endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"}
+        env = {"HF_ENDPOINT": self.hub.endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1", **self.environ}
         agent = Process(Program("larder-agent", [*argv, *self.options, *options], env), self.state / "agent.log")
         self.agents.append(agent)
         if ready:
@@ -158,6 +159,11 @@ class Bench:
     def count(self, event: str) -> int:
         """How often an event was logged."""
         return sum(e.get("event") == event for e in self.events())
+
+    def imported(self) -> set[str]:
+        """Every module that the agents loaded, if `environ` has PYTHONPROFILEIMPORTTIME."""
+        lines = (self.state / "agent.log").read_text().splitlines()
+        return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
 
     # What is expected.
 

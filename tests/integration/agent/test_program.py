@@ -2,6 +2,13 @@
 
 from tests.integration.agent.bench import Bench
 
+# What costs an agent several megabytes, and neither waiting nor a download from a hub needs.
+HEAVY = {
+    "kubernetes.client", "kubernetes.config", "kubernetes.aio.dynamic", "requests", "requests_oauthlib", "oauthlib",
+    "urllib3", "websocket", "charset_normalizer", "httpx", "httpcore", "httpx2", "anyio._backends._asyncio",
+    "pydantic.v1", "boto3", "botocore", "awscrt", "huggingface_hub", "cryptography",
+}  # fmt: skip
+
 
 def test_a_second_agent_on_the_same_directory_is_refused(bench: Bench) -> None:
     bench.want()
@@ -30,3 +37,17 @@ def test_it_is_alive_and_not_ready_while_its_node_is_not_there(bench: Bench) -> 
     bench.create_node()
     bench.want()
     bench.wait_for(bench.is_ready, "the agent to be ready")
+
+
+def test_an_idle_agent_has_not_loaded_what_only_others_need(bench: Bench) -> None:
+    bench.environ["PYTHONPROFILEIMPORTTIME"] = "1"
+    model = bench.add_model("m", {"model.safetensors": b"weights" * 1000, "config.json": b"{}"})
+    bench.want()
+    bench.start()
+    assert {"agent.runtime", "aiohttp", "fastapi"} <= bench.imported()
+    assert bench.imported() & HEAVY == set()
+    bench.want(model.entry)
+    bench.wait_phase(model, "Ready")
+    assert "shared.sources.http" in bench.imported()
+    assert bench.answers("/v1/models") == bench.answers("/metrics") == 200
+    assert bench.imported() & HEAVY == set()

@@ -87,14 +87,15 @@ def test_without_a_file_the_systems_authorities_count() -> None:
 
 
 @pytest.fixture
-async def pools(tmp_path: Path) -> AsyncIterator[Pools]:
-    pools = Pools(Trust(tmp_path / "ca.crt"), lambda context: httpx.AsyncClient(verify=context, trust_env=False))
+async def pools(tmp_path: Path) -> AsyncIterator[Pools[httpx.AsyncClient]]:
+    trust = Trust(tmp_path / "ca.crt")
+    pools = Pools(trust, lambda c: httpx.AsyncClient(verify=c, trust_env=False), httpx.AsyncClient.aclose)
     put(tmp_path / "ca.crt", trustme.CA())
     yield pools
     await pools.close()
 
 
-async def test_requests_on_the_last_client_may_end_in_peace(pools: Pools, tmp_path: Path) -> None:
+async def test_requests_on_the_last_client_may_end_in_peace(pools: Pools[httpx.AsyncClient], tmp_path: Path) -> None:
     clients = [await pools.client()]
     assert await pools.client() is clients[0]
     for _ in range(2):

@@ -1,0 +1,24 @@
+import asyncio
+
+import pytest
+from fastapi import FastAPI
+
+from agent.server import build_server
+
+
+@pytest.mark.looptime
+async def test_it_looks_once_a_second_and_ends_at_once_when_told() -> None:
+    server, looks = build_server(FastAPI()), list[float]()
+    look = server.on_tick
+
+    async def looked(counter: int) -> bool:
+        looks.append(asyncio.get_running_loop().time())
+        return await look(counter)
+
+    server.on_tick = looked  # type: ignore[method-assign]  # watched, not replaced
+    serving = asyncio.create_task(server.main_loop())
+    await asyncio.sleep(2.5)
+    server.stop()
+    await serving
+    assert looks == pytest.approx([0, 1, 2, 2.5], abs=0.01)
+    assert dict(server.server_state.default_headers)[b"date"]

@@ -1,0 +1,46 @@
+"""What is loaded when first used must be there then: a wrong name would else be found by a download."""
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from shared.sources import registry
+
+ROOT = Path(__file__).parents[3]
+
+
+def late_imports() -> Iterator[tuple[str, str]]:
+    """Module and name of every import that stands in a function of the agent or of what it shares."""
+    for file in sorted(path for package in ("agent", "shared") for path in (ROOT / package).rglob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text())):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from _within(function)
+
+
+def _within(function: ast.AST) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+
+
+FOUND = sorted(set(late_imports()))
+
+
+def test_there_are_some() -> None:
+    assert ("agent.cli.fetch", "run_fetch") in FOUND
+
+
+@pytest.mark.parametrize(("module", "name"), FOUND)
+def test_every_late_import_works(module: str, name: str) -> None:
+    if name and not hasattr(import_module(module), name):  # then it is a module of the package
+        import_module(f"{module}.{name}")
+
+
+@pytest.mark.parametrize(("module", "name"), [*registry._PLACES.values(), registry._ARTIFACTS])
+def test_every_source_of_the_registry_works(module: str, name: str) -> None:
+    assert callable(getattr(import_module(f"shared.sources.{module}"), name))
