@@ -82,11 +82,10 @@ def place_files(target: Path, files: Mapping[str, Path], now_ns: int) -> None:
                 place.mkdir(parents=True, exist_ok=True)
         path = f"{folders[folder]}/{last}"
         with translated(f"placing {path}"):
-            _link(blob, fresh)
-            os.rename(fresh, path)  # noqa: PTH104 - thousands of files, and paths of text take half the time
+            _put(blob, path, fresh)
     for blob in set(files.values()):
         with translated(f"releasing {blob}"):
-            os.chmod(blob, 0o644)  # noqa: PTH101 - as above
+            os.chmod(blob, 0o644)  # noqa: PTH101 - thousands of files, and paths of text take half the time
             os.utime(blob, ns=(now_ns, now_ns))
 
 
@@ -95,13 +94,15 @@ def _is_blob(found: os.stat_result) -> bool:
     return found.st_mtime_ns == MTIME_NS and found.st_nlink > 1
 
 
-def _link(blob: Path, fresh: str) -> None:
-    """Link a blob anew; a name that stands there is of a kill, or of a rename of one inode over itself."""
-    try:
-        os.link(blob, fresh, follow_symlinks=False)
-    except FileExistsError:
-        Path(fresh).unlink()
-        os.link(blob, fresh, follow_symlinks=False)
+def _put(blob: Path, path: str, fresh: str) -> None:
+    """Link a blob to its place, by way of `fresh` where something stands there."""
+    with suppress(FileExistsError):
+        os.link(blob, path, follow_symlinks=False)
+        return
+    with suppress(FileNotFoundError):  # of a kill, or of a rename of one inode over itself
+        os.unlink(fresh)  # noqa: PTH108 - thousands of files, and paths of text take half the time
+    os.link(blob, fresh, follow_symlinks=False)
+    os.rename(fresh, path)  # noqa: PTH104 - as above
 
 
 def _place(target: Path, name: str) -> Path:

@@ -21,6 +21,7 @@ def source_key(uri: str) -> str:
     return f"hf://{parsed.repo}" if isinstance(parsed, HfUri) else str(parsed)
 
 
+@lru_cache(maxsize=2**12)  # a download asks for the same names again and again
 def content_key(source: str, revision: str, file: File) -> str:
     """Return the name of a file's content at its source: hex, with the archive's and `-` in front where it has one.
 

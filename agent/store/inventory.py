@@ -1,5 +1,6 @@
 """What is on the disk: snapshots by their marks, and which contents of which sources are here."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -52,7 +53,7 @@ class Inventory:
     def has_blob(self, sha256: str, size: int) -> bool:
         """Tell whether the blob stands in its place, of this size and untouched."""
         with suppress(OSError):
-            return is_untouched(self._layout.blob(sha256).lstat(), size)
+            return is_untouched(os.lstat(f"{self._layout.blobs}/{sha256}"), size)
         return False
 
     def learn(self, key: str, sha256: str) -> None:

@@ -8,8 +8,8 @@ a publisher's digest will tell (`held_spans`).
 import os
 import stat
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from agent.store.disk import translated
@@ -24,17 +24,22 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Partial:
     """The bytes of one file that are here so far. Bytes may be written by several threads, each its own span."""
 
-    def __init__(self, key: str, path: Path, descriptor: int, size: int, held: Spans) -> None:
-        self.key, self.path, self.descriptor, self.size, self.held = key, path, descriptor, size, held
-        self._map = f"{path.parent}/{key}{MAP_SUFFIX}"
+    def __init__(self, key: str, place: str, descriptor: int, size: int, held: Spans) -> None:
+        self.key, self.place, self.descriptor, self.size, self.held = key, place, descriptor, size, held
+        self._map = place.removesuffix(SUFFIX) + MAP_SUFFIX
         self._journal = -1
         self._mapped = True  # or so it may be
         if not held.size_bytes:
             self.forget()
 
+    @property
+    def path(self) -> Path:
+        """Where the file stands: `place`, which is text because a path costs as much as opening the file."""
+        return Path(self.place)
+
     def write(self, data: memoryview, offset: int) -> None:
         """Write bytes in their place. Raises InsufficientStorage, StoreFailure."""
-        with translated(f"writing {self.path}"):
+        with translated(f"writing {self.place}"):
             while data:
                 written = os.pwrite(self.descriptor, data, offset)
                 offset += written
@@ -45,20 +50,18 @@ class Partial:
         with translated(f"writing {self._map}"):
             if self._journal < 0:
                 self._mapped = True
-                self._journal = os.open(self._map, _FLAGS | os.O_APPEND, 0o600)
-                # What stands there is of this boot, or will be checked; its last line may be cut short.
-                os.write(self._journal, b"\n" if os.fstat(self._journal).st_size else f"{_boot_id()}\n".encode())
-            os.write(self._journal, b"%d %d\n" % (span.start, span.end))
+                self._journal = _open_map(self._map)
+            _append(self._journal, span)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
         """Fill the buffer from `offset` on; 0 at the end. Raises StoreFailure."""
-        with translated(f"reading {self.path}"):
+        with translated(f"reading {self.place}"):
             return os.preadv(self.descriptor, [buffer], offset)
 
     def discard(self) -> None:
         """Start over with nothing. Raises StoreFailure."""
         self.held.clear()
-        with translated(f"emptying {self.path}"):
+        with translated(f"emptying {self.place}"):
             self.forget()
             os.ftruncate(self.descriptor, 0)
 
@@ -67,11 +70,14 @@ class Partial:
         if self._mapped:
             self._close_map()
             with suppress(FileNotFoundError):
-                os.unlink(self._map)  # noqa: PTH108 - once a file, and paths of text take half the time
+                os.unlink(self._map)  # noqa: PTH108 - once a file, and a text takes half the time of a path
             self._mapped = False
 
     def close(self) -> None:
-        """Close the files; what is written and noted stays."""
+        """Close the files; what is written and noted stays, a file that nothing came for does not."""
+        if not self.held.size_bytes:
+            with suppress(OSError):
+                os.unlink(self.place)  # noqa: PTH108 - as above
         self._close_map()
         os.close(self.descriptor)
 
@@ -110,22 +116,14 @@ class Holds:
             self._changed.notify_all()
 
 
-@contextmanager
-def opened_partial(directory: Path, key: str, size: int, *, digest: bool) -> Iterator[Partial]:
-    """Yield the unfinished file of a content; the caller holds the key. Raises InsufficientStorage, StoreFailure.
+def open_partial(directory: Path, key: str, size: int, *, digest: bool) -> Partial:
+    """Return the unfinished file of a content; the caller holds the key. Raises InsufficientStorage, StoreFailure.
 
-    `digest` tells whether the content will be checked against one. A file that nothing came for does not stay.
+    `digest` tells whether the content will be checked against one.
     """
-    path = directory / f"{key}{SUFFIX}"
-    with translated(f"opening {path}"):
-        partial = _begun(path, key, size) or _found(path, key, size, digest=digest)
-    try:
-        yield partial
-    finally:
-        if not partial.held.size_bytes:
-            with suppress(OSError):
-                path.unlink()
-        partial.close()
+    place = f"{directory}/{key}{SUFFIX}"
+    with translated(f"opening {place}"):
+        return _begun(place, key, size) or _found(Path(place), key, size, digest=digest)
 
 
 def held_spans(directory: Path, key: str, size: int, *, digest: bool) -> Spans:
@@ -134,14 +132,14 @@ def held_spans(directory: Path, key: str, size: int, *, digest: bool) -> Spans:
     Without a digest to come, bytes that were written before this boot do not count: a crash may have kept a file's
     length and lost its bytes.
     """
-    part = directory / f"{key}{SUFFIX}"
+    part = f"{directory}/{key}{SUFFIX}"
     with suppress(OSError):
-        found = part.lstat()
+        found = os.lstat(part)
         if not stat.S_ISREG(found.st_mode):
             return Spans()
         if not found.st_mode & stat.S_IWUSR:  # sealed: a kill came between its last byte and its new name
             return Spans([Span(0, size)]) if digest and found.st_size == size else Spans()
-        boot, held = _decode(_read(part.with_suffix(MAP_SUFFIX)))
+        boot, held = _decode(_read(f"{directory}/{key}{MAP_SUFFIX}"))
         return held.within(min(size, found.st_size)) if digest or boot == _boot_id() else Spans()
     return Spans()
 
@@ -152,10 +150,10 @@ def remove_partial(directory: Path, key: str) -> None:
         (directory / f"{key}{suffix}").unlink(missing_ok=True)
 
 
-def _begun(path: Path, key: str, size: int) -> Partial | None:
+def _begun(place: str, key: str, size: int) -> Partial | None:
     """Return a new file; None where something stands in its place."""
     try:
-        return Partial(key, path, os.open(path, _FLAGS | os.O_EXCL, 0o600), size, Spans())
+        return Partial(key, place, os.open(place, _FLAGS | os.O_EXCL, 0o600), size, Spans())
     except FileExistsError:
         return None
 
@@ -166,14 +164,35 @@ def _found(path: Path, key: str, size: int, *, digest: bool) -> Partial:
     if not stat.S_ISREG(mode):
         remove_tree(path)  # planted; what a link names stays
     elif not mode & stat.S_IWUSR:
+        if held.size_bytes:  # that it is sealed told so until now
+            _tell(str(path.with_suffix(MAP_SUFFIX)), Span(0, size))
         path.chmod(0o600)
-    partial = Partial(key, path, os.open(path, _FLAGS, 0o600), size, held)
+    partial = Partial(key, str(path), os.open(path, _FLAGS, 0o600), size, held)
     if not held.size_bytes:
         os.ftruncate(partial.descriptor, 0)
     return partial
 
 
-def _read(path: Path) -> bytes:
+def _open_map(path: str) -> int:
+    journal = os.open(path, _FLAGS | os.O_APPEND, 0o600)
+    # What stands there is of this boot, or will be checked; its last line may be cut short.
+    os.write(journal, b"\n" if os.fstat(journal).st_size else f"{_boot_id()}\n".encode())
+    return journal
+
+
+def _append(journal: int, span: Span) -> None:
+    os.write(journal, b"%d %d\n" % (span.start, span.end))
+
+
+def _tell(path: str, span: Span) -> None:
+    journal = _open_map(path)
+    try:
+        _append(journal, span)
+    finally:
+        os.close(journal)
+
+
+def _read(path: str) -> bytes:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         return file.read()
 

@@ -9,7 +9,6 @@ import os
 import secrets
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 
 from agent.store.disk import Disk, store_error
 from agent.store.identity import concerns
@@ -21,9 +20,9 @@ from agent.store.snapshot import MTIME_NS, is_untouched
 _LINK = "link-"
 
 
-def pin_path(layout: Layout, key: str, sha256: str) -> Path:
+def pin_path(layout: Layout, key: str, sha256: str) -> str:
     """Return the link that keeps a content until its commit."""
-    return layout.partial / f"{key}.{sha256}"
+    return f"{layout.partial}/{key}.{sha256}"  # text, here and below: thousands of paths cost more than their links
 
 
 def make_durable(partial: Partial, disk: Disk) -> None:
@@ -36,7 +35,7 @@ def make_durable(partial: Partial, disk: Disk) -> None:
         disk.fsync(partial.descriptor)
     except OSError as error:
         _drop(partial)
-        raise store_error(error, f"bringing {partial.path} to the disk") from error
+        raise store_error(error, f"bringing {partial.place} to the disk") from error
 
 
 def make_all_durable(sealed: Iterable[Partial], root: int, disk: Disk) -> None:
@@ -68,19 +67,22 @@ def _drop(partial: Partial) -> None:
 def enter(layout: Layout, partial: Partial, sha256: str) -> None:
     """Make a durable partial a pinned blob; an untouched blob of these bytes is linked in its place. Raises OSError."""
     pin = pin_path(layout, partial.key, sha256)
-    partial.path.rename(pin)
+    os.rename(partial.place, pin)  # noqa: PTH104 - text, as above
     partial.forget()
     settle(layout, pin, sha256)
 
 
-def settle(layout: Layout, pin: Path, sha256: str) -> None:
+def settle(layout: Layout, pin: str, sha256: str) -> None:
     """See that the pin and the blob are one untouched file. Raises OSError."""
-    blob, pinned = layout.blob(sha256), pin.lstat()
+    blob = f"{layout.blobs}/{sha256}"
     try:
-        found = blob.lstat()
-    except FileNotFoundError:
-        blob.hardlink_to(pin)
-        return
+        os.link(pin, blob, follow_symlinks=False)
+    except FileExistsError:
+        _settle_two(layout, pin, blob)
+
+
+def _settle_two(layout: Layout, pin: str, blob: str) -> None:
+    found, pinned = os.lstat(blob), os.lstat(pin)
     if os.path.samestat(found, pinned):
         return
     kept, changed = (blob, pin) if is_untouched(found, pinned.st_size) else (pin, blob)
@@ -94,7 +96,7 @@ def settle_all(layout: Layout, inventory: Inventory) -> None:
     for path in list(layout.partial.glob(f"{_LINK}*")):
         path.unlink(missing_ok=True)  # it would keep the bytes of a blob that nothing else links any more
     for _, sha256, pin in inventory.pins():
-        settle(layout, pin, sha256)
+        settle(layout, str(pin), sha256)
 
 
 def pin_blob(layout: Layout, key: str, sha256: str) -> None:

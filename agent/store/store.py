@@ -15,7 +15,7 @@ from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.lock import lock_directory
 from agent.store.opening import ensure_identity, ensure_layout
-from agent.store.partials import Holds, Partial, held_spans, opened_partial
+from agent.store.partials import Holds, Partial, held_spans, open_partial
 from agent.store.publish import install, prepare, remove_empty
 from agent.store.removal import blob_digests, is_ours, leftovers, remove_blob, remove_blobs, remove_litter, set_aside
 from agent.store.reservations import Bounds, Ledger, Room, refuse, room_left, shortage
@@ -224,26 +224,24 @@ class Store:
     def partial(self, manifest: Manifest, file: File, stop: threading.Event) -> Iterator[Partial | None]:
         """Hold the unfinished file of a content, alone; None where `stop` was set while another held it."""
         key = content_key(source_key(manifest.uri), manifest.revision, file)
-        with self._hold(key, stop) as held:
-            if not held:
-                yield None
-                return
-            with (
-                self._writing(),
-                opened_partial(self._layout.partial, key, file.size, digest=bool(file.digest)) as partial,
-            ):
+        with self._hold(key, stop) as held, self._writing():
+            partial = open_partial(self._layout.partial, key, file.size, digest=bool(file.digest)) if held else None
+            try:
                 yield partial
+            finally:
+                if partial:
+                    partial.close()
 
     def put_blob(self, partial: Partial, sha256: str) -> None:
         """Make a verified partial file a blob, on the disk, and keep it until the commit."""
         staging.make_durable(partial, self._disk)
-        with self._lock, translated(f"entering {partial.path}"):
+        with self._lock, translated(f"entering {partial.place}"):
             staging.enter(self._layout, partial, sha256)
             self._inventory.learn(partial.key, sha256)
 
     def seal(self, partial: Partial) -> None:
         """Make a verified partial file ready for `put_blobs`: what a kill leaves of it counts as held."""
-        with translated(f"sealing {partial.path}"):
+        with translated(f"sealing {partial.place}"):
             staging.seal(partial)
 
     def put_blobs(self, sealed: Sequence[tuple[Partial, str]]) -> None:

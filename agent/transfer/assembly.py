@@ -99,6 +99,18 @@ class Assembly:
         hashing.feed(data)
         self.leave(hashing)
 
+    def put_front(self, data: memoryview) -> None:
+        """Put the first bytes of a file in their place of which nothing is here and that nobody has a claim on.
+
+        Raises InsufficientStorage, StoreFailure.
+        """
+        self.partial.write(data, 0)
+        with self._changed:
+            self.partial.held.add(front := Span(0, len(data)))
+            if 0 < front.end < self.file.size:
+                self.partial.note(front)
+        self.hashing.feed(data)
+
     def give_back(self, claim: Claim) -> None:
         """End a claim; what it has brought is kept. Raises InsufficientStorage, StoreFailure."""
         with self._changed:

@@ -9,7 +9,7 @@ from agent.store.store import Store
 from agent.transfer.assembly import Assembly, Claim
 from agent.transfer.hashing import Hashing
 from agent.transfer.patience import Patience
-from agent.transfer.receive import BytePath, Stopped, receive
+from agent.transfer.receive import BytePath, Stopped, receive, receive_front
 from shared.errors import DigestMismatch, LarderError, SourceChanged
 from shared.manifest import File, Manifest
 from shared.sources.retry import RetryPolicy, Timing
@@ -65,17 +65,34 @@ class Fetching:
         try:
             receive(self.path, work.assembly, claim, buffer)
             self.brought.add(work.assembly.file.path)
-        except SourceChanged:
-            self._discard(work, give_up=True)
-            raise
         except LarderError as error:
             failure = error
         finally:
             work.assembly.give_back(claim)
-        if isinstance(failure, DigestMismatch):
-            self._start_over(work, failure)
-        elif failure:
-            self._wait(work, failure)
+        if failure:
+            self._bear(work, failure)
+
+    def attempt_front(self, work: Work, buffer: memoryview) -> bool:
+        """Fetch a file that is smaller than the buffer and of which nothing is here in one go.
+
+        Returns whether it is whole and right; what came of it is kept. Raises as `attempt` and `follow` do.
+        """
+        size, failure = receive_front(self.path, work.assembly.file, buffer)
+        try:
+            work.assembly.put_front(buffer[:size])
+        except LarderError as error:
+            failure = failure or error
+        else:
+            self.path.count(size)
+        match failure:
+            case None:
+                self.brought.add(work.assembly.file.path)
+                return self.follow(work, buffer)
+            case Stopped():
+                raise failure
+            case _:
+                self._bear(work, failure)
+                return False
 
     def follow(self, work: Work, buffer: memoryview) -> bool:
         """Hash what the receivers do not hash themselves; True, and `sha256` set, once the file is whole and right.
@@ -95,6 +112,17 @@ class Fetching:
         self.path.progress.traffic.verify(work.assembly.file.size, check.took_s)
         work.sha256 = check.sha256
         return True
+
+    def _bear(self, work: Work, failure: LarderError) -> None:
+        """Prepare for the next attempt and wait for it; raise what allows none."""
+        match failure:
+            case SourceChanged():
+                self._discard(work, give_up=True)
+                raise failure
+            case DigestMismatch():
+                self._start_over(work, failure)
+            case _:
+                self._wait(work, failure)
 
     def _start_over(self, work: Work, error: DigestMismatch) -> None:
         progress, again = self.path.progress, work.mismatches == 0

@@ -9,7 +9,7 @@ from agent.transfer.assembly import Assembly, Claim
 from agent.transfer.pace import Pace
 from agent.transfer.progress import Progress
 from agent.transfer.rate import TokenBucket
-from shared.errors import DigestMismatch, Unreachable
+from shared.errors import DigestMismatch, LarderError, Unreachable
 from shared.manifest import File
 from shared.sources.port import Body, Source
 
@@ -58,25 +58,70 @@ def receive(path: BytePath, assembly: Assembly, claim: Claim, buffer: memoryview
         body.close()
 
 
+def receive_front(path: BytePath, file: File, buffer: memoryview) -> tuple[int, LarderError | Stopped | None]:
+    """Bring a file that is smaller than the buffer; returns how many bytes came, and why not all of them.
+
+    That is what `receive` would raise. Nothing is written or counted.
+    """
+    size = 0
+    try:
+        with path.progress.asking():
+            body = path.source.open(file)
+        try:
+            flow = _Flow(path, body, file)
+            while size < file.size:
+                size += flow.take(flow.grain_of(buffer[size : file.size]), size)
+            _check_end(body, file, buffer[size:])
+        finally:
+            body.close()
+    except (LarderError, Stopped) as error:
+        return size, error
+    return size, None
+
+
 def _drain(path: BytePath, body: Body, assembly: Assembly, claim: Claim, buffer: memoryview) -> None:
-    file, pace = assembly.file, Pace()
+    flow = _Flow(path, body, assembly.file)
     while missing := claim.end - claim.position:
-        room = buffer[: min(missing, path.bucket.grain(len(buffer)))]
-        if path.stop.is_set() or not path.bucket.take(len(room), path.stop):
+        room = flow.grain_of(buffer[:missing])
+        size = flow.take(room, claim.position)
+        assembly.write(claim, room[:size], last=size <= min(len(room) - 1, _FLOWS_BYTES))
+        path.count(size)
+    if claim.end == assembly.file.size:
+        _check_end(body, assembly.file, buffer)
+
+
+class _Flow:
+    """What a body brings, within the limit of the rate, as long as it is not too slow."""
+
+    __slots__ = ("_body", "_file", "_pace", "_path", "_slow")
+
+    def __init__(self, path: BytePath, body: Body, file: File) -> None:
+        self._path, self._body, self._file, self._pace = path, body, file, Pace()
+        self._slow: float | None = None
+
+    def grain_of(self, room: memoryview) -> memoryview:
+        """Return how much of a room to fill at a time."""
+        return room[: self._path.bucket.grain(len(room))]
+
+    def take(self, room: memoryview, position: int) -> int:
+        """Read what comes next; returns how many bytes. Raises Stopped; Unreachable where none came, or slowly before.
+
+        What came slowly is kept: it is told at the next call.
+        """
+        path, bucket, name = self._path, self._path.bucket, self._file.path
+        if self._slow is not None:
+            raise Unreachable(f"{name!r} came with {self._slow:.0f} bytes a second; it is asked for again from there")
+        if path.stop.is_set() or not bucket.take(len(room), path.stop):
             raise Stopped
         asked_s = path.clock()
-        size = body.readinto(room)
-        path.bucket.give_back(len(room) - size)
+        size = self._body.readinto(room)
+        bucket.give_back(len(room) - size)
         if path.stop.is_set():
             raise Stopped
         if not size:
-            raise Unreachable(f"{file.path!r} ended after {claim.position} of {file.size} bytes; it goes on from there")
-        assembly.write(claim, room[:size], last=size <= min(len(room) - 1, _FLOWS_BYTES))
-        path.count(size)
-        if slow := pace.observe(size, path.clock() - asked_s, path.bucket.rate):
-            raise Unreachable(f"{file.path!r} came with {slow:.0f} bytes a second; it is asked for again from there")
-    if claim.end == file.size:
-        _check_end(body, file, buffer)
+            raise Unreachable(f"{name!r} ended after {position} of {self._file.size} bytes; it goes on from there")
+        self._slow = self._pace.observe(size, path.clock() - asked_s, bucket.rate)
+        return size
 
 
 def _check_end(body: Body, file: File, buffer: memoryview) -> None:

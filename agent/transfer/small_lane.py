@@ -1,4 +1,8 @@
-"""Small files: many at a time, each fetched, hashed and written by one thread; they reach the disk in batches."""
+"""Small files: many at a time, each fetched, hashed and written by one thread; they reach the disk in batches.
+
+Beside a near server few threads are the fastest, for more of them only wait for each other; each that finds the server
+far adds one.
+"""
 
 import threading
 from collections import deque
@@ -12,6 +16,8 @@ from shared.manifest import File
 
 _BUFFER_BYTES = 2**18
 _BATCH = 256
+_AT_FIRST = 4
+_FAR_S, _IN_A_ROW = 0.003, 8  # beside a near server, some of so many files take less
 
 
 class SmallLane:
@@ -22,25 +28,39 @@ class SmallLane:
         self._fetching, self._crew = fetching, crew
         self._waiting = deque(files)
         self._batch: list[tuple[File, Partial, str]] = []
-        self._working = 0
+        self._most = self._started = self._working = 0
         self._closing = ExitStack()
         self._lock = threading.Lock()
 
-    def start(self, at_a_time: int) -> None:
-        """Start the threads."""
-        self._working = min(at_a_time, len(self._waiting))
-        for _ in range(self._working):
-            self._crew.start(self._work)
+    def start(self, most_at_a_time: int) -> None:
+        """Start the first threads."""
+        self._most = min(most_at_a_time, len(self._waiting))
+        for _ in range(_AT_FIRST):
+            self._add_thread()
+
+    def _add_thread(self) -> None:
+        with self._lock:
+            if self._started == self._most:
+                return
+            self._started += 1
+            self._working += 1
+        self._crew.start(self._work)
 
     def _work(self) -> None:
-        buffer = memoryview(bytearray(_BUFFER_BYTES))
+        buffer, clock, slow = memoryview(bytearray(_BUFFER_BYTES)), self._fetching.timing.clock, 0
         try:
             while not self._fetching.path.stop.is_set():
                 try:
                     file = self._waiting.popleft()
                 except IndexError:
                     return
+                began_s = clock()
                 self._fetch(file, buffer)
+                slow = slow + 1 if clock() - began_s > _FAR_S else 0
+                if slow == _IN_A_ROW:
+                    slow = 0
+                    self._add_thread()
+                self._flush(_BATCH)
         finally:
             with self._lock:
                 self._working -= 1
@@ -54,7 +74,8 @@ class SmallLane:
             if work.sha256:
                 self.digests[file.path] = work.sha256
                 return
-            whole = False
+            fits = not work.assembly.partial.held.size_bytes and 0 < file.size < len(buffer)
+            whole = fits and self._fetching.attempt_front(work, buffer)
             while not whole:
                 while claim := work.assembly.claim():
                     self._fetching.attempt(work, claim, buffer)
@@ -68,7 +89,6 @@ class SmallLane:
             with self._lock:
                 self._batch.append((file, partial, work.sha256))
                 self._closing.push(closing.pop_all())
-        self._flush(_BATCH)
 
     def _flush(self, least: int) -> None:
         """Bring what is sealed to the disk and enter it, where it is enough to be worth it."""

@@ -39,6 +39,13 @@ class Origin:
 
 def origin_of(url: str) -> Origin:
     """Return the origin of an http(s) URL; raises InvalidURI, AddressRefused for other schemes."""
+    slash = url.find("/", url.find("://") + 3)
+    return _origin(url if slash < 0 else url[:slash])
+
+
+@lru_cache(maxsize=256)
+def _origin(url: str) -> Origin:
+    """Return the origin of a URL that may be cut before its path: thousands of files have the same."""
     try:
         parts = urlsplit(url)
         port, host = parts.port, _ascii(parts.hostname or "")

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-_STATUS = re.compile(rb"HTTP/1\.([01]) (\d{3})(?: [^\r\n]*)?")
+_STATUS = re.compile(r"HTTP/1\.([01]) ([0-9]{3})(?: [^\r\n]*)?")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NO_BODY = frozenset({204, 304})
 LENGTH = re.compile(r"[0-9]{1,18}")  # of anything in bytes, as a file system can count it
@@ -45,25 +46,33 @@ class Head:
 
 def parse_head(text: bytes, method: str) -> Head:
     """Return what a head says, without the blank line at its end; raises NotHttp."""
-    first, *lines = text.split(b"\r\n")
+    first, *lines = text.decode("latin-1").split("\r\n")
     match = _STATUS.fullmatch(first)
     if match is None:
         raise NotHttp("no status line")
     values: dict[str, str] = {}
     for line in lines:
-        raw_name, colon, raw_value = line.partition(b":")
-        name, value = raw_name.decode("latin-1").lower(), raw_value.strip(b" \t").decode("latin-1")
-        if not colon or not _NAME.fullmatch(name):
+        raw_name, colon, value = line.partition(":")
+        if not colon:
             raise NotHttp("a header without a name")
+        name, value = _lower(raw_name), value.strip(" \t")
         values[name] = f"{values[name]}, {value}" if name in values else value
-    status, headers = int(match[2]), Headers(values)
-    length, chunked = _framing(headers)
+    status = int(match[2])
+    length, chunked = _framing(values)
     if method == "HEAD" or status in _NO_BODY:
         length, chunked = 0, False
-    return Head(status, headers, length, chunked, _keeps(headers, match[1] == b"1"))
+    return Head(status, Headers(values), length, chunked, _keeps(values, match[1] == "1"))
 
 
-def _framing(headers: Headers) -> tuple[int | None, bool]:
+@lru_cache(maxsize=256)
+def _lower(name: str) -> str:
+    """Return a header's name in small letters: the same few come with each answer. Raises NotHttp."""
+    if not _NAME.fullmatch(name):
+        raise NotHttp("a header without a name")
+    return name.lower()
+
+
+def _framing(headers: Mapping[str, str]) -> tuple[int | None, bool]:
     coding = headers.get("transfer-encoding", "").lower()
     if coding:
         if coding != "chunked":
@@ -78,6 +87,6 @@ def _framing(headers: Headers) -> tuple[int | None, bool]:
     return int(text), False
 
 
-def _keeps(headers: Headers, is_1_1: bool) -> bool:  # noqa: FBT001 - read off the status line
+def _keeps(headers: Mapping[str, str], is_1_1: bool) -> bool:  # noqa: FBT001 - read off the status line
     said = headers.get("connection", "").lower()
     return "close" not in said and (is_1_1 or "keep-alive" in said)

@@ -24,6 +24,7 @@ _MOST_INTERIM = 20
 _ERROR_S = 10.0  # what an error says beyond its status is worth so much time
 _ANSWER_S = 60.0  # a whole answer that is no file, however it drips
 _NOT_A_LINE = re.compile("[\r\n\0]|[^\0-\xff]")
+_TARGET = re.compile(r"[^:/?#]+://[^/?#]*([^#]*)")  # path and query
 _NOT_URL = re.compile(r"[^!-~]")
 
 
@@ -177,7 +178,7 @@ def _request(origin: Origin, call: Call, proxy: Proxy | None) -> bytes:
         lines.append(f"Proxy-Authorization: {proxy.authorization}")
     length = {"Content-Length": str(len(call.body))} if call.body else {}
     lines += [f"{name}: {value}" for name, value in {**length, **call.headers, **call.secrets}.items()]
-    if any(_NOT_A_LINE.search(line) for line in lines):
+    if _NOT_A_LINE.search("".join(lines)):
         raise InvalidURI(
             f"{public(call.url)}: a line break, or what no header can hold, stands in the request; correct the URI or "
             "the Secret"
@@ -203,8 +204,9 @@ def decide_redirect(call: Call, status: int, location: str) -> Call:
 
 
 def _target(url: str) -> str:
-    parts = urlsplit(url)
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    found = _TARGET.match(url)
+    target = found[1] if found else ""
+    return target if target.startswith("/") else f"/{target}"
 
 
 def _unreachable(url: str, error: Exception) -> Unreachable:

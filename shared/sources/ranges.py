@@ -87,7 +87,8 @@ def open_range(
     span = _span_of(file, offset, length)
     if span.size_bytes <= 0:
         return EmptyBody()
-    reply = client.send(replace(call, headers={**call.headers, **range_header(file, offset, length)}))
+    part = range_header(file, offset, length)
+    reply = client.send(replace(call, headers={**call.headers, **part}) if part else call)
     try:
         if reply.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             raise _stale_link(call.url, reply) or failure(reply)

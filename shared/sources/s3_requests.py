@@ -1,6 +1,7 @@
 """Requests for the objects of one bucket: where they go and how they are signed."""
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from shared.errors import InvalidURI
 from shared.sources.hosts import Grant, grant_for
 from shared.sources.http import Call
 from shared.sources.port import Credentials
+from shared.sources.s3_signature import Keys, Signer
 from shared.sources.settings import SourceSettings, default_hosts
 
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
@@ -56,16 +58,12 @@ class Requests:
     def call(self, method: str, key: str, headers: Mapping[str, str]) -> Call:
         """Return a request for an object; redirects are not followed, because a signature is for one host."""
         url = self.url_of(key)
-        return Call(url, method, headers=headers, secrets=self._signature(method, url, headers), follow=False)
+        secrets = self._signer.sign(method, url, headers, time.time()) if self._signer else {}
+        return Call(url, method, headers=headers, secrets=secrets, follow=False)
 
-    def _signature(self, method: str, url: str, headers: Mapping[str, str]) -> dict[str, str]:
+    @cached_property
+    def _signer(self) -> Signer | None:
         access_key, secret_key, session_token = (self.grant.values.get(key) for key in _KEYS)
         if not access_key or not secret_key:
-            return {}
-        from botocore.auth import S3SigV4Auth  # noqa: PLC0415 - a source loads its library when first used
-        from botocore.awsrequest import AWSRequest  # noqa: PLC0415 - as above
-        from botocore.credentials import Credentials as Keys  # noqa: PLC0415 - as above
-
-        request = AWSRequest(method, url, headers=dict(headers))
-        S3SigV4Auth(Keys(access_key, secret_key, session_token), "s3", self.region).add_auth(request)
-        return {name: value for name, value in request.headers.items() if name not in headers}
+            return None
+        return Signer(Keys(access_key, secret_key, session_token or ""), self.region)

@@ -22,7 +22,7 @@ for uri in (
         open_source(parse_uri(uri), keys, settings).open(File("f", 1, digest))
     except LarderError:
         pass
-print(sorted(set(sys.modules) & {"boto3", "huggingface_hub", "httpx2", "requests", "botocore.client", "cryptography"}))
+print(sorted(set(sys.modules) & {"boto3", "huggingface_hub", "httpx2", "requests", "botocore", "cryptography"}))
 """
 
 

@@ -3,13 +3,13 @@ import itertools
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.partials import held_spans, opened_partial
+from agent.store.partials import held_spans, open_partial
 from agent.transfer.assembly import PIECE_BYTES, Assembly, Claim
 from shared.manifest import File
 from shared.spans import Span, Spans
@@ -21,7 +21,7 @@ KEY = "0" * 64
 def begun(size: int, folder: Path | None = None, *, digest: bool = True) -> Iterator[Assembly]:
     with (
         tempfile.TemporaryDirectory() as fresh,
-        opened_partial(folder or Path(fresh), KEY, size, digest=digest) as partial,
+        closing(open_partial(folder or Path(fresh), KEY, size, digest=digest)) as partial,
     ):
         yield Assembly(File("weights", size), partial)
 

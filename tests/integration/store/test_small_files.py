@@ -1,0 +1,154 @@
+"""Files that come with one answer: what goes wrong on the way, what is kept, and how many come at a time."""
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult, Stopped, fetch
+from agent.transfer.progress import Progress
+from agent.transfer.rate import TokenBucket
+from shared.errors import AuthDenied, DigestMismatch, SourceChanged, Unreachable
+from shared.sources.memory import MemorySource
+from shared.spans import Span
+
+Bring = Callable[..., FetchResult]
+BODY = os.urandom(100_000)
+
+
+@pytest.fixture
+def small() -> MemorySource:
+    return MemorySource({"small": BODY})
+
+
+def parts(root: Path) -> list[Path]:
+    return sorted((root / "partial").glob("*.part"))
+
+
+def test_one_that_breaks_off_goes_on_from_there(bring: Bring, small: MemorySource, store: Store) -> None:
+    small.faults.truncate_at["small"] = 40_000
+
+    def mend_once_it_broke_off(_: str, position: int) -> None:
+        if broke_off.is_set():
+            small.faults.truncate_at.clear()
+        if position == 40_000:
+            broke_off.set()
+
+    broke_off = threading.Event()
+    small.faults.before_read = mend_once_it_broke_off
+    progress = Progress()
+    result = bring(small, store, progress=progress)
+    assert result.sha256["small"] == hashlib.sha256(BODY).hexdigest()
+    assert small.served_bytes == progress.done == progress.received == len(BODY)
+
+
+def test_what_came_before_it_was_given_up_stays(bring: Bring, small: MemorySource, store: Store, root: Path) -> None:
+    small.faults.truncate_at["small"] = 40_000
+    with pytest.raises(Unreachable):
+        bring(small, store)
+    assert [p.stat().st_size for p in parts(root)] == [40_000]
+    assert store.missing_bytes(small.resolve()) == len(BODY) - 40_000
+    small.faults.truncate_at.clear()
+    bring(small, store)
+    assert small.served_bytes == len(BODY)
+
+
+def test_what_came_before_a_stop_stays(small: MemorySource, store: Store) -> None:
+    stop = threading.Event()
+    small.faults.most_bytes = 100
+
+    def drip(_: str, position: int) -> None:
+        if position:
+            stop.set()
+            time.sleep(0.01)  # ten seconds for all
+
+    small.faults.before_read = drip
+    with pytest.raises(Stopped):
+        fetch(small, small.resolve(), store, progress=Progress(), stop=stop)
+    assert 0 < store.missing_bytes(small.resolve()) < len(BODY)
+
+
+def test_a_sealed_one_is_not_lost_by_a_kill_while_it_is_hashed_again(
+    small: MemorySource, store: Store, root: Path
+) -> None:
+    manifest, stop = small.resolve(), threading.Event()
+    with store.partial(manifest, manifest.files[0], stop) as partial:
+        assert partial
+        partial.write(memoryview(BODY), 0)
+        partial.held.add(Span(0, len(BODY)))
+        store.seal(partial)
+    assert store.missing_bytes(manifest) == 0
+    with store.partial(manifest, manifest.files[0], stop) as again:
+        assert again
+        assert store.missing_bytes(manifest) == 0  # what a kill would leave
+        assert again.held.size_bytes == len(BODY)
+    result = fetch(small, manifest, store, progress=Progress(), stop=stop, prove_access=False)
+    assert result.moved == 0
+    assert not list((root / "partial").glob("*.map"))
+
+
+def test_wrong_bytes_are_tried_once_more_and_then_refused(
+    bring: Bring, small: MemorySource, store: Store, root: Path
+) -> None:
+    small.faults.corrupt.add("small")
+    progress = Progress()
+    with pytest.raises(DigestMismatch):
+        bring(small, store, progress=progress)
+    assert small.served_bytes == 2 * len(BODY)
+    assert progress.done == 0
+    assert parts(root) == []
+    assert list((root / "blobs" / "sha256").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [SourceChanged, AuthDenied])
+def test_what_allows_no_other_try_is_told_at_once(
+    bring: Bring, small: MemorySource, store: Store, root: Path, kind: type[SourceChanged | AuthDenied]
+) -> None:
+    small.faults.on_open = [kind("no more")]
+    with pytest.raises(kind):
+        bring(small, store)
+    assert small.served_bytes == 0
+    assert parts(root) == []
+
+
+def test_one_without_a_digest_is_whole_and_known(bring: Bring, store: Store) -> None:
+    source = MemorySource({"a": BODY, "empty": b""}, digests=False)
+    assert bring(source, store).sha256 == {
+        "a": hashlib.sha256(BODY).hexdigest(),
+        "empty": hashlib.sha256(b"").hexdigest(),
+    }
+    assert store.missing(source.resolve()) == []
+
+
+def test_a_far_source_is_asked_for_more_files_at_a_time(store: Store) -> None:
+    """That a near one is asked for few is seen by the bench: where a machine has much to do, all is far."""
+    source = MemorySource({f"{n:03}": b"%d" % n for n in range(300)})
+    reading, seen, lock = 0, list[int](), threading.Lock()
+
+    def answer(_: str, __: int) -> None:
+        nonlocal reading
+        with lock:
+            reading += 1
+            seen.append(reading)
+        time.sleep(0.02)  # so far it is
+        with lock:
+            reading -= 1
+
+    source.faults.before_read = answer
+    fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event())
+    assert max(seen[:8]) <= 4
+    assert 4 < max(seen) <= 16
+
+
+def test_the_limit_of_the_rate_holds_for_them(small: MemorySource, store: Store) -> None:
+    """What a limit lets through at a time is far less than such a file."""
+    sizes: list[int] = []
+    small.faults.before_read = lambda _, position: sizes.append(position)
+    bucket = TokenBucket(200_000)
+    fetch(small, small.resolve(), store, progress=Progress(), stop=threading.Event(), bucket=bucket)
+    assert len([position for position in sizes if position < len(BODY)]) >= len(BODY) // bucket.grain(len(BODY))
