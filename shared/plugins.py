@@ -6,18 +6,23 @@ and the settings and returns a `shared.sources.port.Source`.
 
 import re
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "larder.sources"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}")
 
 
 @cache
-def installed_plugins() -> dict[str, EntryPoint]:
+def installed_plugins() -> "dict[str, EntryPoint]":
     """Return the entry points by scheme, without loading any; the first of a name wins, and odd names are left out.
 
     What is installed does not change while a program runs, so it is looked at once.
     """
+    from importlib.metadata import entry_points  # noqa: PLC0415 - a twentieth of a second, for schemes that are not ours
+
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
         if _SCHEME.fullmatch(point.name):
