@@ -128,7 +128,7 @@ def _overall(view: ModelView, nodes: tuple[NodeState, ...], stocked: str) -> tup
     if demand.refused:
         return "Failed", "SourceNotAllowed", demand.refused
     if demand.disabled:
-        return "Pending", "Disabled", "spec.disabled is true: nothing is downloaded; set it to false to go on"
+        return "Pending", "Disabled", "spec.disabled is true: no node keeps its files; set it to false to go on"
     if view.conflict is not None:
         return "Failed", "NameConflict", _conflict_words(view)
     if demand.on_claim:

@@ -99,9 +99,7 @@ class BaseModelSpec(Api, frozen=True, kw_only=True):
     ] = None
     display_name: Annotated[str | None, Meta(description="A name for people.")] = None
     version: Annotated[str | None, Meta(description="The model's own version.")] = None
-    disabled: Annotated[bool, Meta(description="Nothing is downloaded, and pods that name the model are refused.")] = (
-        False
-    )
+    disabled: Annotated[bool, Meta(description="No node keeps its files, and pods that name it are refused.")] = False
     vendor: Annotated[str | None, Meta(description="Who publishes the model.")] = None
     compartment_id: Annotated[str | None, Meta(description="OME's; kept and not used.")] = field(
         default=None, name="compartmentID"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
@@ -45,9 +45,10 @@ def failure_of(status: int, headers: Mapping[str, str], subject: Subject, now: f
             return SourceChanged(f"{where} is shorter than when it was resolved")
         case HTTPStatus.TOO_MANY_REQUESTS:
             wait_s = _DEFAULT_WAIT_S if wait_s is None else wait_s
-            return RateLimited(f"{subject.grant.host} asks to wait {wait_s:.0f} s before {subject.what}", wait_s)
+            words = f"{subject.grant.host} asks to wait {_words(wait_s, now)} before {subject.what}"
+            return RateLimited(words, wait_s)
         case HTTPStatus.SERVICE_UNAVAILABLE if wait_s is not None:
-            return RateLimited(f"{subject.grant.host} is not available for {wait_s:.0f} s", wait_s)
+            return RateLimited(f"{subject.grant.host} is not available for {_words(wait_s, now)}", wait_s)
         case _:
             return Unreachable(f"no usable answer for {where}")
 
@@ -79,6 +80,12 @@ def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
         return None
     said = _seconds_of(headers.get("Date") or "")  # the server's clock, by which it reckons
     return min(max(at - (now if said is None else said), 0.0), _LONGEST_WAIT_S)
+
+
+def _words(wait_s: float, now: float) -> str:
+    """Return how long that is, and until when; of what asks for more than an hour, an hour is waited."""
+    until = datetime.fromtimestamp(now + wait_s, UTC).strftime("%H:%M:%SZ")
+    return f"{'at least ' if wait_s == _LONGEST_WAIT_S else ''}{wait_s:.0f} s (until {until})"
 
 
 def _seconds_of(text: str) -> float | None:

@@ -75,3 +75,15 @@ def test_a_wait_that_is_none_is_the_usual_one(text: str) -> None:
     error = failure_of(429, {"Retry-After": text}, Subject("x", "", Grant("host")), 0.0)
     assert isinstance(error, RateLimited)
     assert error.after_s == 30
+
+
+@pytest.mark.parametrize(
+    ("status", "asked", "words"),
+    [
+        (429, "30", "host asks to wait 30 s (until 00:16:40Z) before x"),
+        (503, "30", "host is not available for 30 s (until 00:16:40Z)"),
+        (429, "7200", "host asks to wait at least 3600 s (until 01:16:10Z) before x"),
+    ],
+)
+def test_the_words_say_until_when(status: int, asked: str, words: str) -> None:
+    assert str(failure_of(status, {"Retry-After": asked}, Subject("x", "", Grant("host")), 970.0)) == words
