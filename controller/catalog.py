@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar
 
 import structlog
 
-from controller.admission.catalog import CatalogModel, CatalogNode
+from controller.admission.catalog import CatalogModel, CatalogNode, PathKind, kind_of_path
 from controller.claims.verdict import BLOCKING, READING
 from controller.keys import ModelKey
 from controller.manifests import Manifests
@@ -31,6 +32,7 @@ T = TypeVar("T", bound=Object)
 _log = structlog.get_logger()
 _CACHE = "ClusterModelCache"
 _MOST_LISTS = 64
+_LONGEST_READ_S = 2.0  # the API server waits 5 s for the webhook
 _TERMINAL = ("Succeeded", "Failed")
 
 
@@ -69,17 +71,16 @@ class WorldCatalog:
         """Return the members of a node group."""
         return [CatalogNode(n.metadata.name, n.metadata.labels) for n in self.world.members_of(name)]
 
-    def has_path(self, model: CatalogModel, path: str) -> bool | None:
-        """Return whether the resolved revision has a file or directory there; None until its list has been read."""
-        demand = next((d for d in self.world.same_id(model.id) if d.uri == model.uri), None)
-        if demand is None or demand.resolution is None or demand.resolution.revision != model.serving_revision:
-            return None
-        digest = demand.resolution.manifest
-        known = self._paths.get(digest)
-        if known is None:
-            self._read_soon(digest)
-            return None
-        return any(p == path or p.startswith(path + "/") for p in known)
+    def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
+        """Return what the serving revision has at a path; None until its list of files has been read."""
+        known = self._paths.get(self._digest_of(model))
+        return None if known is None else kind_of_path(known, path)
+
+    async def read_files(self, model: CatalogModel) -> None:
+        """Wait, two seconds at most, until the list of files of the serving revision is known, or cannot be read."""
+        digest = self._digest_of(model)
+        if digest and digest not in self._paths:
+            await asyncio.wait([self._reading_of(digest)], timeout=_LONGEST_READ_S)
 
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
         """Return whether an object of a kind is Larder's to look after."""
@@ -151,11 +152,25 @@ class WorldCatalog:
             return resolved.reason, resolved.message
         return "", ""
 
-    def _read_soon(self, digest: str) -> None:
-        if digest not in self._reading:
-            task = asyncio.create_task(self._read(digest))
-            self._reading[digest] = task
+    def _digest_of(self, model: CatalogModel) -> str:
+        """Return the digest of the serving revision's manifest, "" where it is not known.
+
+        While a newer revision is on its way to the nodes, they still list the one that serves.
+        """
+        revision = model.serving_revision
+        resolved = (d.resolution for d in self.world.same_id(model.id) if d.uri == model.uri)
+        of_object = (r.manifest for r in resolved if r is not None and r.revision == revision)
+        entries = (e for node in self.world.model_nodes for e in node.spec.entries)
+        on_nodes = (e.manifest for e in entries if e.key == (model.id, revision) and e.uri == model.uri)
+        return next((digest for digest in chain(of_object, on_nodes) if digest), "")
+
+    def _reading_of(self, digest: str) -> asyncio.Task[None]:
+        """Return the one task that reads a list, for all who wait for it."""
+        task = self._reading.get(digest)
+        if task is None:
+            task = self._reading[digest] = asyncio.create_task(self._read(digest))
             task.add_done_callback(lambda _: self._reading.pop(digest, None))
+        return task
 
     async def _read(self, digest: str) -> None:
         try:

@@ -1,10 +1,12 @@
 """What admission looks up: a small port over what the controller's reflectors hold, and its twin in memory."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
+
+PathKind: TypeAlias = Literal["file", "directory", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,15 @@ class CatalogNode:
     labels: Mapping[str, str]
 
 
+def kind_of_path(files: Collection[str], path: str) -> PathKind:
+    """Return what a set of files has at a path."""
+    if path in files:
+        return "file"
+    return "directory" if any(p.startswith(path + "/") for p in files) else "absent"
+
+
 class Catalog(Protocol):
-    """Look-ups from memory, and two live reads (the async ones), which raise LarderError where they fail."""
+    """Look-ups from memory, and live reads (the async ones), which raise LarderError where they fail."""
 
     def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
         """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None; of `kind`, if given."""
@@ -67,8 +76,12 @@ class Catalog(Protocol):
         """Return the members of a node group, none where there is no such group."""
         ...
 
-    def has_path(self, model: CatalogModel, path: str) -> bool | None:
-        """Return whether the serving revision has a file or a directory there; None where its files are not known."""
+    def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
+        """Return what the serving revision has at a path; None where its files are not known."""
+        ...
+
+    async def read_files(self, model: CatalogModel) -> None:
+        """Wait, well below the webhook's timeout, for the files of the serving revision; raises nothing."""
         ...
 
     async def group_names(self) -> Sequence[str]:
@@ -97,10 +110,12 @@ class MemoryCatalog:
     groups: dict[str, ModelCacheNodeGroup] = field(default_factory=dict)
     members: dict[str, list[CatalogNode]] = field(default_factory=dict)
     paths: dict[str, set[str]] = field(default_factory=dict)
+    unread: dict[str, set[str]] = field(default_factory=dict)  # known once they are asked for
     users: dict[str, list[str]] = field(default_factory=dict)
     services: dict[str, list[str]] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
     lookups: int = 0
+    reads: int = 0
 
     def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
         """As in the port."""
@@ -128,11 +143,17 @@ class MemoryCatalog:
         self.lookups += 1
         return self.members.get(name, [])
 
-    def has_path(self, model: CatalogModel, path: str) -> bool | None:
+    def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
         """As in the port."""
         self.lookups += 1
         known = self.paths.get(model.id)
-        return None if known is None else any(p == path or p.startswith(path + "/") for p in known)
+        return None if known is None else kind_of_path(known, path)
+
+    async def read_files(self, model: CatalogModel) -> None:
+        """As in the port."""
+        self.reads += 1
+        if model.id in self.unread:
+            self.paths[model.id] = self.unread.pop(model.id)
 
     async def group_names(self) -> Sequence[str]:
         """As in the port."""

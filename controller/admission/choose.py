@@ -1,7 +1,7 @@
 """Which cache serves the URI that a pod asks for, and on which group of nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from controller.admission.catalog import Catalog, CatalogModel
@@ -13,19 +13,24 @@ from shared.uri import parse_uri, sub_path_of
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The cache, what follows its URI in the wanted one, and its group; `confined` when the pod named the group."""
+    """The cache, what follows its URI in the wanted one, and its group.
+
+    `confined`: the pod named the group; `is_file`: the sub-path is one file, not a directory.
+    """
 
     cache: CatalogModel
     sub_path: str = ""
     group: str = ""
     confined: bool = False
+    is_file: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NotCached:
-    """No cache is used, for this reason."""
+    """No cache is used, for this reason; `unread` is the one whose files would have to be known."""
 
     why: str
+    unread: CatalogModel | None = None
 
 
 Outcome: TypeAlias = Choice | NotCached
@@ -43,41 +48,73 @@ def problem_of(model: CatalogModel, *, needs_revision: bool = True) -> str:
 
 
 def choose_cache(text: str, pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
-    """Return the cache with the longest prefix of the URI, by the group that fits the pod best."""
+    """Return the usable cache with the longest prefix of the URI, by the group that fits the pod best."""
     try:
         wanted = str(parse_uri(text))
     except InvalidURI as error:
         return NotCached(str(error))
-    matches = _longest(wanted, catalog.caches())
-    if not matches:
-        return NotCached(f"no ClusterModelCache holds {wanted}; an administrator can create one with this storageUri")
-    usable = [cache for cache in matches if not problem_of(cache)]
+    first: NotCached | None = None
+    for caches in _longest_first(wanted, catalog.caches()):
+        outcome = _of_one_uri(wanted, caches, pod, catalog)
+        if isinstance(outcome, Choice) or outcome.unread is not None:
+            return outcome
+        first = first or outcome
+    return first or NotCached(
+        f"no ClusterModelCache holds {wanted}; an administrator can create one with this storageUri"
+    )
+
+
+def _longest_first(wanted: str, caches: Iterable[CatalogModel]) -> list[list[CatalogModel]]:
+    """Return the matching caches, those of the longest URI first, each list by name."""
+    matches: dict[int, list[CatalogModel]] = {}
+    for cache in caches:
+        if cache.uri and sub_path_of(wanted, cache.uri) is not None:
+            matches.setdefault(len(cache.uri), []).append(cache)
+    return [sorted(matches[length], key=lambda c: c.name) for length in sorted(matches, reverse=True)]
+
+
+def _of_one_uri(wanted: str, caches: list[CatalogModel], pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
+    usable = [cache for cache in caches if not problem_of(cache)]
     if not usable:
-        return NotCached(f"{matches[0].title} {problem_of(matches[0])}")
+        return NotCached(f"{caches[0].title} {problem_of(caches[0])}")
     tail = sub_path_of(wanted, usable[0].uri) or ""
-    if tail and catalog.has_path(usable[0], tail) is False:
-        return NotCached(f"{usable[0].title} has no file or directory {tail!r}")
-    return _by_group([Choice(c, tail, g) for c in usable for g in c.groups or ("",)], pod, catalog)
+    outcome = _by_group([Choice(c, tail, g) for c in usable for g in c.groups], pod, catalog)
+    if isinstance(outcome, NotCached):
+        return NotCached(f"{usable[0].title} {outcome.why}")
+    return _with_part(outcome, catalog) if tail else outcome
 
 
-def _longest(wanted: str, caches: Iterable[CatalogModel]) -> list[CatalogModel]:
-    """Return the caches with the longest matching URI, by name."""
-    matches = [c for c in caches if c.uri and sub_path_of(wanted, c.uri) is not None]
-    longest = max((len(c.uri) for c in matches), default=0)
-    return sorted((c for c in matches if len(c.uri) == longest), key=lambda c: c.name)
+def _with_part(choice: Choice, catalog: Catalog) -> Outcome:
+    """Return the choice once its sub-path is known to be there: kubelet would make a missing directory in the store."""
+    match catalog.kind_of_path(choice.cache, choice.sub_path):
+        case None:
+            why = f"the files of {choice.cache.title} are not read yet, so {choice.sub_path!r} may not be among them"
+            return NotCached(why, unread=choice.cache)
+        case "absent":
+            return NotCached(f"{choice.cache.title} has no file or directory {choice.sub_path!r}")
+        case "file":
+            return replace(choice, is_file=True)
+        case "directory":
+            return choice
 
 
 def _by_group(choices: list[Choice], pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
+    """Return the choice whose group fits best, or why none does, for a sentence about the cache."""
+    groups = ", ".join(sorted({c.group for c in choices})) or "no group"
     named = annotations_of(pod).get(NODE_GROUP, "")
     if named:
-        found = next((c for c in choices if c.group == named), None)
-        if found:
-            return Choice(found.cache, found.sub_path, named, confined=True)
-        groups = ", ".join(sorted({c.group for c in choices})) or "no group"
-        return NotCached(f"{choices[0].cache.title} is kept on {groups}, not on {named} that {NODE_GROUP} names")
-    if len(choices) == 1:
-        return choices[0]
-    return next(_reachable(choices, pod, catalog), choices[0])
+        choices = [replace(c, confined=True) for c in choices if c.group == named]
+        if not choices:
+            return NotCached(f"is kept on {groups}, not on {named} that {NODE_GROUP} names")
+        groups = named
+    node = pod.get("spec", {}).get("nodeName") or ""
+    held = [c for c in choices if any(node in ("", n.name) for n in catalog.nodes_of_group(c.group))]
+    if not held:
+        missing = f"node {node} (spec.nodeName) is not" if node else "there is no node"
+        return NotCached(f"is kept on {groups}, where {missing}")
+    if len(held) == 1:
+        return held[0]
+    return next(_reachable(held, pod, catalog), held[0])
 
 
 def _reachable(choices: list[Choice], pod: Mapping[str, Any], catalog: Catalog) -> Iterator[Choice]:

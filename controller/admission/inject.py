@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.admission.base_models import give_base_model
-from controller.admission.catalog import Catalog
+from controller.admission.catalog import Catalog, CatalogModel
 from controller.admission.given import Given
 from controller.admission.keys import BASE_MODEL, ENABLE_CACHE, Json, annotations_of, has_keys
 from controller.admission.kserve import give_cache
@@ -18,10 +18,11 @@ from controller.admission.volumes import check_host_paths
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What to change, and what to tell whoever created the pod."""
+    """What to change, what to tell whoever created the pod, and the cache to read the files of for a better answer."""
 
     patch: tuple[Json, ...] = ()
     warnings: tuple[str, ...] = ()
+    unread: CatalogModel | None = None
 
 
 def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: AdmissionSettings) -> Injection:
@@ -46,7 +47,8 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
     warnings = [w for g in given for w in g.warnings]
     if any(g.selects for g in given) and draft["spec"].get("nodeName"):
         warnings.append(_BOUND)
-    return Injection(tuple(json_patch(dict(pod), draft)), tuple(warnings))
+    unread = next((g.unread for g in given if g.unread), None)
+    return Injection(tuple(json_patch(dict(pod), draft)), tuple(warnings), unread)
 
 
 _BOUND = (

@@ -1,6 +1,7 @@
 """A pod of KServe that asks for the cache: given it in place of its download, or left as it is with the reason."""
 
 import copy
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +36,7 @@ def give_cache(draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: 
     uri = source_uri(pod)
     outcome = choose_cache(uri, draft, catalog) if uri else NotCached(_NO_URI)
     if isinstance(outcome, NotCached):
-        return left_alone(draft, outcome.why)
+        return left_alone(draft, outcome.why, outcome.unread)
     trial = copy.deepcopy(draft)
     try:
         given = _replace_download(trial, outcome, catalog, settings)
@@ -82,7 +83,7 @@ def _replace_download(pod: Json, choice: Choice, catalog: Catalog, settings: Adm
     _drop_initializer(spec)
     _drop_provision_volume(spec)
     ensure_volume(spec, volume, settings.store_root)
-    _mount_everywhere(spec, choice.sub_path)
+    _mount_everywhere(spec, choice)
     ensure_selector(spec, selectors_of(snapshot))
     group = catalog.group(choice.group) if choice.confined else None
     if group is not None and group.spec.node_selector:
@@ -106,17 +107,24 @@ def _drop_provision_volume(spec: Json) -> None:
     spec["volumes"] = [v for v in volumes if v is not found]
 
 
-def _mount_everywhere(spec: Json, sub_path: str) -> None:
+def _mount_everywhere(spec: Json, choice: Choice) -> None:
     """Mount the cache wherever the download was mounted, at least in KServe's container."""
+    at_least = _place(KSERVE_MODEL_PATH, choice)
     containers = list(containers_of(spec))
     for container in containers:
         for path in _take_provision_mounts(container):
-            ensure_mount(container, Place(CACHE_VOLUME, path, sub_path))
+            ensure_mount(container, _place(path, choice))
     ours = (path_of(m) for c in containers for m in mounts_of(c) if m.get("name") == CACHE_VOLUME)
-    if KSERVE_MODEL_PATH not in ours:
-        ensure_mount(_serving(spec), Place(CACHE_VOLUME, KSERVE_MODEL_PATH, sub_path))
+    if at_least.path not in ours:
+        ensure_mount(_serving(spec), at_least)
     for container in containers:
-        confine_mounts(container, CACHE_VOLUME, sub_path)
+        confine_mounts(container, CACHE_VOLUME, choice.sub_path)
+
+
+def _place(path: str, choice: Choice) -> Place:
+    """Return the mount for a download's path: a single file is in that directory, as KServe would put it."""
+    name = posixpath.basename(choice.sub_path) if choice.is_file else ""
+    return Place(CACHE_VOLUME, posixpath.join(path, name) if name else path, choice.sub_path)
 
 
 def _take_provision_mounts(container: Json) -> list[str]:

@@ -48,6 +48,9 @@ def admission_router(catalog: Catalog, settings: AdmissionSettings, record: Reco
 
     async def mutate(review: Review) -> bytes:
         change = mutate_pod(review, catalog, settings)
+        if change.unread is not None:
+            await catalog.read_files(change.unread)
+            change = mutate_pod(review, catalog, settings)
         return allow(review, change.patch, change.warnings)
 
     async def check(review: Review) -> bytes:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.admission.catalog import CatalogModel, MemoryCatalog
+from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
 from rig.admission import AdmissionSite, admission_site
 from rig.binaries import Binaries
 from rig.control_plane import ControlPlane
@@ -17,6 +17,8 @@ def site(
     catalog = MemoryCatalog(
         base_models=[CatalogModel("ClusterBaseModel", "", "llama", "llama", "hf://meta/llama@main", "c0ffee")],
         model_caches=[CatalogModel("ClusterModelCache", "", "m", "m", "s3://bucket/m", "r1", groups=("gpus",))],
+        members={"gpus": [CatalogNode("node", {})]},
+        paths={"m": {"sub/config.json", "one.bin"}},
     )
     with admission_site(control_plane, binaries.kubectl, catalog, tmp_path_factory.mktemp("tls")) as running:
         yield running

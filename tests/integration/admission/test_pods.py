@@ -57,6 +57,27 @@ def test_a_kserve_pod_is_rewritten(site: AdmissionSite) -> None:
     assert mount == {"name": "kserve-pvc-source", "mountPath": "/mnt/models", "readOnly": True, "subPath": "sub"}
 
 
+def test_a_kserve_pod_of_one_file_finds_it_in_the_directory(site: AdmissionSite) -> None:
+    made = site.create(kserve_pod("file", "s3://bucket/m/one.bin"))
+    mount = _mount(made["spec"]["containers"][0], "kserve-pvc-source")
+    assert (mount["mountPath"], mount["subPath"]) == ("/mnt/models/one.bin", "one.bin")
+
+
+def test_a_kserve_pod_outside_the_cache_s_nodes_keeps_its_download(site: AdmissionSite) -> None:
+    pod = kserve_pod("outside", "s3://bucket/m/sub")
+    pod["spec"]["nodeName"] = "elsewhere"
+    made = site.create(pod)
+    assert [c["name"] for c in made["spec"]["initContainers"]] == ["storage-initializer"]
+    assert "node elsewhere (spec.nodeName) is not" in made["metadata"]["annotations"]["larder.dev/not-cached"]
+
+
+def test_the_first_pod_of_a_part_waits_for_the_list_of_files(site: AdmissionSite) -> None:
+    known = site.catalog.unread["m"] = site.catalog.paths.pop("m")
+    made = site.create(kserve_pod("missing", "s3://bucket/m/nonexist/sub"))
+    assert "no file or directory 'nonexist/sub'" in made["metadata"]["annotations"]["larder.dev/not-cached"]
+    assert site.catalog.paths["m"] == known
+
+
 def test_a_pod_without_a_cache_is_made_with_a_warning(site: AdmissionSite) -> None:
     answer = site.kubectl("create", "-f", "-", stdin=kserve_pod("uncached", "s3://other/m"))
     assert answer.returncode == 0

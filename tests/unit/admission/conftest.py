@@ -5,7 +5,7 @@ import copy
 import jsonpatch
 import pytest
 
-from controller.admission.catalog import CatalogModel, MemoryCatalog
+from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
 from controller.admission.inject import inject
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Json, Rewrite
@@ -28,6 +28,8 @@ def catalog() -> MemoryCatalog:
             CatalogModel("ClusterModelCache", "", "long", "long", "s3://bucket/m/sub", "r2", groups=("g",)),
             CatalogModel("ClusterModelCache", "", "hub", "hub", "hf://o/m@v1", "r3", groups=("g",)),
         ],
+        members={"g": [CatalogNode("n", {})]},
+        paths={"short": {"x/y.bin", "z/deep/model.onnx"}, "long": {"deep/config.json", "one.bin"}},
     )
 
 

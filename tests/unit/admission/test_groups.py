@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
-from controller.admission.keys import NODE_GROUP, read_models
+from controller.admission.keys import NODE_GROUP, NOT_CACHED, read_models
 from rig.pods import Rewrite, kserve_pod
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.kube.objects import Meta
@@ -94,3 +94,50 @@ def test_the_pod_s_affinity_picks_the_group_or_the_first(
 def test_a_cache_on_its_way_out_gives_way_to_another_of_the_same_uri(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
     catalog.model_caches[1] = CatalogModel("ClusterModelCache", "", "a", "a", "s3://bucket/m", "r", deleting=True)
     assert read_models(rewrite(kserve_pod("p", "s3://bucket/m"))[0]) == [("b", "r")]
+
+
+def test_a_group_without_nodes_gives_way_to_one_that_has_some(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+    catalog.members["red"] = []
+    pod = kserve_pod("p", "s3://bucket/m")
+    pod["spec"]["nodeSelector"] = {"colour": "pink"}
+    after, _ = rewrite(pod)
+    assert read_models(after) == [("a", "r")]
+    catalog.members["green"] = []
+    assert read_models(rewrite(pod)[0]) == [("b", "r")]
+
+
+@pytest.mark.parametrize("named", [{}, {NODE_GROUP: "red"}])
+def test_a_cache_that_no_node_holds_leaves_the_pod_alone(
+    named: dict[str, str], catalog: MemoryCatalog, rewrite: Rewrite
+) -> None:
+    catalog.members.clear()
+    pod = kserve_pod("p", "s3://bucket/m", annotations=named)
+    after, _ = rewrite(pod)
+    why = after["metadata"]["annotations"].pop(NOT_CACHED)
+    assert why == f"ClusterModelCache a is kept on {'red' if named else 'blue, green, red'}, where there is no node"
+    assert after == pod
+
+
+def test_a_cache_that_no_node_holds_gives_way_to_the_next_shorter(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+    catalog.model_caches.append(
+        CatalogModel("ClusterModelCache", "", "none", "none", "s3://bucket/m/part", "r", groups=("empty",))
+    )
+    catalog.paths = {"none": {"config.json"}, "a": {"part/config.json"}}
+    assert read_models(rewrite(kserve_pod("p", "s3://bucket/m/part"))[0]) == [("a", "r")]
+
+
+def test_the_node_that_the_pod_is_bound_to_picks_the_group(rewrite: Rewrite) -> None:
+    pod = kserve_pod("p", "s3://bucket/m")
+    pod["spec"]["nodeName"] = "node-blue"
+    assert read_models(rewrite(pod)[0]) == [("b", "r")]
+
+
+@pytest.mark.parametrize(("named", "node"), [({}, "elsewhere"), ({NODE_GROUP: "red"}, "node-blue")])
+def test_a_pod_that_is_bound_outside_the_groups_is_left_alone(
+    named: dict[str, str], node: str, rewrite: Rewrite
+) -> None:
+    pod = kserve_pod("p", "s3://bucket/m", annotations=named)
+    pod["spec"]["nodeName"] = node
+    after, _ = rewrite(pod)
+    assert f"where node {node} (spec.nodeName) is not" in after["metadata"]["annotations"].pop(NOT_CACHED)
+    assert after == pod

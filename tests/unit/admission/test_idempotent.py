@@ -47,7 +47,9 @@ CONTAINER = st.fixed_dictionaries(
         "env": st.just([{"name": "MODEL_PATH", "value": "/x"}]) | st.just([{"name": "A", "value": "1"}]),
     },
 )
-URIS = st.sampled_from(["s3://bucket/m", "s3://bucket/m/x", "s3://bucket/m2", "hf://o/m:v", "nonsense"])
+URIS = st.sampled_from(
+    ["s3://bucket/m", "s3://bucket/m/x", "s3://bucket/m/one.bin", "s3://bucket/m2", "hf://o/m:v", "nonsense"]
+)
 ANNOTATIONS = st.fixed_dictionaries(
     {},
     optional={
@@ -82,6 +84,7 @@ CATALOG = MemoryCatalog(
     ],
     model_caches=[CatalogModel("ClusterModelCache", "", "cache", "cache", "s3://bucket/m", "r", groups=("f", "g"))],
     members={"g": [CatalogNode("n", {"zone": "true"})]},
+    paths={"cache": {"x/y", "one.bin"}},
 )
 SETTINGS = AdmissionSettings(store_root=ROOT)
 

@@ -190,6 +190,41 @@ def test_a_path_that_the_cache_has_not_is_left_alone(catalog: MemoryCatalog, rew
     assert "no file or directory 'nothing'" in after["metadata"]["annotations"][WHY]
 
 
+def test_a_part_of_a_cache_whose_files_are_unknown_is_left_alone(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+    catalog.paths = {}
+    pod = kserve_pod("p", "s3://bucket/m/x")
+    after, warnings = rewrite(pod)
+    assert "the files of ClusterModelCache short are not read yet" in after["metadata"]["annotations"].pop(WHY)
+    assert after == pod
+    assert warnings
+    assert read_models(rewrite(kserve_pod("p", "s3://bucket/m"))[0]) == [("short", "r1")], "the whole needs no list"
+
+
+def test_one_file_of_a_cache_is_put_into_the_directory_of_the_download(rewrite: Rewrite) -> None:
+    pod = kserve_pod("p", "s3://bucket/m/x/y.bin")
+    reader = {"name": "two", "volumeMounts": [{"name": "kserve-provision-location", "mountPath": "/data/"}]}
+    pod["spec"]["containers"].append(reader)
+    after, _ = rewrite(pod)
+    file = MOUNT | {"mountPath": "/mnt/models/y.bin", "subPath": "x/y.bin"}
+    assert [c["volumeMounts"] for c in after["spec"]["containers"]] == [[file], [file | {"mountPath": "/data/y.bin"}]]
+
+
+def test_one_file_is_put_into_a_server_without_the_mount(rewrite: Rewrite) -> None:
+    pod = kserve_pod("p", "s3://bucket/m/sub/one.bin")
+    pod["spec"]["containers"] = [{"name": "kserve-container"}]
+    after, _ = rewrite(pod)
+    file = MOUNT | {"mountPath": "/mnt/models/one.bin", "subPath": "one.bin"}
+    assert after["spec"]["containers"] == [{"name": "kserve-container", "volumeMounts": [file]}]
+
+
+def test_where_the_longest_cache_is_unusable_the_next_shorter_serves(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
+    catalog.model_caches[1] = replace(catalog.model_caches[1], deleting=True)
+    catalog.paths["short"] = {"sub/config.json"}
+    after, warnings = rewrite(kserve_pod("p", "s3://bucket/m/sub"))
+    assert (read_models(after), warnings) == ([("short", "r1")], ())
+    assert after["spec"]["containers"][0]["volumeMounts"] == [MOUNT | {"subPath": "sub"}]
+
+
 def test_long_reasons_are_cut(rewrite: Rewrite) -> None:
     after, warnings = rewrite(kserve_pod("p", f"s3://bucket/{'x' * 1000}"))
     assert len(after["metadata"]["annotations"][WHY]) <= 220

@@ -66,6 +66,17 @@ async def test_what_does_not_concern_us_passes_as_it_is(review: dict[str, Any], 
     assert catalog.lookups == 0
 
 
+@pytest.mark.parametrize(("uri", "reads"), [("s3://bucket/m", 0), ("s3://bucket/m/x", 1), ("s3://bucket/m/no", 1)])
+async def test_only_a_part_of_a_cache_waits_for_the_list_of_files(uri: str, reads: int, catalog: MemoryCatalog) -> None:
+    catalog.paths, catalog.unread = {}, {"short": {"x/y.bin"}}
+    review = _review("Pod", namespace="default", object=kserve_pod("p", uri))
+    answer = await _answer(catalog, "/mutate-pods", review)
+    paths = [op["path"] for op in json.loads(base64.b64decode(answer["patch"]))]
+    assert catalog.reads == reads
+    assert ("/spec/initContainers" in paths) is not uri.endswith("/no")
+    assert ("has no file or directory 'no'" in str(answer.get("warnings"))) is uri.endswith("/no")
+
+
 async def test_warnings_carry_our_name(catalog: MemoryCatalog) -> None:
     review = _review("Pod", namespace="default", object=kserve_pod("p", "gs://x/y"))
     (warning,) = (await _answer(catalog, "/mutate-pods", review))["warnings"]

@@ -21,7 +21,7 @@ from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from shared.manifest import File, build_manifest
 from tests.unit.controller.apiserver import Objects, listed
-from tests.unit.controller.worlds import base_model, cache, cluster_model, fresh_world, group, node
+from tests.unit.controller.worlds import base_model, cache, cluster_model, entry, fresh_world, group, model_node, node
 
 
 @pytest.fixture
@@ -134,36 +134,53 @@ async def test_users_are_the_pods_that_have_not_ended(catalog: WorldCatalog, obj
         await catalog.users_of("m", "")
 
 
+def keep_list(objects: Objects, *paths: str) -> str:
+    """Put a manifest with these files where the API server has them and return its digest."""
+    manifest = build_manifest("hf://org/m@c", "r1", [File(path, 1) for path in paths])
+    digest, packed = pack(manifest)
+    binary = {"manifest.json.z": base64.b64encode(packed).decode()}
+    path = f"/api/v1/namespaces/ns/configmaps/manifest-{digest}"
+    objects.objects[path] = {"metadata": {"name": "x"}, "binaryData": binary}
+    return digest
+
+
 async def test_paths_of_a_snapshot_are_known_once_its_list_was_read(
     catalog: WorldCatalog, world: World, objects: Objects
 ) -> None:
-    manifest = build_manifest("hf://org/m@c", "r1", [File("a/config.json", 1), File("b", 2)])
-    digest, packed = pack(manifest)
+    digest = keep_list(objects, "a/config.json", "b")
     cached = cache("m", "g")
     status = msgspec.structs.replace(cached.status, manifest_digest=digest)
     world.caches.upsert(msgspec.structs.replace(cached, status=status))
-    path = f"/api/v1/namespaces/ns/configmaps/manifest-{digest}"
-    binary = {"manifest.json.z": base64.b64encode(packed).decode()}
-    objects.objects[path] = {"metadata": {"name": "x"}, "binaryData": binary}
     (model,) = catalog.caches()
-    assert catalog.has_path(model, "a") is None
-    await asyncio.gather(*catalog._reading.values())
-    assert [catalog.has_path(model, p) for p in ("a", "a/config.json", "b", "c", "a/conf")] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert catalog.kind_of_path(model, "a") is None
+    await asyncio.gather(catalog.read_files(model), catalog.read_files(model))
+    kinds = {path: catalog.kind_of_path(model, path) for path in ("a", "a/config.json", "b", "c", "a/conf")}
+    assert kinds == {"a": "directory", "a/config.json": "file", "b": "file", "c": "absent", "a/conf": "absent"}
+    await catalog.read_files(model)
     assert len(objects.asked) == 1
+
+
+async def test_paths_of_what_serves_are_known_while_a_newer_revision_is_on_its_way(
+    catalog: WorldCatalog, world: World, objects: Objects
+) -> None:
+    serving = keep_list(objects, "old.bin")
+    cached = cache("m", "g")
+    status = msgspec.structs.replace(cached.status, resolved_revision="r2", manifest_digest="0" * 64)
+    world.caches.upsert(msgspec.structs.replace(cached, status=status))
+    (model,) = catalog.caches()
+    assert model.serving_revision == "r1"
+    await catalog.read_files(model)
+    assert catalog.kind_of_path(model, "old.bin") is None
+    world.model_nodes.upsert(model_node("a", entry("m", manifest=serving)))
+    await catalog.read_files(model)
+    assert catalog.kind_of_path(model, "old.bin") == "file"
 
 
 async def test_a_list_that_cannot_be_read_is_not_known(catalog: WorldCatalog, world: World) -> None:
     world.caches.upsert(cache("m", "g"))
     (model,) = catalog.caches()
-    assert catalog.has_path(model, "a") is None
-    await asyncio.gather(*catalog._reading.values())
-    assert catalog.has_path(model, "a") is None
+    await catalog.read_files(model)
+    assert catalog.kind_of_path(model, "a") is None
 
 
 async def test_models_of_others_are_named_and_not_looked_at(catalog: WorldCatalog, world: World) -> None:
