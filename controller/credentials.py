@@ -3,12 +3,14 @@
 import base64
 import binascii
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from controller.live import is_object_name
 from controller.placement.demand import Demand
 from shared.api.core import HOSTS_ANNOTATION, SECRET_LABEL, Secret
 from shared.errors import AuthDenied
 from shared.kube.collection import get_object
+from shared.kube.errors import Refused
 from shared.kube.transport import Kube
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.registry import default_hosts
@@ -31,12 +33,24 @@ class Secrets:
         where = f"Secret {demand.secret} in namespace {namespace}"
         if not is_object_name(demand.secret):
             raise AuthDenied(f"{demand.secret!r} cannot be the name of a Secret; write its name alone, in lower case")
-        secret = await get_object(self.kube, f"/api/v1/namespaces/{namespace}/secrets/{demand.secret}", Secret)
+        secret = await self._read(namespace, demand.secret)
         if secret is None:
             raise AuthDenied(f"{where} does not exist; create it with the source's credentials")
         if secret.metadata.labels.get(SECRET_LABEL) != "true":
             raise AuthDenied(f"{where} is not for Larder; label it {SECRET_LABEL}=true to allow its use")
         return Credentials(values=_values(secret, demand, where), hosts=self._hosts(secret, demand))
+
+    async def _read(self, namespace: str, name: str) -> Secret | None:
+        """Return a Secret, None when there is none; AuthDenied where the chart does not let us read there."""
+        try:
+            return await get_object(self.kube, f"/api/v1/namespaces/{namespace}/secrets/{name}", Secret)
+        except Refused as error:
+            if error.code != HTTPStatus.FORBIDDEN:
+                raise
+            raise AuthDenied(
+                f"Larder may not read Secrets of namespace {namespace}; "
+                "list it in the chart's value credentialNamespaces"
+            ) from error
 
     def _hosts(self, secret: Secret, demand: Demand) -> tuple[str, ...]:
         named = secret.metadata.annotations.get(HOSTS_ANNOTATION, "")

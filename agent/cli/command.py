@@ -16,7 +16,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="larder fetch", description="Fetch a model's files into a directory, verified."
     )
     parser.add_argument("uri", metavar="URI", help="hf://ORG/REPO[@REVISION], s3://BUCKET/PREFIX or https://HOST/FILE")
-    parser.add_argument("--to", metavar="DIR", type=Path, required=True, help="where the files go")
+    parser.add_argument("--to", metavar="DIR", type=_directory, required=True, help="where the files go")
     parser.add_argument("--concurrency", metavar="N", type=_positive, default=4, help="large files at a time (4)")
     parser.add_argument("--allow", metavar="PATTERN", action="append", default=[], help="only files that fit this one")
     parser.add_argument("--ignore", metavar="PATTERN", action="append", default=[], help="no files that fit this one")
@@ -26,6 +26,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-pickle", action="store_true", help="refuse the model if any of its files is a pickle")
     parser.add_argument("--quiet", action="store_true", help="write nothing but a failure")
     return parser
+
+
+def _directory(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; name a directory, for example . for this one")
+    return Path(text)
 
 
 def _positive(text: str) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, assert_never
 
@@ -13,11 +14,11 @@ from agent.client import ControllerApi
 from agent.meters import COMPLETE, DOWNLOAD, FAILED, REPAIR, STOPPED, Ending, Meters, Removal
 from agent.node import OwnNode
 from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
-from agent.stock.book import Book
+from agent.stock.book import Book, contents_of
 from agent.stock.download import Downloader, reservation_of
 from agent.stock.labeller import Labeller
 from agent.stock.recall import recall
-from agent.stock.retries import WHEN_SPACE_CHANGES_S, Retries
+from agent.stock.retries import WHEN_SPACE_CHANGES_S, Retries, is_news
 from agent.stock.world import Fetching, Key, Prepared, Preparing, Removed, Removing, Reserved
 from agent.store.floor import Ground
 from agent.store.identity import distinct_files
@@ -113,6 +114,8 @@ class Hands:
         else:
             self.book.manifests[entry.key] = manifest
             self.book.works[entry.key] = Prepared(entry.manifest)
+            if self.book.unfinished_to_keep() is not None:  # with the last manifest, the others may be dropped
+                self.book.retry_shortages(self.clock())
 
     async def _reserve(self, entry: Entry) -> None:
         manifest = self.book.manifests[entry.key]
@@ -121,6 +124,8 @@ class Hands:
             need = await self._in_thread(self._take_room, entry, manifest, limit, keep)
         except InsufficientStorage as error:
             self._wait_for_space(entry, error)
+            with suppress(LarderError):  # what is free now counts from here on, and not what the last look found
+                self.book.take_free(await self._in_thread(self.store.disk_free))
             if changes != self.book.disk_changes:
                 self.book.retry_shortages(self.clock())  # it was counted while files went
             return
@@ -184,7 +189,7 @@ class Hands:
             self._set_back(entry, StoreFailure(f"{type(error).__name__}: {error}"))
         else:
             ending = Ending(COMPLETE)
-            self.book.take_held(self.book.held | {entry.key: snapshot})
+            self.book.take_arrived(entry.key, snapshot)
             self.book.disk_changes += 1
             self.book.setbacks.pop(entry.key, None)
             self.book.manifests.pop(entry.key, None)
@@ -247,7 +252,7 @@ class Hands:
     def _size_of(self, key: Key) -> int:
         """Return the bytes of what a snapshot consists of, each content once; 0 where there is none."""
         held = self.book.held.get(key)
-        return sum({f.sha256: f.size for f in held.files}.values()) if held else 0
+        return sum(contents_of([held]).values()) if held else 0
 
     async def _discard(self, entry: Entry) -> None:
         """Drop what an unfinished download left, unless a running one counts on the same contents."""
@@ -278,7 +283,7 @@ class Hands:
         setback = self.retries.setback(entry, error, before, self.clock(), passing=passing)
         self.book.setbacks[entry.key] = setback
         self.meters.setbacks[error.reason] += 1
-        if before is None or before.trouble != setback.trouble:
+        if before is None or is_news(before.trouble, setback.trouble):
             again_s = round(setback.due_s - self.clock(), 1)
             _LOG.warning(
                 "entry set back", model=entry.id, revision=entry.revision, again_s=again_s,

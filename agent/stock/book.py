@@ -1,11 +1,12 @@
 """What the agent knows, kept by the event loop alone."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.node import NodeView
 from agent.stock.retries import WHEN_SPACE_CHANGES_S
+from agent.stock.room import Tightest
 from agent.stock.world import Held, Key, Setback, Work, World, is_present
 from agent.store.snapshot import Snapshot
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
@@ -39,22 +40,24 @@ class Book:
     manifests: dict[Key, Manifest] = field(default_factory=dict)
     skipped: set[Key] = field(default_factory=set)
     space: Space = field(default_factory=Space)
+    tightest: Tightest | None = None
     patch_due_s: float = 0.0
     disk_changes: int = 0  # a scan that began before one of them is void
     label_changes: int = 0  # as is a read of the Node
 
     def take_model_node(self, node: ModelNode | None, now_s: float) -> None:
-        """Take the newest ModelNode; a new limit, or entries that went, may let the waiting ones in."""
+        """Take the newest ModelNode; new rules, or entries that are wanted no more, may let the waiting ones in."""
         before, self.model_node = self.model_node, node
         if node is None:
             return
         named = {e.key for e in node.spec.entries}
         for key in self.setbacks.keys() - named - self.works.keys():
             del self.setbacks[key]
-        for key in self.manifests.keys() - named - self.works.keys():
+        forgotten = self.manifests.keys() - named - self.works.keys()
+        for key in forgotten:
             del self.manifests[key]
         self.skipped &= named
-        if before is None or _room_rules(before) != _room_rules(node):
+        if before is None or _room_rules(before) != _room_rules(node) or forgotten or _wanted(before) - _wanted(node):
             self.retry_shortages(now_s)
 
     def retry_shortages(self, now_s: float) -> None:
@@ -62,6 +65,32 @@ class Book:
         for key, setback in self.setbacks.items():
             if setback.due_s == WHEN_SPACE_CHANGES_S:
                 self.setbacks[key] = replace(setback, due_s=now_s)
+
+    def take_space(self, space: Space, now_s: float) -> None:
+        """Take new figures; where they have more room, and now and then in any case, those that wait ask again."""
+        self.space, used, free = space, space.used, space.disk_free - space.floor
+        short = [s.trouble.shortage for s in self.setbacks.values() if s.due_s == WHEN_SPACE_CHANGES_S]
+        if self.tightest is None or not short:
+            self.tightest = Tightest(now_s, used, free)
+        elif self.tightest.lets_ask(used, free, short, now_s):
+            self.retry_shortages(now_s)
+            self.tightest = Tightest(now_s, used, free)
+        else:
+            self.tightest = self.tightest.seen(used, free)
+
+    def take_free(self, disk_free: int) -> None:
+        """Take what was free on the disk when an entry did not fit."""
+        if self.tightest:
+            self.tightest = self.tightest.seen(self.tightest.used, disk_free - self.space.floor)
+
+    def take_arrived(self, key: Key, snapshot: Snapshot) -> None:
+        """Take a snapshot that was committed just now, and count it: the last look at the disk had part of it alone.
+
+        Else it would be told Ready beside figures in which there seems to be room for others.
+        """
+        self.take_held(self.held | {key: snapshot})
+        untold = max(0, sum(contents_of(self.held.values()).values()) - self.space.used)
+        self.space = replace(self.space, used=self.space.used + untold, disk_free=max(0, self.space.disk_free - untold))
 
     def take_held(self, held: dict[Key, Snapshot]) -> None:
         """Take the snapshots that are on the disk."""
@@ -76,7 +105,7 @@ class Book:
         if node is None or node.spec.eviction_policy != LEAST_RECENTLY_USED:
             return None
         complete = {key for key, snapshot in self.held.items() if not snapshot.damaged}
-        wanted = {e.key for e in node.spec.entries if is_present(e)} - complete
+        wanted = _wanted(node) - complete
         return list(self.manifests.values()) if wanted <= self.manifests.keys() else None
 
     @property
@@ -110,9 +139,18 @@ def held_of(snapshot: Snapshot) -> Held:
 
 def sole_bytes(held: Mapping[Key, Snapshot]) -> dict[Key, int]:
     """Return the bytes that would go with each snapshot alone: of files that no other one has."""
-    sizes = {key: {f.sha256: f.size for f in snapshot.files} for key, snapshot in held.items()}
+    sizes = {key: contents_of([snapshot]) for key, snapshot in held.items()}
     holders = Counter(sha256 for files in sizes.values() for sha256 in files)
     return {key: sum(n for sha256, n in files.items() if holders[sha256] == 1) for key, files in sizes.items()}
+
+
+def contents_of(snapshots: Iterable[Snapshot]) -> dict[str, int]:
+    """Return the size of each content that the snapshots consist of, by its digest: what several have counts once."""
+    return {f.sha256: f.size for snapshot in snapshots for f in snapshot.files}
+
+
+def _wanted(node: ModelNode) -> set[Key]:
+    return {e.key for e in node.spec.entries if is_present(e)}
 
 
 def _room_rules(node: ModelNode) -> tuple[int, str]:

@@ -16,6 +16,13 @@ _LARGEST_EXPONENT = 30
 WHEN_SPACE_CHANGES_S = float("inf")
 
 
+def is_news(before: Trouble, after: Trouble) -> bool:
+    """Tell whether a trouble is worth a line in the log: a shortage whose other figures alone differ is not."""
+    if before.reason == after.reason == InsufficientStorage.__name__:
+        return before.shortage != after.shortage
+    return before != after
+
+
 @dataclass(frozen=True, slots=True)
 class Retries:
     """Turns a failure into a setback; `uniform` draws the jitter."""

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -62,7 +62,6 @@ class Scanner:
                 self._stale.clear()
                 everywhere = asked or self.clock() >= self._due_s
                 await self._look(everywhere=everywhere)
-                self.book.retry_shortages(self.clock())
                 on_change()
                 await self.sleep(_HASTE * self._cost_s if everywhere else 0.0)
         finally:
@@ -77,7 +76,7 @@ class Scanner:
             if before == self.book.disk_changes:
                 break
         self._say_if_unwatched()
-        self.book.space = space
+        self.book.take_space(space, self.clock())
         for key, snapshot in held.items():
             known = self.book.held.get(key)
             if snapshot.damaged and not (known and known.damaged):
@@ -109,8 +108,8 @@ class Scanner:
             if everywhere:
                 await self.read()
             else:
-                used = self.book.space.used
-                self.book.space = await asyncio.get_running_loop().run_in_executor(self.threads, self._space, used)
+                found = await asyncio.get_running_loop().run_in_executor(self.threads, self._space, 0)
+                self.book.take_space(replace(found, used=self.book.space.used), self.clock())
         except LarderError as error:
             _LOG.warning("store not read", reason=error.reason, message=str(error))
             self._looked_s = -math.inf

@@ -90,11 +90,20 @@ async def validate_object(review: Review, catalog: Catalog, settings: AdmissionS
     if review.operation == "DELETE":
         await _check_delete(review, catalog)
         return []
-    if review.object is None or not validate.needs_check(review.object, review.old_object):
+    if review.object is None:
         return []
+    if not validate.needs_check(review.object, review.old_object):
+        return _annotation_warnings(kind, review.object)
     groups = await catalog.group_names() if kind == validate.CACHE_KIND else ()
-    warnings = validate.check_write(kind, review.object, groups, settings.allowed)
+    warnings = [
+        *validate.check_write(kind, review.object, groups, settings.allowed),
+        *_annotation_warnings(kind, review.object),
+    ]
     return [*warnings, *_room_warnings(review.object, catalog)] if kind == validate.CACHE_KIND else warnings
+
+
+def _annotation_warnings(kind: str, found: Mapping[str, Any]) -> list[str]:
+    return [] if kind == validate.GROUP_KIND else validate.annotation_warnings(found)
 
 
 def _room_warnings(cache: Mapping[str, Any], catalog: Catalog) -> list[str]:

@@ -1,5 +1,6 @@
 """Whether an object that declares models may be written or deleted: plain functions of data."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from controller.admission.errors import (
 from controller.admission.paths import checked_mount_path
 from controller.admission.selectors import affinity_problems, selector_problems
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
-from controller.placement.demand import FOREIGN
+from controller.placement.demand import DRIFT_ANNOTATION, FOLLOW, FOREIGN, PIN_ANNOTATION, PRIORITY_ANNOTATION
 from shared.errors import InvalidURI, LarderError
 from shared.quantity import parse_quantity
 from shared.selection.choice import WHOLE, choose, wish_of_parameters
@@ -30,6 +31,11 @@ KINDS = (*BASE_KINDS, CACHE_KIND, GROUP_KIND)
 
 _SHOWN = 5
 _MOST_BYTES = 2**63 - 1  # what the API's integers hold
+_ANNOTATIONS = {  # what has a meaning, and the words for it
+    PIN_ANNOTATION: (re.compile("true|false"), '"true", or leave it out'),
+    PRIORITY_ANNOTATION: (re.compile(r"\s*[+-]?[0-9]+\s*"), 'a whole number, for example "10"'),
+    DRIFT_ANNOTATION: (re.compile(f"{FOLLOW}|Manual"), f"{FOLLOW} or Manual"),
+}
 Spec = Mapping[str, Any]
 
 
@@ -64,6 +70,16 @@ def check_write(
     if problems:
         raise type(problems[0])("; ".join(str(problem) for problem in problems))
     return warnings
+
+
+def annotation_warnings(obj: Mapping[str, Any]) -> list[str]:
+    """Return a warning for each annotation of a model whose value has no meaning and so counts for nothing."""
+    found: Mapping[str, str] = (obj.get("metadata") or {}).get("annotations") or {}
+    return [
+        f"metadata.annotations[{key}]: {found[key]!r} counts for nothing; write {write}"
+        for key, (meant, write) in _ANNOTATIONS.items()
+        if key in found and not meant.fullmatch(found[key])
+    ]
 
 
 def _base_model_problems(kind: str, spec: Spec, allowed: AllowedSources) -> Iterator[LarderError]:

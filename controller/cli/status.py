@@ -16,7 +16,8 @@ from rich.text import Text
 from controller.cli.report import Row, Table, build_table
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE, Definition
 from shared.errors import LarderError
-from shared.kube.errors import KubeError, NotFound
+from shared.exits import failure_line
+from shared.kube.errors import NotFound
 from shared.kube.transport import Kube, connect
 
 _MODELS = (CLUSTER_MODEL_CACHE, CLUSTER_BASE_MODEL, BASE_MODEL)
@@ -34,8 +35,8 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         asyncio.run(_show(given.kubeconfig, watch=given.watch))
-    except (KubeError, LarderError) as error:
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+    except LarderError as error:
+        sys.stderr.write(f"{failure_line(error)}\n")
         return 1
     except KeyboardInterrupt:
         return 0

@@ -83,7 +83,9 @@ def _say_next(console: Console, facts: dict[str, str], state: Path, *, keep: boo
 def _stop(pid: int) -> int:
     command = Path(f"/proc/{pid}/cmdline")
     if not command.exists() or b"rig.demo.holder" not in command.read_bytes():
-        sys.stderr.write(f"process {pid} is no demo\n")
+        sys.stderr.write(
+            f"NotFound: process {pid} is no demo; `larder demo --keep` says the number of the one it leaves running\n"
+        )
         return 1
     state = Path(command.read_bytes().split(b"\0")[-2].decode())
     os.kill(pid, signal.SIGTERM)

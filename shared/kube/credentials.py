@@ -1,5 +1,6 @@
 """Where the API server is, and what we show it: a pod's service account, or a kubeconfig."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from shared.kube.client import Configuration, load_kube_config
 from shared.kube.errors import NoCluster
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+# What the loader warns of is told by NoCluster; without a handler Python would write it to stderr as well.
+logging.getLogger("kubernetes").addHandler(logging.NullHandler())
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
@@ -50,8 +53,13 @@ async def configure(kubeconfig: str | Path | None, service_account: Path, enviro
         await _use_kubeconfig(configuration, kubeconfig)
     except Exception as error:  # the loader raises whatever a wrong file makes it stumble over
         wanted = "a kubeconfig in the usual place" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
-        raise NoCluster(f"cannot use {wanted}: {error}; set KUBECONFIG to a file that kubectl accepts") from error
+        why = "there is no such file" if _is_absent(kubeconfig) else error
+        raise NoCluster(f"cannot use {wanted}: {why}; set KUBECONFIG to a file that kubectl accepts") from error
     return configuration
+
+
+def _is_absent(kubeconfig: str | Path | None) -> bool:
+    return kubeconfig is not None and not Path(kubeconfig).exists()
 
 
 def _use_service_account(configuration: Any, folder: Path, environ: Mapping[str, str]) -> None:  # noqa: ANN401 - as above

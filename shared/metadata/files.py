@@ -61,9 +61,18 @@ class DirectoryFiles:
 
     def __post_init__(self) -> None:
         """List the files. Raises SourceNotFound, AuthDenied, UnsafePath, TooManyFiles, Unreachable."""
-        listed = bounded(Beneath(self.root).files_below(self.path), f"{self.root}/{self.path}")
-        sizes = {name: seen.st_size for name, seen in listed if stat.S_ISREG(seen.st_mode) and self.only in ("", name)}
+        found = [(self.only, self._look())] if self.only else Beneath(self.root).files_below(self.path)
+        listed = bounded(found, f"{self.root}/{self.path}")
+        sizes = {name: seen.st_size for name, seen in listed if stat.S_ISREG(seen.st_mode)}
         object.__setattr__(self, "sizes", MappingProxyType(sizes))
+
+    def _look(self) -> os.stat_result:
+        """Return the stat of the one file; what stands beside it is none of ours."""
+        descriptor = Beneath(self.root).open(f"{self.path}/{self.only}")
+        try:
+            return os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of a file."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from shared.sources.proxies import Proxies, proxies_from_environ
@@ -114,7 +115,7 @@ def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
         s3_endpoint=(environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL", "")).rstrip("/"),
         s3_region=environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or DEFAULT_S3_REGION,
         allow_addresses=tuple(allow),
-        ca_bundle=next((environ[name] for name in _CA_VARIABLES if environ.get(name)), None),
+        ca_bundle=_ca_bundle(environ),
         gs_endpoint=environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/"),
         az_endpoint=environ.get("AZURE_STORAGE_SERVICE_ENDPOINT", "").rstrip("/") or _own_blob_endpoint(environ),
         oci_endpoint=environ.get("OCI_CLI_ENDPOINT", "").rstrip("/"),
@@ -123,6 +124,16 @@ def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
         proxies=proxies_from_environ(environ),
         local_roots=tuple(root for root in environ.get("LARDER_LOCAL_ROOTS", "").split(":") if root),
     )
+
+
+def _ca_bundle(environ: Mapping[str, str]) -> str | None:
+    """Return the first file or directory of certificates that is named; ValueError where it is not there."""
+    name = next((name for name in _CA_VARIABLES if environ.get(name)), None)
+    if name is None:
+        return None
+    if not Path(environ[name]).exists():
+        raise ValueError(f"{name}: there is no {environ[name]}; name a file or directory of certificates, or unset it")
+    return environ[name]
 
 
 def connection_string(environ: Mapping[str, str]) -> dict[str, str]:

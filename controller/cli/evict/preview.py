@@ -68,6 +68,11 @@ def preview(node: ModelNode, users: Users, asked: Question, now: datetime) -> Pr
     return Preview(node.metadata.name, tuple(lines), _rows(found, [c.entry.key for c in plan.victims]))
 
 
+def is_listed(node: ModelNode, model: str) -> bool:
+    """Return whether a node has, or shall have, a model by its id."""
+    return any(entry.id == model for entry in node.spec.entries)
+
+
 def _others(node: ModelNode, need: Need) -> list[Entry]:
     return [e for e in node.spec.entries if e.key != need.key]
 
@@ -98,8 +103,7 @@ def _need_of_model(
         (e for e in node.spec.entries if e.id == model and statuses.get(e.key, _SILENT).phase != Phase.READY), None
     )
     if entry is None:
-        here = any(e.id == model for e in node.spec.entries)
-        return None, f"{model} is here" if here else f"{model} is not wanted on this node"
+        return None, f"{model} is here" if is_listed(node, model) else f"{model} is not wanted on this node"
     reported = statuses.get(entry.key, _SILENT).shortage
     if reported:
         return Need(entry.key, entry.priority, reported), f"{model} lacks {format_bytes(reported)}"

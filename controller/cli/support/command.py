@@ -32,7 +32,8 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{error.reason}: {error}\n")
         return 1
     except OSError as error:
-        sys.stderr.write(f"cannot write {given.output}: {error}; name another file with --output\n")
+        why = error.strerror or str(error)
+        sys.stderr.write(f"StoreFailure: {given.output} cannot be written: {why}; name another file with --output\n")
         return 1
     except KeyboardInterrupt:
         return 130

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop
 from controller.cli.why.nodes import agent_findings, holders_of, leader_findings
 from controller.cli.why.seen import Seen, SeenNode
+from controller.placement.groups import may_evict
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup
 from shared.quantity import format_bytes
 
@@ -28,14 +29,24 @@ def _members(group: ModelCacheNodeGroup, members: list[SeenNode], seen: Seen) ->
         wanted = ", ".join(f"{k}={v}" for k, v in sorted(group.spec.node_selector.items())) or "an affinity"
         yield stop("nodes", "NoNodes", f"no node of {len(seen.nodes)} matches {wanted}", "label a node")
         return
-    evicts = "; idle models make room for others" if group.spec.eviction_policy == LEAST_RECENTLY_USED else ""
-    limit = f"each may hold {group.spec.storage_limit}{evicts}"
+    limit = f"each may hold {group.spec.storage_limit}{_evicts(group, members, seen)}"
     yield fact("nodes", "Members", f"{some(n.metadata.name for n in members)}; {limit}")
     for condition in group.status.conditions:
         if condition.type == "Overlapping" and condition.status == "True":
             yield fact("nodes", "Overlapping", condition.message)
     left = format_bytes(group.status.available)
     yield fact("nodes", "Space", f"used {format_bytes(group.status.used)}, left {left}, all nodes together")
+
+
+def _evicts(group: ModelCacheNodeGroup, members: list[SeenNode], seen: Seen) -> str:
+    """Say on which members idle models make room: all groups of a node have to allow it."""
+    if group.spec.eviction_policy != LEAST_RECENTLY_USED:
+        return ""
+    kept = [n.metadata.name for n in members if not may_evict(seen.groups_of(n))]
+    if not kept:
+        return "; idle models make room for others"
+    where = "on none of them" if len(kept) == len(members) else f"not on {some(kept)}"
+    return f"; idle models make room for others, but {where}: another group there says evictionPolicy Never"
 
 
 def _throttle(group: ModelCacheNodeGroup, seen: Seen) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from controller.cli.why.ways_out import PATIENT, way_out
 from controller.metadata.fill import metadata_of
 from controller.metadata.kept import METADATA
 from controller.metadata.words import line_of
+from controller.ownership import MANAGED_ANNOTATION
 from controller.placement.demand import conflict_of, difference
 from shared.api.core import SECRET_LABEL
 from shared.api.meta import Condition
@@ -26,11 +27,19 @@ _MOST_NODES = 8  # told one by one; of the others, how many
 
 def why_model(found: Declared, seen: Seen) -> Answer:
     """Return what keeps a model from its nodes."""
+    if not found.managed:
+        return Answer(title_of(found), (_not_managed(found),))
     findings = [*leader_findings(seen), *_object(found, seen), *removal_findings(found)]
     if found.demand.stocked:
         findings += [*_source(found), *revision_findings(found, seen), *_credentials(found, seen)]
         findings += _targets(found, seen)
     return Answer(title_of(found), ordered(findings))
+
+
+def _not_managed(found: Declared) -> Finding:
+    words = "another product defined this kind, and the object does not ask for Larder: it is left alone"
+    do = f"ask that product; or annotate it {MANAGED_ANNOTATION}=true if Larder shall look after it"
+    return stop(title_of(found), "NotManaged", words, do)
 
 
 def title_of(found: Declared) -> str:
@@ -68,11 +77,11 @@ def _object(found: Declared, seen: Seen) -> Iterator[Finding]:
     if demand.on_claim:
         yield from _on_claim(found)
     yield from _described(found)
-    other = conflict_of(demand, [m.demand for m in seen.of_id(demand.id)])
+    other = conflict_of(demand, [m.demand for m in seen.of_id(demand.id) if m.managed])
     if other is not None:
         words = f"{other.kind} {other.name} is older and has the id {demand.id} with {difference(demand, other)}"
         yield stop(about, "NameConflict", words, way_out("NameConflict"))
-    if found.status.observed_generation < found.meta.generation:
+    if found.status.observed_generation < found.meta.generation and not demand.foreign:
         yield wait(about, "NotSeenYet", "the controller has not looked at its newest spec", "does somebody lead?")
 
 

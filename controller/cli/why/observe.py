@@ -7,7 +7,10 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from controller.cli.why.seen import Declared, Leader, Seen, SeenNode, SeenPod
-from controller.placement.demand import base_model_demand, cache_demand
+from controller.definitions import OUR_LABEL
+from controller.definitions import PATH as DEFINITIONS_PATH
+from controller.ownership import Ownership
+from controller.placement.demand import Demand, base_model_demand, cache_demand
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import NODES
@@ -52,27 +55,25 @@ class Observer:
         )
 
     async def _declared(self, definition: Definition) -> list[Declared]:
+        ownership = await self._ownership(definition)
         if definition is CLUSTER_MODEL_CACHE:
             caches = await self._ours(definition.path, ClusterModelCache, definition.name)
-            return [
-                Declared(
-                    cache_demand(definition.kind, c, files=None),
-                    c.metadata,
-                    c.status,
-                    {n.name: n for n in c.status.nodes},
-                )
-                for c in caches
-            ]
+            known = [(ownership.managed(definition.kind, c), c) for c in caches]
+            return [_told(cache_demand(definition.kind, ours or c, files=None), ours or c, ours) for ours, c in known]
         models = await self._ours(definition.path, BaseModel, definition.name)
-        return [
-            Declared(
-                base_model_demand(definition.kind, m, files=None),
-                m.metadata,
-                m.status,
-                {n.name: n for n in m.status.nodes},
-            )
-            for m in models
-        ]
+        found = [(ownership.managed(definition.kind, m), m) for m in models]
+        return [_told(base_model_demand(definition.kind, ours or m, files=None), ours or m, ours) for ours, m in found]
+
+    async def _ownership(self, definition: Definition) -> Ownership:
+        """Return whose a kind is; ours for a user who may not read definitions."""
+        ownership, (label, value) = Ownership(), OUR_LABEL
+        try:
+            served = await get_object(self.kube, f"{DEFINITIONS_PATH}/{definition.name}", Object)
+        except Refused:
+            return ownership
+        foreign = served is not None and served.metadata.labels.get(label) != value
+        ownership.learn(definition.kind, foreign=foreign)
+        return ownership
 
     async def _ours(self, path: str, kind: type[T], name: str) -> list[T]:
         try:
@@ -96,6 +97,11 @@ class Observer:
         except Refused:
             return None  # a user who may not read it still gets the rest of the answer
         return leader_of(body, self.now())
+
+
+def _told(demand: Demand, model: BaseModel | ClusterModelCache, ours: Object | None) -> Declared:
+    states = {node.name: node for node in model.status.nodes}
+    return Declared(demand, model.metadata, model.status, states, managed=ours is not None)
 
 
 def leader_of(body: bytes, now: datetime) -> Leader:

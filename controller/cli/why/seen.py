@@ -85,12 +85,16 @@ class SeenPod(Object, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A declared model: what it asks for, and what the controller says of it."""
+    """A declared model: what it asks for, and what the controller says of it.
+
+    `managed` is False where the kind is another product's and the object does not ask for Larder.
+    """
 
     demand: Demand
     meta: Meta
     status: StockStatus
     node_states: Mapping[str, NodeState] = field(default_factory=dict)
+    managed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

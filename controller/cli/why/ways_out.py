@@ -16,7 +16,8 @@ WAYS_OUT = {
     "NamespaceNotAllowed": "have the namespace labelled larder.dev/allow-cluster-models=true, or use a BaseModel there",
     "NoNodes": "label a node, or change the selector or the group",
     "NodesNotReady": "look at the nodes",
-    "NotGranted": "nothing, if it passes within a minute; else see the agent's service account and token",
+    "NotGranted": "nothing, if it passes within a minute; restart the agent's pod if its token is of an earlier node; "
+    "else see the agent's service account",
     "OnClaim": "nothing: pods in the claim's namespace mount the claim",
     "OutOfMemory": "write the model's metadata into its spec; the model can be used meanwhile",
     "OutdatedDefinition": "upgrade the chart larder-crds, then the rest goes on by itself",

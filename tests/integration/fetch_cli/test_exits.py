@@ -90,6 +90,29 @@ def test_an_inspection_asks_again_where_that_helps() -> None:
     assert done.stderr.startswith("SourceNotFound: ")
 
 
+def test_no_directory_is_not_this_one(model: Path, tmp_path: Path) -> None:
+    done = run("fetch", f"local://{model}", "--to", "", LARDER_LOCAL_ROOTS=str(tmp_path))
+    assert done.returncode == 2
+    assert "--to: it is empty; name a directory" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("status", "--kubeconfig", "{}"), "NoCluster: cannot use the kubeconfig {}: there is no such file; "),
+        (("support", "-o", "{}/x"), "StoreFailure: {}/x cannot be written: No such file or directory; "),
+        (("demo", "--stop", "1"), "NotFound: process 1 is no demo; "),
+        (("fetch", "hf://a/b", "--to", "{}"), "InvalidURI: SSL_CERT_FILE: there is no {}; "),
+    ],
+)
+def test_a_failure_is_one_line_with_its_reason(tmp_path: Path, arguments: tuple[str, ...], line: str) -> None:
+    absent = str(tmp_path / "absent")
+    done = run(*(argument.format(absent) for argument in arguments), SSL_CERT_FILE=absent)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(line.format(absent))
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_user_in_a_url_is_not_shown() -> None:
     done = run("fetch", "https://user:password@host.test/file", "--to", "/nowhere")
     assert done.stderr.startswith("InvalidURI: https://host.test/file ")

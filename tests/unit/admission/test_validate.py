@@ -14,7 +14,13 @@ from controller.admission.errors import (
     SourceNotAllowed,
     UnknownGroup,
 )
-from controller.admission.validate import check_delete_group, check_delete_model, check_write, needs_check
+from controller.admission.validate import (
+    annotation_warnings,
+    check_delete_group,
+    check_delete_model,
+    check_write,
+    needs_check,
+)
 from controller.placement.allowed import parse_allowed
 from shared.errors import InvalidURI, LarderError
 
@@ -198,6 +204,25 @@ def test_a_group_without_a_selector_is_every_node_and_says_so() -> None:
 def test_a_wrong_group_is_refused(spec: dict[str, Any], error: type[LarderError], words: str) -> None:
     with pytest.raises(error, match=words):
         check_write("ModelCacheNodeGroup", {"spec": {"storageLimit": "1Gi"} | spec}, ())
+
+
+@pytest.mark.parametrize(
+    ("annotation", "wrong", "right", "words"),
+    [
+        ("larder.dev/pin", "yes", "true", 'write "true", or leave it out'),
+        ("larder.dev/priority", "abc", "-5", "write a whole number"),
+        ("larder.dev/drift", "Auto", "Follow", "write Follow or Manual"),
+        ("larder.dev/drift", "follow", "Manual", "write Follow or Manual"),
+    ],
+)
+def test_an_annotation_that_counts_for_nothing_is_told(annotation: str, wrong: str, right: str, words: str) -> None:
+    def told(value: str) -> list[str]:
+        return annotation_warnings({"metadata": {"annotations": {annotation: value}}})
+
+    (warning,) = told(wrong)
+    assert warning.startswith(f"metadata.annotations[{annotation}]: '{wrong}' counts for nothing; ")
+    assert words in warning
+    assert told(right) == []
 
 
 def test_writes_that_want_nothing_new_are_not_looked_at() -> None:

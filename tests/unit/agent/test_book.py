@@ -1,8 +1,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from agent.stock.book import Book, sole_bytes
+from agent.stock.book import Book, Space, sole_bytes
 from agent.stock.retries import WHEN_SPACE_CHANGES_S
+from agent.stock.world import Trouble
 from agent.store.snapshot import CompletedFile, Snapshot
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
 from shared.manifest import Manifest
@@ -84,3 +85,83 @@ def test_unfinished_files_may_go_where_the_node_may_evict_and_every_manifest_is_
     assert book.unfinished_to_keep() == [MANIFEST]
     book.take_held({("here", "r1"): replace(snapshot("here", a=1), damaged=("a",))})
     assert book.unfinished_to_keep() is None
+
+
+def test_what_is_wanted_no_more_lets_the_others_ask_again() -> None:
+    book = short()
+    book.take_model_node(model_node([entry()], storage_limit=10), 6.0)
+    assert book.setbacks[KEY].due_s == 6.0
+
+
+def test_a_manifest_that_is_forgotten_lets_the_others_ask_again() -> None:
+    book = short()
+    book.manifests = {("given-up", "r1"): MANIFEST}
+    book.take_model_node(model_node([entry(), entry("other")], storage_limit=10), 6.0)
+    assert (book.setbacks[KEY].due_s, book.manifests) == (6.0, {})
+
+
+def waiting(shortage: int, space: Space) -> Book:
+    """A book with an entry that lacks so many bytes, after a look at the disk."""
+    book = Book()
+    book.take_model_node(model_node([entry()], storage_limit=10), 0.0)
+    book.take_space(space, 0.0)
+    found = setback(entry(), WHEN_SPACE_CHANGES_S, "InsufficientStorage")
+    book.setbacks = {KEY: replace(found, trouble=Trouble("InsufficientStorage", "need", shortage))}
+    return book
+
+
+def test_a_look_that_finds_no_more_room_lets_nothing_ask() -> None:
+    book = waiting(500, Space(used=100, disk_free=1000, floor=50))
+    for now_s, space in enumerate((Space(100, disk_free=1499, floor=50), Space(200, disk_free=900, floor=50))):
+        book.take_space(space, now_s)
+        assert book.setbacks[KEY].due_s == WHEN_SPACE_CHANGES_S
+
+
+def test_what_waits_asks_again_when_something_went_from_the_store() -> None:
+    book = waiting(500, Space(used=100, disk_free=1000))
+    book.take_space(Space(used=120, disk_free=1000), 3.0)
+    book.take_space(Space(used=110, disk_free=1000), 6.0)
+    assert book.setbacks[KEY].due_s == 6.0
+
+
+def test_what_waits_asks_again_when_the_disk_has_as_much_more_as_it_lacked_at_the_least() -> None:
+    book = waiting(500, Space(disk_free=1000))
+    book.take_free(400)
+    book.take_space(Space(disk_free=900), 6.0)
+    assert book.setbacks[KEY].due_s == 6.0
+
+
+def test_what_waits_asks_again_when_the_floor_sinks() -> None:
+    book = waiting(500, Space(disk_free=1000, floor=900))
+    book.take_space(Space(disk_free=1000, floor=400), 6.0)
+    assert book.setbacks[KEY].due_s == 6.0
+
+
+def test_a_large_shortage_is_told_anew_when_it_is_notably_less() -> None:
+    book = waiting(100 * 2**30, Space(disk_free=0))
+    book.take_space(Space(disk_free=5 * 2**30 - 1), 5.0)
+    assert book.setbacks[KEY].due_s == WHEN_SPACE_CHANGES_S
+    book.take_space(Space(disk_free=5 * 2**30), 6.0)
+    assert book.setbacks[KEY].due_s == 6.0
+
+
+def test_no_figures_of_a_shortage_stand_for_ever() -> None:
+    book = waiting(0, Space(used=100))
+    book.take_space(Space(used=100), 299.0)
+    assert book.setbacks[KEY].due_s == WHEN_SPACE_CHANGES_S
+    book.take_space(Space(used=100), 300.0)
+    assert book.setbacks[KEY].due_s == 300.0
+
+
+def test_what_has_arrived_is_counted_before_the_next_look_at_the_disk() -> None:
+    book = Book(space=Space(used=60, disk_free=100))
+    book.take_held({("a", "r1"): snapshot("a", shared=40, own=7)})
+    book.take_arrived(("b", "r1"), snapshot("b", shared=40, large=50))
+    assert (book.space.used, book.space.disk_free) == (97, 63)
+    assert book.frees == {("a", "r1"): 7, ("b", "r1"): 50}
+
+
+def test_what_has_arrived_is_not_counted_twice() -> None:
+    book = Book(space=Space(used=120, disk_free=100))
+    book.take_arrived(KEY, snapshot("llama", large=50))
+    assert (book.space.used, book.space.disk_free) == (120, 100)

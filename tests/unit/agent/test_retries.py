@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.stock.retries import Retries
+from agent.stock.retries import Retries, is_news
+from agent.stock.world import Trouble
 from shared.errors import AuthDenied, DigestMismatch, NotGranted, RateLimited, Unreachable
 from tests.unit.agent.worlds import claim, entry
 
@@ -45,3 +46,11 @@ def test_failures_of_another_wish_do_not_count(changed: dict[str, Any]) -> None:
     other = LATEST.setback(entry(**changed), Unreachable("x"), again, 30.0, passing=False)
     assert [s.failures for s in (first, again, other)] == [1, 2, 1]
     assert [s.due_s for s in (first, again, other)] == [12, 24, 32]
+
+
+def test_a_shortage_is_news_when_it_changes_and_not_when_its_words_do() -> None:
+    before = Trouble("InsufficientStorage", "need 9, disk free 5", 4)
+    assert not is_news(before, Trouble("InsufficientStorage", "need 9, disk free 6", 4))
+    assert is_news(before, Trouble("InsufficientStorage", "need 9, disk free 6", 3))
+    assert is_news(before, Trouble("StoreFailure", "need 9, disk free 5", 4))
+    assert is_news(Trouble("StoreFailure", "read-only"), Trouble("StoreFailure", "input/output error"))

@@ -1,14 +1,18 @@
 """What `larder evict --dry-run` tells of one node."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from controller.cli.evict.command import main
+from controller.cli.evict.command import main, previews
 from controller.cli.evict.preview import Preview, Question, preview
-from shared.api.model_node import EntryStatus, ModelNode
+from shared.api.core import PODS
+from shared.api.model_node import PATH, EntryStatus, ModelNode
+from shared.kube.errors import NotFound
+from tests.unit.controller.apiserver import Objects, listed, serving
 from tests.unit.controller.worlds import entry, model_node, said
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
@@ -88,3 +92,31 @@ def test_only_a_dry_run_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main([])
     assert "by themselves" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("--need=5X", "'5X' is not a quantity; write a number with a unit"),
+        ("--need=-5Gi", "'-5Gi' is not a quantity; write a number with a unit"),
+        ("--need=0", "0 asks for no room; write a size above 0"),
+        ("--idle=-5", "'-5' is no time; write seconds, 0 or more"),
+        ("--idle=nan", "'nan' is no time; write seconds, 0 or more"),
+        ("--idle=x", "'x' is no time; write seconds, 0 or more"),
+    ],
+)
+def test_a_number_that_is_none_is_refused(given: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--dry-run", given])
+    assert words in capsys.readouterr().err
+
+
+async def test_a_model_that_no_node_lists_is_not_found(tmp_path: Path) -> None:
+    raw = msgspec.to_builtins(node())
+    async with serving(Objects({PATH: listed(raw), f"{PATH}/n": raw, PODS: listed()}), tmp_path) as kube:
+        (found,) = await previews(kube, None, Question("new"), NOW)
+        assert found.lines[1].startswith("new (Failed)")
+        with pytest.raises(NotFound, match="no model with the id nosuch on any node"):
+            await previews(kube, None, Question("nosuch"), NOW)
+        with pytest.raises(NotFound, match="no model with the id nosuch on node n"):
+            await previews(kube, "n", Question("nosuch"), NOW)

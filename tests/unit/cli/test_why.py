@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shared.errors
-from controller.cli.why.command import shown
+from controller.cli.why.command import answer_of, shown
 from controller.cli.why.findings import Answer, Weight
 from controller.cli.why.groups import why_group
 from controller.cli.why.models import why_model
 from controller.cli.why.nodes import why_node
-from controller.cli.why.observe import leader_of
+from controller.cli.why.observe import Observer, leader_of
 from controller.cli.why.pods import why_pod
 from controller.cli.why.seen import (
     Affinity,
@@ -33,14 +34,17 @@ from controller.cli.why.seen import (
 )
 from controller.cli.why.subject import Subject, parse_subject
 from controller.cli.why.ways_out import PATIENT, WAYS_OUT
+from controller.definitions import PATH as DEFINITIONS_PATH
 from controller.placement.demand import base_model_demand, cache_demand
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.core import Observed
+from shared.api.core import NODES, Observed
+from shared.api.kinds import CLUSTER_BASE_MODEL, DEFINITIONS
 from shared.api.meta import Condition, NodeState, ReadMetadata
 from shared.api.model_node import EntryState, ModelNode, Phase
 from shared.errors import LarderError
 from shared.names import ready_label, snapshot_label
+from tests.unit.controller.apiserver import Objects, listed, serving
 from tests.unit.controller.worlds import (
     base_model,
     cache,
@@ -222,6 +226,51 @@ def test_a_group_says_whether_idle_models_make_room() -> None:
     assert "make room" not in shown(why_group("gpus", seen()))
     lru = group("gpus", GPU, eviction_policy="LeastRecentlyUsed")
     assert "idle models make room for others" in shown(why_group("gpus", seen(groups=(lru,))))
+
+
+def test_a_group_whose_nodes_are_also_in_one_that_says_never() -> None:
+    lru = group("gpus", GPU, eviction_policy="LeastRecentlyUsed")
+    nodes = (node("a", GPU), node("b", GPU | {"zone": "x"}))
+    some = shown(why_group("gpus", seen(groups=(lru, group("zone", {"zone": "x"})), nodes=nodes)))
+    assert "make room for others, but not on b: another group there says evictionPolicy Never" in some
+    none = shown(why_group("gpus", seen(groups=(lru, group("all", GPU)), nodes=nodes)))
+    assert "but on none of them: another group" in none
+
+
+def test_a_token_of_an_earlier_node_has_a_way_out() -> None:
+    refused = at_a(stocked("a", "Pending", "NotGranted", "the token is of an earlier node named a"))
+    assert "restart the agent's pod if its token is of an earlier node" in shown(of_model(refused))
+
+
+def test_a_model_that_larder_leaves_alone_is_waited_for_by_nobody() -> None:
+    found = declared(cluster_model("m", GPU, uri="vendor://x"))
+    answer = of_model(seen(replace(found, status=msgspec.structs.replace(found.status, observed_generation=0))))
+    assert "NotSeenYet" not in reasons(answer)
+    assert "Foreign: vendor:// models are left alone by Larder" in shown(answer)
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "reason"),
+    [
+        ({}, {}, "NotManaged"),
+        ({}, {"larder.dev/managed": "true"}, "NotSeenYet"),
+        ({"app.kubernetes.io/part-of": "larder"}, {}, "NotSeenYet"),
+    ],
+)
+async def test_a_model_of_another_product(
+    tmp_path: Path, labels: dict[str, str], annotations: dict[str, str], reason: str
+) -> None:
+    found = cluster_model("m", GPU, annotations=annotations)
+    there: dict[str, Any] = {d.path: listed() for d in DEFINITIONS} | {
+        NODES: listed(),
+        "/api/v1/namespaces/larder-system/pods": listed(),
+        CLUSTER_BASE_MODEL.path: listed(msgspec.to_builtins(found)),
+        f"{DEFINITIONS_PATH}/{CLUSTER_BASE_MODEL.name}": {"metadata": {"name": "x", "labels": labels}},
+    }
+    async with serving(Objects(there), tmp_path) as kube:
+        observer = Observer(kube, "larder-system", lambda: datetime.now(UTC))
+        answer = await answer_of(Subject("ClusterBaseModel", "", "m"), observer)
+    assert {"NotManaged", "NotSeenYet"} & reasons(answer) == {reason}
 
 
 def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:

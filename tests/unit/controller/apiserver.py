@@ -22,6 +22,7 @@ class Objects:
         self.objects: dict[str, Any] = dict(objects or {})
         self.posts: dict[str, Callable[[Json], Json]] = {}
         self.asked: list[str] = []
+        self.refused: dict[str, int] = {}  # codes by path
         self.down = False
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -29,6 +30,8 @@ class Objects:
         await request.read()  # an answer before the body was read would leave the connection open
         if self.down:
             return web.json_response({"code": 500, "message": "etcd is away"}, status=500)
+        if code := self.refused.get(request.path):
+            return web.json_response({"code": code, "message": f"{request.path} is refused"}, status=code)
         if request.method == "POST" and request.path in self.posts:
             return web.json_response(self.posts[request.path](await request.json()), status=201)
         if request.method == "GET" and request.path in self.objects:

@@ -8,6 +8,7 @@ import pytest
 from controller.credentials import Secrets
 from controller.placement.demand import Demand, base_model_demand
 from shared.errors import AuthDenied
+from shared.kube.errors import Refused
 from shared.kube.transport import Kube
 from shared.sources.port import Credentials
 from shared.sources.settings import settings_from_environ
@@ -68,6 +69,17 @@ async def test_a_secret_that_is_not_labelled_is_not_used(secrets: Secrets, objec
 
 async def test_one_that_is_not_there_is_named(secrets: Secrets) -> None:
     with pytest.raises(AuthDenied, match="Secret hub in namespace team does not exist"):
+        await secrets.credentials_of(demand())
+
+
+async def test_a_namespace_whose_secrets_may_not_be_read_has_a_way_out(secrets: Secrets, objects: Objects) -> None:
+    objects.refused[PATH] = 403
+    with pytest.raises(
+        AuthDenied, match="Secrets of namespace team; list it in the chart's value credentialNamespaces"
+    ):
+        await secrets.credentials_of(demand())
+    objects.refused[PATH] = 422
+    with pytest.raises(Refused):
         await secrets.credentials_of(demand())
 
 

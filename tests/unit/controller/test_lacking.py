@@ -28,9 +28,7 @@ def test_todays_definition_keeps_all(definition: Definition) -> None:
     assert lacking_words(definition.name, crd(definition), crd(definition)) == ""
 
 
-@pytest.mark.parametrize(
-    "path", [("status", "selection"), ("spec", "allowPatterns"), ("status", "nodes", "percent")]
-)
+@pytest.mark.parametrize("path", [("status", "selection"), ("spec", "allowPatterns"), ("status", "nodes", "percent")])
 def test_what_would_be_dropped_is_named(path: tuple[str, ...]) -> None:
     words = lacking_words(NAME, crd(CLUSTER_MODEL_CACHE), older(CLUSTER_MODEL_CACHE, *path))
     assert words.startswith(f"the CustomResourceDefinition {NAME} is older than this controller")

@@ -58,6 +58,17 @@ def test_a_link_beneath_the_root_is_followed(tmp_path: Path) -> None:
     assert DirectoryFiles(str(tmp_path), "model").read("config.json", 0, 9) == b"{}"
 
 
+def test_one_file_is_read_whatever_stands_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/one.gguf").write_bytes(b"GGUF")
+    (tmp_path / "model/link").symlink_to("/nowhere")
+    files = DirectoryFiles(str(tmp_path), "model", only="one.gguf")
+    assert dict(files.sizes) == {"one.gguf": 4}
+    assert files.read("one.gguf", 0, 9) == b"GGUF"
+    with pytest.raises(UnsafePath):
+        DirectoryFiles(str(tmp_path), "model")
+
+
 def test_a_directory_that_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(SourceNotFound):
         DirectoryFiles(str(tmp_path), "absent")

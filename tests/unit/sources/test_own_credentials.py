@@ -97,9 +97,14 @@ def test_a_key_of_one_azure_account_is_for_its_host_alone() -> None:
     assert "*.blob.core.windows.net" not in hosts
 
 
-def test_the_names_that_other_programs_have_for_endpoints_and_authorities() -> None:
+def test_the_names_that_other_programs_have_for_endpoints_and_authorities(tmp_path: Path) -> None:
     assert settings_from_environ({"AWS_ENDPOINT_URL_S3": "http://a", "AWS_ENDPOINT_URL": "http://b"}).s3_endpoint == (
         "http://a"
     )
-    assert settings_from_environ({"REQUESTS_CA_BUNDLE": "/a", "CURL_CA_BUNDLE": "/b"}).ca_bundle == "/a"
-    assert settings_from_environ({"SSL_CERT_FILE": "/c", "REQUESTS_CA_BUNDLE": "/a"}).ca_bundle == "/c"
+    names = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+    bundles = {name: str(tmp_path / name) for name in names}
+    for bundle in bundles.values():
+        Path(bundle).touch()
+    assert settings_from_environ(bundles).ca_bundle == bundles["SSL_CERT_FILE"]
+    del bundles["SSL_CERT_FILE"]
+    assert settings_from_environ(bundles).ca_bundle == bundles["REQUESTS_CA_BUNDLE"]

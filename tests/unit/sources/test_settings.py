@@ -21,18 +21,20 @@ def test_an_empty_environment_means_the_public_places() -> None:
     assert default_hosts("https", settings) == default_hosts("local", settings) == ()
 
 
-def test_reads_the_usual_variables() -> None:
+def test_reads_the_usual_variables(tmp_path: Path) -> None:
+    bundle = tmp_path / "ca.pem"
+    bundle.touch()
     settings = settings_from_environ(
         {
             "HF_ENDPOINT": "http://hub.test:81/",
             "AWS_ENDPOINT_URL": "https://s3.test/",
             "AWS_DEFAULT_REGION": "eu-west-1",
             "LARDER_ALLOW_ADDRESSES": "10.0.0.0/8, 127.0.0.1",
-            "SSL_CERT_FILE": "/ca.pem",
+            "SSL_CERT_FILE": str(bundle),
         }
     )
     assert settings == SourceSettings(
-        "http://hub.test:81", "https://s3.test", "eu-west-1", ("10.0.0.0/8", "127.0.0.1"), "/ca.pem"
+        "http://hub.test:81", "https://s3.test", "eu-west-1", ("10.0.0.0/8", "127.0.0.1"), str(bundle)
     )
     assert default_hosts("hf", settings) == ("hub.test",)
     assert default_hosts("s3", settings) == ("s3.test",)
@@ -95,3 +97,10 @@ def test_variables_that_name_files_bring_their_text(tmp_path: Path) -> None:
 def test_a_scheme_that_nobody_fetches_is_named() -> None:
     with pytest.raises(InvalidURI, match="no source fetches pvc://"):
         open_source(parse_uri("pvc://ns/claim/model"), ANONYMOUS, SourceSettings())
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_certificates_that_are_not_there_are_told_by_their_variable(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{name}: there is no {tmp_path}/nope; name a file"):
+        settings_from_environ({name: f"{tmp_path}/nope"})
+    assert settings_from_environ({name: str(tmp_path)}).ca_bundle == str(tmp_path)
