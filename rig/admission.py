@@ -15,21 +15,15 @@ from controller.admission.webhooks import AtUrl, WebhookSettings, mutating_confi
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.larder.objects import ensure, install_kinds, install_webhooks
+from rig.larder.objects import ensure, install_kinds, install_webhooks, refused_group
 from rig.pods import base_model_pod
 from rig.processes import wait_until
 from rig.webhook_server import WebhookServer, serve
 
 NAMESPACE = "admission"
 _STORE_ROOT = "/var/lib/larder"
+_IN_FORCE_S = 60.0
 _REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
-_GROUPS = "/apis/serving.kserve.io/v1alpha1/modelcachenodegroups"
-_WRONG_GROUP = {
-    "apiVersion": "serving.kserve.io/v1alpha1",
-    "kind": "ModelCacheNodeGroup",
-    "metadata": {"name": "probe"},
-    "spec": {"storageLimit": 0},
-}
 
 
 @dataclass(frozen=True)
@@ -53,9 +47,9 @@ class AdmissionSite:
         return self.api.create(self.pods, pod)
 
     def refuses(self, path: str, body: dict[str, Any]) -> bool:
-        """Tell whether one of our webhooks refuses an object."""
+        """Tell whether one of our webhooks refuses an object; the path says that nothing is to be stored."""
         try:
-            self.api.create(f"{path}?dryRun=All", body)
+            self.api.create(path, body)
         except CallRefused as refusal:
             return "denied the request" in str(refusal)
         return False
@@ -74,8 +68,9 @@ def admission_site(plane: ControlPlane, kubectl: Path, catalog: MemoryCatalog, f
         site = AdmissionSite(plane.api, server, catalog, settings, argv)
         install_webhooks(plane.api, settings)
         try:
-            wait_until(lambda: site.refuses(site.pods, base_model_pod("probe", "none")), 20, "the pods' webhook")
-            wait_until(lambda: site.refuses(_GROUPS, _WRONG_GROUP), 20, "the models' webhook")
+            pods = f"{site.pods}?dryRun=All"
+            wait_until(lambda: site.refuses(pods, base_model_pod("probe", "none")), _IN_FORCE_S, "the pods' webhook")
+            wait_until(lambda: site.refuses(*refused_group("probe")), _IN_FORCE_S, "the models' webhook")
             yield site
         finally:
             plane.api.delete(f"{_REGISTRATION}/mutatingwebhookconfigurations/{settings.name}")

@@ -14,7 +14,7 @@ from rig.processes import Process, Program
 from rig.running import Running
 from shared.sources.az_requests import sign, string_to_sign
 
-_READY_S = 60.0
+_READY_S = 120.0
 _TIMEOUT_S = 30.0
 _VERSION = "2021-12-02"
 

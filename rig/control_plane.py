@@ -17,7 +17,7 @@ from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
 from rig.running import Running
 
-_READY_S = 60.0
+_READY_S = 120.0
 _STOP_GRACE_S = 2.0
 _FOLLOWERS = ("kube-controller-manager", "kube-scheduler")
 

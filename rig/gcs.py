@@ -11,7 +11,7 @@ from rig.processes import Process, Program
 from rig.running import Running
 from rig.scripted_http import Asked, ScriptedServer, reply
 
-_READY_S = 20.0
+_READY_S = 60.0
 _TIMEOUT_S = 30.0
 _BUCKETS = "/storage/v1/b/"
 _PASSED_ON = ("content-type", "content-range", "etag", "x-goog-generation")

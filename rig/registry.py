@@ -14,7 +14,7 @@ from rig.registry_tokens import ISSUER, SERVICE, RegistryTokens
 from rig.running import Running
 from rig.scripted_http import ScriptedServer
 
-_READY_S = 20.0
+_READY_S = 60.0
 _TIMEOUT_S = 30.0
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _EMPTY = "application/vnd.oci.empty.v1+json"

@@ -14,7 +14,7 @@ from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program
 from rig.running import Running
 
-_READY_S = 20.0
+_READY_S = 60.0
 _HEALTH = "/healthz"
 _TIMEOUT_S = 1.0
 

@@ -1,7 +1,8 @@
 """A cluster with Larder on it: control plane, nodes, sources, controller, agents."""
 
+import uuid
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,10 +10,22 @@ from controller.admission.webhooks import AtUrl, WebhookSettings
 from rig import agents
 from rig.api import Api
 from rig.control_plane import ControlPlane
+from rig.errors import CallRefused
 from rig.larder import objects
-from rig.larder.programs import NAMESPACE, STORE_ROOT, AgentProgram, ControllerProgram, Sources, answers
+from rig.larder.programs import (
+    CONTROLLER,
+    NAMESPACE,
+    STORE_ROOT,
+    AgentProgram,
+    ControllerProgram,
+    Sources,
+    answers,
+)
 from rig.nodes import Nodes
+from rig.processes import wait_until
 from rig.running import Running
+
+_IN_FORCE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -65,9 +78,23 @@ class LarderCluster(Running):
                 program.process.stop()
 
     def aim_webhooks(self, controller: ControllerProgram) -> None:
-        """Send admission to one replica; the Service does that in a cluster."""
+        """Send admission to one replica, and return when it is asked; the Service does that in a cluster."""
         settings = WebhookSettings(AtUrl(controller.url), self.plane.ca_pem, NAMESPACE, STORE_ROOT)
         objects.install_webhooks(self.api, settings)
+        wait_until(lambda: self._asks(controller), _IN_FORCE_S, f"the API server to ask {controller.name}")
+
+    def leader(self) -> ControllerProgram | None:
+        """Return the replica that holds the lead, None where none does just now."""
+        lease = self.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{CONTROLLER}")
+        name = str(lease["spec"].get("holderIdentity", "")).partition("_")[0]
+        return next((c for c in self.controllers if c.name == name), None)
+
+    def _asks(self, controller: ControllerProgram) -> bool:
+        """Tell whether a replica hears of a group that it has to refuse: new webhooks reach the API server later."""
+        name = f"probe-{uuid.uuid4().hex[:8]}"
+        with suppress(CallRefused):
+            self.api.create(*objects.refused_group(name))
+        return name in controller.log.read_text()
 
     def add_node(self, name: str, labels: Mapping[str, str] | None = None, *, agent: bool = True) -> None:
         """Add a node, with an agent on it."""

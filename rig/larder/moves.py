@@ -16,7 +16,7 @@ from rig.s3 import S3
 from shared.names import snapshot_path
 
 Json = dict[str, Any]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 _STATE = {"ClusterModelCache": "storageStatus"}
 
 
@@ -24,7 +24,7 @@ _STATE = {"ClusterModelCache": "storageStatus"}
 class Moves(ABC):
     """Sources that the cluster's programs reach, and what users do; `folder` is where models are written first.
 
-    A wait takes a minute where it is not told otherwise, and ends with StartFailed naming what it waited for.
+    A wait takes two minutes where it is not told otherwise, and ends with StartFailed naming what it waited for.
     """
 
     hub: Hub
@@ -137,18 +137,17 @@ class Moves(ABC):
         return status
 
     def wait_reason(self, kind: str, name: str, reason: str, within_s: float | None = None) -> str:
-        """Wait for the reason on the object or one of its nodes, and return its message."""
+        """Wait for the reason on the object or one of its nodes, and return its message of that moment."""
+        messages: list[str] = []
 
-        def found() -> str | None:
+        def said() -> bool:
             status = self.status(kind, name)
-            for node in status.get("nodes", []):
-                if node.get("reason") == reason:
-                    return str(node["message"])
-            condition = self.ready_condition(kind, name)
-            return str(condition["message"]) if condition.get("reason") == reason else None
+            told = [*status.get("nodes", []), *(c for c in status.get("conditions", []) if c["type"] == "Ready")]
+            messages[:] = [str(one["message"]) for one in told if one.get("reason") == reason]
+            return bool(messages)
 
-        self.until(lambda: found() is not None, f"{kind} {name} to say {reason}", within_s)
-        return found() or ""
+        self.until(said, f"{kind} {name} to say {reason}", within_s)
+        return messages[0]
 
     def labels(self, node: str) -> dict[str, str]:
         """Return a node's labels."""

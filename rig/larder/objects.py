@@ -21,7 +21,7 @@ KINDS = {
 }
 _ROOT = Path(__file__).parents[2]
 _NAMESPACE = "{{ .Release.Namespace }}"
-_ESTABLISHED_S = 20.0
+_ESTABLISHED_S = 60.0
 _PLURALS = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
@@ -46,6 +46,13 @@ def create(api: Api, kind: str, name: str, spec: Mapping[str, Any], **metadata: 
     body = {"kind": kind, "metadata": {"name": name, **metadata}, "spec": dict(spec)}
     group_version = "/".join(KINDS[kind].removeprefix("/apis/").split("/")[:2])
     return api.create(KINDS[kind], {"apiVersion": group_version, **body})
+
+
+def refused_group(name: str) -> tuple[str, dict[str, Any]]:
+    """Return a path and a node group to post there that admission refuses; nothing is stored, admitted or not."""
+    body: dict[str, Any] = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ModelCacheNodeGroup"}
+    body |= {"metadata": {"name": name}, "spec": {"storageLimit": 0}}
+    return f"{KINDS['ModelCacheNodeGroup']}?dryRun=All", body
 
 
 def install_kinds(api: Api) -> None:

@@ -19,7 +19,7 @@ CONTROLLER = "larder-controller"
 AGENT = "larder-agent"
 AUDIENCE = "larder"
 STORE_ROOT = "/var/lib/larder"  # where pods would find the store on a node; the rig's nodes have theirs elsewhere
-_READY_S = 60.0
+_READY_S = 120.0
 
 
 def python(module: str, *arguments: str) -> list[str]:

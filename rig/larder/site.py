@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rig.api import Api
+from rig.errors import CallRefused
 from rig.larder.cluster import LarderCluster
 from rig.larder.moves import Json, Moves
+from rig.larder.objects import KINDS
+from rig.larder.programs import ControllerProgram
 from rig.shelves import FileServer
 
 _PODS = "/api/v1/namespaces/default/pods"
@@ -28,9 +31,44 @@ class Site(Moves):
         """Return where the store of a node is on this machine's disk."""
         return self.cluster.agents[node].root
 
-    def pod(self, body: Json) -> Json:
-        """Create a pod and return it as it was admitted."""
-        return self.api.create(_PODS, body)
+    def leader(self) -> ControllerProgram:
+        """Return the replica that leads, once one does."""
+        found: list[ControllerProgram] = []
+
+        def leads() -> bool:
+            found[:] = [leader] if (leader := self.cluster.leader()) else []
+            return bool(found)
+
+        self.until(leads, "a leader")
+        return found[0]
+
+    def listed(self, model: str) -> dict[str, tuple[Json, Json]]:
+        """Return, by node, the entry of a model (one revision) and its status, {} before it has one; of one moment."""
+        found: dict[str, tuple[Json, Json]] = {}
+        for node in self.api.get(KINDS["ModelNode"])["items"]:
+            told = {(s["id"], s["revision"]): s for s in node.get("status", {}).get("entries", [])}
+            for entry in node.get("spec", {}).get("entries", []):
+                if entry["id"] == model:
+                    found[node["metadata"]["name"]] = entry, told.get((model, entry["revision"]), {})
+        return found
+
+    def pod(self, body: Json, behind: str = "") -> Json:
+        """Create a pod and return it as it was admitted.
+
+        `behind` are the words of a refusal by a replica that has not heard the news yet: it is asked again.
+        """
+        made: list[Json] = []
+
+        def is_made() -> bool:
+            try:
+                made.append(self.api.create(_PODS, body))
+            except CallRefused as refusal:
+                if not behind or behind not in str(refusal):
+                    raise
+            return bool(made)
+
+        self.until(is_made, "the pod to be admitted")
+        return made[0]
 
     def pod_node(self, name: str) -> str:
         """Return the node that the scheduler chose, empty before."""

@@ -16,7 +16,7 @@ from rig.node.machine import STORE
 NAMESPACE = "larder-system"
 RELEASE, CRDS_RELEASE = "larder", "larder-crds"
 _LEVEL = "pod-security.kubernetes.io"
-_ROLLED_OUT_S = 90.0
+_ROLLED_OUT_S = 240.0
 
 
 @dataclass(kw_only=True)

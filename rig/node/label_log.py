@@ -7,7 +7,7 @@ from rig.node.cluster import NodeCluster
 from rig.processes import Process, Program
 from rig.running import Running
 
-_START_S = 15.0
+_START_S = 60.0
 
 
 class LabelLog(Running):

@@ -25,7 +25,7 @@ NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
 
 _WORKERS = 4
-_PROBE_TIMEOUT_S = 1.0
+_PROBE_TIMEOUT_S = 5.0
 _log = logging.getLogger(__name__)
 
 

@@ -2,7 +2,7 @@ import base64
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import httpx
@@ -11,6 +11,7 @@ import pytest
 from rig import agents
 from rig.agents import AgentPod
 from rig.errors import CallRefused
+from rig.larder.moves import PATIENCE_S
 from rig.node.installation import NAMESPACE, Installation
 from rig.node.namespaces import within_network
 
@@ -19,7 +20,7 @@ NAME = f"larder.{NAMESPACE}.svc"
 RENEW_AFTER, OLD_CA_UNTIL = "larder.dev/renew-after", "larder.dev/old-ca-until"
 _SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 _PODS = "/api/v1/namespaces/default/pods?dryRun=All"
-_ON_NODES_S = 120.0  # kubelet's own pace, and the programs' look at their files
+_ON_NODES_S = 240.0  # kubelet's own pace, and the programs' look at their files
 
 
 @dataclass
@@ -69,9 +70,10 @@ class _Replicas:
         return [pod["status"]["podIP"] for pod in self.site.pods("app.kubernetes.io/component=controller")]
 
     def shown(self) -> set[str]:
-        """Return the certificates that they show, as PEM."""
-        with within_network(self.site.cluster.lan.network):
+        """Return the certificates that they show, as PEM; none where one does not answer in time."""
+        with within_network(self.site.cluster.lan.network), suppress(OSError):
             return {ssl.get_server_certificate((address, 8443), timeout=10) for address in self.addresses()}
+        return set()
 
     def report(self) -> list[int]:
         """Report progress to each as the agent of node one, by the CA of its Secret; one leads, the others ask it."""
@@ -81,7 +83,10 @@ class _Replicas:
         token = agents.token(self.site.api, AgentPod(NAMESPACE, meta["name"], meta["uid"], "larder-agent"), ["larder"])
         trust = ssl.create_default_context(cadata=_secret(self.site, "larder-tls")["ca.crt"])
         headers = {"Authorization": f"Bearer {token}"}
-        with within_network(self.site.cluster.lan.network), httpx.Client(verify=trust, trust_env=False) as client:
+        with (
+            within_network(self.site.cluster.lan.network),
+            httpx.Client(verify=trust, trust_env=False, timeout=PATIENCE_S) as client,
+        ):
             return [
                 client.post(
                     f"https://{address}:8443/v1/progress",
@@ -130,7 +135,7 @@ def _restarts(site: Installation) -> dict[str, int]:
 
 def _works(site: Installation) -> None:
     """Agents get manifests, and reports of progress reach the leader from each replica."""
-    assert _Replicas(site).report() == [204, 204]
+    site.until(lambda: _Replicas(site).report() == [204, 204], "each replica to bring a report to the leader")
     site.wait_ready("ClusterBaseModel", site.base_model(nodeSelector={"gpu": "yes"}))
 
 

@@ -38,12 +38,12 @@ def _reason(site: Installation, model: str) -> str:
 def test_a_model_on_a_claim_is_read_by_a_job_and_by_a_pod(site: Installation, namespace: str, tmp_path: Path) -> None:
     folder = tmp_path / "volume"
     model = _model(site, namespace, bind_claim(site, namespace, folder))
-    site.until(lambda: _reason(site, model) == "PathNotFound", "the Job to find nothing", 120)
+    site.until(lambda: _reason(site, model) == "PathNotFound", "the Job to find nothing")
     assert list(folder.iterdir()) == [], "nobody made the directory"
 
     write_llama(folder)
     site.api.patch(model, {"metadata": {"annotations": {"larder.dev/refresh": "copied"}}})
-    site.until(lambda: _reason(site, model) == "OnClaim", "the model to be read", 120)
+    site.until(lambda: _reason(site, model) == "OnClaim", "the model to be read")
     found = site.api.get(model)
     assert found["status"]["state"] == "Ready"
     assert (found["spec"]["modelType"], found["spec"]["maxTokens"]) == ("llama", 128)

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from rig.errors import CallRefused
 from rig.larder.moves import Json
 from rig.node.installation import Installation
 from rig.node.label_log import LabelLog
@@ -23,6 +24,23 @@ def _same(site: Installation, web: str, pod: Json) -> None:
     assert site.sh(now, "cat $MODEL_PATH/config.json")
 
 
+def _declared(site: Installation) -> str:
+    """Declare a model once admission answers: who was cut off is asked until the API server and kube-proxy know it."""
+    name, uri = site.name("model"), site.push()
+
+    def is_taken() -> bool:
+        try:
+            site.base_model(uri, name=name, nodeSelector={"gpu": "yes"})
+        except CallRefused as refusal:
+            if "failed calling webhook" not in str(refusal):
+                raise
+            return False
+        return True
+
+    site.until(is_taken, "admission to answer")
+    return name
+
+
 def test_an_agent_that_is_deleted_comes_back_without_a_word(site: Installation, tmp_path: Path) -> None:
     model = site.base_model(nodeSelector={"gpu": "yes"})
     site.wait_ready("ClusterBaseModel", model)
@@ -40,12 +58,18 @@ def test_an_agent_that_is_deleted_comes_back_without_a_word(site: Installation, 
 
 def test_another_controller_leads_when_the_leader_is_killed(site: Installation) -> None:
     controllers = "app.kubernetes.io/component=controller"
-    site.until(lambda: site.leader() in [p["metadata"]["name"] for p in site.pods(controllers)], "a leader that lives")
-    leader = site.leader()
-    (pod,) = [p for p in site.pods(controllers) if p["metadata"]["name"] == leader]
+    leading: list[Json] = []
+
+    def leads() -> bool:
+        leader = site.leader()
+        leading[:] = [p for p in site.pods(controllers) if p["metadata"]["name"] == leader]
+        return bool(leading)
+
+    site.until(leads, "a leader that lives")
+    (pod,) = leading
     site.delete_pod(pod, grace_s=0)
-    site.until(lambda: site.leader() not in ("", leader), "another leader")
-    site.wait_ready("ClusterBaseModel", site.base_model(nodeSelector={"gpu": "yes"}))
+    site.until(lambda: site.leader() not in ("", pod["metadata"]["name"]), "another leader")
+    site.wait_ready("ClusterBaseModel", _declared(site))
     site.wait_rolled_out()
 
 
@@ -77,5 +101,5 @@ def test_a_rebooted_node_has_its_models_in_seconds(site: Installation, tmp_path:
     assert _identity(config) == before
 
     site.wait_rolled_out()
-    site.wait_ready("ClusterBaseModel", site.base_model(nodeSelector={"gpu": "yes"}))
+    site.wait_ready("ClusterBaseModel", _declared(site))
     site.remove_deployment(web)

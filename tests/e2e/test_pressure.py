@@ -62,7 +62,7 @@ def test_a_disk_that_fills_takes_neither_the_agent_nor_a_model(
         _leave_free(site, PRESSURE)
         site.until(lambda: _has_pressure(site), "pressure")
         assert site.sh(pod, "cat $MODEL_PATH/config.json")
-        assert _agent(site) == before
+        site.until(lambda: _agent(site) == before, "the same agent to be ready")
 
         found = site.agent(small)
         assert found is not None
@@ -74,11 +74,11 @@ def test_a_disk_that_fills_takes_neither_the_agent_nor_a_model(
         late = site.base_model(nodeSelector=ONLY_THERE)
         assert "of which 1073741824 bytes" in site.wait_reason("ClusterBaseModel", late, "InsufficientStorage")
         site.until(lambda: "cannot evict a critical pod" in kubelet.read_text(), "all others to be evicted")
-        assert _agent(site) == agent
+        site.until(lambda: _agent(site) == agent, "the same agent to be ready")
 
         _leave_free(site, DISK.size_bytes)
         site.until(lambda: not _has_pressure(site), "the pressure to go")
         site.wait_ready("ClusterBaseModel", late)
         assert site.sh(site.running(web), "cat $MODEL_PATH/config.json")
-        assert _agent(site) == agent
+        site.until(lambda: _agent(site) == agent, "the same agent to be ready")
     assert labels.always(ready_label(model))

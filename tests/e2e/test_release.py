@@ -112,7 +112,7 @@ def test_a_change_of_the_agents_settings_reaches_them_one_after_the_other(site: 
         ready.append(len(there))
         return len(there) == len(before) and not before & {pod["metadata"]["uid"] for pod in pods}
 
-    site.until(all_new, "new agents everywhere", 120)
+    site.until(all_new, "new agents everywhere", 300)
     assert min(ready) == len(before) - 1
     agent = site.agent("one")
     assert agent is not None
@@ -241,9 +241,7 @@ def test_helm_s_test_finds_agents_that_pod_security_refused(site: Installation) 
     try:
         site.delete_pod(agent)
         site.until(lambda: site.agent("one") is None, "the end of the agent")
-        site.until(
-            lambda: site.api.get(_DAEMON_SET)["status"]["currentNumberScheduled"] == _nodes(site) - 1, "its count"
-        )
+        site.until(lambda: _agents_made(site) == _nodes(site) - 1, "its count")
         with pytest.raises(HelmFailed):
             site.cluster.helm.run("test", RELEASE, "--namespace", NAMESPACE)
         said = site.cluster.kubectl("logs", f"--namespace={NAMESPACE}", "larder-test")
@@ -251,7 +249,7 @@ def test_helm_s_test_finds_agents_that_pod_security_refused(site: Installation) 
         assert f"kubectl label namespace {NAMESPACE} {level}=privileged" in said
     finally:
         site.api.patch(namespace, {"metadata": {"labels": {level: "privileged"}}})
-    site.until(lambda: site.agent("one") is not None, "the agent", 120)
+    site.until(lambda: site.agent("one") is not None, "the agent")
     site.cluster.helm.run("test", RELEASE, "--namespace", NAMESPACE)
 
 

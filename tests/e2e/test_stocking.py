@@ -55,7 +55,7 @@ def test_a_second_node_gets_its_models_and_loses_them_when_relabelled(site: Inst
     revision = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
     site.cluster.add_node("two", {"gpu": "yes"})
     snapshot = site.snapshot("two", model, revision)
-    site.until(lambda: ready_label(model) in site.labels("two"), "the model on node two", 90)
+    site.until(lambda: ready_label(model) in site.labels("two"), "the model on node two")
     both = ["one", "two"]
     site.until(lambda: sorted(site.wait_ready("ClusterBaseModel", model)["nodesReady"]) == both, "both in the status")
     assert (snapshot / "config.json").exists()

@@ -110,10 +110,10 @@ def no_server(site: AdmissionSite) -> Iterator[None]:
     """Our webhooks at a port where nobody listens."""
     away = AtUrl(f"https://{LOOPBACK}:{free_port()}")
     install_webhooks(site.api, replace(site.settings, address=away))
-    wait_until(lambda: "connection refused" in _ask(site), 20, "the server to be away")
+    wait_until(lambda: "connection refused" in _ask(site), 60, "the server to be away")
     yield
     install_webhooks(site.api, site.settings)
-    wait_until(lambda: "no BaseModel" in _ask(site), 20, "the server to be back")
+    wait_until(lambda: "no BaseModel" in _ask(site), 60, "the server to be back")
 
 
 def _ask(site: AdmissionSite) -> str:

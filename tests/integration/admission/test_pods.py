@@ -43,7 +43,7 @@ def test_plain_pods_are_never_sent(site: AdmissionSite) -> None:
 
 def test_pods_of_kube_system_are_never_sent(site: AdmissionSite) -> None:
     path = "/api/v1/namespaces/kube-system/pods?dryRun=All"
-    wait_until(lambda: site.api.answers("/api/v1/namespaces/kube-system/serviceaccounts/default"), 20, "the account")
+    wait_until(lambda: site.api.answers("/api/v1/namespaces/kube-system/serviceaccounts/default"), 60, "the account")
     pod = site.api.create(path, base_model_pod("system", "llama"))
     assert "nodeSelector" not in pod["spec"]
     assert site.server.calls.of("system") == []
@@ -107,7 +107,7 @@ def sidecar(site: AdmissionSite, tmp_path: Path) -> Iterator[str]:
     """The name of a container that somebody else's webhook, after ours, adds to pods with annotation `later`."""
     with serve(add_container("sidecar"), tmp_path) as server, later_webhook(site.api, server):
         probe = plain_pod("probe", {"later": "x"})
-        wait_until(lambda: _containers(site.api.create(f"{site.pods}?dryRun=All", probe)) > 1, 20, "the other webhook")
+        wait_until(lambda: _containers(site.api.create(f"{site.pods}?dryRun=All", probe)) > 1, 60, "the other webhook")
         yield "sidecar"
 
 

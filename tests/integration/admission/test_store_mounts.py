@@ -41,12 +41,12 @@ def _policy(site: AdmissionSite, tmp_path_factory: pytest.TempPathFactory) -> It
             ensure(site.api, found)
     try:
         probe = _thief("probe")
-        wait_until(lambda: not _is_allowed(site, probe), 20, "the policy to be in force")
+        wait_until(lambda: not _is_allowed(site, probe), 60, "the policy to be in force")
         yield
     finally:
         site.api.delete(f"{BINDINGS}/{NAME}")
         site.api.delete(f"{POLICIES}/{NAME}")
-        wait_until(lambda: _is_allowed(site, probe), 20, "the policy to be gone")
+        wait_until(lambda: _is_allowed(site, probe), 60, "the policy to be gone")
 
 
 def _is_allowed(site: AdmissionSite, pod: Json) -> bool:

@@ -149,7 +149,7 @@ def test_faults_on_demand(hub: Hub, model: Path) -> None:
     assert httpx.get(f"{hub.endpoint}/api/models/acme/llama").headers["Retry-After"] == "7"
     hub.faults.add(Stall(10))
     with pytest.raises(httpx.ReadTimeout):
-        httpx.get(link, timeout=0.3)
+        httpx.get(link, timeout=httpx.Timeout(60, read=0.3))
     hub.reset()
     assert httpx.get(link).content == data
 

@@ -6,6 +6,7 @@ import pytest
 
 from rig.binaries import Binaries
 from rig.larder.site import Site
+from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
 from tests.integration.system.sites import GPU, opened
 
 
@@ -15,7 +16,7 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     settings = {
         "LARDER_DRAIN_SECONDS": "1",
         "LARDER_LEASE_SECONDS": "4",
-        "LARDER_AGENT_LOST_SECONDS": "4",
+        "LARDER_AGENT_LOST_SECONDS": "8",
         "LARDER_FINALIZER_SECONDS": "60",
     }
     with opened(binaries, tmp_path_factory.mktemp("site"), settings, {"a": GPU, "b": GPU, "c": {}}) as site:
@@ -24,8 +25,19 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(autouse=True)
 def _calm(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave no fault of one test to the next."""
+    """Leave no fault and no label of one test to the next."""
+    if "site" not in request.fixturenames:
+        yield
+        return
+    site: Site = request.getfixturevalue("site")
+    before = {node: _selected_by(site, node) for node in ("a", "b", "c") if node in site.cluster.agents}
     yield
-    if "site" in request.fixturenames:
-        site = request.getfixturevalue("site")
-        site.hub.faults.clear()
+    site.hub.faults.clear()
+    for node, labels in before.items():
+        if left := _selected_by(site, node) - labels:
+            site.label(node, dict.fromkeys(left))
+
+
+def _selected_by(site: Site, node: str) -> set[str]:
+    """Return the labels by which groups and models choose a node: all but the agent's."""
+    return {key for key in site.labels(node) if not key.startswith((READY_PREFIX, SNAPSHOT_PREFIX))}

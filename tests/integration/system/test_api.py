@@ -8,6 +8,7 @@ import pytest
 
 from rig import agents
 from rig.errors import CallRefused
+from rig.larder.moves import PATIENCE_S, Json
 from rig.larder.programs import AGENT, AUDIENCE, NAMESPACE
 from rig.larder.site import Site
 
@@ -29,7 +30,7 @@ def client(site: Site) -> Iterator[httpx.Client]:
     """A client of the first replica, without a token."""
     controller = site.cluster.controllers[0]
     context = ssl.create_default_context(cafile=controller.ca)
-    with httpx.Client(base_url=controller.url, verify=context, trust_env=False) as client:
+    with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
         yield client
 
 
@@ -112,8 +113,14 @@ def test_progress_reaches_the_leader_through_any_replica(site: Site, stocked: st
     report = {"entries": [wanted(site, stocked) | {"done": 5, "total": 10}]}
     for controller in site.cluster.controllers:
         context = ssl.create_default_context(cafile=controller.ca)
-        with httpx.Client(base_url=controller.url, verify=context, trust_env=False) as client:
-            assert client.post("/v1/progress", json=report, headers=token_of(site, "a")).status_code == 204
+        with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
+
+            def is_taken(client: httpx.Client = client) -> bool:
+                code = client.post("/v1/progress", json=report, headers=token_of(site, "a")).status_code
+                assert code in (204, 429, 503), "503 is said while nobody leads, or another than a moment ago"
+                return code == 204
+
+            site.until(is_taken, f"{controller.name} to take the report")
 
 
 def test_secrets_stand_in_no_object_and_in_no_log(site: Site, stocked: str) -> None:
@@ -125,9 +132,14 @@ def test_secrets_stand_in_no_object_and_in_no_log(site: Site, stocked: str) -> N
 
 
 def test_a_transition_is_an_event(site: Site, stocked: str) -> None:
-    events = site.api.get("/api/v1/namespaces/default/events")["items"]
-    mine = [e for e in events if e["involvedObject"]["name"] == stocked]
-    assert {"Stocked"} <= {e["reason"] for e in mine}
+    mine: list[Json] = []
+
+    def is_told() -> bool:
+        events = site.api.get("/api/v1/namespaces/default/events")["items"]
+        mine[:] = [e for e in events if e["involvedObject"]["name"] == stocked]
+        return "Stocked" in {e["reason"] for e in mine}
+
+    site.until(is_told, "the Event, which is written after the status")
     assert all(e["involvedObject"]["kind"] == "ClusterModelCache" for e in mine)
 
 

@@ -1,12 +1,14 @@
 """The API server restarts, controllers and agents are killed, grants are limited: work goes on and tells no lie."""
 
+import hashlib
+import os
 import random
 import threading
 import time
 
 from rig.hub import Stall
-from rig.larder.programs import ControllerProgram
 from rig.larder.site import Site
+from tests.integration.system.turns import assert_one_at_a_time, downloading
 
 
 def test_an_api_server_that_restarts(site: Site) -> None:
@@ -14,35 +16,20 @@ def test_an_api_server_that_restarts(site: Site) -> None:
     site.wait_ready("ClusterModelCache", before)
     site.cluster.plane.restart_apiserver()
     after = site.cache()
-    site.wait_ready("ClusterModelCache", after, within_s=40)
+    site.wait_ready("ClusterModelCache", after)
     site.wait_ready("ClusterModelCache", before)
 
 
-def _leader(site: Site) -> ControllerProgram:
-    lease = site.api.get("/apis/coordination.k8s.io/v1/namespaces/larder-system/leases/larder-controller")
-    holder = lease["spec"]["holderIdentity"].partition("_")[0]
-    return next(c for c in site.cluster.controllers if c.name == holder)
-
-
 def test_a_killed_leader_is_replaced(site: Site) -> None:
-    leader = _leader(site)
+    leader = site.leader()
     leader.process.kill()
     other = next(c for c in site.cluster.controllers if c is not leader)
     site.cluster.aim_webhooks(other)
     name = site.cache()
-    site.until(lambda: _leader(site) is other, "the other replica to lead")
+    site.until(lambda: site.leader() is other, "the other replica to lead")
     leader.start()  # on the port that its agents know
-    site.wait_ready("ClusterModelCache", name, within_s=60)
+    site.wait_ready("ClusterModelCache", name)
     site.cluster.aim_webhooks(site.cluster.controllers[0])
-
-
-def _downloading(site: Site, nodes: tuple[str, ...]) -> list[str]:
-    busy = []
-    for node in nodes:
-        found = site.get("ModelNode", node)
-        if any(e.get("phase") == "Downloading" for e in found.get("status", {}).get("entries", [])):
-            busy.append(node)
-    return busy
 
 
 def test_one_node_of_a_group_at_a_time(site: Site) -> None:
@@ -50,17 +37,15 @@ def test_one_node_of_a_group_at_a_time(site: Site) -> None:
     group = site.group(labels, maxConcurrentNodes=1, bandwidthLimit="1500k")
     for node in ("a", "b", "c"):
         site.label(node, labels)
-    name = site.cache(site.push(files={"w.bin": random.Random(1).randbytes(3_000_000)}), group=group)
-    seen: set[str] = set()
+    name = site.cache(site.push(files={"w.bin": os.urandom(3_000_000)}), group=group)
 
     def all_ready() -> bool:
-        busy = _downloading(site, ("a", "b", "c"))
+        busy = downloading(site, name)
         assert len(busy) <= 1, f"{busy} download at one time"
-        seen.update(busy)
         return site.status("ClusterModelCache", name).get("storageStatus") == "Ready"
 
-    site.until(all_ready, "all nodes to have had their turn", 60)
-    assert seen == {"a", "b", "c"}
+    site.until(all_ready, "all nodes to have had their turn")
+    assert_one_at_a_time(site, name, {"a", "b", "c"})
     for node in ("a", "b", "c"):
         site.label(node, {"slow": None})
 
@@ -68,22 +53,20 @@ def test_one_node_of_a_group_at_a_time(site: Site) -> None:
 def test_a_lost_holder_gives_its_turn_back(site: Site) -> None:
     labels = {"turn": site.name("t")}
     group = site.group(labels, maxConcurrentNodes=1)
-    site.hub.faults.add(Stall(100_000), times=1)
+    content = os.urandom(2_000_000)
+    uri = site.push(files={"stalled.bin": content})
+    site.hub.faults.add(Stall(100_000), f"*{hashlib.sha256(content).hexdigest()}", times=1)
     for node in ("a", "b"):
         site.label(node, labels)
-    name = site.cache(site.push(files={"stalled.bin": b"s" * 2_000_000}), group=group)
-
-    def holders() -> list[str]:
-        return [n for n in ("a", "b") if any(e.get("granted") for e in site.entries(n, name))]
-
-    site.until(lambda: len(_downloading(site, ("a", "b"))) == 1, "one node to download")
-    (holder,) = holders()
+    name = site.cache(uri, group=group)
+    site.until(lambda: len(downloading(site, name)) == 1, "one node to download")
+    (holder,) = downloading(site, name)
     other = "b" if holder == "a" else "a"
     site.cluster.agents[holder].process.kill()
-    site.until(lambda: site.phases(other, name) == ["Ready"], "the other node to have its turn", 40)
+    site.until(lambda: site.phases(other, name) == ["Ready"], "the other node to have its turn")
     site.hub.faults.clear()
     site.cluster.start_agent(holder)
-    site.wait_ready("ClusterModelCache", name, within_s=60)
+    site.wait_ready("ClusterModelCache", name)
     for node in ("a", "b"):
         site.label(node, {"turn": None})
 
@@ -121,7 +104,7 @@ def test_kills_at_random_moments_never_show_a_label_before_its_files(site: Site)
             time.sleep(chance.uniform(0.1, 1.2))  # the moment of the kill is the point
             agent.process.kill()
             site.cluster.start_agent("c", wait=False)
-        site.wait_ready("ClusterModelCache", name, within_s=60)
+        site.wait_ready("ClusterModelCache", name)
     finally:
         done.set()
         watcher.join()

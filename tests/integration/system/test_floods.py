@@ -1,6 +1,7 @@
 """Who asks the agents' API too often is told to come back later, and takes nothing from others."""
 
 import ssl
+import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -8,6 +9,7 @@ import httpx
 import pytest
 
 from controller.api.gate import RATES, STRANGERS
+from rig.larder.moves import PATIENCE_S
 from rig.larder.site import Site
 
 ELSEWHERE = "127.0.0.9"  # another address than that of the agents
@@ -19,7 +21,7 @@ def client(site: Site) -> Iterator[httpx.Client]:
     controller = site.cluster.controllers[0]
     context = ssl.create_default_context(cafile=controller.ca)
     transport = httpx.HTTPTransport(verify=context, local_address=ELSEWHERE)
-    with httpx.Client(base_url=controller.url, transport=transport) as client:
+    with httpx.Client(base_url=controller.url, transport=transport, trust_env=False, timeout=PATIENCE_S) as client:
         yield client
 
 
@@ -44,7 +46,8 @@ def test_one_nodes_flood_ends_at_its_limit_and_its_agent_goes_on(site: Site, cli
     codes = Counter(a.status_code for a in answers)
     assert codes.keys() == {403, 429}
     assert codes[429] >= burst
-    assert reviews(site) - before <= codes[403] + 10, "what is refused costs a review all the same"
+    most = codes[403] + codes[429] / 2  # agents ask for reviews beside it
+    assert reviews(site) - before <= most, "what is refused costs a review all the same"
     refused = next(a for a in answers if a.status_code == httpx.codes.TOO_MANY_REQUESTS)
     assert (refused.json()["reason"], refused.headers["retry-after"]) == ("RateLimited", "1")
     other = site.cluster.agents["b"].token_file.read_text()
@@ -71,14 +74,20 @@ def test_one_nodes_flood_ends_at_its_limit_and_its_agent_goes_on(site: Site, cli
 
 
 def test_a_flood_of_bad_tokens_does_not_reach_the_api_server(site: Site, client: httpx.Client) -> None:
-    before = reviews(site)
+    before, began = reviews(site), time.monotonic()
     answers = [client.post("/v1/progress", json={"entries": []}, headers=bearer(f"bad.{i}.x")) for i in range(400)]
     codes = Counter(a.status_code for a in answers)
     assert codes.keys() == {401, 429}
-    assert codes[401] <= STRANGERS.burst + 60 * STRANGERS.per_s
-    assert reviews(site) - before <= codes[401] + 20
+    assert codes[401] <= STRANGERS.burst + 1 + (time.monotonic() - began) * STRANGERS.per_s
+    assert reviews(site) - before <= codes[401] + codes[429] / 2  # agents ask for reviews beside it
     good = bearer(site.cluster.agents["a"].token_file.read_text())
     url, ca = site.cluster.controllers[0].url, site.cluster.controllers[0].ca
-    with httpx.Client(base_url=url, verify=ssl.create_default_context(cafile=ca), trust_env=False) as elsewhere:
-        answer = elsewhere.post("/v1/progress", json={"entries": []}, headers=good)
-    assert answer.status_code == httpx.codes.NO_CONTENT, "an agent at another address is held up"
+    with httpx.Client(
+        base_url=url, verify=ssl.create_default_context(cafile=ca), trust_env=False, timeout=PATIENCE_S
+    ) as elsewhere:
+
+        def code() -> int:
+            return elsewhere.post("/v1/progress", json={"entries": []}, headers=good).status_code
+
+        assert code() != httpx.codes.TOO_MANY_REQUESTS, "an agent at another address is held up"
+        site.until(lambda: code() == httpx.codes.NO_CONTENT, "the report to reach whoever leads")

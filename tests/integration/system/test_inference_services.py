@@ -116,7 +116,9 @@ def test_another_revision_rolls_the_pods(site: Site) -> None:
     uri = site.push()
     model = site.base_model(uri, nodeSelector=GPU)
     before = site.wait_ready("ClusterBaseModel", model)["servingRevision"]
-    name = serve(site, model)
+    gated = template()
+    gated["spec"]["schedulingGates"] = [{"name": "rig/kubelet"}]  # the rig's own kubelet would have them ready at once
+    name = serve(site, model, template=gated)
     (old,) = pods_of(site, name)
     run(site, old)
     says(site, name, "Serving")
@@ -342,14 +344,21 @@ def test_services_of_kserve_hold_the_cache_that_they_ask_for(site: Site) -> None
         site.api.create(KSERVE_SERVICES, body)
     said = refused(site, "ClusterModelCache", cache)
     assert f"is used by 1 InferenceService: default/{name}; delete those first" in said
+    longer = site.cache(f"{uri}/part")
+    site.until(lambda: bool(site.ready_condition("ClusterModelCache", longer)), "the cache without files to be known")
+    assert f"default/{name}" in refused(site, "ClusterModelCache", cache), "pods do not get the longer one"
+    assert f"default/{name}" in refused(site, "ClusterModelCache", longer)
     site.api.delete(f"{KSERVE_SERVICES}/{name}")
+    site.delete("ClusterModelCache", longer)
     site.delete("ClusterModelCache", cache)
     site.until(lambda: site.is_gone("ClusterModelCache", cache), "the cache to go")
 
 
 def is_lost(log: str) -> bool:
     """Tell whether a controller has heard that the kind is not ours."""
-    lines = (json.loads(line) for line in log.splitlines() if '"definition_changed_hands"' in line)
+    lines = (
+        json.loads(line) for line in log.splitlines() if '"definition_changed_hands"' in line and line.endswith("}")
+    )
     return any((line["kind"], line["ours"]) == (KIND, False) for line in lines)
 
 

@@ -11,22 +11,16 @@ import httpx
 import pytest
 
 from rig.errors import CallRefused
-from rig.larder.programs import ControllerProgram
+from rig.larder.moves import PATIENCE_S
 from rig.larder.site import Site
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/larder-system/leases/larder-controller"
-GRACE_S = 20.0  # of the 30 s that the pod has; the first five go before the signal
+GRACE_S = 25.0  # of the 30 s that the pod has; the first five go before the signal
 Load = Callable[[Site], object]
 
 
 def holder(site: Site) -> str:
     return str(site.api.get(LEASE)["spec"].get("holderIdentity", ""))
-
-
-def leader(site: Site) -> ControllerProgram:
-    site.until(lambda: bool(holder(site)), "a leader")
-    name = holder(site).partition("_")[0]
-    return next(c for c in site.cluster.controllers if c.name == name)
 
 
 @contextmanager
@@ -63,6 +57,7 @@ def silent_sources(site: Site) -> Iterator[None]:
     """The leader asks sources that take the connection and never say a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         names = [site.cache(f"https://127.0.0.1:{server.getsockname()[1]}/m{i}.bin") for i in range(4)]
+        server.settimeout(PATIENCE_S)
         connection, _ = server.accept()
         with connection:
             yield
@@ -72,7 +67,7 @@ def silent_sources(site: Site) -> Iterator[None]:
 
 @pytest.mark.parametrize("load", [nothing, many_models, silent_sources])
 def test_a_leader_that_is_told_to_end_gives_the_lead_away(site: Site, load: Load) -> None:
-    first = leader(site)
+    first = site.leader()
     other = next(c for c in site.cluster.controllers if c is not first)
     site.cluster.aim_webhooks(other)
     with load(site):  # type: ignore[attr-defined]
@@ -86,7 +81,7 @@ def test_a_leader_that_is_told_to_end_gives_the_lead_away(site: Site, load: Load
         site.until(ended, "the first to end", GRACE_S)
         assert first.process.exit_code == 0
         assert holder(site).partition("_")[0] != first.name, "the lease names a program that is gone"
-        site.until(lambda: leader(site) is other, "the other to lead")
+        site.until(lambda: site.leader() is other, "the other to lead")
         assert seen <= {first.name, "", other.name}
     assert "election_trouble" not in first.log.read_text().rpartition('"stopping"')[2]
     first.start()
@@ -94,11 +89,11 @@ def test_a_leader_that_is_told_to_end_gives_the_lead_away(site: Site, load: Load
 
 
 def test_one_that_only_stands_for_election_ends_without_a_trace(site: Site) -> None:
-    first = leader(site)
+    first = site.leader()
     other = next(c for c in site.cluster.controllers if c is not first)
     site.cluster.aim_webhooks(first)
     other.process.stop(GRACE_S)
     assert other.process.exit_code == 0
-    assert leader(site) is first
+    assert site.leader() is first
     other.start()
     site.cluster.aim_webhooks(site.cluster.controllers[0])

@@ -77,7 +77,7 @@ def test_it_arrives_in_status_and_spec_before_any_node_has_the_model(site: Site,
     assert {field: spec.get(field) for field in FILLED} == FILLED
     assert spec["modelFormat"]["name"] == "safetensors"
     assert (found["parameters"], found["parametersFrom"], found["dtype"]) == (1_920_000, "headers", "bfloat16")
-    assert site.status(KIND, name)["ready"] == "0/0"
+    site.until(lambda: site.status(KIND, name).get("ready") == "0/0", "no node to be counted")
     assert "LlamaForCausalLM, 1.92M parameters, bfloat16, 4,096 tokens of context" in why(f"cbm/{name}")
 
 
@@ -111,7 +111,7 @@ def test_neither_another_node_nor_another_leader_reads_again_but_a_new_revision_
     for controller in site.cluster.controllers:
         controller.start()
     another = declare(site, site.push(files=repository()))
-    site.until(lambda: told(site, KIND, another).get("reason") == "Read", "a new leader to read a new model", 60)
+    site.until(lambda: told(site, KIND, another).get("reason") == "Read", "a new leader to read a new model")
     assert readings(site, uri) == 1
     assert before["metadata"]["attempts"] == 1
 

@@ -1,6 +1,7 @@
 """What both programs count of one model's way through the system."""
 
 import ssl
+import time
 from datetime import datetime
 
 import httpx
@@ -58,7 +59,7 @@ def test_a_download_moves_the_counters_of_both_programs(site: Site) -> None:
     after = agent(site, "a")
 
     def moved(name: str) -> float:
-        return after[name] - before[name]
+        return after[name] - before.get(name, 0)
 
     assert moved('larder_downloaded_bytes_total{source="hf"}') >= size_bytes > 0
     assert moved('larder_verified_bytes_total{source="hf"}') >= size_bytes
@@ -70,7 +71,7 @@ def test_a_download_moves_the_counters_of_both_programs(site: Site) -> None:
     def told() -> bool:
         states = leader(site)
         ready = states.get('larder_controller_models{kind="ClusterModelCache",state="Ready"}', 0)
-        return ready >= 1 and states.get('larder_controller_nodes{state="AgentReady"}') == 3
+        return ready >= 1 and states.get('larder_controller_nodes{state="AgentReady"}') == len(site.cluster.agents)
 
     site.until(told, "the leader to count the model and its nodes")
 
@@ -91,30 +92,44 @@ def test_what_is_no_review_counts_as_failed(site: Site) -> None:
     failed, replica = reviews(site, "/validate", "failed"), site.cluster.controllers[0]
     context = ssl.create_default_context(cafile=replica.ca)
     assert httpx.post(f"{replica.url}/validate", content=b"{}", verify=context, trust_env=False).status_code == 400
-    assert reviews(site, "/validate", "failed") - failed == 1
+    assert reviews(site, "/validate", "failed") - failed >= 1
 
 
 def test_a_model_that_is_not_ready_has_a_name_until_it_goes(site: Site) -> None:
     cache = site.cache("hf://org/there-is-no-such-repository")
     name = f'larder_controller_model_not_ready_since_timestamp_seconds{{kind="ClusterModelCache",model="{cache}"}}'
-    site.until(lambda: name in leader(site), "the model to be named")
     site.wait_reason("ClusterModelCache", cache, "SourceNotFound")
+    since: list[float] = []
+
+    def is_named() -> bool:
+        since[:] = [told for told in [leader(site).get(name)] if told is not None]
+        return bool(since)
+
+    site.until(is_named, "the model to be named")
     created = site.get("ClusterModelCache", cache)["metadata"]["creationTimestamp"]
-    assert 0 <= leader(site)[name] - datetime.fromisoformat(created).timestamp() < 30
+    assert datetime.fromisoformat(created).timestamp() <= since[0] <= time.time()
     site.delete("ClusterModelCache", cache)
-    site.until(lambda: name not in leader(site), "the model to be forgotten")
+    site.until(lambda: name not in (leader(site) or {name}), "the model to be forgotten")
 
 
 def test_only_the_leader_knows_what_only_a_leader_knows(site: Site) -> None:
-    site.until(lambda: bool(leader(site)), "a leader")
-    for shown in map(controller, site.cluster.controllers):
-        assert [name in shown for name in OF_THE_LEADER] == [bool(shown[LEADING])] * len(OF_THE_LEADER)
-        named = [name for name in shown if name.startswith("larder_controller_models")]
-        assert shown[LEADING] or not named
+    """But for the moments in which the lead changes hands."""
+
+    def told() -> bool:
+        every = [controller(c) for c in site.cluster.controllers]
+        return sorted(shown[LEADING] for shown in every) == [0, 1] and all(map(_knows_its_place, every))
+
+    site.until(told, "the leader to show what it knows, and the other nothing of it")
+
+
+def _knows_its_place(shown: dict[str, float]) -> bool:
+    of_models = any(name.startswith("larder_controller_models") for name in shown)
+    return [name in shown for name in OF_THE_LEADER] + [of_models] == [bool(shown[LEADING])] * (len(OF_THE_LEADER) + 1)
 
 
 def test_the_end_of_the_certificate_is_shown(site: Site) -> None:
     replica = site.cluster.controllers[0]
     text = ssl.get_server_certificate((LOOPBACK, replica.port))
     expected = x509.load_pem_x509_certificate(text.encode()).not_valid_after_utc.timestamp()
-    assert controller(replica)["larder_controller_certificate_expiration_timestamp_seconds"] == expected
+    name = "larder_controller_certificate_expiration_timestamp_seconds"
+    site.until(lambda: controller(replica)[name] == expected, "the end of the certificate that is in use")

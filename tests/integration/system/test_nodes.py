@@ -6,6 +6,7 @@ import time
 import pytest
 
 from rig.errors import CallRefused
+from rig.larder.objects import path_of
 from rig.larder.site import Site
 from rig.pods import base_model_pod, kserve_pod
 
@@ -18,7 +19,7 @@ def test_a_node_that_is_relabelled_gets_and_loses_its_models(site: Site) -> None
     site.label("c", labels)
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
     assert site.snapshot("c", name, revision).exists()
-    assert site.get("ModelCacheNodeGroup", group)["status"]["nodes"] == ["c"]
+    site.until(lambda: site.status("ModelCacheNodeGroup", group).get("nodes") == ["c"], "the group to name its node")
     site.until(lambda: site.get("ModelCacheNodeGroup", group)["status"].get("used", 0) > 2**20, "usage")
 
     site.label("c", {"pool": None})
@@ -37,8 +38,8 @@ def test_overlapping_groups_are_told_and_the_smallest_limit_counts(site: Site) -
     assert site.get("ModelNode", "c")["spec"]["bandwidthLimit"] == 50 * 2**20
 
     def overlapping(group: str) -> str:
-        conditions = site.get("ModelCacheNodeGroup", group)["status"]["conditions"]
-        return str(conditions[0]["status"])
+        conditions = site.status("ModelCacheNodeGroup", group).get("conditions", [])
+        return next((str(c["status"]) for c in conditions if c["type"] == "Overlapping"), "")
 
     site.until(lambda: overlapping(first) == overlapping(second) == "True", "both groups to say Overlapping")
     site.label("c", {"two": None})
@@ -63,7 +64,7 @@ def test_a_pod_waits_until_a_node_has_the_model(site: Site) -> None:
     name = site.base_model(nodeSelector=labels)
     site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", name), "the model to be resolved")
     pod = site.name("early")
-    site.pod(base_model_pod(pod, name))
+    site.pod(base_model_pod(pod, name), behind="not resolved yet")
     site.label("c", labels)
     site.until(lambda: site.pod_node(pod) == "c", "the pod to be placed")
     assert site.labels("c")[f"model-cache-ready-{name}"] == "true"
@@ -167,14 +168,8 @@ def test_a_node_with_an_empty_disk_under_the_same_name(site: Site) -> None:
 def test_a_stale_model_node_deletes_nothing(site: Site) -> None:
     name = site.cache()
     revision = site.wait_ready("ClusterModelCache", name)["resolvedRevision"]
-    path = "/apis/larder.dev/v1alpha1/modelnodes/a"
-
-    def listed() -> set[tuple[str, str]]:
-        return {(e["id"], e["revision"]) for e in site.api.get(path)["spec"].get("entries", [])}
-
-    before = listed()
-    site.api.patch(path, {"spec": {"entries": []}})
-    site.until(lambda: listed() == before, "the spec to be mended")
+    site.api.patch(path_of("ModelNode", "a"), {"spec": {"entries": []}})
+    site.until(lambda: [e["revision"] for e in site.entries("a", name)] == [revision], "the spec to be mended")
     assert (site.snapshot("a", name, revision) / ".completed").exists()
     site.until(lambda: site.phases("a", name) == ["Ready"], "the entry to be Ready")
     assert site.labels("a")[f"model-cache-ready-{name}"] == "true"

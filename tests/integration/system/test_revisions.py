@@ -1,8 +1,10 @@
 """New revisions beside old ones: asked for by an annotation or an edit, served when there, removed when free."""
 
+import os
 from functools import partial
 from typing import Any
 
+from rig.hub.faults import Refuse
 from rig.larder.objects import path_of
 from rig.larder.site import Site
 from rig.pods import base_model_pod
@@ -42,7 +44,9 @@ def told(site: Site, name: str, which: str) -> tuple[str, str]:
 
 
 def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site: Site, why: Why) -> None:
-    uri = site.push(files=OLD)
+    before = {path: os.urandom(len(body)) for path, body in OLD.items()}  # of which no node has anything
+    after = before | {path: os.urandom(len(NEW[path])) for path in ("config.json", "b.safetensors")}
+    uri = site.push(files=before)
     name = site.base_model(uri, nodeSelector={"gpu": "yes"})
     old = site.wait_ready(KIND, name)["servingRevision"]
     site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
@@ -53,7 +57,7 @@ def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site
     other = "b" if home == "a" else "a"
 
     site.hub.journal.clear()
-    site.push(files=NEW, repo=repo_of(uri))
+    site.push(files=after, repo=repo_of(uri))
     refresh(site, KIND, name, "one")
     site.until(lambda: site.status(KIND, name)["servingRevision"] != old, "the new revision to serve")
     new = site.status(KIND, name)["servingRevision"]
@@ -62,17 +66,20 @@ def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site
     assert told(site, name, "Refreshed") == ("True", "NewRevision")
 
     site.until(lambda: not site.snapshot(other, name, old).exists(), "the old one to go where nobody uses it")
-    site.until(lambda: told(site, name, "Removing") == ("True", "InUse"), "the user of the old one to be named")
-    words = condition(site, KIND, name, "Removing")["message"]
-    assert f"on {home}" in words
-    assert f"default/{first}" in words
-    assert site.snapshot(home, name, old).joinpath("config.json").read_bytes() == OLD["config.json"]
+    site.until(lambda: told(site, name, "Removing") == ("True", "InUse"), "the old one to be kept")
+    words = f"revision {old[:12]} on {home}: kept while default/{first} uses it"
+    site.until(lambda: words in condition(site, KIND, name, "Removing")["message"], "the user to be named")
+    assert site.snapshot(home, name, old).joinpath("config.json").read_bytes() == before["config.json"]
     assert snapshot_label(name, old) in admitted["spec"]["nodeSelector"]
     said = why(f"cbm/{name}")
     assert f"kept while default/{first} uses it" in said
     assert f"SeveralRevisions: {home}: " in said
-    states = {n["name"]: sorted(n["revisions"]) for n in site.status(KIND, name)["nodes"]}
-    assert states == {home: sorted([old, new]), other: [new]}
+    states = {home: sorted([old, new]), other: [new]}
+
+    def here() -> dict[str, list[str]]:
+        return {n["name"]: sorted(n["revisions"]) for n in site.status(KIND, name)["nodes"]}
+
+    site.until(lambda: here() == states, "the status to tell which node has what")
 
     second = site.name("pod")
     selector = site.pod(base_model_pod(second, name))["spec"]["nodeSelector"]
@@ -80,9 +87,9 @@ def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site
     assert snapshot_label(name, old) not in selector
 
     site.delete_pod(first)
-    site.until(lambda: not site.snapshot(home, name, old).exists(), "the old one to go with its last pod", 60)
+    site.until(lambda: not site.snapshot(home, name, old).exists(), "the old one to go with its last pod")
     site.until(lambda: told(site, name, "Removing")[0] == "False", "the condition to clear")
-    assert site.snapshot(home, name, new).joinpath("a.safetensors").read_bytes() == NEW["a.safetensors"]
+    assert site.snapshot(home, name, new).joinpath("a.safetensors").read_bytes() == after["a.safetensors"]
     site.delete_pod(second)
 
 
@@ -106,18 +113,19 @@ def test_a_refresh_of_what_has_not_moved_is_answered_once(site: Site) -> None:
     for controller in site.cluster.controllers:
         controller.start()
     another = site.base_model(nodeSelector={"gpu": "yes"})
-    site.wait_ready(KIND, another, 60)  # whoever leads now has looked at everything that was there before
+    site.wait_ready(KIND, another)  # whoever leads now has looked at everything that was there before
     assert site.hub.journal.requests(f"/api/models/{repo_of(uri)}*") == []
     assert site.status(KIND, name)["refreshed"] == "again"
 
 
 def test_a_refresh_does_not_wait_for_an_earlier_failure(site: Site) -> None:
-    repo = f"org/{site.name('late')}"
-    name = site.base_model(f"hf://{repo}", nodeSelector={"gpu": "yes"})
-    site.wait_reason(KIND, name, "SourceNotFound")  # asked again in half a minute at the earliest
-    site.push(files=OLD, repo=repo)
+    uri = site.push(files=OLD)
+    site.hub.faults.add(Refuse(429, retry_after_s=3600), f"/api/models/{repo_of(uri)}*")
+    name = site.base_model(uri, nodeSelector={"gpu": "yes"})
+    site.wait_reason(KIND, name, "RateLimited")  # asked again in an hour at the earliest
+    site.hub.faults.clear()
     refresh(site, KIND, name, "now")
-    site.wait_ready(KIND, name, within_s=20)
+    site.wait_ready(KIND, name)
     assert site.status(KIND, name)["refreshed"] == "now"
 
 
@@ -151,12 +159,7 @@ def test_the_old_revision_serves_while_both_do_not_fit(site: Site, why: Why) -> 
     old = site.wait_ready("ClusterModelCache", name)["servingRevision"]
     site.push(files={path: body.upper() for path, body in OLD.items()}, repo=repo_of(uri))
     refresh(site, "ClusterModelCache", name, "big")
-    words = site.wait_reason("ClusterModelCache", name, "InsufficientStorage")
-    site.until(
-        lambda: condition(site, "ClusterModelCache", name, "Updating").get("reason") == "InsufficientStorage",
-        "the object to say so",
-    )
-    assert words in condition(site, "ClusterModelCache", name, "Updating")["message"]
+    site.until(lambda: is_told_of_room(site, name), "the object to say why it stays with the old one")
     status = site.status("ClusterModelCache", name)
     assert (status["storageStatus"], status["servingRevision"], status["ready"]) == ("Ready", old, "1/1")
     assert status["nodeStatus"] == {"c": "ready"}
@@ -166,11 +169,19 @@ def test_the_old_revision_serves_while_both_do_not_fit(site: Site, why: Why) -> 
     assert "do: both revisions must fit for a while" in why(f"cmc/{name}")
 
     site.api.patch(path_of("ModelCacheNodeGroup", group), {"spec": {"storageLimit": "64M"}})
-    site.until(lambda: site.status("ClusterModelCache", name)["servingRevision"] != old, "the new one to serve", 60)
+    site.until(lambda: site.status("ClusterModelCache", name)["servingRevision"] != old, "the new one to serve")
     site.until(
         lambda: condition(site, "ClusterModelCache", name, "Updating")["status"] == "False", "the condition to clear"
     )
     site.label("c", {"pool": None})
+
+
+def is_told_of_room(site: Site, name: str) -> bool:
+    """Tell whether a cache says of its update what its node says of its room."""
+    status = site.status("ClusterModelCache", name)
+    updating: dict[str, str] = next((c for c in status.get("conditions", []) if c["type"] == "Updating"), {})
+    words = [n["message"] for n in status.get("nodes", []) if n.get("reason") == "InsufficientStorage"]
+    return updating.get("reason") == "InsufficientStorage" and words != [] and words[0] in updating["message"]
 
 
 def test_an_edit_to_a_source_that_is_not_there_leaves_the_old_one_serving(site: Site) -> None:

@@ -8,13 +8,11 @@ import pytest
 
 from controller.admission.webhooks import AtUrl, WebhookSettings
 from rig.larder import objects
+from rig.larder.moves import PATIENCE_S
 from rig.larder.programs import NAMESPACE, STORE_ROOT, ControllerProgram
 from rig.larder.site import Site
 from rig.pki import Authority
 from rig.ports import LOOPBACK
-
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/larder-controller"
-TAKEN_UP_S = 60.0
 
 
 def put(path: Path, content: bytes) -> None:
@@ -37,7 +35,7 @@ def shows(controller: ControllerProgram, authority: Authority) -> bool:
     """Return whether a new connection meets a certificate of the authority."""
     context = ssl.create_default_context(cadata=authority.ca_pem.decode())
     try:
-        with httpx.Client(base_url=controller.url, verify=context, trust_env=False) as client:
+        with httpx.Client(base_url=controller.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
             client.get("/")
     except httpx.ConnectError:
         return False
@@ -47,17 +45,15 @@ def shows(controller: ControllerProgram, authority: Authority) -> bool:
 @pytest.fixture
 def roles(site: Site) -> tuple[ControllerProgram, ControllerProgram]:
     """The leader, and the other."""
-    site.until(lambda: bool(site.api.get(LEASE)["spec"].get("holderIdentity")), "a leader")
-    name = site.api.get(LEASE)["spec"]["holderIdentity"].partition("_")[0]
     first, second = site.cluster.controllers
-    return (first, second) if first.name == name else (second, first)
+    return (first, second) if site.leader() is first else (second, first)
 
 
 def forwards(site: Site, follower: ControllerProgram, authority: bytes) -> bool:
     """Return whether a report that the follower gets reaches the leader."""
     context = ssl.create_default_context(cadata=authority.decode())
     headers = {"Authorization": f"Bearer {site.cluster.agents['a'].token_file.read_text()}"}
-    with httpx.Client(base_url=follower.url, verify=context, trust_env=False) as client:
+    with httpx.Client(base_url=follower.url, verify=context, trust_env=False, timeout=PATIENCE_S) as client:
         return client.post("/v1/progress", json={"entries": []}, headers=headers).status_code == httpx.codes.NO_CONTENT
 
 
@@ -66,15 +62,15 @@ def test_reports_reach_the_leader_and_agents_the_api_through_a_renewal(
 ) -> None:
     leader, follower = roles
     old, new = site.cluster.plane.ca_pem, Authority("renewed")
-    assert forwards(site, follower, old)
+    site.until(lambda: forwards(site, follower, old), "reports to reach the leader")
     both = WebhookSettings(AtUrl(site.cluster.controllers[0].url), old + new.ca_pem, NAMESPACE, STORE_ROOT)
     objects.install_webhooks(site.api, both)
     renew(follower, new)
-    site.until(lambda: shows(follower, new), "the follower to show its new certificate", TAKEN_UP_S)
-    assert forwards(site, follower, new.ca_pem), "a leader that is not renewed yet is not trusted any more"
+    site.until(lambda: shows(follower, new), "the follower to show its new certificate")
+    site.until(lambda: forwards(site, follower, new.ca_pem), "a leader to be trusted that is not renewed yet")
     renew(leader, new)
-    site.until(lambda: shows(leader, new), "the leader to show its new certificate", TAKEN_UP_S)
-    assert forwards(site, follower, new.ca_pem), "a leader that is renewed is not trusted"
+    site.until(lambda: shows(leader, new), "the leader to show its new certificate")
+    site.until(lambda: forwards(site, follower, new.ca_pem), "a leader to be trusted that is renewed")
     name = site.cache()
     site.wait_ready("ClusterModelCache", name)
     site.delete("ClusterModelCache", name)
@@ -84,4 +80,4 @@ def test_reports_reach_the_leader_and_agents_the_api_through_a_renewal(
         put(controller.ca.parent / "tls.crt", pair.public_pem)
         put(controller.ca, old)
     site.cluster.aim_webhooks(site.cluster.controllers[0])
-    site.until(lambda: not any(shows(c, new) for c in (leader, follower)), "the first certificates", TAKEN_UP_S)
+    site.until(lambda: not any(shows(c, new) for c in (leader, follower)), "the first certificates")

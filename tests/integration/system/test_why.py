@@ -80,7 +80,7 @@ def test_a_pod_that_waits_for_a_label(site: Site, why: Why) -> None:
     nowhere = {"why": site.name("nowhere")}
     name, pod = site.base_model(nodeSelector=nowhere), site.name("early")
     site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", name), "the model to be resolved")
-    site.pod(base_model_pod(pod, name))
+    site.pod(base_model_pod(pod, name), behind="not resolved yet")
     said = why(f"pod/{pod}")
     assert f". admission: Injected: it was given {name}@" in said
     assert f"! labels: NoNodeHasLabel: model-cache-ready-{name}: no node has it" in said

@@ -19,7 +19,7 @@ def test_two_set_ups_do_not_work_at_once(tmp_path: Path) -> None:
     with locked(tmp_path, lambda _: None):
         other = threading.Thread(target=second)
         other.start()
-        assert waiting.wait(10)
+        assert waiting.wait(60)
         order.append("first")
     other.join()
     assert order == ["first", "second"]
