@@ -46,7 +46,14 @@ class NeedsAction(LarderError):
 
 
 class Unreachable(Retryable):
-    """No whole answer came: DNS, TLS, reset, time-out or a 5xx."""
+    """No whole answer came: DNS, TLS, reset, time-out or a 5xx.
+
+    `tries` is after how many failures in a row this one tells that the next will be no better; 0 where it does not.
+    """
+
+    def __init__(self, message: str, tries: int = 0) -> None:
+        super().__init__(message)
+        self.tries = tries
 
 
 class RateLimited(Retryable):

@@ -161,7 +161,7 @@ def _parse_https(rest: str) -> HttpsUri | AzUri:
     if secret := next((k for k, _ in parse_qsl(parts.query) if _SECRET_PARAMETER.search(k)), None):
         raise InvalidURI(
             f"https://{parts.hostname}{parts.path} carries the secret parameter {secret!r}, which every reader of the "
-            "object would see; put credentials in a Secret"
+            "object would see; put credentials into a Secret, those of a command into its environment"
         )
     return az_of_url(text) or HttpsUri(text.rstrip("/"))
 

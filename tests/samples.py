@@ -14,4 +14,4 @@ def samples(text: str) -> dict[str, float]:
 
 def scrape(url: str) -> dict[str, float]:
     """Return every sample that a running program shows."""
-    return samples(httpx.get(f"{url}/metrics", trust_env=False).raise_for_status().text)
+    return samples(httpx.get(f"{url}/metrics", trust_env=False, timeout=30).raise_for_status().text)

@@ -10,11 +10,13 @@ from typing import TextIO
 
 from shared.errors import AuthDenied, LarderError, SourceNotFound, UnsafePath
 from shared.handover import Reading, encode_reading
-from shared.metadata.files import DirectoryFiles, ModelFiles
+from shared.metadata.files import DirectoryFiles, ModelFiles, remark_on
 from shared.metadata.reader import read_metadata
 from shared.sources.beneath import Beneath
 
 _AGAIN = 1  # the Job's next try may see it
+_CLAIM = "the claim"
+_MOST_REMARK = 512  # characters, so that what was read has room beside it
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -47,41 +49,33 @@ def read_claim(root: str, path: str) -> tuple[Reading, bool]:
     because pods have that directory alone.
     """
     try:
-        descriptor = Beneath(root).open(path)
+        descriptor = Beneath(root, _CLAIM, lambda name: f"{name!r} on {_CLAIM}").open(path)
     except SourceNotFound:
         words = f"there is no {path!r} on the claim; correct the sub-path of storageUri, or copy the model there"
         return Reading(found=False, reason="PathNotFound", message=words), False
     except UnsafePath as error:
-        return Reading(found=False, reason=error.reason, message=_on_claim(error, root, path)), False
+        return Reading(found=False, reason=error.reason, message=str(error)), False
     except LarderError as error:
-        return _failed(error, _on_claim(error, root, path)), error.retryable
+        return _failed(error), error.retryable
     try:
-        return Reading(metadata=read_metadata(_files(root, path, descriptor))), False
+        files = _files(root, path, descriptor)
+        return Reading(metadata=read_metadata(files), message=remark_on(files)[:_MOST_REMARK]), False
     except LarderError as error:
-        words = str(error).replace(f"{root}/{path}", path).replace(f"{_opened(descriptor)}//", f"{path}/")
-        return _failed(error, words.replace(_opened(descriptor), path)), error.retryable
+        return _failed(error), error.retryable
     finally:
         os.close(descriptor)
 
 
 def _files(root: str, path: str, descriptor: int) -> ModelFiles:
+    """Return the files by names on the claim: where it is mounted in the Job's pod means nothing to its owner."""
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        return DirectoryFiles(_opened(descriptor))
+        # What was opened is read, whatever stands under its name by now.
+        return DirectoryFiles(f"/proc/self/fd/{descriptor}", shown=path, place=path)
     folder, _, name = path.rpartition("/")
-    return DirectoryFiles(root, folder, only=name)
+    return DirectoryFiles(root, folder, only=name, shown=path, place=_CLAIM)
 
 
-def _opened(descriptor: int) -> str:
-    """Return a path to exactly what was opened, whatever stands under its name by now."""
-    return f"/proc/self/fd/{descriptor}"
-
-
-def _on_claim(error: LarderError, root: str, path: str) -> str:
-    """Return an error's words; where the claim is mounted in the Job's pod means nothing to its owner."""
-    return str(error).replace(f"{root}/{path}", f"{path!r} on the claim").replace(root, "the claim")
-
-
-def _failed(error: LarderError, message: str) -> Reading:
+def _failed(error: LarderError) -> Reading:
     if isinstance(error, AuthDenied):
-        return Reading(reason="Unreadable", message=f"{message} (the Job reads as user {os.getuid()}: chmod -R o+rX)")
-    return Reading(reason=error.reason, message=message)
+        return Reading(reason="Unreadable", message=f"{error} (the Job reads as user {os.getuid()}: chmod -R o+rX)")
+    return Reading(reason=error.reason, message=str(error))

@@ -17,6 +17,7 @@ from agent.cli.target import (
     place_files,
     remove_work_directory,
 )
+from agent.store.identity import keys_by_path
 from agent.store.snapshot import source_file, verification
 from agent.store.store import Store
 from agent.transfer.engine import Stopped, fetch
@@ -70,7 +71,8 @@ class FetchJob:
         self.progress.trouble = None
         self.progress.total = manifest.size_bytes
         unpacks = archive_kind(manifest.files) is not None  # of what came out of one before, nothing tells
-        missing = [f for f in manifest.files if unpacks or not self._is_right(f)]
+        keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
+        missing = [f for f in manifest.files if unpacks or not self._is_right(f, keys[f.path])]
         outcome = self._fetch(manifest, missing, unpack=unpacks)
         remove_work_directory(self.target)
         return outcome
@@ -99,7 +101,8 @@ class FetchJob:
             blobs = {path: store.blob_path(sha256) for path, sha256 in result.sha256.items()}
             if not manifest.allow_pickle:
                 self._refuse_pickles(manifest, blobs, lambda: store.discard(part))
-            place_files(self.target, blobs, time.time_ns())
+            unnamed = [file for file in part.files if not file.digest]
+            place_files(self.target, blobs, keys_by_path(part.uri, part.revision, unnamed), time.time_ns())
         finally:
             store.close()
         verified = result.verified if unpack else verification(f.digest for f in manifest.files)
@@ -114,10 +117,10 @@ class FetchJob:
             discard()
             raise
 
-    def _is_right(self, file: File) -> bool:
+    def _is_right(self, file: File, key: str) -> bool:
         if self.stop.is_set():
             raise Stopped
-        return is_right(self.target, file, self.progress.find)
+        return is_right(self.target, file, key, self.progress.find)
 
     def _resolve(self) -> Manifest:
         """List the files of the source, patiently."""

@@ -16,6 +16,7 @@ from shared.manifest import File, Manifest
 _MARKS = {"holder", "store.json"}  # the first that a store writes into its root
 WORK_DIRECTORY, HOLDER = ".larder", ".larder-holder"
 _BUFFER_BYTES = 2**20
+_SECOND_NS, _GRAIN_NS = 10**9, 100  # the finest part of a second that the usual file systems keep, also remote ones
 
 
 def check_manifest(manifest: Manifest) -> None:
@@ -45,10 +46,12 @@ def remove_work_directory(target: Path) -> None:
         shutil.rmtree(work)
 
 
-def is_right(target: Path, file: File, count: Callable[[int], None]) -> bool:
-    """Tell whether the file is in its place, whole, and what the publisher named; without a digest the size decides.
+def is_right(target: Path, file: File, key: str, count: Callable[[int], None]) -> bool:
+    """Tell whether the file is in its place, whole, and what the publisher named.
 
-    `count` is told the bytes as they are read. Raises StoreFailure, UnsafePath.
+    Without a digest, size and mark decide: whether we placed it under the same `key`, which is that of
+    `identity.content_key`, and nobody wrote to it since. `count` is told the bytes as they are read. Raises
+    StoreFailure, UnsafePath.
     """
     path = _place(target, file.path)
     with translated(f"reading {path}"):
@@ -63,15 +66,18 @@ def is_right(target: Path, file: File, count: Callable[[int], None]) -> bool:
         if not stat.S_ISREG(found.st_mode) or found.st_size != file.size or _is_blob(found):
             return False
         if not file.digest:
+            if file.size and found.st_mtime_ns % _SECOND_NS != _mark_ns(key):
+                return False
             count(file.size)
             return True
         return _verifies(path, file, count)
 
 
-def place_files(target: Path, files: Mapping[str, Path], now_ns: int) -> None:
+def place_files(target: Path, files: Mapping[str, Path], keys: Mapping[str, str], now_ns: int) -> None:
     """Link blobs, by path, to their places as plain files of the caller. Raises StoreFailure, UnsafePath.
 
-    They stay blobs until all have their places: a kill costs none of them.
+    They stay blobs until all have their places: a kill costs none of them. Those without a digest are marked with their
+    `keys`, by path.
     """
     fresh, folders = f"{target}/{WORK_DIRECTORY}/placing", dict[str, Path]()
     for name, blob in files.items():
@@ -83,10 +89,21 @@ def place_files(target: Path, files: Mapping[str, Path], now_ns: int) -> None:
         path = f"{folders[folder]}/{last}"
         with translated(f"placing {path}"):
             _put(blob, path, fresh)
-    for blob in set(files.values()):
+    whole_ns = now_ns - now_ns % _SECOND_NS - _SECOND_NS  # no time to come, with any mark
+    marked = {files[name]: whole_ns + _mark_ns(key) for name, key in keys.items() if name in files}
+    for blob, time_ns in {**dict.fromkeys(files.values(), now_ns), **marked}.items():
         with translated(f"releasing {blob}"):
             os.chmod(blob, 0o644)  # noqa: PTH101 - thousands of files, and paths of text take half the time
-            os.utime(blob, ns=(now_ns, now_ns))
+            os.utime(blob, ns=(time_ns, time_ns))
+
+
+def _mark_ns(key: str) -> int:
+    """Return the part of a second that the time of change of a file with this key has.
+
+    It tells a later command what the source called the file, without another file beside it; it is never 0, which is
+    what file systems without parts of a second have.
+    """
+    return _GRAIN_NS * (1 + int(key, 16) % (_SECOND_NS // _GRAIN_NS - 1))
 
 
 def _is_blob(found: os.stat_result) -> bool:

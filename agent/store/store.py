@@ -127,10 +127,6 @@ class Store:
         """Where the position of the scrub is kept."""
         return self._layout.scrub
 
-    def missing(self, manifest: Manifest) -> list[File]:
-        """Return the files that have to be fetched, one for each distinct content."""
-        return list(self._missing(manifest).values())
-
     def missing_bytes(self, manifest: Manifest) -> int:
         """Return how many bytes have to come; what unfinished files hold is here already.
 
@@ -217,20 +213,33 @@ class Store:
     @contextmanager
     def hold(self, manifest: Manifest, file: File, stop: threading.Event) -> Iterator[bool]:
         """Hold a content, alone; False where `stop` was set while another held it."""
-        with self._hold(content_key(source_key(manifest.uri), manifest.revision, file), stop) as held:
+        key = content_key(source_key(manifest.uri), manifest.revision, file)
+        held = self._holds.take(key, stop)
+        try:
             yield held
+        finally:
+            if held:
+                self._holds.give_back(key)
 
     @contextmanager
     def partial(self, manifest: Manifest, file: File, stop: threading.Event) -> Iterator[Partial | None]:
         """Hold the unfinished file of a content, alone; None where `stop` was set while another held it."""
         key = content_key(source_key(manifest.uri), manifest.revision, file)
-        with self._hold(key, stop) as held, self._writing():
-            partial = open_partial(self._layout.partial, key, file.size, digest=bool(file.digest)) if held else None
+        if not self._holds.take(key, stop):
+            yield None
+            return
+        with self._lock:
+            self._content.begin_writing()
+        try:
+            partial = open_partial(self._layout.partial, key, file.size, digest=bool(file.digest))
             try:
                 yield partial
             finally:
-                if partial:
-                    partial.close()
+                partial.close()
+        finally:
+            with self._lock:
+                self._content.end_writing()
+            self._holds.give_back(key)
 
     def put_blob(self, partial: Partial, sha256: str) -> None:
         """Make a verified partial file a blob, on the disk, and keep it until the commit."""
@@ -389,26 +398,6 @@ class Store:
             unpacked.forget_needs(self._layout, keys)
             self._content.forget()
             self._inventory.forget()
-
-    @contextmanager
-    def _hold(self, key: str, stop: threading.Event) -> Iterator[bool]:
-        if not self._holds.take(key, stop):
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            self._holds.give_back(key)
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        with self._lock:
-            self._content.begin_writing()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._content.end_writing()
 
     def _find(self, key: str, size: int) -> str | None:
         with self._lock:

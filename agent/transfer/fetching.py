@@ -62,6 +62,7 @@ class Fetching:
     def attempt(self, work: Work, claim: Claim, buffer: memoryview) -> None:
         """Fetch a claim as far as it comes, and wait where trying again makes sense. Raises LarderError, Stopped."""
         failure: LarderError | None = None
+        began_at = claim.position
         try:
             receive(self.path, work.assembly, claim, buffer)
             self.brought.add(work.assembly.file.path)
@@ -70,7 +71,7 @@ class Fetching:
         finally:
             work.assembly.give_back(claim)
         if failure:
-            self._bear(work, failure)
+            self._bear(work, failure, claim.position - began_at)
 
     def attempt_front(self, work: Work, buffer: memoryview) -> bool:
         """Fetch a file that is smaller than the buffer and of which nothing is here in one go.
@@ -91,7 +92,7 @@ class Fetching:
             case Stopped():
                 raise failure
             case _:
-                self._bear(work, failure)
+                self._bear(work, failure, size)
                 return False
 
     def follow(self, work: Work, buffer: memoryview) -> bool:
@@ -113,8 +114,8 @@ class Fetching:
         work.sha256 = check.sha256
         return True
 
-    def _bear(self, work: Work, failure: LarderError) -> None:
-        """Prepare for the next attempt and wait for it; raise what allows none."""
+    def _bear(self, work: Work, failure: LarderError, brought_bytes: int = 0) -> None:
+        """Prepare for the next attempt and wait for it; raise what allows none. `brought_bytes` came before it."""
         match failure:
             case SourceChanged():
                 self._discard(work, give_up=True)
@@ -122,7 +123,7 @@ class Fetching:
             case DigestMismatch():
                 self._start_over(work, failure)
             case _:
-                self._wait(work, failure)
+                self._wait(work, failure, brought_bytes)
 
     def _start_over(self, work: Work, error: DigestMismatch) -> None:
         progress, again = self.path.progress, work.mismatches == 0
@@ -167,10 +168,10 @@ class Fetching:
             hashing.feed(part)
         return True
 
-    def _wait(self, work: Work, error: LarderError) -> None:
+    def _wait(self, work: Work, error: LarderError, brought_bytes: int) -> None:
         progress = self.path.progress
         progress.traffic.fail(error)
-        pause_s = work.patience.pause(error, work.assembly.missing_bytes)
+        pause_s = work.patience.pause(error, work.assembly.missing_bytes, brought_bytes)
         progress.traffic.retry(error)
         progress.trouble = error
         if self.path.stop.wait(pause_s):

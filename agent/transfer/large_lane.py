@@ -53,7 +53,8 @@ class LargeLane:
         """Look at the rate, and let as many receivers work as it is worth."""
         progress = self._fetching.path.progress
         with self._changed:
-            self._width.observe(progress.received, progress.total - progress.done, self._fetching.timing.clock())
+            if not progress.trouble:  # more connections would be no answer to it
+                self._width.observe(progress.received, progress.total - progress.done, self._fetching.timing.clock())
             absent = set(range(self._width.connections)) - self._receivers if self._unfinished() else set()
             self._receivers |= absent
         for index in absent:

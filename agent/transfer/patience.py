@@ -2,37 +2,61 @@
 
 import threading
 
-from shared.errors import LarderError
-from shared.sources.retry import RetryPolicy, Timing, pause_before_retry
+from shared.errors import LarderError, RateLimited, Unreachable
+from shared.sources.retry import WORTH_BYTES, RetryPolicy, Timing, pause_before_retry
 
 
 class Patience:
     """Counts the failures of one file since its last progress; its receivers share it and wait together.
 
-    Thread-safe.
+    An attempt that brought little is progress, and yet the next pause is longer. Thread-safe.
     """
 
     def __init__(self, policy: RetryPolicy, timing: Timing) -> None:
         self._policy, self._timing = policy, timing
         self._failures, self._missing_bytes, self._until = 0, -1, 0.0
+        self._poor = 0  # failures in a row that brought little
         self._since = timing.clock()
         self._lock = threading.Lock()
 
-    def pause(self, error: LarderError, missing_bytes: int) -> float:
+    def pause(self, error: LarderError, missing_bytes: int, brought_bytes: int = 0) -> float:
         """Return how long to wait after this failure; raises it where trying on makes no sense.
 
-        `missing_bytes` of the file tells whether there was progress since the last failure.
+        `missing_bytes` of the file tells whether there was progress since the last failure; `brought_bytes` is what
+        the attempt itself brought.
         """
         with self._lock:
             now = self._timing.clock()
             if missing_bytes != self._missing_bytes:
                 self._failures, self._missing_bytes, self._since = 0, missing_bytes, now
-            elif now < self._until and error.retryable:  # another receiver met the same trouble
-                return self._until - now
+            if brought_bytes >= WORTH_BYTES:
+                self._poor = 0
+            elif error.retryable and now + _asked_s(error) < self._until:  # another receiver met the same trouble
+                return self._until - now + self._head_start_s(error)
+            else:
+                self._poor += 1
             self._failures += 1
             chance = self._timing.random()
-            pause_s = pause_before_retry(self._policy, error, self._failures, now - self._since, chance)
+            pause_s = pause_before_retry(
+                self._policy,
+                error,
+                self._failures,
+                now - self._since,
+                chance,
+                poor=self._poor,
+                brought_bytes=brought_bytes,
+            )
             if pause_s is None:
                 raise error
-            self._until = now + pause_s
+            self._until = max(self._until, now + pause_s)
             return pause_s
+
+    def _head_start_s(self, error: LarderError) -> float:
+        """Return how long one receiver tries alone: where few tries tell, those of all would be many."""
+        tries = error.tries if isinstance(error, Unreachable) else 0
+        return self._policy.first_s * 2**tries if tries else 0.0
+
+
+def _asked_s(error: LarderError) -> float:
+    """Return how long the server asks to be left alone."""
+    return error.after_s if isinstance(error, RateLimited) else 0.0

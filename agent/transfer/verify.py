@@ -61,13 +61,9 @@ class Check:
 
     def __init__(self, file: File, clock: Callable[[], float] = time.perf_counter) -> None:
         self.file, self.took_s, self._clock = file, 0.0, clock
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget what was fed."""
         self._sha256 = hashlib.sha256()
-        algorithm = self.file.digest.partition(":")[0]
-        self._publishers = _HASHERS[algorithm](self.file) if algorithm in _HASHERS else None
+        algorithm = file.digest.partition(":")[0]
+        self._publishers = _HASHERS[algorithm](file) if algorithm in _HASHERS else None
 
     def feed(self, data: memoryview) -> None:
         """Take the next bytes."""

@@ -39,7 +39,7 @@ class Width:
         has_settled = 0 < rate < self._rate * _WORTH
         self._then, self._received, self._rate = now, received_bytes, rate
         if rate < _NEAR_RATE and self.connections < min(_FEW, self._most):
-            self.connections = min(_FEW, self._most)
+            self.connections, self._began = min(_FEW, self._most), now
         elif has_settled:
             self._judge(rate, missing_bytes, now)
         return self.connections

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from shared.api.core import Observed
+from shared.api.core import Observed, ObservedStatus
 from shared.api.meta import Api
 from shared.kube.objects import Object
 
 
-class JobStatus(Api, frozen=True, kw_only=True):
+class JobStatus(ObservedStatus, frozen=True, kw_only=True):
     """How a Job ended, if it did; how many of its pods failed, and how many are on their way out."""
 
-    conditions: list[Observed] = []
     failed: int = 0
     terminating: int = 0
 
@@ -58,18 +57,13 @@ class ContainerStatus(Api, frozen=True, kw_only=True):
     state: ContainerState = ContainerState()
 
 
-class PodStatus(Api, frozen=True, kw_only=True):
+class PodStatus(ObservedStatus, frozen=True, kw_only=True):
     """Where a pod stands."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: list[Observed] = []
     container_statuses: list[ContainerStatus] = []
-
-    def condition(self, kind: str) -> Observed | None:
-        """Return a condition, or None."""
-        return next((c for c in self.conditions if c.type == kind), None)
 
 
 class JobPod(Object, frozen=True, kw_only=True):

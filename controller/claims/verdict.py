@@ -109,8 +109,10 @@ def _metadata(view: ClaimView, order: Order | None, running: Running) -> Told:
     if kept is not None and kept.reason:
         return Told(METADATA, "False", kept.reason, _with_retry(view, kept.message))
     if kept is not None:
+        remark = f", but {kept.message}" if kept.message else ""
         again = "; it is read again" if order is not None else ""
-        return Told(METADATA, "True", "Read", f"read from {view.place.sub_path} on PVC {view.place.claim}{again}")
+        words = f"read from {view.place.sub_path} on PVC {view.place.claim}{remark}{again}"
+        return Told(METADATA, "True", "Read", words)
     if order is not None and claim_problem(view) is None:
         return Told(METADATA, "Unknown", READING, f"a Job reads {view.place.sub_path} on PVC {view.place.claim}")
     if is_written(view.spec, view.status.metadata):

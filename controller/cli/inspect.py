@@ -13,7 +13,7 @@ from controller.cli.inspect_source import PatientSource, run_watched
 from controller.cli.inspect_table import table_of
 from shared.errors import StoreFailure
 from shared.exits import INTERRUPTED, failure_line, leave, open_streams, printable, tell
-from shared.metadata.files import DirectoryFiles, ModelFiles, SourceFiles
+from shared.metadata.files import DirectoryFiles, ModelFiles, SourceFiles, remark_on
 from shared.metadata.reader import read_metadata
 from shared.metadata.report import Metadata
 from shared.sources.at_hand import open_at_hand
@@ -31,7 +31,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_inspect(uri: str, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO, *, output: str = "table") -> int:
-    """Write what is known of the model; return 0, or 1 after one line `Reason: message` on stderr."""
+    """Write what is known of the model; return 0, or 1 after one line `Reason: message` on stderr.
+
+    Of files that are broken but not needed, a line on stderr tells, too.
+    """
     try:
         found = _inspect(uri, environ)
     except KeyboardInterrupt:
@@ -40,13 +43,16 @@ def run_inspect(uri: str, environ: Mapping[str, str], stdout: TextIO, stderr: Te
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
         tell(failure_line(error), stderr)
         return 1
+    metadata, remark = found
     try:
-        print(_text_of(found, output), file=stdout, flush=True)
+        print(_text_of(metadata, output), file=stdout, flush=True)
     except BrokenPipeError:  # nobody reads on
         return 1
     except OSError as error:
         tell(failure_line(StoreFailure(f"writing what was found: {error.strerror}; write it elsewhere")), stderr)
         return 1
+    if remark:
+        tell(f"Remark: {printable(remark)}", stderr)
     return 0
 
 
@@ -56,12 +62,14 @@ def _text_of(found: Metadata, output: str) -> str:
     return "\n".join(printable(line) for line in table_of(found))
 
 
-def _inspect(uri: str, environ: Mapping[str, str]) -> Metadata:
+def _inspect(uri: str, environ: Mapping[str, str]) -> tuple[Metadata, str]:
+    """Return what is known, and a remark on what was left aside."""
     if "://" not in uri:
-        return read_metadata(_on_this_machine(Path(uri)))
+        files = _on_this_machine(Path(uri))
+        return read_metadata(files), remark_on(files)
     source = PatientSource(open_at_hand(uri, environ))
     try:
-        return run_watched(source, lambda: read_metadata(SourceFiles(source)))
+        return run_watched(source, lambda: read_metadata(SourceFiles(source))), ""
     finally:
         source.close()
 
@@ -70,5 +78,5 @@ def _on_this_machine(path: Path) -> ModelFiles:
     """Return a person's own directory or file; relative links may lead anywhere that the person may read."""
     found = path.absolute()
     if found.is_file():
-        return DirectoryFiles("/", str(found.parent).lstrip("/"), only=found.name)
-    return DirectoryFiles("/", str(found).lstrip("/"))
+        return DirectoryFiles("/", str(found.parent).lstrip("/"), only=found.name, shown=str(path))
+    return DirectoryFiles("/", str(found).lstrip("/"), shown=str(path))

@@ -74,5 +74,8 @@ def _told(view: MetadataView, kept: ReadMetadata) -> Told:
         return Told(METADATA, "True", "Read", f"read from the source of revision {short(view.demand.serving)}")
     again = again_at(kept, LONGEST_WAIT).strftime(_WHEN)
     retry = f"read again at {again}, or at once with another value of annotation larder.dev/refresh"
+    by_hand = (
+        "; the fields of the spec can be written by hand" if kept.reason in _OF_FILES and view.spec is not None else ""
+    )
     earlier = "; what is known is of earlier files" if kept.values else ""
-    return Told(METADATA, "False", kept.reason, f"{kept.message}{earlier}; {retry}")
+    return Told(METADATA, "False", kept.reason, f"{kept.message}{by_hand}{earlier}; {retry}")

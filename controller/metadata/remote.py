@@ -86,7 +86,8 @@ def read_remote(source: Source, manifest: Manifest, left_out: int, allowance: Al
     try:
         metadata = read_metadata(SourceFiles(_Limited(source, allowance), manifest))
     except MetadataMissing as error:
-        reading = failed(error.reason, f"{error}{_why_missing(manifest, left_out)}")
+        words = f"; {left_out} files of the source are left out" if left_out else ""
+        reading = failed(error.reason, f"{error}{words}")
     except LarderError as error:
         reading = failed(error.reason, str(error))
     else:
@@ -97,10 +98,3 @@ def read_remote(source: Source, manifest: Manifest, left_out: int, allowance: Al
 def failed(reason: str, message: str) -> Reading:
     """Return why there is nothing."""
     return Reading(reason=reason, message=message[:MOST_MESSAGE])
-
-
-def _why_missing(manifest: Manifest, left_out: int) -> str:
-    words = f"; {left_out} files of the source are left out" if left_out else ""
-    if len(manifest.files) == 1:
-        words += f"; {manifest.files[0].path} is the only file, and what is in an archive is not read"
-    return words

@@ -1,6 +1,6 @@
 """The little that is read of what an InferenceService makes."""
 
-from shared.api.core import Observed
+from shared.api.core import ObservedStatus
 from shared.api.meta import Api
 from shared.kube.objects import Meta, Object
 
@@ -21,14 +21,13 @@ class DeploymentSpec(Api, frozen=True, kw_only=True):
     template: Template = Template()
 
 
-class DeploymentStatus(Api, frozen=True, kw_only=True):
+class DeploymentStatus(ObservedStatus, frozen=True, kw_only=True):
     """How many there are."""
 
     observed_generation: int = 0
     replicas: int = 0
     updated_replicas: int = 0
     ready_replicas: int = 0
-    conditions: list[Observed] = []
 
 
 class Deployment(Object, frozen=True, kw_only=True):
@@ -57,12 +56,8 @@ class Deployment(Object, frozen=True, kw_only=True):
     @property
     def is_stalled(self) -> bool:
         """Whether nothing came of its newest pods for longer than its progress deadline."""
-        progress = self.condition("Progressing")
+        progress = self.status.condition("Progressing")
         return progress is not None and progress.status == "False"
-
-    def condition(self, kind: str) -> Observed | None:
-        """Return a condition, or None."""
-        return next((c for c in self.status.conditions if c.type == kind), None)
 
 
 def is_controlled_by(meta: Meta, uid: str) -> bool:

@@ -8,6 +8,7 @@ from controller.claims.contention import limit_of, waits_of
 from controller.claims.place import place_of
 from controller.claims.reads import live_pods, read_claim
 from controller.keys import ModelKey, ServiceKey
+from controller.models.revisions import condition_of
 from controller.placement.demand import Demand
 from controller.services.kinds import SERVICE_LABEL, Deployment
 from controller.services.manifests import path_of
@@ -118,7 +119,7 @@ class ServiceObserver:
 
     def _not_ready(self, key: ModelKey) -> tuple[str, str]:
         declared = self.world.declared(key)
-        ready = next((c for c in declared.status.conditions if c.type == "Ready"), None) if declared else None
+        ready = condition_of(declared.status, "Ready") if declared else None
         if ready is not None and ready.status == "True":
             return "", ""
         return (ready.reason, ready.message) if ready else ("ModelNotReady", "nothing is known of it yet")

@@ -25,7 +25,8 @@ def hindrance_of(view: ServiceView, deployment: Deployment) -> Hindrance | None:
 
 
 def _hindrances(view: ServiceView, deployment: Deployment) -> Iterator[Hindrance]:
-    failure, progress = deployment.condition("ReplicaFailure"), deployment.condition("Progressing")
+    status = deployment.status
+    failure, progress = status.condition("ReplicaFailure"), status.condition("Progressing")
     if failure is not None and failure.status == "True":
         yield Hindrance("ReplicaFailure", f"a pod could not be made: {failure.message}")
     for wait in view.waits:

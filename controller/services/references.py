@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from controller.admission.keys import ENABLE_CACHE
+from controller.admission.keys import ENABLE_CACHE, NODE_GROUP
 from controller.placement.demand import Demand
 from shared.api.inference_service import InferenceService
 from shared.errors import InvalidURI
@@ -44,16 +44,22 @@ def services_with(
                 yield service
 
 
-def kserve_services_with(cache: Demand, services: Iterable[Json], demands: Iterable[Demand]) -> Iterator[str]:
-    """Yield KServe's services, as `namespace/name`, that a cache serves: those that ask for one, by the longest URI."""
-    rivals = [d.uri for d in demands if d.kind == cache.kind and d.uri and len(d.uri) > len(cache.uri)]
+def kserve_services_with(cache: Demand, services: Iterable[Json], usable: Iterable[Demand]) -> Iterator[str]:
+    """Yield KServe's services, as `namespace/name`, that a cache serves: those that ask for one, by the longest URI.
+
+    `usable` are the caches that pods can get. As at admission, one of a longer URI takes a service from this cache only
+    if it is among them, and kept on the group that the service names.
+    """
+    rivals = [other for other in usable if len(other.uri) > len(cache.uri)]
     for service in services:
         meta = service.get("metadata") or {}
         if meta.get("deletionTimestamp") or not asks_for_cache(service):
             continue
+        groups = set(_annotated(service, NODE_GROUP))
+        others = [other.uri for other in rivals if groups <= set(other.groups)]
         wanted = [uri for text in kserve_uris(service) if (uri := _canonical(text, cluster_scoped=True))]
         if any(
-            sub_path_of(uri, cache.uri) is not None and all(sub_path_of(uri, other) is None for other in rivals)
+            sub_path_of(uri, cache.uri) is not None and all(sub_path_of(uri, other) is None for other in others)
             for uri in wanted
         ):
             yield f"{meta.get('namespace', '')}/{meta.get('name', '')}"
@@ -61,9 +67,15 @@ def kserve_services_with(cache: Demand, services: Iterable[Json], demands: Itera
 
 def asks_for_cache(service: Json) -> bool:
     """Return whether one of KServe's services opts in, for itself or for its predictor's pods."""
+    return any(value.lower() == "true" for value in _annotated(service, ENABLE_CACHE))
+
+
+def _annotated(service: Json, key: str) -> Iterator[str]:
+    """Yield what an annotation says on one of KServe's services and on its predictor's pods."""
     predictor = (service.get("spec") or {}).get("predictor") or {}
-    places = ((service.get("metadata") or {}).get("annotations"), predictor.get("annotations"))
-    return any(str((place or {}).get(ENABLE_CACHE, "")).lower() == "true" for place in places)
+    for place in ((service.get("metadata") or {}).get("annotations"), predictor.get("annotations")):
+        if value := str((place or {}).get(key, "")):
+            yield value
 
 
 def kserve_uris(service: Json) -> Iterator[str]:

@@ -59,7 +59,7 @@ def _served(view: ServiceView, deployment: Deployment) -> Told:
         return Told(READY, "False", "Stopped", "spec.replicas.min is 0: no pod is wanted")
     counts, found = f"{status.ready_replicas} of {wanted} pods are ready", hindrance_of(view, deployment)
     hindrance = f"; {found.words}" if found else ""
-    available = deployment.condition("Available")
+    available = deployment.status.condition("Available")
     if available is None or available.status != "True" or not status.ready_replicas:
         return Told(READY, "False", found.reason if found else "Progressing", counts + hindrance)
     if not deployment.is_updated:

@@ -1,7 +1,7 @@
 """Which InferenceServices use a model, read live: what is about to be deleted is not asked of memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -52,4 +52,12 @@ class ServiceUsers:
             _log.warning("kserve_services_unread", error=str(error), hint="the controller's ClusterRole lacks a rule")
             return []
         services: list[Mapping[str, Any]] = list(listed)
-        return list(kserve_services_with(cache, services, self.world.demands.values()))
+        return list(kserve_services_with(cache, services, self._usable_caches()))
+
+    def _usable_caches(self) -> list[Demand]:
+        """Return the caches that admission would give to pods, each with those of its groups that have nodes."""
+        caches = [d for d in self.world.demands.values() if d.kind == CLUSTER_MODEL_CACHE.kind]
+        with_nodes = {group for cache in caches for group in cache.groups if self.world.members_of(group)}
+        ready = (c for c in caches if c.stocked and c.serving and self.world.conflict(c) is None)
+        held = (replace(c, groups=tuple(group for group in c.groups if group in with_nodes)) for c in ready)
+        return [cache for cache in held if cache.groups]

@@ -28,6 +28,16 @@ class Observed(Api, frozen=True, kw_only=True):
     message: str = ""
 
 
+class ObservedStatus(Api, frozen=True, kw_only=True):
+    """A status with conditions that are read by their words."""
+
+    conditions: list[Observed] = []
+
+    def condition(self, kind: str) -> Observed | None:
+        """Return a condition, or None."""
+        return next((c for c in self.conditions if c.type == kind), None)
+
+
 class StatusWithConditions(Api, frozen=True, kw_only=True):
     """The conditions of a Node or a Pod, and a Pod's phase."""
 

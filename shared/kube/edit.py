@@ -64,11 +64,6 @@ async def apply(kube: Kube, path: str, manifest: Mapping[str, Any], manager: str
         raise Refused(str(error), _UNPROCESSABLE) from error
 
 
-async def patch_labels(kube: Kube, path: str, labels: Mapping[str, str | None]) -> None:
-    """Set these labels and remove those that are None; all others stay."""
-    await merge_patch(kube, path, {"metadata": {"labels": dict(labels)}})
-
-
 async def create_if_missing(kube: Kube, collection: str, body: object) -> bool:
     """Create the object in the collection; False when one of its name is there, which stays as it is."""
     try:

@@ -60,6 +60,8 @@ def read_fields(files: ModelFiles, path: str) -> Fields | None:
 
 
 def _body(files: ModelFiles, path: str) -> bytes | None:
+    if path in files.broken:
+        raise files.broken[path]
     size = files.sizes.get(path)
     if size is None:
         return None

@@ -17,7 +17,7 @@ class MetadataError(NeedsAction):
 
     def __init__(self, file: str, field: str, problem: str) -> None:
         self.file, self.field = file, field
-        where = f"{_shown(file)}, field {_shown(field)}" if field else _shown(file)
+        where = f"{shown(file)}, field {shown(field)}" if field else shown(file)
         super().__init__(f"{where}: {problem}")
 
 
@@ -33,7 +33,7 @@ class MetadataOversized(MetadataError):
     """The file, or a value in it, is larger than any real one."""
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """Return a name as it may stand in a message: printable ASCII, not too long."""
     text = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
     return text if text.isascii() and text.isprintable() else ascii(text)

@@ -45,7 +45,6 @@ class Family:
     relative_buckets: int = 0
     shared_layers: bool = False
     shared_gate: bool = False
-    shared_intermediate: bool = False
     router_bias: bool = False
     correction_bias: bool = False
     expert_bias: bool = False
@@ -115,7 +114,7 @@ _STABLELM = Family(
 )
 _DEEPSEEK = Family(mixer="mla", mlp_bias=False)
 _OLMO2 = Family(qk_norm="heads")
-_GRANITE_MOE = Family(tied=True, shared_intermediate=True)
+_GRANITE_MOE = Family(tied=True)
 _INTERNLM = Family(qkv_bias=("bias", True), out_bias=("bias", True), mlp_bias=False)
 _CHATGLM = Family(
     qkv_bias=("add_qkv_bias", False),

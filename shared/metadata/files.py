@@ -2,12 +2,12 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from shared.errors import SourceNotFound, Unreachable
+from shared.errors import LarderError, SourceNotFound, Unreachable
 from shared.manifest import File, Manifest
 from shared.sources.beneath import Beneath
 from shared.sources.listing import bounded
@@ -19,7 +19,12 @@ class ModelFiles(Protocol):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes by path, relative to the model."""
+        """Bytes by path, relative to the model; none of what is `broken`."""
+        ...
+
+    @property
+    def broken(self) -> Mapping[str, LarderError]:
+        """Why not, by path, of what has a name there and cannot be opened: nobody else will read it either."""
         ...
 
     def read(self, path: str, offset: int, length: int) -> bytes:
@@ -27,11 +32,19 @@ class ModelFiles(Protocol):
         ...
 
 
+def remark_on(files: ModelFiles) -> str:
+    """Return what a reader left aside because it is broken, in one line; empty where nothing is."""
+    first, *more = [*(str(error) for _, error in sorted(files.broken.items())), ""]
+    count = len(more) - 1
+    return f"{first}; and {count} more {'is' if count == 1 else 'are'} broken" if count > 0 else first
+
+
 class MemoryFiles:
     """The twin in memory; `read_bytes` counts what was read of it."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files, self.read_bytes = dict(files), 0
+        self.broken: Mapping[str, LarderError] = {}
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -51,24 +64,46 @@ class MemoryFiles:
 class DirectoryFiles:
     """A directory `path` below `root`; links are followed as long as they stay beneath the root.
 
-    `only` is the one file that counts; empty: all do.
+    `only` is the one file that counts; empty: all do. `shown` is what messages call the directory, or the one file,
+    and `place` what they call the root; without these, as they are on this machine.
     """
 
     root: str
     path: str = ""
     only: str = ""
+    shown: str = ""
+    place: str = ""
     sizes: Mapping[str, int] = field(init=False)
+    broken: Mapping[str, LarderError] = field(init=False)
 
     def __post_init__(self) -> None:
         """List the files. Raises SourceNotFound, AuthDenied, UnsafePath, TooManyFiles, Unreachable."""
-        found = [(self.only, self._look())] if self.only else Beneath(self.root).files_below(self.path)
-        listed = bounded(found, f"{self.root}/{self.path}")
-        sizes = {name: seen.st_size for name, seen in listed if stat.S_ISREG(seen.st_mode)}
+        found: Iterable[tuple[str, os.stat_result | LarderError]] = (
+            [(self.only, self._look())] if self.only else self._beneath.entries_below(self.path)
+        )
+        sizes, broken = dict[str, int](), dict[str, LarderError]()
+        for name, seen in bounded(found, self._named(self.path)):
+            if isinstance(seen, LarderError):
+                broken[name] = seen
+            elif stat.S_ISREG(seen.st_mode):
+                sizes[name] = seen.st_size
         object.__setattr__(self, "sizes", MappingProxyType(sizes))
+        object.__setattr__(self, "broken", MappingProxyType(broken))
+
+    @property
+    def _beneath(self) -> Beneath:
+        return Beneath(self.root, self.place, self._named)
+
+    def _named(self, path: str) -> str:
+        """Return what messages call a path below the root."""
+        if not self.shown:
+            return f"{self.root.rstrip('/')}/{path}"
+        rest = path.removeprefix(f"{self.path}/{self.only}" if self.only else self.path).strip("/")
+        return f"{self.shown.rstrip('/')}/{rest}" if rest else self.shown
 
     def _look(self) -> os.stat_result:
         """Return the stat of the one file; what stands beside it is none of ours."""
-        descriptor = Beneath(self.root).open(f"{self.path}/{self.only}")
+        descriptor = self._beneath.open(f"{self.path}/{self.only}")
         try:
             return os.fstat(descriptor)
         finally:
@@ -76,7 +111,7 @@ class DirectoryFiles:
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of a file."""
-        descriptor = Beneath(self.root).open(f"{self.path}/{path}")
+        descriptor = self._beneath.open(f"{self.path}/{path}")
         try:
             return os.pread(descriptor, length, offset)
         except OSError as error:
@@ -93,6 +128,7 @@ class SourceFiles:
         self.manifest = source.resolve() if manifest is None else manifest
         self._files: dict[str, File] = {file.path: file for file in self.manifest.files}
         self.sizes = {path: file.size for path, file in self._files.items()}
+        self.broken: Mapping[str, LarderError] = {}
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of a file. Raises as the source's `open`."""

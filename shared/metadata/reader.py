@@ -6,7 +6,7 @@ from shared.metadata.capabilities import of_model, of_pipeline
 from shared.metadata.context import context_length, kv_cache_bytes
 from shared.metadata.dimensions import Text, text_of
 from shared.metadata.documents import Documents, read_documents
-from shared.metadata.errors import MetadataMissing
+from shared.metadata.errors import MetadataMissing, shown
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.gguf_config import config_of_gguf, quantization_of_gguf, text_of_key
@@ -26,15 +26,14 @@ _ELEMENT_BYTES = {"float32": 4, "float64": 8}
 def read_metadata(files: ModelFiles) -> Metadata:
     """Return what the files say of their model. No weights are read, only their headers.
 
-    Raises MetadataMissing, MetadataMalformed, MetadataOversized, and what reading the files raises.
+    What is broken is left aside unless it is needed. Raises MetadataMissing, MetadataMalformed, MetadataOversized, and
+    what reading the files raises.
     """
     documents = read_documents(files)
     folders = _folders(documents.pipeline)
-    weights = select_weights(files.sizes, pipeline=folders)
+    weights = _weights(files, folders)
     if documents.empty and weights.format not in ("gguf", "safetensors"):
-        raise MetadataMissing(
-            "config.json", "", "is not there, nor is model_index.json, params.json, safetensors or GGUF: no model here"
-        )
+        raise _missing(files)
     found = _read(files, documents, weights)
     return replace(
         found,
@@ -45,6 +44,21 @@ def read_metadata(files: ModelFiles) -> Metadata:
         licence=documents.licence or found.licence,
         adapter=_adapter(documents.adapter),
     )
+
+
+def _missing(files: ModelFiles) -> MetadataMissing:
+    words = "is not there, nor is model_index.json, params.json, safetensors or GGUF: no model here"
+    if len(files.sizes) == 1:
+        words += f"; {shown(next(iter(files.sizes)))} is the only file, and what is in an archive is not read"
+    return MetadataMissing("config.json", "", words)
+
+
+def _weights(files: ModelFiles, folders: tuple[str, ...]) -> Weights:
+    """Return the model's weights; raises why one of them cannot be opened."""
+    weights = select_weights({**files.sizes, **dict.fromkeys(files.broken, 0)}, pipeline=folders)
+    if broken := next((path for path in weights.files if path in files.broken), None):
+        raise files.broken[broken]
+    return weights
 
 
 def _read(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata:

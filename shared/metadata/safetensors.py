@@ -13,6 +13,7 @@ from shared.metadata.tensors import BITS, Tally
 FIRST_BYTES = 64 * 1024
 _MOST_HEADER_BYTES = 8 * 2**20
 _MOST_TENSORS = 65_536
+_MOST_KEYS = 4 * _MOST_TENSORS + 2**14  # a tensor has four, its name among them; the rest is said of the file
 _MOST_DIMENSIONS = 32
 _MOST_PER_BYTE = 8  # elements: none has less than a bit
 PREFIX_BYTES = 8
@@ -53,6 +54,8 @@ def tally_header(file: str, header: bytes, data_bytes: int, tally: Tally) -> Non
     """Add a header's tensors to the tally. Raises MetadataMalformed, MetadataOversized, which name the tensor."""
     if header.count(b'"data_offsets"') > _MOST_TENSORS:
         raise MetadataOversized(file, "header", f"has more than {_MOST_TENSORS} tensors")
+    if header.count(b":") > _MOST_KEYS:
+        raise MetadataOversized(file, "header", f"has more than {_MOST_KEYS} keys")
     tensors = list(_tensors(file, header))
     _check_offsets(file, tensors, data_bytes)
     names = {name for name, _ in tensors}

@@ -11,6 +11,7 @@ from shared.sources.az_listing import Blob, Page, blob_of_headers, file_of, pars
 from shared.sources.az_requests import AzRequests
 from shared.sources.failures import Subject, denied, failure_of
 from shared.sources.http import HttpClient, Reply
+from shared.sources.key_words import AZURE
 from shared.sources.listing import bounded
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name, path_below
@@ -19,7 +20,6 @@ from shared.sources.settings import SourceSettings
 from shared.uri import ModelUri
 
 _LONGEST_PAGE_BYTES = 32 * 1024 * 1024
-_KEYS = "AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
 _DENIED = frozenset({"AuthenticationFailed", "NoAuthenticationInformation", "PublicAccessNotPermitted"})
 
 
@@ -100,7 +100,7 @@ class AzSource:
             raise
 
     def _failure(self, reply: Reply, what: str) -> LarderError:
-        subject = Subject(what, _KEYS, self._requests.grant)
+        subject = Subject(what, AZURE, self._requests.grant)
         code = reply.headers.get("x-ms-error-code", "")
         if code in _DENIED or (code.startswith("Authorization") and reply.status == HTTPStatus.FORBIDDEN):
             return denied(subject, code)

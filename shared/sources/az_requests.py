@@ -15,6 +15,7 @@ from shared.errors import AuthDenied
 from shared.sources.failures import Subject
 from shared.sources.hosts import Grant, grant_for
 from shared.sources.http import Call, HttpClient
+from shared.sources.key_words import AZURE_LOGIN
 from shared.sources.port import Credentials
 from shared.sources.settings import AZURE_KEYS, SourceSettings, default_hosts
 from shared.sources.tokens import KeptToken, Token, ask_for_token, bearer
@@ -89,8 +90,8 @@ class AzRequests:
             raise AuthDenied("AZURE_TENANT_ID is neither an id nor a domain; correct it")
         form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret, "scope": _SCOPE}
         url = f"{_LOGIN}/{tenant}/oauth2/v2.0/token"
-        keys = "AZURE_TENANT_ID, AZURE_CLIENT_ID, AZURE_CLIENT_SECRET"
-        subject = Subject(f"a token for {client_id}", keys, Grant(urlsplit(_LOGIN).netloc, {"client": "sent"}))
+        sent = Grant(urlsplit(_LOGIN).netloc, {"client": "sent"}, own=self.credentials.own)
+        subject = Subject(f"a token for {client_id}", AZURE_LOGIN, sent)
 
         def ask() -> Token:
             return ask_for_token(self.client, url, form, subject, self.now())

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -15,22 +15,34 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Beneath:
-    """A root; paths are relative to it. Every method raises SourceNotFound, AuthDenied, UnsafePath, Unreachable."""
+    """A root; paths are relative to it. Every method raises SourceNotFound, AuthDenied, UnsafePath, Unreachable.
+
+    Messages call the root `place` and a path what `name_of` makes of it; without these, as they are on this machine.
+    """
 
     root: str
+    place: str = ""
+    name_of: Callable[[str], str] | None = None
 
     def open(self, path: str) -> int:
         """Return a descriptor for reading of the regular file or directory that a path leads to."""
-        walk = _Walk(self.root, path)
+        walk = self._walk(path)
         try:
             return walk.open()
         except OSError as error:
-            raise _failure(f"{self.root}/{path}", error) from error
+            raise _failure(walk, error) from error
         finally:
             walk.close()
 
     def files_below(self, path: str) -> Iterator[tuple[str, os.stat_result]]:
         """Yield (path below `path`, its stat) for each file; a link to a directory is UnsafePath."""
+        for name, seen in self.entries_below(path):
+            if isinstance(seen, LarderError):
+                raise seen
+            yield name, seen
+
+    def entries_below(self, path: str) -> Iterator[tuple[str, os.stat_result | LarderError]]:
+        """Yield as `files_below`, and why not where a name leads to no file: out, nowhere, to a pipe or a device."""
         descriptor = self.open(path)
         try:
             with os.scandir(descriptor) as found:
@@ -39,24 +51,32 @@ class Beneath:
             os.close(descriptor)
         for name in entries:
             inner = f"{path}/{name}" if path else name
-            seen, is_link = self._look(inner)
+            try:
+                seen, is_link = self._look(inner)
+            except (SourceNotFound, UnsafePath) as error:
+                yield name, type(error)(str(error))  # without its frames: there may be many, and a caller may keep them
+                continue
             if not stat.S_ISDIR(seen.st_mode):
                 yield name, seen
             elif is_link:
-                raise UnsafePath(f"{self.root}/{inner} is a link to a directory; put the directory there itself")
+                raise UnsafePath(f"{self._walk(inner).name} is a link to a directory; put the directory there itself")
             else:
-                yield from ((f"{name}/{rest}", below) for rest, below in self.files_below(inner))
+                yield from ((f"{name}/{rest}", below) for rest, below in self.entries_below(inner))
+
+    def _walk(self, path: str) -> "_Walk":
+        name = self.name_of(path) if self.name_of else f"{self.root.rstrip('/')}/{path}"
+        return _Walk(self.root, path, name, self.place or self.root)
 
     def _look(self, path: str) -> tuple[os.stat_result, bool]:
-        walk = _Walk(self.root, path)
+        walk = self._walk(path)
         try:
             found = os.fstat(walk.step_through())
         except OSError as error:
-            raise _failure(f"{self.root}/{path}", error) from error
+            raise _failure(walk, error) from error
         finally:
             walk.close()
         if not stat.S_ISDIR(found.st_mode) and not stat.S_ISREG(found.st_mode):
-            raise UnsafePath(f"{self.root}/{path} is neither a file nor a directory; remove it")
+            raise UnsafePath(f"{walk.name} is neither a file nor a directory; remove it")
         return found, walk.ended_in_link
 
 
@@ -66,6 +86,8 @@ class _Walk:
 
     root: str
     path: str
+    name: str
+    place: str
     links: int = 0
     ended_in_link: bool = False
     _opened: list[int] = field(default_factory=list)
@@ -74,7 +96,7 @@ class _Walk:
         """Return a descriptor for reading, which the caller closes."""
         mode = os.fstat(found := self.step_through()).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-            raise UnsafePath(f"{self.root}/{self.path} is neither a file nor a directory; name one")
+            raise UnsafePath(f"{self.name} is neither a file nor a directory; name one")
         # What was looked at is opened, whatever stands under the name by now.
         return os.open(f"/proc/self/fd/{found}", _READ)
 
@@ -114,17 +136,21 @@ class _Walk:
         left += [inner for inner in target.split("/") if inner not in ("", ".")][::-1]
 
     def _leaves(self) -> UnsafePath:
+        out = "" if self.place == "/" else f"leads out of {self.place}, "
         return UnsafePath(
-            f"{self.root}/{self.path} is or passes a link that leads out of {self.root}, is absolute or goes in "
-            "circles, and is not followed; put the file there itself"
+            f"{self.name} is or passes a link that {out}is absolute or goes in circles, and is not followed; put the "
+            "file there itself"
         )
 
 
-def _failure(path: str, error: OSError) -> LarderError:
+def _failure(walk: _Walk, error: OSError) -> LarderError:
     match error:
+        case FileNotFoundError() | NotADirectoryError() if walk.links:
+            is_link = "is" if walk.ended_in_link else "passes"
+            return SourceNotFound(f"{walk.name} {is_link} a link that leads nowhere; put the file there itself")
         case FileNotFoundError() | NotADirectoryError():
-            return SourceNotFound(f"there is no {path} on this machine; correct the URI")
+            return SourceNotFound(f"there is no {walk.name} on this machine; correct the path")
         case PermissionError():
-            return AuthDenied(f"{path} may not be read by this program; let its user read it")
+            return AuthDenied(f"{walk.name} may not be read by this program; let its user read it")
         case _:
-            return Unreachable(f"{path} cannot be read: {error.strerror}")
+            return Unreachable(f"{walk.name} cannot be read: {error.strerror}")

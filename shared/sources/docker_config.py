@@ -12,6 +12,7 @@ from shared.sources.settings import DOCKER_CONFIG_KEYS
 
 _DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 _LONGEST = 1024 * 1024
+_NAMES = " or ".join(DOCKER_CONFIG_KEYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def account_for(registry: str, values: Mapping[str, str]) -> Account:
     try:
         config = msgspec.json.decode(text[:_LONGEST], type=_Config)
     except (msgspec.MsgspecError, RecursionError):
-        raise AuthDenied(f"{DOCKER_CONFIG_KEYS[0]} is not the JSON of a docker config; put one there") from None
+        raise AuthDenied(f"the docker config ({_NAMES}) is not the JSON of one; write it anew") from None
     names = _DOCKER_HUB if registry in _DOCKER_HUB else {registry}
     entry = next((entry for key, entry in config.auths.items() if _host_of(key) in names), None)
     return _account_of(entry) if entry else Account()
@@ -72,5 +73,7 @@ def _account_of(entry: _Entry) -> Account:
         try:
             user, _, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
-            raise AuthDenied(f"an entry of {DOCKER_CONFIG_KEYS[0]} is no user and password; write it anew") from None
+            raise AuthDenied(
+                f"an entry of the docker config ({_NAMES}) is no user and password; write it anew"
+            ) from None
     return Account(user, password.rstrip("\0"), entry.identitytoken)

@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 from shared.errors import AuthDenied, LarderError, RateLimited, SourceChanged, SourceNotFound, Unreachable
 from shared.sources.hosts import Grant
+from shared.sources.key_words import KeyWords
 
 _DEFAULT_WAIT_S = 30.0
 _LONGEST_WAIT_S = 3600.0
@@ -18,10 +19,10 @@ _SECONDS_TO_RESET = re.compile(r";\s*t=(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a request was about: the thing, the Secret keys that would open it, and what was sent."""
+    """What a request was about: the thing, the credentials that would open it, and what was sent."""
 
     what: str
-    keys: str
+    keys: KeyWords
     grant: Grant
 
 
@@ -56,6 +57,8 @@ def failure_of(status: int, headers: Mapping[str, str], subject: Subject, now: f
 def denied(subject: Subject, detail: str) -> AuthDenied:
     """Return the refusal, with the way out that fits what was sent."""
     host = subject.grant.host
+    if subject.grant.own:
+        return _denied_to_person(subject, detail)
     if subject.grant.withheld:
         return AuthDenied(
             f"{host} wants credentials for {subject.what} ({detail}), and the Secret's were not sent because it does "
@@ -64,9 +67,18 @@ def denied(subject: Subject, detail: str) -> AuthDenied:
     if subject.grant.values:
         return AuthDenied(
             f"{host} refuses these credentials for {subject.what} ({detail}); put valid ones that may read it into the "
-            f"Secret ({subject.keys})"
+            f"Secret ({subject.keys.secret})"
         )
-    return AuthDenied(f"{host} wants credentials for {subject.what} ({detail}); name a Secret with {subject.keys}")
+    words = f"{host} wants credentials for {subject.what} ({detail}); name a Secret with {subject.keys.secret}"
+    return AuthDenied(words)
+
+
+def _denied_to_person(subject: Subject, detail: str) -> AuthDenied:
+    """Return the refusal for who gave a command: there is no Secret, but environment and files."""
+    grant = subject.grant
+    refused = "refuses these credentials" if grant.values else "wants credentials"
+    held = ", and yours were not sent because they are for other hosts" if grant.withheld else ""
+    return AuthDenied(f"{grant.host} {refused} for {subject.what} ({detail}){held}; {subject.keys.own}")
 
 
 def _wait_s(headers: Mapping[str, str], now: float) -> float | None:

@@ -1,8 +1,8 @@
-"""Tokens of Google for a service account whose JSON stands in a Secret (RFC 7523)."""
+"""Tokens of Google for a service account whose JSON we were given (RFC 7523)."""
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -11,6 +11,8 @@ from shared.sources.connections import origin_of
 from shared.sources.failures import Subject
 from shared.sources.hosts import Grant, host_matches
 from shared.sources.http import HttpClient
+from shared.sources.key_words import GOOGLE
+from shared.sources.port import Credentials
 from shared.sources.rsa import NotAKey, RsaKey, parse_key
 from shared.sources.settings import GOOGLE_KEY
 from shared.sources.tokens import Token, ask_for_token, withheld_token
@@ -50,7 +52,7 @@ def parse_account(text: str) -> ServiceAccount:
         kind, email, pem, key_id = (said.get(name, "") for name in fields)
         token_uri = said.get("token_uri") or _TOKEN_URI
     except (ValueError, AttributeError, RecursionError):
-        raise AuthDenied(f"{GOOGLE_KEY} is not the JSON of a key; put the text of the key file there") from None
+        raise AuthDenied(f"{GOOGLE_KEY} is not the JSON of a key; put a key file there as it was made") from None
     if kind != "service_account" or not all(isinstance(v, str) and v for v in (email, pem, token_uri)):
         raise AuthDenied(
             f"{GOOGLE_KEY} is not the key of a service account (type, client_email and private_key); make such a key"
@@ -61,10 +63,10 @@ def parse_account(text: str) -> ServiceAccount:
         raise AuthDenied(f"{GOOGLE_KEY}: {error}; make a new key of the service account") from None
 
 
-def check_token_uri(url: str, own_hosts: Sequence[str], endpoint: str) -> None:
+def check_token_uri(url: str, credentials: Credentials, endpoint: str) -> None:
     """Raise AuthDenied unless a signed statement may go there.
 
-    That is Google's own service, a host that the Secret names, both by https alone, or the endpoint that the
+    That is Google's own service, a host that the credentials name, both by https alone, or the endpoint that the
     administrator configured.
     """
     try:
@@ -73,18 +75,18 @@ def check_token_uri(url: str, own_hosts: Sequence[str], endpoint: str) -> None:
         raise AuthDenied(f"{GOOGLE_KEY} names a token_uri that is no URL of http; correct it") from error
     if urlsplit(url).username or (origin != configured and origin.scheme != "https"):
         raise AuthDenied(f"{GOOGLE_KEY} names a token_uri with a user or without https; correct it")
-    if origin != configured and not host_matches(origin.host, (*_GOOGLES_OWN, *own_hosts)):
-        raise withheld_token(origin.host, "Google Cloud Storage")
+    if origin != configured and not host_matches(origin.host, (*_GOOGLES_OWN, *credentials.hosts)):
+        raise withheld_token("Google Cloud Storage", GOOGLE, Grant(origin.host, withheld=True, own=credentials.own))
 
 
-def ask_google(client: HttpClient, account: ServiceAccount, now: Callable[[], float]) -> Token:
-    """Exchange a signed statement for a token; raises AuthDenied, RateLimited, Unreachable."""
+def ask_google(client: HttpClient, account: ServiceAccount, now: Callable[[], float], *, own: bool) -> Token:
+    """Exchange a signed statement for a token; raises AuthDenied, RateLimited, Unreachable. `own`: as in a Grant."""
     host = urlsplit(account.token_uri).hostname or ""
     try:
         form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": account.assertion(now())}
     except NotAKey as error:
         raise AuthDenied(f"{GOOGLE_KEY}: {error}; make a new key of the service account") from None
-    subject = Subject(f"a token for {account.email}", GOOGLE_KEY, Grant(host, {GOOGLE_KEY: "sent"}))
+    subject = Subject(f"a token for {account.email}", GOOGLE, Grant(host, {GOOGLE_KEY: "sent"}, own=own))
     return ask_for_token(client, account.token_uri, form, subject, now())
 
 

@@ -15,6 +15,7 @@ from shared.sources.google_token import ask_google, check_token_uri, parse_accou
 from shared.sources.gs_objects import FIELDS, Object, Page, decoded, file_of
 from shared.sources.hosts import grant_for
 from shared.sources.http import Call, HttpClient, Reply
+from shared.sources.key_words import GOOGLE
 from shared.sources.listing import bounded
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name, path_below
@@ -43,7 +44,7 @@ class GsSource:
         self._endpoint = settings.gs_endpoint or _GOOGLE
         host = urlsplit(self._endpoint).hostname or ""
         configured = host if settings.gs_endpoint else ""
-        self._own_hosts = credentials.hosts
+        self._credentials = credentials
         defaults = default_hosts("gs", settings)
         self._grant = grant_for(host, (GOOGLE_KEY,), credentials, defaults=defaults, endpoint_host=configured)
         self._client = HttpClient(settings)
@@ -71,8 +72,8 @@ class GsSource:
 
         def ask() -> Token:
             account = parse_account(text)
-            check_token_uri(account.token_uri, self._own_hosts, self._settings.gs_endpoint)
-            return ask_google(self._client, account, self._now)
+            check_token_uri(account.token_uri, self._credentials, self._settings.gs_endpoint)
+            return ask_google(self._client, account, self._now, own=self._credentials.own)
 
         return KeptToken(ask, self._clock)
 
@@ -138,4 +139,4 @@ class GsSource:
     def _failure(self, reply: Reply, what: str) -> LarderError:
         reply.read_small()
         reply.close()
-        return failure_of(reply.status, reply.headers, Subject(what, GOOGLE_KEY, self._grant), self._now())
+        return failure_of(reply.status, reply.headers, Subject(what, GOOGLE, self._grant), self._now())

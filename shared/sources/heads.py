@@ -78,12 +78,13 @@ def _framing(headers: Mapping[str, str]) -> tuple[int | None, bool]:
         if coding != "chunked":
             raise NotHttp("a transfer encoding that nobody asked for")
         return None, True
-    said = {part.strip() for part in headers["content-length"].split(",")} if "content-length" in headers else set()
-    if not said:
+    if "content-length" not in headers:
         return None, False
-    text = said.pop()
-    if said or not LENGTH.fullmatch(text):
-        raise NotHttp("no clear length")
+    text = headers["content-length"]
+    if not LENGTH.fullmatch(text):  # said twice, perhaps
+        text, *others = {part.strip() for part in text.split(",")}
+        if others or not LENGTH.fullmatch(text):
+            raise NotHttp("no clear length")
     return int(text), False
 
 

@@ -6,12 +6,13 @@ from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote
 
-from shared.errors import AuthDenied, InvalidURI, LarderError, RevisionNotFound, SourceNotFound
+from shared.errors import AuthDenied, InvalidURI, LarderError, RevisionNotFound, SourceNotFound, Unreachable
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.connections import origin_of
 from shared.sources.failures import Subject, denied, failure_of
 from shared.sources.hosts import grant_for
 from shared.sources.http import Call, HttpClient, Reply
+from shared.sources.key_words import HUB
 from shared.sources.port import Body, Credentials
 from shared.sources.ranges import EmptyBody, RangeBody, open_range
 from shared.sources.settings import SourceSettings, default_hosts
@@ -76,8 +77,10 @@ class HfSource:
         if link := self._links.get(file.path):
             try:
                 return self._open(Call(link), file, offset, length)
-            except LarderError:
+            except LarderError as error:
                 self._links.pop(file.path, None)  # expired, or its host is out of order: the hub knows more
+                if isinstance(error, Unreachable) and error.tries:
+                    raise  # of few tries none is spent at once
         revision, path = quote(self._revision, safe=""), quote(file.path)
         url = f"{self._settings.hf_endpoint}/{self._uri.repo}/resolve/{revision}/{path}"
         body = self._open(
@@ -99,7 +102,7 @@ class HfSource:
         self._client.close()
 
     def _subject(self, what: str, host: str) -> Subject:
-        return Subject(what, "HF_TOKEN", self._grant.as_seen_by(host))
+        return Subject(what, HUB, self._grant.as_seen_by(host))
 
 
 def _checked(token: str) -> str:
@@ -123,9 +126,9 @@ def decide_hub_failure(status: int, headers: Mapping[str, str], subject: Subject
         case "EntryNotFound":
             return SourceNotFound(f"{host} has no {subject.what} any more; correct the URI or resolve it again")
         case "RepoNotFound" if status == HTTPStatus.NOT_FOUND or not (subject.grant.values or subject.grant.withheld):
+            way = subject.keys.own if subject.grant.own else "name a Secret with an HF_TOKEN that may read it"
             return SourceNotFound(
-                f"{host} has no {subject.what}, or hides it because it is private: correct the URI, or name a Secret "
-                "with an HF_TOKEN that may read it"
+                f"{host} has no {subject.what}, or hides it because it is private: correct the URI, or {way}"
             )
         case _:
             return failure_of(status, headers, subject, now)

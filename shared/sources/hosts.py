@@ -8,15 +8,19 @@ from shared.sources.port import Credentials
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What may be sent to one host: the values, or none and `withheld`, where there are some but not for it."""
+    """What may be sent to one host: the values, or none and `withheld`, where there are some but not for it.
+
+    `own`: as in `Credentials`.
+    """
 
     host: str
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     withheld: bool = False
+    own: bool = False
 
     def as_seen_by(self, host: str) -> "Grant":
         """Return what the host of an answer got: nothing, where a redirect led there from another."""
-        return self if host == self.host else Grant(host)
+        return self if host == self.host else Grant(host, own=self.own)
 
 
 def host_matches(host: str, patterns: Sequence[str]) -> bool:
@@ -58,7 +62,7 @@ def grant_for(
     values = {key: credentials.values[key] for key in keys if credentials.values.get(key)}
     own = credentials.hosts or tuple(defaults)
     if not values:
-        return Grant(host)
+        return Grant(host, own=credentials.own)
     if host_matches(host, own) or (endpoint_host and host_matches(host, (endpoint_host,))):
-        return Grant(host, values)
-    return Grant(host, withheld=True)
+        return Grant(host, values, own=credentials.own)
+    return Grant(host, withheld=True, own=credentials.own)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, urljoin
 
 from shared.errors import AddressRefused, InvalidURI, LarderError, Unreachable
 from shared.sources.bodies import BrokeOff, WireBody, body_of
@@ -58,7 +58,7 @@ class Reply:
     @property
     def host(self) -> str:
         """The host that gave the last answer."""
-        return urlsplit(self.url).hostname or ""
+        return origin_of(self.url).host
 
     def readinto(self, buffer: memoryview) -> int:
         """Take some 64 KiB or more, or what came within a moment; 0 at the end. Raises Unreachable."""
@@ -181,7 +181,7 @@ def _request(origin: Origin, call: Call, proxy: Proxy | None) -> bytes:
     if _NOT_A_LINE.search("".join(lines)):
         raise InvalidURI(
             f"{public(call.url)}: a line break, or what no header can hold, stands in the request; correct the URI or "
-            "the Secret"
+            "the credentials"
         )
     return "\r\n".join((*lines, "", "")).encode("latin-1") + call.body
 

@@ -13,6 +13,7 @@ from shared.sources.failures import Subject, failure_of
 from shared.sources.heads import LENGTH
 from shared.sources.hosts import grant_for
 from shared.sources.http import Call, HttpClient, Reply
+from shared.sources.key_words import HTTPS, HUB
 from shared.sources.port import Body, Credentials
 from shared.sources.ranges import open_range
 from shared.sources.settings import SourceSettings
@@ -39,8 +40,9 @@ class HttpsSource:
         self._url = _ascii_url(uri.url)
         host = urlsplit(uri.url).hostname or ""
         # A hub's token is for the hub, whatever other hosts the same credentials name.
-        keys = ("token", "HF_TOKEN") if host == settings.hf_host else ("token",)
-        self._grant = grant_for(host, keys, credentials, defaults=())
+        is_hub = host == settings.hf_host
+        self._grant = grant_for(host, ("token", "HF_TOKEN") if is_hub else ("token",), credentials, defaults=())
+        self._keys = HUB if is_hub and credentials.own else HTTPS
         self._client = HttpClient(settings)
 
     def resolve(self) -> Manifest:
@@ -98,7 +100,7 @@ class HttpsSource:
         return int(text)
 
     def _failure(self, reply: Reply) -> LarderError:
-        subject = Subject(public(self._url), "the key token", self._grant.as_seen_by(reply.host))
+        subject = Subject(public(self._url), self._keys, self._grant.as_seen_by(reply.host))
         return failure_of(reply.status, reply.headers, subject, self._now())
 
 

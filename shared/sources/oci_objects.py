@@ -12,12 +12,13 @@ from shared.manifest import File, Manifest, build_manifest
 from shared.sources.checksums import base64_digest
 from shared.sources.failures import Subject, failure_of
 from shared.sources.http import HttpClient, Reply
+from shared.sources.key_words import OCI_OBJECTS
 from shared.sources.listing import bounded
 from shared.sources.oci_requests import OciRequests
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name, path_below
 from shared.sources.ranges import open_range
-from shared.sources.settings import OCI_KEYS, SourceSettings
+from shared.sources.settings import SourceSettings
 from shared.uri import ModelUri
 
 _FIELDS = "name,size,md5,etag"
@@ -111,7 +112,7 @@ class OciObjectsSource:
         return open_range(self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what))
 
     def _failure(self, reply: Reply, what: str) -> LarderError:
-        subject = Subject(what, ", ".join(OCI_KEYS), self._requests.grant)
+        subject = Subject(what, OCI_OBJECTS, self._requests.grant)
         return failure_of(reply.status, reply.headers, subject, self._now())
 
 

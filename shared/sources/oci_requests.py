@@ -37,9 +37,9 @@ class OciRequests:
             return self.settings.oci_endpoint
         region = self.credentials.values.get("OCI_CLI_REGION") or self.settings.oci_region
         if not _REGION.fullmatch(region):  # it becomes a part of a host name
+            where = "in the variable OCI_CLI_REGION" if self.credentials.own else "in the Secret's key OCI_CLI_REGION"
             raise InvalidURI(
-                f"{self.uri} does not say in which region the bucket is; name one such as eu-frankfurt-1 in the "
-                "Secret's key OCI_CLI_REGION"
+                f"{self.uri} does not say in which region the bucket is; name one such as eu-frankfurt-1 {where}"
             )
         return f"https://objectstorage.{region}.oraclecloud.com"
 
@@ -70,7 +70,7 @@ class OciRequests:
     def _key_id(self) -> str:
         parts = [self.grant.values[name] for name in OCI_KEYS[:3]]
         if wrong := next((name for name, part in zip(OCI_KEYS, parts, strict=False) if not _ID.fullmatch(part)), ""):
-            raise AuthDenied(f"{wrong} is not what the console shows; correct it in the Secret")
+            raise AuthDenied(f"{wrong} is not what the console shows; correct it")
         return "/".join(parts)
 
     @cached_property

@@ -41,7 +41,8 @@ def credentials_from_environ(environ: Mapping[str, str], settings: SourceSetting
     values[DOCKER_CONFIG_KEYS[0]] = _text_of(docker / "config.json")
     values[GOOGLE_KEY] = _text_of(Path(environ[GOOGLE_KEY])) if environ.get(GOOGLE_KEY) else ""
     account = environ.get("AZURE_STORAGE_ACCOUNT") or azure.get("accountname", "")
-    return Credentials({key: value for key, value in values.items() if value}, tuple(_hosts(settings, account)))
+    found = {key: value for key, value in values.items() if value}
+    return Credentials(found, tuple(_hosts(settings, account)), own=True)
 
 
 def _hosts(settings: SourceSettings, azure_account: str) -> Iterator[str]:

@@ -13,10 +13,12 @@ class Credentials:
 
     `hosts` are host names without ports, or `*.` and a name (`hosts.host_matches`); none means the scheme's own. A
     source sends the values to no other, but for an endpoint that the administrator configured; redirects included.
+    `own`: they are a person's, of environment and files, and no Secret's; messages name the one or the other.
     """
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     hosts: tuple[str, ...] = ()
+    own: bool = False
 
 
 ANONYMOUS = Credentials()

@@ -13,6 +13,7 @@ from shared.spans import Span
 
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]+|\*)", re.IGNORECASE)
 _SCRATCH_BYTES = 256 * 1024
+_CODED_TRIES = 3  # one such answer may be a proxy's slip
 
 
 class EmptyBody:
@@ -117,8 +118,8 @@ def decide_skip(status: int, headers: Mapping[str, str], file: File, span: Span,
     """
     if etag_changed(file.etag, headers.get("ETag") or ""):
         raise SourceChanged(f"{file.path!r} at {host} changed since it was resolved; it is resolved again")
+    _check_coding(file, headers, span.size_bytes if status == HTTPStatus.PARTIAL_CONTENT else file.size, host)
     if status == HTTPStatus.OK:
-        _check_coding(file, headers, host)
         _check_total(file, headers.get("Content-Length") or "", host)
         return span.start
     text = headers.get("Content-Range") or ""
@@ -134,13 +135,14 @@ def decide_skip(status: int, headers: Mapping[str, str], file: File, span: Span,
     return 0
 
 
-def _check_coding(file: File, headers: Mapping[str, str], host: str) -> None:
-    """Refuse a file that is compressed on its way; stores also say so of one that is kept like that, in its size."""
+def _check_coding(file: File, headers: Mapping[str, str], size_bytes: int, host: str) -> None:
+    """Refuse what is compressed on its way; stores also say so of a file that is kept like that, in its own size."""
     coding, length = headers.get("Content-Encoding") or "identity", headers.get("Content-Length") or ""
-    if coding.lower() != "identity" and length != str(file.size):
+    if coding.lower() != "identity" and length != str(size_bytes):
         raise Unreachable(
-            f"{host} sends {file.path!r} compressed ({coding[:40]!r}) though it was asked for as it is; let it serve "
-            "the plain file"
+            f"{host} sends {file.path!r} compressed ({coding[:40]!r}) though it was asked for as it is, so that its "
+            "bytes cannot be put together; switch compression off for it at the server, or at the proxy on the way",
+            _CODED_TRIES,
         )
 
 

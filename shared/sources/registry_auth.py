@@ -15,8 +15,8 @@ from shared.sources.docker_config import Account, account_for
 from shared.sources.failures import Subject, denied, failure_of
 from shared.sources.hosts import Grant, host_matches
 from shared.sources.http import Call, HttpClient, Reply
+from shared.sources.key_words import REGISTRY
 from shared.sources.port import Credentials
-from shared.sources.settings import DOCKER_CONFIG_KEYS
 from shared.sources.tokens import Token, ask_for_token, bearer, read_token
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class RegistryAuth:
 
     def failure_of(self, reply: Reply, what: str) -> LarderError:
         """Return the error for an answer that is no success; to be raised within `run`."""
-        subject = Subject(what, DOCKER_CONFIG_KEYS[0], self._grant.as_seen_by(reply.host))
+        subject = Subject(what, REGISTRY, self._grant.as_seen_by(reply.host))
         error = failure_of(reply.status, reply.headers, subject, time.time())
         is_challenge = reply.status == HTTPStatus.UNAUTHORIZED and origin_of(reply.url) == self._origin
         if not is_challenge or not isinstance(error, AuthDenied):
@@ -76,12 +76,16 @@ class RegistryAuth:
 
     @property
     def _grant(self) -> Grant:
-        return Grant(self._origin.host, {DOCKER_CONFIG_KEYS[0]: "sent"} if self._account else {})
+        return self._shown_to(self._origin.host, self._account)
+
+    def _shown_to(self, host: str, account: Account) -> Grant:
+        return Grant(host, {"account": "sent"} if account else {}, own=self._credentials.own)
 
     def _denied(self, denial: AuthDenied) -> AuthDenied:
         if not self._withheld_from:
             return denial
-        subject = Subject(f"a token for {self._uri}", "", Grant(self._withheld_from, withheld=True))
+        held = Grant(self._withheld_from, withheld=True, own=self._credentials.own)
+        subject = Subject(f"a token for {self._uri}", REGISTRY, held)
         return denied(subject, "it is the registry's token service")
 
     def _meet(self, challenged: Challenged, used: dict[str, str]) -> dict[str, str]:
@@ -110,9 +114,7 @@ class RegistryAuth:
         if account and not host_matches(realm.host, own):
             account, self._withheld_from = Account(), realm.host
         scope = {"service": challenge.service, "scope": f"repository:{self._repository}:pull"}
-        subject = Subject(
-            f"a token for {self._uri}", DOCKER_CONFIG_KEYS[0], Grant(realm.host, {"account": "sent"} if account else {})
-        )
+        subject = Subject(f"a token for {self._uri}", REGISTRY, self._shown_to(realm.host, account))
         if account.identity_token:
             form = {"grant_type": "refresh_token", "client_id": "larder", "refresh_token": account.identity_token}
             return ask_for_token(self._client, challenge.realm, form | scope, subject, time.time())

@@ -87,9 +87,12 @@ def _proxies(requests: Requests) -> dict[str, str]:
 def _session_without_files() -> Any:  # noqa: ANN401 - botocore has no types
     """Return a session that takes nothing from a profile or the files in a home directory."""
     nothing = (None, None, os.devnull, None)
-    return botocore.session.Session(
+    session = botocore.session.Session(
         {"profile": (None, None, None, None), "config_file": nothing, "credentials_file": nothing}
     )
+    # No time of an answer is read, and understanding them takes as long as all else of a listing.
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
+    return session
 
 
 def _refusal(error: ClientError) -> S3Refusal:

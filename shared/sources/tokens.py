@@ -13,6 +13,7 @@ from shared.sources.connections import public
 from shared.sources.failures import Subject, denied, failure_of
 from shared.sources.hosts import Grant
 from shared.sources.http import Call, HttpClient
+from shared.sources.key_words import KeyWords
 
 _LONGEST_ANSWER_BYTES = 64 * 1024
 _EARLY_S = 120.0
@@ -85,6 +86,6 @@ def _error_of(body: bytes) -> str:
     return word if isinstance(word, str) and word.isascii() and word.replace("_", "").isalnum() else ""
 
 
-def withheld_token(host: str, what: str) -> AuthDenied:
+def withheld_token(what: str, keys: KeyWords, grant: Grant) -> AuthDenied:
     """Return the refusal to send a key to a token service that nobody vouches for."""
-    return denied(Subject(f"a token for {what}", "", Grant(host, withheld=True)), "it is a token service")
+    return denied(Subject(f"a token for {what}", keys, grant), "it is a token service")

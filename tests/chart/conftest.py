@@ -22,7 +22,7 @@ VALUES = {
     "admission": {"failurePolicy": {"ephemeralContainers": "Ignore", "models": "Ignore"}},
 }
 Render = Callable[..., list[Json]]
-_WITHIN_S = 30.0
+_WITHIN_S = 60.0
 
 
 @pytest.fixture(scope="session")

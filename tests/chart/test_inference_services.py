@@ -54,7 +54,7 @@ def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
     """A client with a token of the controller, once the policy is in force."""
     account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/larder-controller"
     client = plane.api_with_token(str(api.create(f"{account}/token", {"spec": {}})["status"]["token"]))
-    wait_until(lambda: not takes(client, without_owner(manifests()[0])), 20, "the policy")
+    wait_until(lambda: not takes(client, without_owner(manifests()[0])), 60, "the policy")
     yield client
     client.close()
 

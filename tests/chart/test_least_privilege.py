@@ -182,7 +182,7 @@ def pod(api: Api) -> AgentPod:
 def agent(api: Api, pod: AgentPod, plane: ControlPlane) -> Iterator[Api]:
     """A client with the token that the kubelet would put into that pod."""
     found = plane.api_with_token(agents.token(api, pod))
-    wait_until(lambda: _refused(found, Try("PATCH", OTHER, _metadata(labels={READY: "x"}))), 20, "policies in force")
+    wait_until(lambda: _refused(found, Try("PATCH", OTHER, _metadata(labels={READY: "x"}))), 60, "policies in force")
     yield found
     found.close()
 

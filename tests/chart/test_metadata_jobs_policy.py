@@ -29,7 +29,7 @@ def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
     account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/larder-controller"
     client = plane.api_with_token(str(api.create(f"{account}/token", {"spec": {}})["status"]["token"]))
     wait_until(
-        lambda: not _is_taken(client, _changed(_job(""), lambda _, c: c.update(image="other"))), 20, "the policy"
+        lambda: not _is_taken(client, _changed(_job(""), lambda _, c: c.update(image="other"))), 60, "the policy"
     )
     yield client
     client.close()

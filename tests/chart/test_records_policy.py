@@ -29,7 +29,7 @@ def author(api: Api, plane: ControlPlane) -> Iterator[Api]:
     bound = {"metadata": {"name": "author"}, "roleRef": role, "subjects": [subject | {"namespace": "default"}]}
     api.create(f"{rbac}/rolebindings", bound)
     client = _with_account(api, plane, "default", "author")
-    wait_until(lambda: bool(_refusal(client, _model("{}"))), 20, "the policy to be in force")
+    wait_until(lambda: bool(_refusal(client, _model("{}"))), 60, "the policy to be in force")
     yield client
     client.close()
 

@@ -61,7 +61,7 @@ def test_policies_have_no_warnings_of_type_checking(api: Api) -> None:
     def checked() -> bool:
         return all(p.get("status", {}).get("observedGeneration") for p in _ours(api, policies))
 
-    wait_until(checked, 30, "the policies to be type-checked")
+    wait_until(checked, 60, "the policies to be type-checked")
     assert {p["metadata"]["name"] for p in _ours(api, policies)} == {
         "larder-agent-nodes", "larder-agent-modelnodes", "larder-store-paths", "larder-metadata-jobs", "larder-records",
         "larder-inference-services"
@@ -77,7 +77,7 @@ def _ours(api: Api, path: str) -> list[Json]:
 def test_everything_but_the_agent_runs_in_a_restricted_namespace(render: Render, api: Api) -> None:
     label = {"pod-security.kubernetes.io/enforce": "restricted"}
     api.ensure("/api/v1/namespaces", {"metadata": {"name": "restricted", "labels": label}})
-    wait_until(lambda: api.answers("/api/v1/namespaces/restricted/serviceaccounts/default"), 20, "its account")
+    wait_until(lambda: api.answers("/api/v1/namespaces/restricted/serviceaccounts/default"), 60, "its account")
     specs = pod_specs(render())
     refused = {name: _refusal(api, spec) for name, spec in specs.items()}
     assert not any(refused[name] for name in specs.keys() - {"larder-agent"})

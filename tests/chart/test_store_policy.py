@@ -47,9 +47,9 @@ def _refusal(api: Api, pod: Json, namespace: str = "default") -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def _in_force(api: Api) -> None:
-    wait_until(lambda: bool(_refusal(api, _pod(ROOT, {}))), 20, "the policy to be in force")
+    wait_until(lambda: bool(_refusal(api, _pod(ROOT, {}))), 60, "the policy to be in force")
     for namespace in ("team-a", SYSTEM):
-        wait_until(lambda: api.answers(f"/api/v1/namespaces/{namespace}/serviceaccounts/default"), 20, "its account")  # noqa: B023 - called before the next turn
+        wait_until(lambda: api.answers(f"/api/v1/namespaces/{namespace}/serviceaccounts/default"), 60, "its account")  # noqa: B023 - called before the next turn
 
 
 PATHS = pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from agent.store.partials import SUFFIX, held_spans
 from rig.api import Api
 from rig.errors import CallRefused
 from rig.hub import Hub
@@ -25,7 +26,8 @@ from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
 from tests.integration.agent.standin import StandIn
 
-SOON_S = 20.0
+SOON_S = 60.0
+_ANY_SIZE = 2**62
 
 
 @dataclass
@@ -151,10 +153,10 @@ class Bench:
             return 0
 
     def events(self) -> list[dict[str, Any]]:
-        """Every line that the agents logged."""
+        """Every whole line that the agents logged."""
         log = self.state / "agent.log"
-        lines = log.read_text().splitlines() if log.exists() else []
-        return [json.loads(line) for line in lines if line.startswith("{")]
+        lines = log.read_text().splitlines(keepends=True) if log.exists() else []
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
 
     def count(self, event: str) -> int:
         """How often an event was logged."""
@@ -206,6 +208,12 @@ class Bench:
         """The labels of a model that is Ready."""
         return {ready_label(model.entry.id), snapshot_label(*model.entry.key)}
 
+    def unfinished_bytes(self) -> int:
+        """How much of the largest unfinished file the next agent would find."""
+        top = self.root / "partial"
+        keys = [part.stem for part in top.glob(f"*{SUFFIX}")]
+        return max((held_spans(top, key, _ANY_SIZE, digest=True).size_bytes for key in keys), default=0)
+
     def damage(self, model: Model, path: str) -> Path:
         """Return a file of the snapshot, its directory and itself made writable as root would."""
         file = self.snapshot(model) / path
@@ -214,7 +222,7 @@ class Bench:
         return file
 
     def drop_blobs(self) -> None:
-        """Take away every blob; what snapshots link stays."""
+        """Take away every blob; what snapshots link stays. Before damage, or the agent mends that by them."""
         for blob in (self.root / "blobs" / "sha256").iterdir():
             blob.unlink()
 

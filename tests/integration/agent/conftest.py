@@ -32,7 +32,7 @@ def agent_plane(control_plane: ControlPlane, pytestconfig: pytest.Config) -> Con
     api = control_plane.api
     crd = yaml.safe_load((pytestconfig.rootpath / "crds" / "modelnodes.larder.dev.yaml").read_text())
     api.ensure(CRDS, crd)
-    wait_until(lambda: api.answers(PATH), 20, "the ModelNode kind")
+    wait_until(lambda: api.answers(PATH), 60, "the ModelNode kind")
     api.ensure(f"{RBAC}/clusterroles", {"metadata": {"name": ROLE}, "rules": RULES})
     subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": ROLE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}

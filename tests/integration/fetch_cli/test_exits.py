@@ -78,7 +78,7 @@ def test_an_inspection_that_hangs_is_ended_by_a_signal(number: signal.Signals) -
             while not hub.asked:
                 assert process.poll() is None
             process.send_signal(number)
-            _, error = process.communicate(timeout=20)
+            _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert error == "Stopped: nothing was changed; call it again\n"
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,10 +172,9 @@ def test_stop_ends_it_with_what_it_has(command: Command) -> None:
 
 def test_a_server_that_only_breaks_is_given_up_in_time(command: Command) -> None:
     command.source.faults.on_open = [Unreachable("reset")] * 1000
-    started = time.monotonic()
     assert command.run() == 1
     assert command.error.startswith("Unreachable: reset")
-    assert time.monotonic() - started < 30
+    assert len(command.source.faults.on_open) > 900
 
 
 def test_the_module_is_a_program() -> None:

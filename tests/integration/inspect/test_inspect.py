@@ -12,10 +12,10 @@ from rig.hub import Hub, Truncate
 from tests.integration.inspect.shards import CONFIG, SHARDS, write_model
 
 
-def inspect(*arguments: str, endpoint: str = "") -> subprocess.CompletedProcess[str]:
+def inspect(*arguments: str, endpoint: str = "", at: Path | None = None) -> subprocess.CompletedProcess[str]:
     environ = {"PATH": os.environ["PATH"], "HF_ENDPOINT": endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1/32"}
     command = [sys.executable, "-m", "shared.cli", "inspect", *arguments]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, cwd=at)  # noqa: S603 - our own
 
 
 def found_by(*arguments: str, endpoint: str = "") -> dict[str, object]:
@@ -106,3 +106,21 @@ def test_a_directory_without_a_model_says_so(tmp_path: Path) -> None:
     done = inspect(str(tmp_path))
     assert done.returncode == 1
     assert done.stderr.startswith("MetadataMissing: config.json")
+
+
+@pytest.mark.parametrize("typed", ["m", "./m", "{tmp_path}/m"])
+def test_a_path_is_named_as_it_was_typed(typed: str, tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "m" / "notes").symlink_to("nowhere")
+    path = typed.format(tmp_path=tmp_path)
+    shown = path.removeprefix("./")
+    done = inspect(path, "-o", "json", at=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["modelType"]) == (0, CONFIG["model_type"])
+    assert done.stderr == f"Remark: {shown}/notes is a link that leads nowhere; put the file there itself\n"
+    (tmp_path / "m" / "tokenizer_config.json").symlink_to("/nowhere")
+    done = inspect(path, at=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"UnsafePath: {shown}/tokenizer_config.json is or passes a link that is absolute")
+    done = inspect(f"{path}/none", at=tmp_path)
+    assert done.stderr.startswith(f"SourceNotFound: there is no {shown}/none on this machine")

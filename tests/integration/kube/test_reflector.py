@@ -19,7 +19,7 @@ from shared.kube.objects import Key, Object
 from shared.kube.reflector import Pace, Reflector
 from shared.kube.transport import Kube
 
-SOON_S = 30
+SOON_S = 60
 
 
 class Way(Protocol):

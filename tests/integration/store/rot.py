@@ -8,14 +8,12 @@ from agent.store.snapshot import MTIME_NS
 
 def flip_a_bit(path: Path) -> None:
     """Change one bit as a disk would: nothing that stat tells is another."""
-    mode = path.stat().st_mode
+    found = path.stat()
+    middle = found.st_size // 2
     path.chmod(0o644)
-    with path.open("r+b") as file:
-        file.seek(path.stat().st_size // 2)
-        byte = file.read(1)[0]
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte ^ 0x10]))
-        file.flush()
+    with path.open("r+b", buffering=0) as file:
+        byte = os.pread(file.fileno(), 1, middle)[0]
+        os.pwrite(file.fileno(), bytes([byte ^ 0x10]), middle)
+        os.utime(file.fileno(), ns=(MTIME_NS, MTIME_NS))  # at once: an agent may look at any moment
         os.fsync(file.fileno())
-    path.chmod(mode)
-    os.utime(path, ns=(MTIME_NS, MTIME_NS))
+    path.chmod(found.st_mode)

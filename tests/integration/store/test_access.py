@@ -15,10 +15,11 @@ from shared.errors import AuthDenied
 from shared.manifest import File
 from shared.sources.memory import MemorySource
 from shared.sources.port import Body, Credentials
+from tests.integration.store.threads import fetching_threads
 
 Bring = Callable[..., FetchResult]
 WEIGHTS = os.urandom(2**20)
-SOON_S = 10.0
+SOON_S = 60.0
 
 
 def gated(files: Mapping[str, bytes]) -> tuple[MemorySource, MemorySource]:
@@ -50,16 +51,13 @@ def test_waiting_for_the_download_of_another_does_not_replace_the_sources_consen
     second = threading.Thread(target=bring_as_a_stranger)
     first.start()
     assert reading.wait(SOON_S)
+    before = fetching_threads()
     second.start()
-    wait_until(lambda: _threads("larder-fetch") >= 2, SOON_S, "the second to wait for the file")
+    wait_until(lambda: fetching_threads() > before, SOON_S, "the second to wait for the file")
     go_on.set()
     first.join()
     second.join()
     assert isinstance(outcome[0], AuthDenied)
-
-
-def _threads(name: str) -> int:
-    return sum(thread.name == name for thread in threading.enumerate())
 
 
 def test_a_whole_file_that_another_left_unfinished_needs_it_too(bring: Bring, store: Store, root: Path) -> None:

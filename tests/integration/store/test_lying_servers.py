@@ -1,9 +1,12 @@
 """Servers that lie, break off, stall and change: over real sockets, through the engine, into a store."""
 
+import gzip
 import hashlib
 import random
 import re
 import threading
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ from shared.uri import parse_uri
 BODY = random.Random(1).randbytes(1_000_000)
 OTHER = random.Random(2).randbytes(len(BODY))
 HALF = len(BODY) // 2
+CLOSING = b"\r\nConnection: close\r\n\r\n"
 URI, REVISION = "hf://test/model", "0" * 40
 SHA256 = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
 
@@ -36,9 +40,16 @@ def right(asked: Asked, body: bytes = BODY, **headers: str) -> bytes:
     return reply(206, body[start : end + 1], Content_Range=f"bytes {start}-{end}/{len(body)}", **headers)
 
 
+def packed(asked: Asked, body: bytes = BODY) -> bytes:
+    """Return the answer of a server that compresses what was asked for as it is."""
+    head, _, part = right(asked, body).partition(b"\r\n\r\n")
+    ranges = {"Content_Range": found[1].decode()} if (found := re.search(rb"Content-Range: (.*)", head)) else {}
+    return reply(206 if ranges else 200, gzip.compress(part[:1000]), Content_Encoding="gzip", **ranges)
+
+
 def cut(answer: bytes) -> bytes:
     """Return an answer that breaks off."""
-    return answer.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)[:-HALF]
+    return answer.replace(b"\r\n\r\n", CLOSING, 1)[:-HALF]
 
 
 class Server:
@@ -51,11 +62,22 @@ class Server:
         return (self._faults.pop(0) if self._faults else self._then)(asked)
 
 
-def bring(store: Store, answer: Answer, etag: str = "", digest: str = SHA256) -> FetchResult:
+POLICY = RetryPolicy(attempts=4, patience_s=30, first_s=0.001, longest_s=0.01)
+
+
+def bring(
+    store: Store,
+    answer: Answer,
+    etag: str = "",
+    digest: str = SHA256,
+    *,
+    body: bytes = BODY,
+    policy: RetryPolicy = POLICY,
+) -> FetchResult:
     """Fetch the file from a server that answers like this."""
-    manifest = Manifest(f"{URI}@{REVISION}", REVISION, (File("model.safetensors", len(BODY), digest, etag),))
+    manifest = Manifest(f"{URI}@{REVISION}", REVISION, (File("model.safetensors", len(body), digest, etag),))
     with scripted(answer) as server:
-        settings = SourceSettings(hf_endpoint=server.url, read_timeout_s=0.3)
+        settings = SourceSettings(hf_endpoint=server.url, read_timeout_s=3)
         source = open_source(parse_uri(manifest.uri), ANONYMOUS, settings)
         try:
             return fetch(
@@ -64,7 +86,7 @@ def bring(store: Store, answer: Answer, etag: str = "", digest: str = SHA256) ->
                 store,
                 progress=Progress(),
                 stop=threading.Event(),
-                policy=RetryPolicy(attempts=4, patience_s=30, first_s=0.001, longest_s=0.01),
+                policy=policy,
             )
         finally:
             source.close()
@@ -91,6 +113,8 @@ PASSING: dict[str, list[Answer]] = {
     "sends an error as a page": [lambda _: reply(502, b"<html>"), lambda _: reply(503, b"<html>", Retry_After="0")],
     "sends other bytes once": [lambda a: right(a, OTHER)],
     "asks to wait sixty times": [lambda _: reply(429, Retry_After="0")] * 60,
+    "compresses the whole once": [packed],
+    "compresses a part once": [lambda a: cut(right(a)), packed],
     "stalls": [lambda a: right(a).replace(b"\r\n\r\n", b"\r\nX: ", 1)[:200]],
 }  # fmt: skip
 
@@ -103,8 +127,12 @@ def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Pa
 
 
 @pytest.mark.parametrize(
-    "name", ["truncates", "resets", "ignores Range", "ignores Range and truncates", "sends another range"]
-)
+    "name",
+    [
+        "truncates", "resets", "ignores Range", "ignores Range and truncates", "sends another range",
+        "compresses a part once",
+    ],
+)  # fmt: skip
 def test_parts_stand_where_they_belong_though_no_digest_would_tell(name: str, store: Store) -> None:
     result = bring(store, Server(*PASSING[name]), digest="")
     assert store.blob_path(result.sha256["model.safetensors"]).read_bytes() == BODY
@@ -165,3 +193,37 @@ def test_resumed_bytes_are_asked_for_once(store: Store) -> None:
 
     bring(store, remember)
     assert asked == ["", f"bytes={HALF}-{len(BODY) - 1}"]
+
+
+@pytest.mark.parametrize("digest", [True, False], ids=["digest", "no digest"])
+@pytest.mark.parametrize("size", [len(BODY), 24 * 2**20], ids=["small", "several receivers"])
+def test_a_server_that_compresses_every_part_is_asked_a_few_times(size: int, digest: bool, store: Store) -> None:  # noqa: FBT001 - a table
+    """The first half came as it is, so that nothing but the header tells what is wrong."""
+    body = random.Random(3).randbytes(size)
+    sha256 = f"sha256:{hashlib.sha256(body).hexdigest()}" if digest else ""
+    asked: list[str] = []
+
+    def answer(request: Asked) -> bytes:
+        asked.append(request.headers.get("range", ""))
+        return (
+            packed(request, body) if asked[-1] else right(request, body).replace(b"\r\n\r\n", CLOSING, 1)[: size // 2]
+        )
+
+    with pytest.raises(Unreachable, match=r"'model.safetensors' compressed .*switch compression off"):
+        bring(store, answer, digest=sha256, body=body)
+    assert len(asked) <= 1 + 4 + 2  # a try of each receiver at most, and two more
+    assert store.blobs() == {}
+
+
+def test_a_server_that_cuts_every_answer_after_little_is_asked_ever_less_often(store: Store) -> None:
+    asked_s: list[float] = []
+
+    def answer(request: Asked) -> bytes:
+        asked_s.append(time.monotonic())
+        whole = right(request)
+        return whole if len(asked_s) > 9 else whole.replace(b"\r\n\r\n", CLOSING, 1)[:1024]
+
+    bring(store, answer, policy=RetryPolicy(first_s=0.02, longest_s=0.3))
+    gaps_s = [after - before for before, after in pairwise(asked_s)]
+    assert len(gaps_s) == 9
+    assert all(gap_s >= min(0.3, 0.02 * 2**n) / 2 for n, gap_s in enumerate(gaps_s))

@@ -56,7 +56,7 @@ def test_an_unfinished_download_keeps_its_verified_files_when_another_model_goes
     one = stock(source, store, "one")
     result = bring(source, store)
     store.set_aside_and_remove("one", one.revision)
-    assert store.missing(source.resolve()) == []
+    assert store.missing_bytes(source.resolve()) == 0
     assert store.check(store.commit(source.resolve(), "two", result.sha256)) == []
 
 
@@ -88,7 +88,7 @@ def test_a_sweep_keeps_the_blob_of_a_file_that_was_removed_from_a_snapshot(
     snapshot.path.chmod(0o755)
     (snapshot.path / "model-00001-of-00002.safetensors").unlink()
     store.sweep()
-    assert store.missing(source.resolve()) == []
+    assert store.missing_bytes(source.resolve()) == 0
 
 
 def test_a_model_that_is_no_longer_wanted_leaves_nothing(
@@ -116,7 +116,7 @@ def test_uncommitted_files_are_dropped_when_nobody_touched_them_for_many_looks(
     touched.chmod(0o444)  # whatever the clock says, it is in another state than at the look before
     assert store.drop_idle([other.resolve()], rounds=2) == count - 2
     assert {p.name.partition(".")[0] for p in (root / "partial").iterdir()} == {named, touched.name.partition(".")[0]}
-    assert store.missing(other.resolve()) == []
+    assert store.missing_bytes(other.resolve()) == 0
 
 
 def test_what_nothing_references_goes_at_once_to_make_room(
@@ -132,9 +132,9 @@ def test_what_nothing_references_goes_at_once_to_make_room(
     store.drop_unreferenced([wanted.resolve()])
     assert blobs(root) == before - 2
     assert not lonely.exists()
-    assert store.missing(wanted.resolve()) == []
+    assert store.missing_bytes(wanted.resolve()) == 0
     assert store.missing_bytes(stray.resolve()) == 3
-    assert store.missing(source.resolve()) == []
+    assert store.missing_bytes(source.resolve()) == 0
 
 
 def test_a_removal_tells_the_bytes_that_it_frees_and_those_that_stay_are_not_among_them(

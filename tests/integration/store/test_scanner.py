@@ -18,7 +18,7 @@ from agent.store.watch import Watch
 from shared.sources.memory import MemorySource
 
 LARGE = "model-00001-of-00002.safetensors"
-NEVER_S, OFTEN_S, SOON_S = 86400.0, 0.05, 10.0
+NEVER_S, OFTEN_S, SOON_S = 86400.0, 0.05, 60.0
 Stock = Callable[[MemorySource, Store, str], Snapshot]
 
 

@@ -80,7 +80,7 @@ def test_a_change_is_told(
     change: Callable[[Snapshot, Path], None], watch: Watch, snapshot: Snapshot, store: Store
 ) -> None:
     change(snapshot, store.blob_path(next(f.sha256 for f in snapshot.files if f.path == LARGE)))
-    assert select.select([watch.descriptor], [], [], 5)[0]
+    assert select.select([watch.descriptor], [], [], 60)[0]
     assert watch.drain()
 
 

@@ -149,6 +149,6 @@ async def test_a_run_writes_what_is_offered(turns: Turns) -> None:
 
 
 async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - the server of the test tells nobody
             await asyncio.sleep(0.01)

@@ -102,6 +102,13 @@ def test_a_model_is_read_once_and_then_ready() -> None:
     assert claim_status(settled, told(decide(settled, NOW)), "later") == settled.status
 
 
+def test_what_was_left_aside_stands_beside_what_was_read() -> None:
+    seen = read(model(), Reading(metadata=LLAMA, message="llama/notes is a link that leads nowhere"))
+    assert metadata(seen) == ("True", "Read")
+    words = told(decide(seen, NOW)).verdict.metadata.message
+    assert words.endswith(", but llama/notes is a link that leads nowhere")
+
+
 def test_fields_that_got_lost_are_filled_again_from_the_status() -> None:
     settled = replace(read(model()), spec={"modelType": "mine"})
     assert decide(settled, NOW)[0] == WriteSpec({k: v for k, v in FILLED.items() if k != "modelType"})

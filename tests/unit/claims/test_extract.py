@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.extract import read_claim, run_extract
-from shared.handover import Reading, decode_reading
+from shared.handover import Reading, decode_reading, encode_reading
 
 CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "vocab_size": 16,
           "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
@@ -75,6 +75,23 @@ def test_a_file_that_pods_would_not_find_is_not_read(target: str, claim: Path) -
     assert (found.found, found.reason) == (True, "UnsafePath")
     assert found.message.startswith("models/llama/config.json is or passes a link")
     assert "/proc" not in found.message
+
+
+def test_a_file_that_is_not_needed_and_that_pods_would_not_find_is_remarked(claim: Path) -> None:
+    (claim / "models" / "llama" / "notes").symlink_to("../../../outside/config.json")
+    found = reading(claim, "models/llama")
+    assert found.metadata
+    assert found.message.startswith("models/llama/notes is or passes a link that leads out of models/llama")
+    for number in range(99):
+        (claim / "models" / "llama" / f"{number}-{'n' * 200}").symlink_to("nowhere")
+    assert decode_reading(encode_reading(reading(claim, "models/llama")).decode()).metadata
+
+
+def test_a_file_on_the_claim_is_named_without_the_mount(claim: Path) -> None:
+    (claim / "models" / "claim.gguf").write_bytes(b"GGUF")
+    assert str(claim) not in reading(claim, "models/claim.gguf").message
+    (claim / "models" / "gone").symlink_to("nowhere")
+    assert reading(claim, "models/gone").reason == "PathNotFound"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from aiohttp import web
 from shared.kube.transport import Kube, connect
 
 Json = dict[str, Any]
-_FAREWELL_S = 5
+_FAREWELL_S = 60
 
 
 class Objects:

@@ -47,7 +47,7 @@ class Desk:
 
     async def read(self, resolution: Resolution, secret: str = "", identity: str = ONE) -> Reading:
         self.reader.start(KEY, demand(secret), resolution, identity)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await self.done.get() == KEY
         found = self.reader.found(KEY, identity)
         assert found

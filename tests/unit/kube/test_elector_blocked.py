@@ -9,9 +9,9 @@ async def test_after_a_blocked_loop_it_knows_that_it_no_longer_leads() -> None:
 
     async def work() -> None:
         seen.append(elector.leading)
-        time.sleep(0.3)  # noqa: ASYNC251 - the blocked loop is the fault
+        time.sleep(1.5)  # noqa: ASYNC251 - the blocked loop is the fault
         seen.append(elector.leading)
 
-    elector = Elector(MemoryLock(Record(), "a", 1), work, deadline_s=0.2, retry_s=0.1)
+    elector = Elector(MemoryLock(Record(), "a", 3), work, deadline_s=1, retry_s=0.5)
     await elector.run()
     assert seen == [True, False]

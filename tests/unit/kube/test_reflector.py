@@ -80,7 +80,7 @@ class World:
         )  # fmt: skip
         running = asyncio.create_task(reflector.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 yield reflector
             assert not running.done()
         finally:

@@ -1,11 +1,13 @@
 """The port to a model's files: a directory, a source, the twin."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from shared.errors import LarderError, SourceChanged, SourceNotFound, Unreachable, UnsafePath
-from shared.metadata.files import DirectoryFiles, MemoryFiles, ModelFiles, SourceFiles
+from shared.metadata.files import DirectoryFiles, MemoryFiles, ModelFiles, SourceFiles, remark_on
+from shared.metadata.reader import read_metadata
 from shared.sources.memory import MemorySource
 
 BODIES = {"config.json": b"0123456789", "sub/other.bin": b"abc"}
@@ -45,9 +47,47 @@ def test_a_link_out_of_the_root_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "root/model").mkdir(parents=True)
     (tmp_path / "root/model/config.json").symlink_to("../../secret")
     with pytest.raises(UnsafePath):
-        DirectoryFiles(str(tmp_path / "root"), "model")
+        DirectoryFiles(str(tmp_path / "root"), "model").read("config.json", 0, 2)
     with pytest.raises(UnsafePath):
         DirectoryFiles(str(tmp_path / "root"), "../secret")
+
+
+def broken_model(tmp_path: Path, *names: str) -> Path:
+    """Write a model with links of these names that lead nowhere, and one out of it."""
+    model = tmp_path / "model"
+    (model / "text").mkdir(parents=True)
+    (model / "config.json").write_text('{"model_type": "llama"}')
+    (model / "notes").symlink_to("/etc/hostname")
+    for name in names:
+        (model / name).unlink(missing_ok=True)
+        (model / name).symlink_to("nowhere")
+    return model
+
+
+def test_what_is_broken_and_not_needed_is_left_aside_and_said(tmp_path: Path) -> None:
+    os.mkfifo(broken_model(tmp_path, "text/a.txt", "README.md") / "pipe")
+    files = DirectoryFiles(str(tmp_path), "model", shown="here")
+    assert read_metadata(files).model_type == "llama"
+    assert dict(files.sizes) == {"config.json": 23}
+    assert set(files.broken) == {"README.md", "notes", "pipe", "text/a.txt"}
+    assert str(files.broken["notes"]).startswith("here/notes is or passes a link that leads out")
+    assert str(files.broken["text/a.txt"]).startswith("here/text/a.txt is a link that leads nowhere")
+    assert remark_on(files).startswith("here/README.md is a link that leads nowhere")
+    assert remark_on(files).endswith("; and 3 more are broken")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "tokenizer_config.json", "model.safetensors", "model-2.gguf", "pytorch_model.bin"],
+)
+def test_what_is_broken_and_needed_is_a_failure_that_names_it(name: str, tmp_path: Path) -> None:
+    broken_model(tmp_path, name)
+    with pytest.raises(SourceNotFound, match=rf"^here/{name} is a link that leads nowhere"):
+        read_metadata(DirectoryFiles(str(tmp_path), "model", shown="here"))
+
+
+def test_nothing_is_remarked_of_a_whole_model(files: ModelFiles) -> None:
+    assert (dict(files.broken), remark_on(files)) == ({}, "")
 
 
 def test_a_link_beneath_the_root_is_followed(tmp_path: Path) -> None:
@@ -65,8 +105,7 @@ def test_one_file_is_read_whatever_stands_beside_it(tmp_path: Path) -> None:
     files = DirectoryFiles(str(tmp_path), "model", only="one.gguf")
     assert dict(files.sizes) == {"one.gguf": 4}
     assert files.read("one.gguf", 0, 9) == b"GGUF"
-    with pytest.raises(UnsafePath):
-        DirectoryFiles(str(tmp_path), "model")
+    assert set(DirectoryFiles(str(tmp_path), "model").broken) == {"link"}
 
 
 def test_a_directory_that_is_not_there_says_so(tmp_path: Path) -> None:

@@ -148,6 +148,9 @@ def test_files_that_describe_nothing_take_what_earlier_ones_said() -> None:
     assert flipped.status.metadata.values == {}
     (tell,) = (a for a in decide(flipped, NOW) if isinstance(a, Tell))
     assert (tell.told.status, tell.told.reason) == ("False", "MetadataMissing")
+    assert "the fields of the spec can be written by hand" in tell.told.message
+    for seen in (read(view(spec=None), EMPTY), read(view(), AWAY)):
+        assert "by hand" not in told(decide(seen, NOW)).told.message, "a cache has no such fields; a source comes back"
 
 
 VIEWS = st.builds(

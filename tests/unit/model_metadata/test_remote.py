@@ -2,13 +2,18 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from controller.metadata.remote import Allowance, read_remote
 from shared.errors import RateLimited
 from shared.handover import MOST_BYTES, Reading, encode_reading
+from shared.sources.local import LocalSource
 from shared.sources.memory import MemorySource
+from shared.sources.port import ANONYMOUS
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
 from tests.unit.metadata.building import safetensors
 
 CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096}
@@ -48,9 +53,19 @@ def test_what_describes_nothing_is_said_with_what_may_be_why() -> None:
     archive = reading_of({"m.tar.gz": b"x"})
     assert (archive.reason, archive.metadata) == ("MetadataMissing", None)
     assert "m.tar.gz is the only file, and what is in an archive is not read" in archive.message
+    assert len(reading_of({"m" * 250 + ".zip": b"x"}).message) < 350
     patterns = reading_of({"a.txt": b"x", "b.txt": b"y"}, left_out=3)
     assert "3 files of the source are left out" in patterns.message
     assert "archive" not in patterns.message
+
+
+def test_a_directory_of_the_controller_s_own_machine_is_read(tmp_path: Path) -> None:
+    for path, body in FILES.items():
+        (tmp_path / path).write_bytes(body)
+    source = LocalSource(parse_uri(f"local://{tmp_path}"), ANONYMOUS, SourceSettings(local_roots=(str(tmp_path),)))
+    reading = read_remote(source, source.resolve(), 0, allowance())
+    assert reading.metadata
+    assert (reading.metadata.model_type, reading.metadata.parameters) == ("llama", 640_000)
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"a": NaN}', b"\xff", b'{"a": 1, "a": 2}', b"[" * 10_000])

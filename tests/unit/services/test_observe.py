@@ -14,6 +14,7 @@ from controller.services.observe import ServiceObserver
 from controller.services.users import KSERVE_PATH, ServiceUsers
 from controller.world import World
 from shared.api.base_model import BaseModelStatus, ClusterBaseModel
+from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import INFERENCE_SERVICE
 from shared.api.meta import Condition
@@ -22,7 +23,7 @@ from shared.kube.errors import KubeError
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from tests.unit.controller.apiserver import Objects, listed, serving
-from tests.unit.controller.worlds import cache, cluster_model, fresh_world
+from tests.unit.controller.worlds import cache, cluster_model, fresh_world, group, node
 from tests.unit.services.services import service
 
 KEY = ServiceKey("team", "svc")
@@ -157,3 +158,28 @@ async def test_kserve_s_services_hold_a_cache_and_where_there_are_none_nothing_d
     }
     objects.objects[KSERVE_PATH] = listed(using)
     assert await observer.catalog.services_of("ClusterModelCache", "", "c") == ["team/s"]
+
+
+async def test_a_longer_cache_takes_kserve_s_services_only_where_pods_can_get_it(
+    observer: ServiceObserver, world: World, objects: Objects
+) -> None:
+    async def users(name: str) -> list[str]:
+        return list(await observer.catalog.services_of("ClusterModelCache", "", name))
+
+    def longer(*groups: str, revision: str = "r1", **fields: Any) -> ClusterModelCache:
+        found = cache("longer", *groups, uri="s3://bucket/m/part", revision=revision, **fields)
+        source = "s3://bucket/m/part" if revision else ""
+        return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, source=source))
+
+    asked = {"name": "s", "namespace": "team", "annotations": {"serving.kserve.io/enable-model-cache": "true"}}
+    predictor = {"model": {"storageUri": "s3://bucket/m/part"}}
+    objects.objects[KSERVE_PATH] = listed({"metadata": asked, "spec": {"predictor": predictor}})
+    world.groups.upsert(group("g", {"a": "1"}))
+    world.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    world.caches.upsert(longer("g"))
+    assert await users("c") == ["team/s"], "its group has no node"
+    world.nodes.upsert(node("n", {"a": "1"}))
+    assert (await users("c"), await users("longer")) == ([], ["team/s"])
+    for of_no_use in (longer("g", revision=""), longer("g", deletion_timestamp="t"), longer("none")):
+        world.caches.upsert(of_no_use)
+        assert (await users("c"), await users("longer")) == (["team/s"], ["team/s"])

@@ -75,7 +75,7 @@ def kserve(name: str, predictor: dict[str, Any], asks: str | None = "true", **me
 
 
 CACHE = demand("c", kind="ClusterModelCache", uri="s3://bkt/models")
-LONGER = demand("longer", kind="ClusterModelCache", uri="s3://bkt/models/llama")
+LONGER = demand("longer", kind="ClusterModelCache", uri="s3://bkt/models/llama", groups=("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,21 @@ LONGER = demand("longer", kind="ClusterModelCache", uri="s3://bkt/models/llama")
 def test_a_service_of_kserve_uses_the_cache_with_the_longest_uri(uri: str, users: list[str]) -> None:
     services = [kserve("s", {"model": {"storageUri": uri}})]
     assert list(kserve_services_with(CACHE, services, [CACHE, LONGER])) == users
+
+
+@pytest.mark.parametrize(("group", "users"), [("a", []), ("b", []), ("c", ["team/s"]), ("", [])])
+@pytest.mark.parametrize("place", ["service", "predictor"])
+def test_a_longer_uri_takes_only_services_whose_group_it_is_on(group: str, users: list[str], place: str) -> None:
+    asked = kserve("s", {"model": {"storageUri": "s3://bkt/models/llama"}})
+    annotations = {ENABLE: "true", "serving.kserve.io/nodegroup": group}
+    (asked["metadata"] if place == "service" else asked["spec"]["predictor"])["annotations"] = annotations
+    assert list(kserve_services_with(CACHE, [asked], [CACHE, LONGER])) == users
+    assert list(kserve_services_with(LONGER, [asked], [CACHE, LONGER])) == ["team/s"]
+
+
+def test_a_longer_uri_that_pods_cannot_get_takes_none() -> None:
+    asked = kserve("s", {"model": {"storageUri": "s3://bkt/models/llama"}})
+    assert list(kserve_services_with(CACHE, [asked], [CACHE])) == ["team/s"]
 
 
 def test_one_that_does_not_ask_or_is_going_uses_none() -> None:

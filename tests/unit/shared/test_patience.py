@@ -42,7 +42,7 @@ async def serving(app: FastAPI, patience: Patience, tls: Tls | None = None) -> A
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await holds():  # noqa: ASYNC110 - polls a server, which sets no event
             await asyncio.sleep(0.02)
 
@@ -68,7 +68,7 @@ def echo() -> FastAPI:
 
 async def is_closed(reader: asyncio.StreamReader) -> bool:
     """Wait for the end of a connection that brings nothing more."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         try:
             return await reader.read() == b""
         except ConnectionResetError:
@@ -94,7 +94,7 @@ async def test_two_hundred_idle_connections_do_not_stop_reviews(tmp_path: Path) 
             opened.append(await asyncio.open_connection(LOOPBACK, port, ssl=context, server_hostname=NAME))
             silent = await asyncio.open_connection(LOOPBACK, port)
             opened.append(silent)
-        async with httpx.AsyncClient(verify=context, trust_env=False) as http:
+        async with httpx.AsyncClient(verify=context, trust_env=False, timeout=60) as http:
             extensions = {"sni_hostname": NAME}
             for _ in range(3):
                 answer = await http.post(
@@ -120,7 +120,7 @@ async def test_a_request_that_does_not_arrive_ends_its_connection(sent: bytes) -
 
 async def test_a_second_request_in_small_pieces_ends_its_connection() -> None:
     """What comes in meanwhile does not win it more time."""
-    async with serving(echo(), Patience(request_s=0.5)) as port:
+    async with serving(echo(), Patience(request_s=2)) as port:
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab")
         assert b'"bytes":2' in await reader.readuntil(b"}")
@@ -139,11 +139,11 @@ async def test_a_second_request_in_small_pieces_ends_its_connection() -> None:
 
 
 async def test_whole_requests_are_answered_one_after_the_other_however_long_the_answer_takes() -> None:
-    app, patience = FastAPI(), Patience(request_s=0.2)
+    app, patience = FastAPI(), Patience(request_s=1)
 
     @app.post("/")
     async def slow(request: Request) -> int:
-        await asyncio.sleep(0.5)  # more than a request may take to arrive
+        await asyncio.sleep(1.5)  # more than a request may take to arrive
         return len(await request.body())
 
     async with serving(app, patience) as port, httpx.AsyncClient(trust_env=False) as http:

@@ -54,7 +54,7 @@ async def _serial(port: int, authority: Authority) -> int:
 
 
 async def _until_shown(serial: int, port: int, authority: Authority) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await _serial(port, authority) != serial:  # noqa: ASYNC110 - polls a server, which sets no event
             await asyncio.sleep(0.02)
 
@@ -105,7 +105,7 @@ def _write_until(end: datetime, tls: Tls) -> None:
 
 
 async def _until_told(told: list[float], end: datetime) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while end.timestamp() not in told:  # noqa: ASYNC110 - the server sets no event
             await asyncio.sleep(0.02)
 

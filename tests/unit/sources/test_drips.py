@@ -17,7 +17,7 @@ Drip = Callable[[Iterator[bytes]], Wire]
 
 @pytest.fixture
 def drip() -> Iterator[Drip]:
-    """Return a wire with a time-out of 0.3 s to which these parts come, one every 0.05 s, until the test ends."""
+    """Return a wire with a time-out of a second to which these parts come, one every 0.05 s, until the test ends."""
     ended, ends, threads = threading.Event(), list[socket.socket](), list[threading.Thread]()
 
     def send(far: socket.socket, parts: Iterator[bytes]) -> None:
@@ -31,7 +31,7 @@ def drip() -> Iterator[Drip]:
         ends.extend((near, far))
         threads.append(threading.Thread(target=send, args=(far, parts)))
         threads[-1].start()
-        return Wire(near, 0.3)
+        return Wire(near, 1.0)
 
     yield make
     ended.set()

@@ -3,9 +3,10 @@ import pytest
 from shared.errors import AuthDenied, LarderError, RateLimited, SourceChanged, SourceNotFound, Unreachable
 from shared.sources.failures import Subject, failure_of
 from shared.sources.hosts import Grant
+from shared.sources.key_words import AZURE, GOOGLE, HTTPS, HUB, OCI_OBJECTS, REGISTRY, S3, KeyWords
 
 NOW = 1_800_000_000.0
-SUBJECT = Subject("https://h.test/f", "the key token", Grant("h.test"))
+SUBJECT = Subject("https://h.test/f", HTTPS, Grant("h.test"))
 
 
 @pytest.mark.parametrize(
@@ -67,12 +68,40 @@ def test_503_is_a_limit_only_when_it_says_until_when() -> None:
     ],
 )
 def test_a_refusal_says_the_way_out(grant: Grant, words: str) -> None:
-    assert words in str(failure_of(403, {}, Subject("x", "the key token", grant), NOW))
+    assert words in str(failure_of(403, {}, Subject("x", HTTPS, grant), NOW))
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        (HUB, "HF_TOKEN"),
+        (S3, "~/.aws/credentials"),
+        (GOOGLE, "GOOGLE_APPLICATION_CREDENTIALS name a file"),
+        (AZURE, "AZURE_STORAGE_ACCOUNT"),
+        (REGISTRY, "docker's config.json"),
+        (OCI_OBJECTS, "OCI_CLI_KEY_CONTENT"),
+        (HTTPS, "commands send no credentials"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("grant", "words"),
+    [
+        (Grant("h.test", own=True), "h.test wants credentials for x (status 403); "),
+        (Grant("h.test", {"token": "t"}, own=True), "h.test refuses these credentials for x (status 403); "),
+        (Grant("h.test", withheld=True, own=True), "yours were not sent because they are for other hosts; "),
+        (Grant("h.test", {"token": "t"}, own=True).as_seen_by("cdn.test"), "cdn.test wants credentials for x"),
+    ],
+)
+def test_a_person_is_told_of_environment_and_files(keys: KeyWords, place: str, grant: Grant, words: str) -> None:
+    said = str(failure_of(403, {}, Subject("x", keys, grant), NOW))
+    assert words in said
+    assert place in said
+    assert "Secret" not in said
 
 
 @pytest.mark.parametrize("text", ["-5", "1e400", "\xb2", "Sun, 06 Nov 1994 08:49:37 +99999999999999999"])
 def test_a_wait_that_is_none_is_the_usual_one(text: str) -> None:
-    error = failure_of(429, {"Retry-After": text}, Subject("x", "", Grant("host")), 0.0)
+    error = failure_of(429, {"Retry-After": text}, Subject("x", HTTPS, Grant("host")), 0.0)
     assert isinstance(error, RateLimited)
     assert error.after_s == 30
 
@@ -86,4 +115,4 @@ def test_a_wait_that_is_none_is_the_usual_one(text: str) -> None:
     ],
 )
 def test_the_words_say_until_when(status: int, asked: str, words: str) -> None:
-    assert str(failure_of(status, {"Retry-After": asked}, Subject("x", "", Grant("host")), 970.0)) == words
+    assert str(failure_of(status, {"Retry-After": asked}, Subject("x", HTTPS, Grant("host")), 970.0)) == words

@@ -32,7 +32,7 @@ def source_of(endpoint: str, key_file: str, clock: Callable[[], float] = lambda:
     ],
 )
 def test_where_a_signed_statement_may_go(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
-    check_token_uri(url, hosts, endpoint)
+    check_token_uri(url, Credentials(hosts=hosts), endpoint)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_where_a_signed_statement_may_go(url: str, hosts: tuple[str, ...], endpo
 )
 def test_where_it_may_not_go(url: str, hosts: tuple[str, ...], endpoint: str) -> None:
     with pytest.raises(AuthDenied):
-        check_token_uri(url, hosts, endpoint)
+        check_token_uri(url, Credentials(hosts=hosts), endpoint)
 
 
 @pytest.mark.parametrize(

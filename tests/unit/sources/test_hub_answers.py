@@ -8,6 +8,7 @@ from shared.manifest import File
 from shared.sources.failures import Subject
 from shared.sources.hf import HfSource, decide_hub_failure
 from shared.sources.hosts import Grant
+from shared.sources.key_words import HUB
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
@@ -19,6 +20,7 @@ ANONYMOUSLY, WITH_TOKEN, WITHHELD = Grant("hub"), Grant("hub", {"HF_TOKEN": "t"}
     ("status", "code", "grant", "error", "words"),
     [
         (401, "RepoNotFound", ANONYMOUSLY, SourceNotFound, "private: correct the URI, or name a Secret"),
+        (401, "RepoNotFound", Grant("hub", own=True), SourceNotFound, "URI, or put a token that may read it into HF_T"),
         (404, "RepoNotFound", WITH_TOKEN, SourceNotFound, "or hides it"),
         (401, "RepoNotFound", WITH_TOKEN, AuthDenied, "refuses these credentials"),
         (401, "RepoNotFound", WITHHELD, AuthDenied, "add hub to the Secret's annotation"),
@@ -31,7 +33,7 @@ ANONYMOUSLY, WITH_TOKEN, WITHHELD = Grant("hub"), Grant("hub", {"HF_TOKEN": "t"}
     ],
 )
 def test_what_a_hub_means(status: int, code: str, grant: Grant, error: type[LarderError], words: str) -> None:
-    failure = decide_hub_failure(status, {"X-Error-Code": code}, Subject("hf://o/m@main", "HF_TOKEN", grant), 0.0)
+    failure = decide_hub_failure(status, {"X-Error-Code": code}, Subject("hf://o/m@main", HUB, grant), 0.0)
     assert type(failure) is error
     assert words in str(failure)
 

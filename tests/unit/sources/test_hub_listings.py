@@ -2,7 +2,6 @@
 
 import json
 import ssl
-import time
 from collections.abc import Callable
 
 import pytest
@@ -33,8 +32,8 @@ def answers(tree: object, info: object = None, **headers: str) -> Answer:
     return answer
 
 
-def failure_of(server: ScriptedServer, token: str = "") -> LarderError:
-    settings = SourceSettings(hf_endpoint=server.url, read_timeout_s=0.3)
+def failure_of(server: ScriptedServer, token: str = "", read_timeout_s: float = 10) -> LarderError:
+    settings = SourceSettings(hf_endpoint=server.url, read_timeout_s=read_timeout_s)
     source = HfSource(parse_uri("hf://o/m"), Credentials({"HF_TOKEN": token}), settings)
     with pytest.raises(LarderError) as caught:
         source.resolve()
@@ -87,9 +86,9 @@ def test_a_redirect_without_an_end_is_left(serve: Serve) -> None:
 
 
 def test_a_hub_that_says_nothing_is_left_after_the_time_out(serve: Serve) -> None:
-    started = time.monotonic()
-    assert isinstance(failure_of(serve(lambda _: reply(200, b"{", Content_Length="1000"))), Unreachable)
-    assert time.monotonic() - started < 10
+    error = failure_of(serve(lambda _: reply(200, b"{", Content_Length="1000")), read_timeout_s=0.3)
+    assert isinstance(error, Unreachable)
+    assert "timed out" in str(error)
 
 
 def test_a_hub_whose_authority_nobody_knows_is_told_with_the_way_out() -> None:

@@ -123,6 +123,15 @@ def test_what_is_not_there_is_not_found(root: Path, path: str, error: type[Larde
         source_of(root, path).resolve()
 
 
+def test_a_bad_link_in_a_directory_is_named_and_nothing_is_served_without_it(root: Path) -> None:
+    (root / "m" / "deep" / "more").symlink_to("nothing")
+    with pytest.raises(SourceNotFound, match=rf"^{root}/m/deep/more is a link that leads nowhere"):
+        source_of(root).resolve()
+    (root / "gone").symlink_to("nothing")
+    with pytest.raises(SourceNotFound, match="gone/x passes a link that leads nowhere"):
+        source_of(root, "gone/x").resolve()
+
+
 def test_an_empty_directory_is_no_model(root: Path) -> None:
     (root / "empty").mkdir()
     with pytest.raises(SourceNotFound, match="no files"):

@@ -145,6 +145,14 @@ def test_a_file_that_is_compressed_on_its_way_is_refused() -> None:
     assert decide_skip(200, kept_packed, file, Span(0, 100), "host") == 0
 
 
+@pytest.mark.parametrize("length", ["7", "100", ""])
+def test_a_part_that_is_compressed_on_its_way_is_refused(length: str) -> None:
+    packed = {"Content-Encoding": "gzip", "Content-Range": "bytes 10-19/100", "Content-Length": length}
+    with pytest.raises(Unreachable, match=r"'f' compressed .* switch compression off"):
+        decide_skip(206, packed, File("f", 100), Span(10, 20), "host")
+    assert decide_skip(206, {**packed, "Content-Length": "10"}, File("f", 100), Span(10, 20), "host") == 0
+
+
 @pytest.mark.parametrize("text", ["9" * 5000, "\xb2", "-1"])
 def test_numbers_that_are_none_are_no_surprise(text: str) -> None:
     ranged = {"Content-Range": f"bytes {text}-{text}/{text}"}

@@ -14,7 +14,7 @@ from shared.errors import (
     Unreachable,
     UnsafePath,
 )
-from shared.sources.retry import RetryPolicy, pause_before_retry
+from shared.sources.retry import WORTH_BYTES, RetryPolicy, pause_before_retry
 
 POLICY = RetryPolicy(attempts=6, patience_s=120, first_s=0.5, longest_s=30)
 
@@ -46,6 +46,23 @@ def test_back_off_doubles_with_jitter_and_has_a_ceiling(failures: int, chance: f
 @given(failures=st.integers(6, 10**6))
 def test_attempts_without_progress_are_bounded(failures: int) -> None:
     assert pause_before_retry(POLICY, Unreachable("x"), failures, 0, 0.5) is None
+
+
+@given(poor=st.integers(1, 10**6), brought_bytes=st.integers(1, 10**12), chance=st.floats(0, 1, exclude_max=True))
+def test_what_brings_little_waits_longer_each_time_and_what_brings_much_hardly(
+    poor: int, brought_bytes: int, chance: float
+) -> None:
+    pause_s = pause_before_retry(POLICY, Unreachable("x"), 1, 0, chance, poor=poor, brought_bytes=brought_bytes)
+    grown_s = min(30, 0.5 * 2 ** min(poor - 1, 30))
+    ceiling = min(grown_s, 0.5 * WORTH_BYTES / brought_bytes)
+    assert pause_s is not None
+    assert ceiling / 2 <= pause_s <= ceiling
+
+
+@given(tries=st.integers(1, 5), failures=st.integers(1, 10))
+def test_an_answer_that_will_be_no_better_is_asked_for_a_few_times(tries: int, failures: int) -> None:
+    pause_s = pause_before_retry(POLICY, Unreachable("x", tries), failures, 0, 0.5)
+    assert (pause_s is None) is (failures >= tries)
 
 
 @given(after_s=st.floats(0, 60), failures=st.integers(1, 1000))

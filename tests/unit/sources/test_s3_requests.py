@@ -18,6 +18,7 @@ from shared.errors import (
 from shared.manifest import File
 from shared.sources.failures import Subject
 from shared.sources.hosts import Grant
+from shared.sources.key_words import S3
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.s3 import S3Source
 from shared.sources.s3_failures import decide_s3_failure, error_fields
@@ -84,7 +85,7 @@ def test_only_what_is_a_digest_of_the_whole_object_is_taken_for_one(head: dict[s
     ],
 )
 def test_each_code_has_its_error(status: int, code: str, error: type[LarderError]) -> None:
-    subject = Subject("s3://b/k", "AWS keys", Grant("s3.test", {"AWS_ACCESS_KEY_ID": "a"}))
+    subject = Subject("s3://b/k", S3, Grant("s3.test", {"AWS_ACCESS_KEY_ID": "a"}))
     assert type(decide_s3_failure(status, {}, {"Code": code}, subject, 0.0)) is error
 
 
@@ -92,7 +93,7 @@ def test_each_code_has_its_error(status: int, code: str, error: type[LarderError
     ("status", "code"), [(301, "PermanentRedirect"), (301, ""), (400, "AuthorizationHeaderMalformed")]
 )
 def test_another_region_is_named(status: int, code: str) -> None:
-    subject = Subject("s3://b/k", "AWS keys", Grant("s3.test"))
+    subject = Subject("s3://b/k", S3, Grant("s3.test"))
     failure = decide_s3_failure(status, {"x-amz-bucket-region": "eu-west-3"}, {"Code": code}, subject, 0.0)
     assert isinstance(failure, InvalidURI)
     assert "s3://BUCKET@eu-west-3/PREFIX" in str(failure)
@@ -100,7 +101,7 @@ def test_another_region_is_named(status: int, code: str) -> None:
 
 def test_a_wrong_clock_is_explained() -> None:
     body = b"<Error><Code>RequestTimeTooSkewed</Code><ServerTime>2026-11-21T00:00:00Z</ServerTime></Error>"
-    subject = Subject("s3://b/k", "AWS keys", Grant("s3.test"))
+    subject = Subject("s3://b/k", S3, Grant("s3.test"))
     assert "2026-11-21T00:00:00Z); set the clock right" in str(
         decide_s3_failure(403, {}, error_fields(body), subject, 0.0)
     )
@@ -174,7 +175,7 @@ def test_a_signed_request_is_not_redirected(serve: Serve) -> None:
 def test_credentials_for_another_host_are_withheld_and_the_message_says_so() -> None:
     requests = Requests("bucket", "us-east-1", Credentials(KEYS, ("s3.test",)), SourceSettings())
     assert requests.call("GET", "p", {}).secrets == {}
-    failure = decide_s3_failure(403, {}, {"Code": "AccessDenied"}, Subject("s3://b/p", "AWS keys", requests.grant), 0.0)
+    failure = decide_s3_failure(403, {}, {"Code": "AccessDenied"}, Subject("s3://b/p", S3, requests.grant), 0.0)
     assert "add s3.us-east-1.amazonaws.com to the Secret's annotation larder.dev/hosts" in str(failure)
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from agent.transfer.pace import LEAST_RATE
 from agent.transfer.patience import Patience
 from shared.errors import AuthDenied, RateLimited, Unreachable
 from shared.sources.retry import RetryPolicy, Timing
@@ -30,12 +31,12 @@ def test_waits_longer_each_time_and_gives_up() -> None:
         tried.pause(Unreachable("gone"), 100)
 
 
-def test_progress_begins_anew() -> None:
+def test_progress_has_no_end() -> None:
     clock = Clock()
     tried = patience(clock)
     for missing in range(100, 0, -1):
         clock.now += 20
-        assert tried.pause(Unreachable("gone"), missing) == 1.0
+        assert tried.pause(Unreachable("cut"), missing, 1) <= 10
 
 
 def test_receivers_that_meet_the_same_trouble_wait_together() -> None:
@@ -45,6 +46,82 @@ def test_receivers_that_meet_the_same_trouble_wait_together() -> None:
     assert tried.pause(Unreachable("gone"), 100) == 1.0
     clock.now += 0.25
     assert [tried.pause(Unreachable("gone"), 100) for _ in range(10)] == [0.75] * 10
+
+
+def requests_of(cut_bytes: int, size: int, *, seconds: float = 10**9, receivers: int = 1) -> tuple[int, float]:
+    """Return how many requests a server gets that cuts every answer after so many bytes, and the seconds waited.
+
+    It ends when the file is whole, or after `seconds`; the bytes themselves take no time.
+    """
+    clock = Clock()
+    tried = Patience(RetryPolicy(), Timing(clock, lambda: 1.0))
+    asks_at, left, asked = [0.0] * receivers, size, 0
+    while left > 0 and (now := min(asks_at)) < seconds:
+        clock.now = now
+        asked += 1
+        left -= cut_bytes
+        asks_at[asks_at.index(now)] += tried.pause(Unreachable("cut"), left, cut_bytes)
+    return asked, clock.now
+
+
+@pytest.mark.parametrize("receivers", [1, 4, 16])
+@pytest.mark.parametrize("cut_bytes", [1, 1000, 4096, 10_000])
+def test_a_server_that_cuts_every_answer_after_little_is_not_hammered(cut_bytes: int, receivers: int) -> None:
+    asked, _ = requests_of(cut_bytes, 10**12, seconds=70, receivers=receivers)
+    assert 5 * receivers <= asked <= 100 * receivers
+
+
+def test_a_server_that_cuts_every_answer_after_much_is_not_slowed() -> None:
+    asked, waited_s = requests_of(50 * 10**6, 5 * 10**9)
+    assert asked == 100
+    assert waited_s < 0.1
+
+
+def test_what_comes_in_small_parts_still_comes_faster_than_it_would_drip() -> None:
+    _, waited_s = requests_of(16 * 1024, 10**7)
+    assert 10**7 / waited_s >= LEAST_RATE * 0.9
+
+
+def test_real_progress_ends_the_long_pauses() -> None:
+    clock = Clock()
+    tried = Patience(RetryPolicy(), Timing(clock, lambda: 1.0))
+    pauses = []
+    for left, brought in ((100, 1), (99, 1), (98, 1), (97, 1), (96, 2**20), (95, 0)):
+        clock.now += 100
+        pauses.append(tried.pause(Unreachable("cut"), left, brought))
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 0.5 / 64, 0.5]
+
+
+def test_one_who_gets_nothing_waits_longer_each_time_while_another_brings_all() -> None:
+    clock = Clock()
+    tried = Patience(POLICY, Timing(clock, lambda: 1.0))
+    pauses = []
+    for missing in range(6, 0, -1):
+        clock.now += 20
+        pauses.append(tried.pause(Unreachable("gone"), missing))
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+def test_where_few_tries_tell_one_receiver_spends_them() -> None:
+    clock = Clock()
+    tried = patience(clock)
+    wrong = Unreachable("compressed", tries=2)
+    assert tried.pause(wrong, 100) == 1.0
+    assert tried.pause(wrong, 100) == 5.0
+    clock.now = 1.0
+    with pytest.raises(Unreachable):
+        tried.pause(wrong, 100)
+
+
+def test_nobody_asks_sooner_than_the_server_wants_because_another_waits_for_less() -> None:
+    clock = Clock()
+    tried = patience(clock)
+    clock.now = 1
+    tried.pause(Unreachable("gone"), 100)
+    assert tried.pause(RateLimited("later", 20), 100) >= 20
+    assert tried.pause(Unreachable("gone"), 100) >= 20
+    assert tried.pause(Unreachable("cut"), 99, 2**20) < 1
+    assert tried.pause(Unreachable("gone"), 99) >= 20
 
 
 def test_what_somebody_must_act_on_is_raised_even_while_others_wait() -> None:

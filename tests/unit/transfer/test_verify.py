@@ -77,10 +77,3 @@ def test_without_a_digest_that_can_be_computed_nothing_is_refused(digest: str) -
     check.feed(memoryview(b"x"))
     check.verify()
     assert check.sha256 == hashlib.sha256(b"x").hexdigest()
-
-
-def test_restart_forgets() -> None:
-    check = Check(File("f", 0, "git-sha1:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"))
-    check.feed(memoryview(b"x"))
-    check.restart()
-    check.verify()

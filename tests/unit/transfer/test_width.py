@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.transfer.width import Width
@@ -74,6 +74,64 @@ def test_it_tries_again_later() -> None:
         received += width.connections * 10**6
         width.observe(received, ENDLESS, float(second))
     assert width.connections == 16
+
+
+def seconds_of(
+    first: int, most: int, mib: int, *, round_trip_s: float, link: float = 125e6, window_mb: float = 3.0
+) -> float:
+    """Return how long a download takes whose connections start slowly and are each held to a window a round trip.
+
+    A new one needs three round trips to the first byte. Where it is one of several of a file, it asks for each piece
+    of 16 MiB anew, which costs a round trip.
+    """
+    width, missing, now, tick_s, piece = Width(first, most, 0.0), mib * 2.0**20, 0.0, 0.02, 16 * 2**20
+    starts, windows, moved = [0.0] * most, [15e3] * most, [0.0] * most
+    running = 0
+    while missing > 0:
+        now += tick_s
+        for new in range(running, width.connections):
+            starts[new], windows[new], moved[new] = now + 3 * round_trip_s, 15e3, 0.0
+        running = width.connections
+        flowing = [each for each in range(running) if now >= starts[each]]
+        wanted = sum(windows[each] for each in flowing) / round_trip_s
+        share = min(1.0, link / wanted) if wanted else 0.0
+        for each in flowing:
+            size = windows[each] / round_trip_s * share * tick_s
+            missing, moved[each] = missing - size, moved[each] + size
+            if share == 1.0:
+                windows[each] = min(window_mb * 1e6, windows[each] * 2 ** (tick_s / round_trip_s))
+            if running > first and moved[each] >= piece:
+                starts[each], moved[each] = now + round_trip_s, 0.0
+        width.observe(int(mib * 2**20 - missing), max(0, int(missing)), now)
+    return now
+
+
+def test_a_single_file_from_far_away_is_worth_a_trial() -> None:
+    for window_mb in (2.0, 3.0):
+        far = {"round_trip_s": 0.15, "window_mb": window_mb}
+        assert seconds_of(1, 16, 512, **far) < 0.85 * seconds_of(1, 4, 512, **far)
+
+
+def test_where_the_link_is_full_nothing_is_lost_by_trials() -> None:
+    for round_trip_s in (0.005, 0.03, 0.08):
+        kept = seconds_of(4, 4, 4096, round_trip_s=round_trip_s)
+        assert seconds_of(4, 16, 4096, round_trip_s=round_trip_s) <= 1.01 * kept
+
+
+@settings(max_examples=50)
+@given(
+    first=st.sampled_from([1, 4]),
+    mib=st.integers(32, 2048),
+    round_trip_s=st.floats(0.005, 0.3),
+    link=st.floats(30e6, 1e9),
+    window_mb=st.floats(1, 16),
+)
+def test_more_connections_never_cost_much(
+    first: int, mib: int, round_trip_s: float, link: float, window_mb: float
+) -> None:
+    at_most = seconds_of(first, 4, mib, round_trip_s=round_trip_s, link=link, window_mb=window_mb)
+    took = seconds_of(first, 16, mib, round_trip_s=round_trip_s, link=link, window_mb=window_mb)
+    assert took <= 1.15 * at_most + 0.1
 
 
 @given(
