@@ -20,7 +20,7 @@ from shared.sources.s3_requests import Requests
 from shared.sources.settings import SourceSettings
 from shared.uri import ModelUri, S3Uri
 
-_HEADS_AT_ONCE = 16
+_HEADS_AT_ONCE, _MOST_HEADS_A_TASK = 16, 50
 _REGION_HEADER = "x-amz-bucket-region"
 
 
@@ -80,9 +80,10 @@ class S3Source:
         except S3Refusal as refusal:
             subject = self._subject(str(self._uri))
             raise decide_s3_failure(refusal.status, refusal.headers, refusal.fields, subject, self._now()) from None
-        with ThreadPoolExecutor(_HEADS_AT_ONCE, "s3-head") as threads:  # a share each: a task for each takes longer
-            shares = threads.map(self._describe_all, [paths[i::_HEADS_AT_ONCE] for i in range(_HEADS_AT_ONCE)])
-            return [file for share in shares for file in share]
+        count = min(_MOST_HEADS_A_TASK, len(paths) // _HEADS_AT_ONCE + 1)  # a task for each takes longer
+        with ThreadPoolExecutor(_HEADS_AT_ONCE, "s3-head") as threads:
+            parts = threads.map(self._describe_all, [paths[i : i + count] for i in range(0, len(paths), count)])
+            return [file for part in parts for file in part]
 
     def _describe_all(self, paths: Iterable[str]) -> list[File]:
         return [self._describe(path) for path in paths]
