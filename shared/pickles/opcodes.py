@@ -11,9 +11,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import BinaryIO
 
+from shared.pickles.parts import Budget
+
 _LONGEST_LINE = 65_536
 _SHORT_BYTES = 1024
 _MOST_STEPS = 1_000_000
+_STEPS_A_TIME = 256
+_WORK_OF_A_STEP = 4
 _NEWEST_PROTOCOL = 5
 _OPERATIONS = {operation.code: operation for operation in pickletools.opcodes}
 _NUMBER = re.compile(rb"\s*[+-]?[0-9a-fA-FxXoObB_]+L?\s*")
@@ -50,25 +54,30 @@ class _BrokenError(Exception):
     """No program that loads pickles would go on here."""
 
 
-def is_pickle(file: BinaryIO, size: int, *, cut: bool = False) -> bool:
-    """Return whether the file, from its start to `size`, is a pickle. Raises OSError.
+def is_pickle(file: BinaryIO, size: int, budget: Budget, *, cut: bool = False) -> bool:
+    """Return whether the file, from its start to `size`, is a pickle. Raises UnreadableError, OSError.
 
     It is one if code would run, if it has a pickle's header and comes to an end, or if pickles without a header fill it
     from end to end. `cut` is whether more follows that is not here. Long values are skipped, not read.
     """
     file.seek(0)
     machine = _Machine()
+    long = cut and size >= _LONGEST_LINE  # nothing else keeps to the rules for so long
     try:
-        for _ in range(_MOST_STEPS):
+        for step in range(_MOST_STEPS):
             if file.tell() >= size:
-                return machine.ended or (cut and machine.headed)
+                return machine.ended or long or (cut and machine.headed)
+            if not step % _STEPS_A_TIME:
+                budget.spend(_STEPS_A_TIME * _WORK_OF_A_STEP)
             machine.step(file, size)
             if machine.ended and machine.headed:
                 return True
     except _RunsError:
         return True
-    except _TruncatedError:
+    except _BeyondError:
         return cut and machine.headed
+    except _TruncatedError:
+        return long or (cut and machine.headed)
     except _BrokenError:
         return False
     return True  # a text or numbers would have been no pickle long before
@@ -76,6 +85,10 @@ def is_pickle(file: BinaryIO, size: int, *, cut: bool = False) -> bool:
 
 class _TruncatedError(Exception):
     """The bytes end in the middle of an instruction."""
+
+
+class _BeyondError(_TruncatedError):
+    """They end in a value whose length stands in front, as any four letters may seem to be one."""
 
 
 @dataclass(slots=True)
@@ -221,7 +234,7 @@ def _argument(operation: pickletools.OpcodeInfo, file: BinaryIO, size: int) -> b
     if length < 0:
         raise _BrokenError
     if file.tell() + length > size:
-        raise _TruncatedError
+        raise _BeyondError
     if length <= _SHORT_BYTES and operation.stack_after == [pickletools.pyunicode]:
         _check_text(_exactly(file, length))
     else:

@@ -28,29 +28,52 @@ _METADATA = frozenset(
         "fd20:ce::254",
     )
 )
-_NAT64 = ip_network("64:ff9b::/96")
+# Packets to these are sent on to the IPv4 address in their last bits, and so they count as that address.
+_TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("::ffff:0:0:0/96"))
+_LOCAL_NAT64 = ip_network("64:ff9b:1::/48")  # RFC 8215; each site chooses how long its prefix is
+# The bytes that hold an IPv4 address behind a prefix of 48, 56 and 64 bits (RFC 6052); behind 96 it is the last four.
+_NAT64_BYTES = ((6, 7, 9, 10), (7, 9, 10, 11), (9, 10, 11, 12))
+_COMPATIBLE = ip_network("::/96")
+_THIS_NETWORK = ip_network("0.0.0.0/8")
+_GLOBAL_UNICAST = ip_network("2000::/3")
+_DOCUMENTATION = ip_network("3fff::/20")
 _LOW_32_BITS = 0xFFFFFFFF
 _TRIES = 2  # of a name's addresses, so many may keep us waiting to the end
 
 
 def why_refused(address: Address, allowed: Sequence[Network]) -> str:
     """Say what kind of address must not be contacted, "" where it may be."""
-    inner = _unwrapped(address)
-    if inner in _METADATA:
-        exact = any(n.prefixlen == n.max_prefixlen and n.network_address in (inner, address) for n in allowed)
+    whys = (_why_one(found, address, allowed) for found in _meant(address))
+    return next((why for why in whys if why), "")
+
+
+def _why_one(found: Address, address: Address, allowed: Sequence[Network]) -> str:
+    """Judge one address that `address` may lead to, by itself or by what it is written in."""
+    if found in _METADATA:
+        exact = any(n.prefixlen == n.max_prefixlen and n.network_address in (found, address) for n in allowed)
         return "" if exact else "metadata service"
-    if any(a in network for network in allowed for a in (inner, address) if a.version == network.version):
+    if any(a in network for network in allowed for a in (found, address) if a.version == network.version):
         return ""
-    return _kind(inner)
+    return _kind(found)
 
 
-def _unwrapped(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 one only carries."""
+def _meant(address: Address) -> tuple[Address, ...]:
+    """Return the address, or the IPv4 ones that an IPv6 one may carry; each must be allowed."""
     if isinstance(address, IPv4Address):
-        return address
-    if address in _NAT64:
-        return IPv4Address(int(address) & _LOW_32_BITS)
-    return address.ipv4_mapped or address.sixtofour or address
+        return (address,)
+    low = IPv4Address(int(address) & _LOW_32_BITS)
+    if any(address in network for network in _TRANSLATED):
+        return (low,)
+    if address in _LOCAL_NAT64:
+        shorter = (IPv4Address(bytes(address.packed[at] for at in places)) for places in _NAT64_BYTES)
+        return (*(inner for inner in shorter if inner not in _THIS_NETWORK), low)
+    if inner := address.ipv4_mapped or address.sixtofour:
+        return (inner,)
+    if address.teredo:
+        return (*address.teredo, address)
+    if address in _COMPATIBLE and low not in _THIS_NETWORK:
+        return (low, address)
+    return (address,)
 
 
 def _kind(address: Address) -> str:
@@ -60,9 +83,16 @@ def _kind(address: Address) -> str:
         "link-local": address.is_link_local,
         "multicast": address.is_multicast,
         "site-local": isinstance(address, IPv6Address) and address.is_site_local,
-        "private or reserved": not address.is_global,
+        "private or reserved": not address.is_global or not _is_unicast(address),
     }
     return next((kind for kind, applies in kinds.items() if applies), "")
+
+
+def _is_unicast(address: Address) -> bool:
+    """Return whether an IPv6 address is one of those that are given out to the public, whatever Python knows of it."""
+    if isinstance(address, IPv4Address):
+        return True
+    return address in _GLOBAL_UNICAST and address not in _DOCUMENTATION
 
 
 def connect(host: str, port: int, *, allowed: Sequence[Network] | None, timeout_s: float) -> socket.socket:

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from shared.errors import PickleRefused, StoreFailure
 from shared.pickles.containers import why_pickle
 from shared.pickles.opcodes import is_pickle
+from shared.pickles.parts import Budget
 from shared.pickles.refuse import refuse_pickles
 
 LOCAL = Path(__file__).parents[3]
@@ -250,13 +251,13 @@ def test_numbers_without_a_form_are_none() -> None:
 @given(data=st.binary(max_size=300))
 def test_noise_behind_the_length_of_a_header_is_none(data: bytes) -> None:
     start = struct.pack("<Q", 0x280 + len(data))
-    assert not is_pickle(io.BytesIO(start + data), 8 + len(data))
+    assert not is_pickle(io.BytesIO(start + data), 8 + len(data), Budget())
 
 
 @given(words=st.lists(st.sampled_from([*WORDS, "system", "os", "tR.", "R", "(", "b"]), max_size=30))
 def test_lists_of_words_are_none_unless_they_call_something(words: list[str]) -> None:
     text = "\n".join(words).encode()
-    if is_pickle(io.BytesIO(text), len(text)):
+    if is_pickle(io.BytesIO(text), len(text), Budget()):
         assert any(w[0] in "R.b" for w in words)
 
 
