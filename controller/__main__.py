@@ -95,7 +95,7 @@ class Controller:
         self.watcher.listen()
         self.progress = ProgressBook(loop.time, self._progressed)
         self.manifests = Manifests(kube, settings.namespace)
-        self.secrets = Secrets(kube, settings.namespace, sources)
+        self.secrets = Secrets(kube, settings.namespace, sources, settings.allowed)
         self.resolver = Resolver(self.secrets, self.manifests, sources, loop.time, self.queue.add)
         self.reader = MetadataReader(self.secrets, self.manifests, sources, loop.time, self.queue.add)
         self.drift = DriftWatch(self.resolver.upstream_of, settings.drift_check_seconds, loop.time, self.queue.add)

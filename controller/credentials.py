@@ -4,8 +4,10 @@ import base64
 import binascii
 from dataclasses import dataclass
 from http import HTTPStatus
+from urllib.parse import quote
 
 from controller.live import is_object_name
+from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources
 from controller.placement.demand import Demand
 from shared.api.core import HOSTS_ANNOTATION, SECRET_LABEL, Secret
 from shared.errors import AuthDenied
@@ -14,16 +16,22 @@ from shared.kube.errors import Refused
 from shared.kube.transport import Kube
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.registry import default_hosts
+from shared.sources.s3_endpoint import ENDPOINT_KEY, named_endpoint
 from shared.sources.settings import SourceSettings
+from shared.uri import HttpsUri, S3Uri, parse_uri
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Where credentials come from; a cluster-scoped model's Secret is in the release namespace."""
+    """Where credentials come from; a cluster-scoped model's Secret is in the release namespace.
+
+    `allowed`: what the models of namespaces may name, in a Secret as in a URI.
+    """
 
     kube: Kube
     namespace: str
     settings: SourceSettings
+    allowed: AllowedSources = PUBLIC_SOURCES
 
     async def credentials_of(self, demand: Demand) -> Credentials:
         """Return what the demand's Secret holds; AuthDenied says what is wrong with the Secret."""
@@ -38,7 +46,9 @@ class Secrets:
             raise AuthDenied(f"{where} does not exist; create it with the source's credentials")
         if secret.metadata.labels.get(SECRET_LABEL) != "true":
             raise AuthDenied(f"{where} is not for Larder; label it {SECRET_LABEL}=true to allow its use")
-        return Credentials(values=_values(secret, demand, where), hosts=self._hosts(secret, demand))
+        values = _values(secret, demand, where)
+        self._check_endpoint(values, demand, where)
+        return Credentials(values, self._hosts(secret, demand))
 
     async def _read(self, namespace: str, name: str) -> Secret | None:
         """Return a Secret, None when there is none; AuthDenied where the chart does not let us read there."""
@@ -51,6 +61,16 @@ class Secrets:
                 f"Larder may not read Secrets of namespace {namespace}; "
                 "list it in the chart's value credentialNamespaces"
             ) from error
+
+    def _check_endpoint(self, values: dict[str, str], demand: Demand, where: str) -> None:
+        """Raise AuthDenied where the Secret of a namespace leads to a host that its models may not name."""
+        uri = parse_uri(demand.uri) if demand.namespace and demand.uri.startswith("s3://") else None
+        if not isinstance(uri, S3Uri):
+            return
+        endpoint = named_endpoint(values, self.settings)
+        place = HttpsUri(f"https://{endpoint}/{uri.bucket}/{quote(uri.prefix)}")
+        if endpoint and (refusal := self.allowed.refusal_of(place)):
+            raise AuthDenied(f"{where} leads elsewhere by its {ENDPOINT_KEY}: {refusal}")
 
     def _hosts(self, secret: Secret, demand: Demand) -> tuple[str, ...]:
         named = secret.metadata.annotations.get(HOSTS_ANNOTATION, "")

@@ -23,21 +23,37 @@ class S3(Running):
     """A running S3 server; use as a context manager. Objects are below `state`/buckets.
 
     `enter` begins the command line, and may put the server into another network if the port of its loopback is reached
-    through ours; `host` is where that network finds it.
+    through ours; `host` is where that network finds it. Buckets below the domain `virtual` may be named in front of it
+    (BUCKET.`virtual`); with a `certificate`, a PEM file of chain and key, it speaks TLS, and `put` is not for it.
     """
 
     region = "us-east-1"
 
-    def __init__(self, binaries: Binaries, state: Path, *, enter: Sequence[str] = (), host: str = LOOPBACK) -> None:
+    def __init__(
+        self,
+        binaries: Binaries,
+        state: Path,
+        *,
+        enter: Sequence[str] = (),
+        host: str = LOOPBACK,
+        virtual: str = "",
+        certificate: Path | None = None,
+    ) -> None:
         self.access_key, self.secret_key = "rig", secrets.token_urlsafe(24)
         self._enter, self._host, self.port = list(enter), host, free_port()
         self._versitygw, self._state = binaries.versitygw, state.absolute()
+        self._scheme, self._options = "http", ["--virtual-domain", virtual] if virtual else []
+        if certificate:
+            self._scheme, self._options = (
+                "https",
+                [*self._options, "--cert", str(certificate), "--key", str(certificate)],
+            )
         self._process: Process | None = None
 
     @property
     def endpoint(self) -> str:
         """The address to use as endpoint URL, with path-style buckets."""
-        return f"http://{self._host}:{self.port}"
+        return f"{self._scheme}://{self._host}:{self.port}"
 
     def start(self) -> None:
         """Start the server and return when it answers."""
@@ -46,7 +62,17 @@ class S3(Running):
             folder.mkdir(parents=True, exist_ok=True)
         argv = [*self._enter, str(self._versitygw), "--region", self.region, "--health", _HEALTH]
         argv += [f"--port={host}:{self.port}" for host in {LOOPBACK, self._host}]
-        argv += ["--iam-dir", str(roles), "--keep-alive", "--quiet", "posix", "--sidecar", str(facts), str(buckets)]
+        argv += [
+            "--iam-dir",
+            str(roles),
+            "--keep-alive",
+            "--quiet",
+            *self._options,
+            "posix",
+            "--sidecar",
+            str(facts),
+            str(buckets),
+        ]
         secret = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
         program = Program("versitygw", argv, secret)
         self._process = Process(program, self._state / "log" / "versitygw.log")
@@ -91,10 +117,15 @@ class S3(Running):
     @property
     def _near(self) -> str:
         """Where we find it."""
-        return f"http://{LOOPBACK}:{self.port}"
+        return f"{self._scheme}://{LOOPBACK}:{self.port}"
 
     def _answers(self) -> bool:
         try:
-            return httpx.get(f"{self._near}{_HEALTH}", timeout=_TIMEOUT_S, trust_env=False).is_success
+            return httpx.get(
+                f"{self._near}{_HEALTH}",
+                timeout=_TIMEOUT_S,
+                trust_env=False,
+                verify=False,  # noqa: S501 - it is ours
+            ).is_success
         except httpx.HTTPError:
             return False

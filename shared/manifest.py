@@ -14,7 +14,7 @@ class File(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `digest` is the publisher's: an algorithm (`sha256`, `git-sha1` of a git blob, `md5`, `crc64nvme`, `crc32c` or
     `crc32`), a colon and hex digits; empty where there is none and only the size can be checked. `etag` is the entity
-    tag that a fetch must meet again; empty where the URL itself names fixed content.
+    tag, or the date, that a fetch must meet again; empty where there is none or the URL itself names fixed content.
     """
 
     path: str

@@ -27,6 +27,7 @@ KNOWN_SCHEMES = (*FETCHED_SCHEMES, "pvc")
 _REPO = re.compile(r"^[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*$", re.ASCII)
 _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
 _REGION = re.compile(r"^[a-z0-9-]{1,40}$")
+_HOST_PORT = re.compile(r"^[a-z0-9][a-z0-9.-]{0,252}:[0-9]{1,5}$")
 _SECRET_PARAMETER = re.compile(r"sig|token|secret|credential|password|api_?key|accesskey", re.IGNORECASE)
 _DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")
 
@@ -44,15 +45,19 @@ class HfUri:
 
 @dataclass(frozen=True, slots=True)
 class S3Uri:
-    """An object, or everything below a prefix, in a bucket; the prefix has no slash at either end."""
+    """An object, or everything below a prefix, in a bucket; the prefix has no slash at either end.
+
+    `endpoint`, HOST:PORT, stands only in the list of a model's files, where a Secret named it; it is asked over https.
+    """
 
     bucket: str
     prefix: str
     region: str = ""
+    endpoint: str = ""
 
     def __str__(self) -> str:
-        region = f"@{self.region}" if self.region else ""
-        return f"s3://{self.bucket}{region}/{self.prefix}"
+        at = "".join(f"@{part}" for part in (self.region, self.endpoint) if part)
+        return f"s3://{self.bucket}{at}/{self.prefix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +144,15 @@ def _is_revision(text: str) -> bool:
 
 def _parse_s3(rest: str) -> S3Uri:
     host, _, path = rest.partition("/")
-    bucket, _, region = host.partition("@")
+    bucket, _, at = host.partition("@")
+    region, _, endpoint = at.rpartition("@") if ":" in at else (at, "", "")
     prefix = path.strip("/")
-    if not _BUCKET.match(bucket) or (region and not _REGION.match(region)) or not prefix:
+    place_is_right = (not region or _REGION.match(region)) and (not endpoint or _HOST_PORT.match(endpoint))
+    if not _BUCKET.match(bucket) or not place_is_right or not prefix:
         raise InvalidURI(
             f"s3://{rest} has no valid bucket and prefix; write s3://BUCKET/PREFIX or s3://BUCKET@REGION/PREFIX"
         )
-    return S3Uri(bucket, without_dots(prefix, f"s3://{rest}"), region)
+    return S3Uri(bucket, without_dots(prefix, f"s3://{rest}"), region, endpoint)
 
 
 def _parse_https(rest: str) -> HttpsUri | AzUri:

@@ -42,7 +42,7 @@ def run_fetch(
     """Put the model's files directly under `to`; return 0, or 1 after one line `Reason: message` on stderr.
 
     130 where `stop` ended it: the same command goes on from the verified bytes. What is complete and right there is
-    not fetched again. What cannot succeed ends within a minute.
+    not fetched again. What cannot succeed ends within a minute; a source that asks for time gets it for a while.
     """
     stop = stop or threading.Event()
     try:

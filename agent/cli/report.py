@@ -41,10 +41,10 @@ class Reporter:
 
 
 def _line(progress: Progress) -> str:
-    if not progress.total:
-        return "listing the files"
-    share = 100 * progress.done // progress.total
-    line = f"{share:3d} %  {format_bytes(progress.done)} of {format_bytes(progress.total)}"
+    done = "listing the files"
+    if progress.total:
+        share = 100 * progress.done // progress.total
+        done = f"{share:3d} %  {format_bytes(progress.done)} of {format_bytes(progress.total)}"
     if progress.trouble:
-        return f"{line}, trying again: {failure_line(progress.trouble)}"
-    return f"{line}, {format_bytes(round(progress.rate()))}/s"
+        return f"{done}, trying again: {failure_line(progress.trouble)}"
+    return f"{done}, {format_bytes(round(progress.rate()))}/s" if progress.total else done

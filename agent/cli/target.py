@@ -12,6 +12,7 @@ from agent.store.snapshot import MTIME_NS
 from agent.transfer.verify import Check
 from shared.errors import DigestMismatch, StoreFailure, UnsafePath
 from shared.manifest import File, Manifest
+from shared.paths import check_paths
 
 _MARKS = {"holder", "store.json"}  # the first that a store writes into its root
 WORK_DIRECTORY, HOLDER = ".larder", ".larder-holder"
@@ -20,7 +21,8 @@ _SECOND_NS, _GRAIN_NS = 10**9, 100  # the finest part of a second that the usual
 
 
 def check_manifest(manifest: Manifest) -> None:
-    """Raise UnsafePath where a file would stand in the way of what is our own."""
+    """Raise UnsafePath where a file would leave the target, as a plugin's may, or stand in the way of what is ours."""
+    check_paths([file.path for file in manifest.files])
     for file in manifest.files:
         if (own := file.path.split("/")[0]) in (WORK_DIRECTORY, HOLDER):
             raise UnsafePath(f"file name {file.path!r} is our own name {own}, or below it; rename it at the source")

@@ -3,7 +3,7 @@
 import threading
 
 from shared.errors import LarderError, RateLimited, Unreachable
-from shared.sources.retry import WORTH_BYTES, RetryPolicy, Timing, pause_before_retry
+from shared.sources.retry import WORTH_BYTES, RetryPolicy, Streak, Timing
 
 
 class Patience:
@@ -14,9 +14,9 @@ class Patience:
 
     def __init__(self, policy: RetryPolicy, timing: Timing) -> None:
         self._policy, self._timing = policy, timing
-        self._failures, self._missing_bytes, self._until = 0, -1, 0.0
+        self._streak = Streak(policy, timing)
+        self._missing_bytes, self._until = -1, 0.0
         self._poor = 0  # failures in a row that brought little
-        self._since = timing.clock()
         self._lock = threading.Lock()
 
     def pause(self, error: LarderError, missing_bytes: int, brought_bytes: int = 0) -> float:
@@ -28,24 +28,15 @@ class Patience:
         with self._lock:
             now = self._timing.clock()
             if missing_bytes != self._missing_bytes:
-                self._failures, self._missing_bytes, self._since = 0, missing_bytes, now
+                self._missing_bytes = missing_bytes
+                self._streak.end()
             if brought_bytes >= WORTH_BYTES:
                 self._poor = 0
             elif error.retryable and now + _asked_s(error) < self._until:  # another receiver met the same trouble
                 return self._until - now + self._head_start_s(error)
             else:
                 self._poor += 1
-            self._failures += 1
-            chance = self._timing.random()
-            pause_s = pause_before_retry(
-                self._policy,
-                error,
-                self._failures,
-                now - self._since,
-                chance,
-                poor=self._poor,
-                brought_bytes=brought_bytes,
-            )
+            pause_s = self._streak.pause(error, poor=self._poor, brought_bytes=brought_bytes)
             if pause_s is None:
                 raise error
             self._until = max(self._until, now + pause_s)

@@ -52,15 +52,22 @@ class Progress:
 
     @property
     def received(self) -> int:
-        """What came over the network, also what had to be thrown away."""
+        """What came over the network, also what was not wanted or had to be thrown away."""
         return self._received
 
     def receive(self, size_bytes: int) -> None:
         """Count bytes that came over the network."""
+        self._come(size_bytes, size_bytes)
+
+    def pass_over(self, size_bytes: int) -> None:
+        """Count bytes that came over the network and are not wanted."""
+        self._come(size_bytes, 0)
+
+    def _come(self, size_bytes: int, wanted_bytes: int) -> None:
         now = self._clock()
         self.traffic.receive(size_bytes)
         with self._lock:
-            self._done += size_bytes
+            self._done += wanted_bytes
             self._received += size_bytes
             self.trouble = None
             if now - self._samples[-1][0] >= _SAMPLE_S:

@@ -36,6 +36,10 @@ class BytePath:
         self.progress.receive(size_bytes)
         self.arrived(size_bytes)
 
+    def pass_over(self, size_bytes: int) -> None:
+        """Note bytes that were received and are not wanted."""
+        self.progress.pass_over(size_bytes)
+
     def find(self, size_bytes: int) -> None:
         """Note bytes that were here already; negative where they had to be discarded."""
         self.progress.find(size_bytes)
@@ -81,6 +85,8 @@ def receive_front(path: BytePath, file: File, buffer: memoryview) -> tuple[int, 
 
 def _drain(path: BytePath, body: Body, assembly: Assembly, claim: Claim, buffer: memoryview) -> None:
     flow = _Flow(path, body, assembly.file)
+    while size := flow.pass_over(len(buffer)):
+        path.pass_over(size)
     while missing := claim.end - claim.position:
         room = flow.grain_of(buffer[:missing])
         size = flow.take(room, claim.position)
@@ -108,19 +114,33 @@ class _Flow:
 
         What came slowly is kept: it is told at the next call.
         """
-        path, bucket, name = self._path, self._path.bucket, self._file.path
+        size = self._move(len(room), lambda _: self._body.readinto(room))
+        if not size:
+            raise Unreachable(
+                f"{self._file.path!r} ended after {position} of {self._file.size} bytes; it goes on from there"
+            )
+        return size
+
+    def pass_over(self, most_bytes: int) -> int:
+        """Drop some of what comes before the part; returns how many bytes, 0 at the part. Raises as `take`."""
+        return self._move(self._path.bucket.grain(most_bytes), self._body.skip) if self._body.skips else 0
+
+    def _move(self, most_bytes: int, move: Callable[[int], int]) -> int:
+        path, bucket, size = self._path, self._path.bucket, 0
         if self._slow is not None:
-            raise Unreachable(f"{name!r} came with {self._slow:.0f} bytes a second; it is asked for again from there")
-        if path.stop.is_set() or not bucket.take(len(room), path.stop):
+            words = f"{self._file.path!r} came with {self._slow:.0f} bytes a second"
+            raise Unreachable(f"{words}; it is asked for again from there")
+        if path.stop.is_set() or not bucket.take(most_bytes, path.stop):
             raise Stopped
         asked_s = path.clock()
-        size = self._body.readinto(room)
-        bucket.give_back(len(room) - size)
+        try:
+            size = move(most_bytes)
+        finally:
+            bucket.give_back(most_bytes - size)
         if path.stop.is_set():
             raise Stopped
-        if not size:
-            raise Unreachable(f"{name!r} ended after {position} of {self._file.size} bytes; it goes on from there")
-        self._slow = self._pace.observe(size, path.clock() - asked_s, bucket.rate)
+        if size:
+            self._slow = self._pace.observe(size, path.clock() - asked_s, bucket.rate)
         return size
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from controller.cli.inspect_source import PatientSource, run_watched
 from controller.cli.inspect_table import table_of
-from shared.errors import StoreFailure
+from shared.errors import RateLimited, StoreFailure
 from shared.exits import INTERRUPTED, failure_line, leave, open_streams, printable, tell
 from shared.metadata.files import DirectoryFiles, ModelFiles, SourceFiles, remark_on
 from shared.metadata.reader import read_metadata
@@ -33,10 +33,11 @@ def main(arguments: Sequence[str]) -> int:
 def run_inspect(uri: str, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO, *, output: str = "table") -> int:
     """Write what is known of the model; return 0, or 1 after one line `Reason: message` on stderr.
 
-    Of files that are broken but not needed, a line on stderr tells, too.
+    Of files that are broken but not needed, a line on stderr tells, too; on a terminal, also of a source that asks for
+    time.
     """
     try:
-        found = _inspect(uri, environ)
+        found = _inspect(uri, environ, stderr)
     except KeyboardInterrupt:
         tell("Stopped: nothing was changed; call it again", stderr)
         return INTERRUPTED
@@ -62,14 +63,19 @@ def _text_of(found: Metadata, output: str) -> str:
     return "\n".join(printable(line) for line in table_of(found))
 
 
-def _inspect(uri: str, environ: Mapping[str, str]) -> tuple[Metadata, str]:
+def _inspect(uri: str, environ: Mapping[str, str], stderr: TextIO) -> tuple[Metadata, str]:
     """Return what is known, and a remark on what was left aside."""
     if "://" not in uri:
         files = _on_this_machine(Path(uri))
         return read_metadata(files), remark_on(files)
     source = PatientSource(open_at_hand(uri, environ))
+
+    def tell_wait(error: RateLimited) -> None:
+        if stderr.isatty():
+            tell(f"Waiting: {failure_line(error)}", stderr)
+
     try:
-        return run_watched(source, lambda: read_metadata(SourceFiles(source))), ""
+        return run_watched(source, lambda: read_metadata(SourceFiles(source)), tell_wait), ""
     finally:
         source.close()
 

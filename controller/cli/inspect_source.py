@@ -5,10 +5,10 @@ from collections.abc import Callable
 from concurrent.futures import wait
 from typing import TypeVar
 
-from shared.errors import LarderError
+from shared.errors import LarderError, RateLimited
 from shared.exits import begin
 from shared.manifest import File, Manifest
-from shared.sources.at_hand import HOPELESS_S, LOOK_S, POLICY, no_answer
+from shared.sources.at_hand import LOOK_S, POLICY, Hope, no_answer
 from shared.sources.port import Body, Source
 from shared.sources.retry import Timing, act_patiently
 
@@ -53,6 +53,9 @@ class _Counted:
     def __init__(self, body: Body, source: PatientSource) -> None:
         self._body, self._source, self.skips = body, source, body.skips
 
+    def skip(self, most_bytes: int) -> int:
+        return self._body.skip(most_bytes)
+
     def readinto(self, buffer: memoryview) -> int:
         size = self._body.readinto(buffer)
         self._source.came_bytes += size
@@ -62,14 +65,23 @@ class _Counted:
         self._body.close()
 
 
-def run_watched(source: PatientSource, act: Callable[[], T]) -> T:
-    """Return what `act` returns on a thread of its own; raises its failure, or Unreachable where nothing comes."""
+def run_watched(source: PatientSource, act: Callable[[], T], asked: Callable[[RateLimited], None]) -> T:
+    """Return what `act` returns on a thread of its own; raises its failure, or Unreachable where nothing comes.
+
+    `asked` is told each time that the source asks for time, and gets it.
+    """
     outcome = begin(act, "larder-inspect")
-    since, answers, came_bytes = time.monotonic(), 0, 0
+    hope, trouble, answers, came_bytes = Hope(time.monotonic()), source.trouble, 0, 0
     while not wait([outcome], LOOK_S).done:
         now = time.monotonic()
         if source.answers != answers or source.came_bytes - came_bytes >= _LITTLE_BYTES:
-            since, answers, came_bytes = now, source.answers, source.came_bytes
-        if now - since >= HOPELESS_S:
+            hope.renew(now)
+            answers, came_bytes = source.answers, source.came_bytes
+        if source.trouble is not trouble:
+            trouble = source.trouble
+            hope.note(trouble, now)
+            if isinstance(trouble, RateLimited):
+                asked(trouble)
+        if hope.is_lost(now):
             raise source.trouble or no_answer()
     return outcome.result()

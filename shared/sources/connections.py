@@ -13,11 +13,10 @@ from urllib.parse import urlsplit
 from shared.errors import AddressRefused, InvalidURI, Unreachable
 from shared.sources.addresses import Network, connect, refuse_known
 from shared.sources.proxies import Proxy
-from shared.sources.settings import SourceSettings
+from shared.sources.settings import DEFAULT_PORTS, SourceSettings
 from shared.sources.tunnels import open_tunnel
 from shared.sources.wire import Wire
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 _KEEP_IDLE_S = 20.0  # servers commonly close after 30 to 60 s
 _KEEP_IDLE = 64
 
@@ -34,7 +33,7 @@ class Origin:
     def netloc(self) -> str:
         """The value of the Host header."""
         name = f"[{self.host}]" if ":" in self.host else self.host
-        return name if self.port == _DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
+        return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
 
 
 def origin_of(url: str) -> Origin:
@@ -51,11 +50,11 @@ def _origin(url: str) -> Origin:
         port, host = parts.port, _ascii(parts.hostname or "")
     except (ValueError, UnicodeError) as error:
         raise InvalidURI(f"{public(url)} is not a URL that can be fetched: {error}") from error
-    if parts.scheme not in _DEFAULT_PORTS:
+    if parts.scheme not in DEFAULT_PORTS:
         raise AddressRefused(f"{public(url)} is neither http nor https and is not followed")
     if not host:
         raise InvalidURI(f"{public(url)} names no host")
-    return Origin(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme])
+    return Origin(parts.scheme, host, port or DEFAULT_PORTS[parts.scheme])
 
 
 @lru_cache(maxsize=64)
@@ -145,7 +144,8 @@ class ConnectionPool:
         return connected
 
     def _is_trusted(self, origin: Origin) -> bool:
-        return any((t.host, t.port) == (origin.host, origin.port) for t in self._trusted)
+        is_endpoint = any((t.host, t.port) == (origin.host, origin.port) for t in self._trusted)
+        return is_endpoint or self._settings.is_bucket_host(origin.host, origin.port)
 
     def _tls_context(self) -> ssl.SSLContext:
         with self._lock:
@@ -161,7 +161,8 @@ def make_tls_context(ca_bundle: str | None) -> ssl.SSLContext:
             return ssl.create_default_context(capath=ca_bundle)
         return ssl.create_default_context(cafile=ca_bundle)
     except OSError as error:
-        raise Unreachable(f"the CA bundle {ca_bundle} cannot be read: {error}; correct SSL_CERT_FILE") from error
+        words = f"the CA bundle {ca_bundle} cannot be read: {error}; correct SSL_CERT_FILE, or what else names it"
+        raise Unreachable(words) from error
 
 
 def tls_words(error: OSError) -> str:

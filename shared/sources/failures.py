@@ -45,13 +45,20 @@ def failure_of(status: int, headers: Mapping[str, str], subject: Subject, now: f
         case HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             return SourceChanged(f"{where} is shorter than when it was resolved")
         case HTTPStatus.TOO_MANY_REQUESTS:
-            wait_s = _DEFAULT_WAIT_S if wait_s is None else wait_s
-            words = f"{subject.grant.host} asks to wait {_words(wait_s, now)} before {subject.what}"
-            return RateLimited(words, wait_s)
+            return rate_limited(headers, subject, now)
         case HTTPStatus.SERVICE_UNAVAILABLE if wait_s is not None:
             return RateLimited(f"{subject.grant.host} is not available for {_words(wait_s, now)}", wait_s)
         case _:
             return Unreachable(f"no usable answer for {where}")
+
+
+def rate_limited(
+    headers: Mapping[str, str], subject: Subject, now: float, unsaid_s: float = _DEFAULT_WAIT_S
+) -> RateLimited:
+    """Return what a server's demand for fewer requests means; `unsaid_s` is waited where it does not say how long."""
+    said_s = _wait_s(headers, now)
+    wait_s = unsaid_s if said_s is None else said_s
+    return RateLimited(f"{subject.grant.host} asks to wait {_words(wait_s, now)} before {subject.what}", wait_s)
 
 
 def denied(subject: Subject, detail: str) -> AuthDenied:
@@ -87,10 +94,10 @@ def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
         return min(float(text), _LONGEST_WAIT_S)
     if found := _SECONDS_TO_RESET.search(headers.get("RateLimit") or ""):  # how the public hub says it
         return min(float(found.group(1)), _LONGEST_WAIT_S)
-    at = _seconds_of(text)
+    at = seconds_of(text)
     if at is None:
         return None
-    said = _seconds_of(headers.get("Date") or "")  # the server's clock, by which it reckons
+    said = seconds_of(headers.get("Date") or "")  # the server's clock, by which it reckons
     return min(max(at - (now if said is None else said), 0.0), _LONGEST_WAIT_S)
 
 
@@ -100,7 +107,7 @@ def _words(wait_s: float, now: float) -> str:
     return f"{'at least ' if wait_s == _LONGEST_WAIT_S else ''}{wait_s:.0f} s (until {until})"
 
 
-def _seconds_of(text: str) -> float | None:
+def seconds_of(text: str) -> float | None:
     """Return the seconds since 1970 of a date in a header; None where it is none."""
     try:
         date = parsedate_to_datetime(text)

@@ -1,4 +1,4 @@
-"""One file behind an https:// URL: size and entity tag from its headers, no digest."""
+"""One file behind an https:// URL: size and entity tag or date from its headers, no digest."""
 
 import hashlib
 import time
@@ -15,7 +15,7 @@ from shared.sources.hosts import grant_for
 from shared.sources.http import Call, HttpClient, Reply
 from shared.sources.key_words import HTTPS, HUB
 from shared.sources.port import Body, Credentials
-from shared.sources.ranges import open_range
+from shared.sources.ranges import open_range, precondition, validator_of
 from shared.sources.settings import SourceSettings
 from shared.uri import HttpsUri, ModelUri
 
@@ -49,18 +49,16 @@ class HttpsSource:
         """Return the manifest of the one file; its revision is made from size and entity tag (or date)."""
         reply = self._head()
         try:
-            size, etag = self._size_of(reply), reply.headers.get("ETag", "")
+            size, validator = self._size_of(reply), validator_of(reply.headers)
         finally:
             reply.close()
-        strong = "" if etag.startswith("W/") else etag
-        seed = f"{self._uri}\0{size}\0{strong or etag or reply.headers.get('Last-Modified', '')}"
-        revision = hashlib.sha256(seed.encode()).hexdigest()[:40]
-        return build_manifest(str(self._uri), revision, [File(file_name_of(self._uri.url), size, etag=strong)])
+        revision = hashlib.sha256(f"{self._uri}\0{size}\0{validator}".encode()).hexdigest()[:40]
+        return build_manifest(str(self._uri), revision, [File(file_name_of(self._uri.url), size, etag=validator)])
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
         """Open a part of the file, if it still is the resolved one."""
-        headers = {"If-Match": file.etag} if file.etag else {}
-        return open_range(self._client, self._call(headers), file, offset, length, failure=self._failure)
+        call = self._call(precondition(file))
+        return open_range(self._client, call, file, offset, length, failure=self._failure)
 
     def close(self) -> None:
         """Close the connections that are kept."""

@@ -110,6 +110,11 @@ class MemoryBody:
     def __init__(self, source: MemorySource, path: str, position: int, end: int) -> None:
         self._source, self._path, self._position, self._end = source, path, position, end
 
+    def skip(self, most_bytes: int) -> int:
+        """Return 0: parts are served as they are asked for."""
+        del most_bytes
+        return 0
+
     def readinto(self, buffer: memoryview) -> int:
         """Copy what is left into the buffer, as far as the faults let it."""
         faults = self._source.faults

@@ -32,6 +32,13 @@ class Body(Protocol):
 
     skips: bool
 
+    def skip(self, most_bytes: int) -> int:
+        """Pass over some of what was sent before the part; return how many bytes, 0 at the part. Raises Unreachable.
+
+        Who needs no say in how that goes need not call it: `readinto` passes over what is left.
+        """
+        ...
+
     def readinto(self, buffer: memoryview) -> int:
         """Fill the start of the buffer and return how many bytes came; 0 at the end. Raises Unreachable."""
         ...

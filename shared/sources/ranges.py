@@ -8,18 +8,26 @@ from http import HTTPStatus
 from shared.errors import LarderError, SourceChanged, Unreachable
 from shared.manifest import File
 from shared.sources.connections import origin_of, public
+from shared.sources.failures import seconds_of
 from shared.sources.http import Call, HttpClient, Reply
 from shared.spans import Span
 
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]+|\*)", re.IGNORECASE)
 _SCRATCH_BYTES = 256 * 1024
 _CODED_TRIES = 3  # one such answer may be a proxy's slip
+_MOST_SHOWN = 80
+_WEAK, _DATED = "W/", "Last-Modified: "  # how `File.etag` begins where it is no strong entity tag
 
 
 class EmptyBody:
     """A part without bytes; nothing is asked for it."""
 
     skips, url = False, ""
+
+    def skip(self, most_bytes: int) -> int:
+        """Return 0."""
+        del most_bytes
+        return 0
 
     def readinto(self, buffer: memoryview) -> int:
         """Return 0."""
@@ -36,10 +44,21 @@ class RangeBody:
     def __init__(self, reply: Reply, name: str, skip_bytes: int, left_bytes: int) -> None:
         self._reply, self._name, self._skip_bytes, self._left_bytes = reply, name, skip_bytes, left_bytes
         self.skips, self.url = skip_bytes > 0, reply.url
+        self._scratch = memoryview(bytearray(min(_SCRATCH_BYTES, skip_bytes)))
+
+    def skip(self, most_bytes: int) -> int:
+        """Pass over what a server sent that ignores Range; raises Unreachable where the answer breaks off."""
+        most_bytes = min(most_bytes, self._skip_bytes, len(self._scratch))
+        if most_bytes <= 0:
+            return 0
+        size = self._read(self._scratch[:most_bytes])
+        self._skip_bytes -= size
+        return size
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the start of the buffer; raises Unreachable where the answer breaks off."""
-        self._discard()
+        while self.skip(_SCRATCH_BYTES):
+            pass
         if self._left_bytes == 0 or len(buffer) == 0:
             return 0
         size = self._read(buffer[: self._left_bytes])
@@ -49,13 +68,6 @@ class RangeBody:
     def close(self) -> None:
         """Give the connection back where the answer was read to its end, else drop it."""
         self._reply.close()
-
-    def _discard(self) -> None:
-        """Pass over what a server sent that ignores Range."""
-        if self._skip_bytes:
-            scratch = memoryview(bytearray(min(_SCRATCH_BYTES, self._skip_bytes)))
-            while self._skip_bytes:
-                self._skip_bytes -= self._read(scratch[: self._skip_bytes])
 
     def _read(self, buffer: memoryview) -> int:
         size = self._reply.readinto(buffer)
@@ -114,10 +126,12 @@ def _stale_link(url: str, reply: Reply) -> LarderError | None:
 def decide_skip(status: int, headers: Mapping[str, str], file: File, span: Span, host: str) -> int:
     """Return how many bytes of a successful answer stand before the span, or raise for one that does not fit.
 
-    Raises SourceChanged where size or entity tag are others than resolved, Unreachable where the range is another.
+    Raises SourceChanged where size, entity tag or date are others than resolved, Unreachable where the range is
+    another.
     """
-    if etag_changed(file.etag, headers.get("ETag") or ""):
-        raise SourceChanged(f"{file.path!r} at {host} changed since it was resolved; it is resolved again")
+    if has_changed(file.etag, headers):
+        told = f"{_present(file.etag, headers)[:_MOST_SHOWN]!r} now, {file.etag[:_MOST_SHOWN]!r} then"
+        raise SourceChanged(f"{file.path!r} at {host} changed since it was resolved ({told}); it is resolved again")
     _check_coding(file, headers, span.size_bytes if status == HTTPStatus.PARTIAL_CONTENT else file.size, host)
     if status == HTTPStatus.OK:
         _check_total(file, headers.get("Content-Length") or "", host)
@@ -151,8 +165,44 @@ def _check_total(file: File, total: str, host: str) -> None:
         raise SourceChanged(f"{file.path!r} at {host} has {total} bytes now, {file.size} when it was resolved")
 
 
-def etag_changed(resolved: str, present: str) -> bool:
-    """Say whether two entity tags are both strong and differ."""
-    if not resolved or not present or resolved.startswith("W/") or present.startswith("W/"):
-        return False
-    return resolved.strip('"') != present.strip('"')
+def validator_of(headers: Mapping[str, str]) -> str:
+    """Return what tells this version of a file from others, as it stands in `File.etag`: its entity tag, else its date.
+
+    A date that is not before that of the answer tells nothing (RFC 9110, 8.8.2.2): some servers say "now" each time.
+    """
+    if tag := headers.get("ETag") or "":
+        return tag
+    date = headers.get("Last-Modified") or ""
+    return f"{_DATED}{date}" if date and _is_settled(date, headers.get("Date") or "") else ""
+
+
+def precondition(file: File) -> dict[str, str]:
+    """Return the header with which a server itself refuses another version; it does so by a strong tag only."""
+    is_strong = bool(file.etag) and not file.etag.startswith((_WEAK, _DATED))
+    return {"If-Match": file.etag} if is_strong else {}
+
+
+def has_changed(resolved: str, headers: Mapping[str, str]) -> bool:
+    """Say whether an answer tells another entity tag, weak or strong, or another date than `File.etag` has.
+
+    An equal weak tag is no promise of equal bytes, but another one is another version.
+    """
+    present = _present(resolved, headers)
+    return bool(resolved and present) and _opaque(resolved) != _opaque(present)
+
+
+def _present(resolved: str, headers: Mapping[str, str]) -> str:
+    """Return what an answer tells of the kind that was resolved."""
+    if not resolved.startswith(_DATED):
+        return headers.get("ETag") or ""
+    date = headers.get("Last-Modified") or ""
+    return f"{_DATED}{date}" if date else ""
+
+
+def _opaque(tag: str) -> str:
+    return tag.removeprefix(_WEAK).strip('"')
+
+
+def _is_settled(date: str, answered: str) -> bool:
+    date_s, answered_s = seconds_of(date), seconds_of(answered)
+    return date_s is None or answered_s is None or date_s < answered_s

@@ -14,6 +14,7 @@ from shared.sources.key_words import S3
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name
 from shared.sources.ranges import open_range
+from shared.sources.s3_endpoint import named_endpoint
 from shared.sources.s3_failures import decide_s3_failure, error_fields
 from shared.sources.s3_objects import file_of
 from shared.sources.s3_requests import Requests
@@ -38,8 +39,8 @@ class S3Source:
             raise InvalidURI(f"{uri} is not an s3:// URI")
         region = uri.region or credentials.values.get("AWS_REGION") or settings.s3_region
         self._uri, self._now = uri, now
-        self._requests = Requests(uri.bucket, region, credentials, settings)
-        self._client = HttpClient(settings)
+        self._requests = Requests(uri.bucket, region, credentials, settings, uri.endpoint)
+        self._client = HttpClient(replace(settings, ca_bundle=settings.s3_ca_bundle or settings.ca_bundle))
         self._keys = PrefixKeys(uri.prefix)
 
     def resolve(self) -> Manifest:
@@ -47,6 +48,9 @@ class S3Source:
 
         Digests are those that S3 vouches for: a SHA-256 of the whole, or an ETag that is an MD5.
         """
+        if not self._uri.endpoint:  # nothing is bound to an endpoint yet: where the Secret leads is asked
+            asked = self._requests
+            self._requests = replace(asked, pinned=named_endpoint(asked.credentials.values, asked.settings))
         headers = self._head_exact()
         exact = file_of(last_name(self._uri.prefix), headers) if headers is not None else None
         files = choose_files(self._uri, exact, self._files_below)
@@ -76,7 +80,7 @@ class S3Source:
         from shared.sources.s3_listing import S3Refusal, list_paths  # noqa: PLC0415 - heavy; controller only
 
         try:
-            paths = list_paths(self._uri, self._requests)
+            paths = list_paths(self._uri, self._requests, self._client)
         except S3Refusal as refusal:
             subject = self._subject(str(self._uri))
             raise decide_s3_failure(refusal.status, refusal.headers, refusal.fields, subject, self._now()) from None
@@ -101,10 +105,13 @@ class S3Source:
         return reply
 
     def _pinned(self) -> S3Uri:
-        """Return the URI with the bucket's real region, so that an agent signs for it at once."""
+        """Return the URI with the bucket's real region, so that an agent signs for it at once, and a Secret's endpoint.
+
+        What another endpoint calls by the same name is another model, whose bytes are never taken for these.
+        """
         if self._requests.settings.s3_endpoint:
             return self._uri
-        return S3Uri(self._uri.bucket, self._uri.prefix, self._requests.region)
+        return S3Uri(self._uri.bucket, self._uri.prefix, self._requests.region, self._requests.named)
 
     def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
         call = self._requests.call("GET", key, {"If-Match": file.etag} if file.etag else {})

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from shared.errors import AuthDenied, InvalidURI, LarderError, RateLimited, SourceNotFound, Unreachable
-from shared.sources.failures import Subject, denied, failure_of
+from shared.errors import AuthDenied, InvalidURI, LarderError, SourceNotFound, Unreachable
+from shared.sources.failures import Subject, denied, failure_of, rate_limited
 
 _FIELD = re.compile(r"<(Code|Region|ServerTime)>([^<]{1,200})</\1>")
 _SLOW_DOWN_S = 5.0
@@ -20,7 +20,10 @@ def error_fields(body: bytes) -> dict[str, str]:
 def decide_s3_failure(
     status: int, headers: Mapping[str, str], fields: Mapping[str, str], subject: Subject, now: float
 ) -> LarderError:
-    """Return the error for an S3 answer that is no success; `fields` as `error_fields` gives them."""
+    """Return the error for an S3 answer that is no success; `fields` as `error_fields` gives them.
+
+    `now` in seconds since 1970.
+    """
     code, host = fields.get("Code", ""), subject.grant.host
     region = headers.get("x-amz-bucket-region") or fields.get("Region") or ""
     match code:
@@ -39,7 +42,7 @@ def decide_s3_failure(
         case "InvalidObjectState":
             return SourceNotFound(f"{subject.what} is archived and cannot be read; restore it in the bucket first")
         case "SlowDown" | "TooManyRequests" | "RequestLimitExceeded":
-            return RateLimited(f"{host} asks to slow down ({code})", _SLOW_DOWN_S)
+            return rate_limited(headers, subject, now, _SLOW_DOWN_S)
         case "AuthorizationHeaderMalformed" | "PermanentRedirect" | "TemporaryRedirect" if region:
             return _other_region(subject, region)
         case _ if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:

@@ -1,22 +1,28 @@
-"""Listing what is below a prefix by boto3, without its retries, profiles and environment."""
+"""Listing what is below a prefix by boto3, over our connections, without its retries, profiles and environment."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import boto3
 import botocore.session
 from botocore import UNSIGNED
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import Unreachable
 from shared.sources.heads import Headers
+from shared.sources.http import Call, HttpClient
 from shared.sources.listing import bounded
 from shared.sources.prefix_keys import path_below
 from shared.sources.s3_requests import Requests
+from shared.sources.settings import PATH_STYLE, VIRTUAL_STYLE
 from shared.uri import S3Uri
+
+_MOST_PAGE_BYTES = 16 * 2**20  # of a thousand keys, each of 1 KiB at most, three characters a byte where it is quoted
+_OURS = frozenset({"accept-encoding", "host", "user-agent"})  # headers that our client says itself, with these values
 
 
 class S3Refusal(Exception):
@@ -27,12 +33,12 @@ class S3Refusal(Exception):
         self.status, self.headers, self.fields = status, headers, fields
 
 
-def list_paths(uri: S3Uri, requests: Requests) -> list[str]:
+def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient) -> list[str]:
     """Return what follows the prefix in each key below it, without the empty objects that stand for directories.
 
-    Raises S3Refusal, Unreachable, TooManyFiles.
+    Raises S3Refusal, Unreachable, AddressRefused, TooManyFiles.
     """
-    client = _client(requests)
+    client = _client(requests, connections)
     try:
         paginator = client.get_paginator("list_objects_v2")
         pages = bounded(paginator.paginate(Bucket=uri.bucket, Prefix=f"{uri.prefix}/"), str(uri))
@@ -53,35 +59,55 @@ def list_paths(uri: S3Uri, requests: Requests) -> list[str]:
     return [path for path in paths if path is not None]
 
 
-def _client(requests: Requests) -> Any:  # noqa: ANN401 - boto3 has no types
-    settings, keys = requests.settings, requests.grant.values
+def _client(requests: Requests, connections: HttpClient) -> Any:  # noqa: ANN401 - boto3 has no types
+    """Return a client that opens no connection itself: an address that is checked must be the one that is used."""
+    keys = requests.grant.values
     signed = bool(keys.get("AWS_ACCESS_KEY_ID") and keys.get("AWS_SECRET_ACCESS_KEY"))
     config = Config(
         signature_version="s3v4" if signed else UNSIGNED,
-        s3={"addressing_style": "path" if settings.s3_endpoint else "auto"},
+        s3={"addressing_style": VIRTUAL_STYLE if requests.is_virtual else PATH_STYLE},
         retries={"total_max_attempts": 1},
-        connect_timeout=settings.connect_timeout_s,
-        read_timeout=settings.read_timeout_s,
-        proxies=_proxies(requests),
         ignore_configured_endpoint_urls=True,
     )
     session = boto3.session.Session(botocore_session=_session_without_files())
-    return session.client(
+    client = session.client(
         "s3",
         region_name=requests.region,
-        endpoint_url=settings.s3_endpoint or None,
-        verify=settings.ca_bundle,
+        endpoint_url=requests.endpoint if requests.named or requests.settings.s3_endpoint else None,
         aws_access_key_id=keys.get("AWS_ACCESS_KEY_ID"),
         aws_secret_access_key=keys.get("AWS_SECRET_ACCESS_KEY"),
         aws_session_token=keys.get("AWS_SESSION_TOKEN"),
         config=config,
     )
 
+    def send(request: AWSPreparedRequest, **_: object) -> AWSResponse:
+        return _send(connections, request)
 
-def _proxies(requests: Requests) -> dict[str, str]:
-    parts = urlsplit(requests.endpoint)
-    proxy = requests.settings.proxies.of(parts.scheme, parts.hostname or "")
-    return {parts.scheme: proxy.url} if proxy else {}
+    client.meta.events.register("before-send.s3", send)
+    return client
+
+
+def _send(connections: HttpClient, request: AWSPreparedRequest) -> AWSResponse:
+    """Send what botocore prepared, and return the answer with its body read. Raises Unreachable, AddressRefused."""
+    headers = {name: _text(value) for name, value in request.headers.items() if name.lower() not in _OURS}
+    reply = connections.send(Call(request.url, request.method, secrets=headers, follow=False))
+    body = reply.read_all(_MOST_PAGE_BYTES)
+    return AWSResponse(request.url, reply.status, dict(reply.headers), _Whole(body))
+
+
+def _text(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The body of an answer, as botocore wants to read it."""
+
+    body: bytes
+
+    def stream(self) -> Iterator[bytes]:
+        """Yield the body."""
+        yield self.body
 
 
 def _session_without_files() -> Any:  # noqa: ANN401 - botocore has no types

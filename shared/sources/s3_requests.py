@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, urlsplit
 
-from shared.errors import InvalidURI
+from shared.errors import AuthDenied, InvalidURI
 from shared.sources.hosts import Grant, grant_for
 from shared.sources.http import Call
 from shared.sources.port import Credentials
+from shared.sources.s3_endpoint import ENDPOINT_KEY, named_endpoint
 from shared.sources.s3_signature import Keys, Signer
-from shared.sources.settings import SourceSettings, default_hosts
+from shared.sources.settings import VIRTUAL_STYLE, SourceSettings, default_hosts
 
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -20,22 +21,49 @@ _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 @dataclass(frozen=True)
 class Requests:
-    """A bucket in a region; requests go unsigned where there is no key for the host."""
+    """A bucket in a region; requests go unsigned where there is no key for the host.
+
+    `pinned` is the HOST:PORT of the one endpoint that a Secret may lead to; empty where none may.
+    """
 
     bucket: str
     region: str
     credentials: Credentials
     settings: SourceSettings
+    pinned: str = ""
 
     def __post_init__(self) -> None:
         if not _REGION.fullmatch(self.region):  # it becomes a part of host names, and a Secret may have named it
             raise InvalidURI(f"{self.region!r} is not a region; write one such as eu-west-1")
 
     @cached_property
+    def named(self) -> str:
+        """The HOST:PORT of the endpoint that the credentials name; empty where they name none. Raises AuthDenied.
+
+        Bytes of one endpoint are never taken for those of another: what was listed at one is asked for there alone.
+        """
+        named = named_endpoint(self.credentials.values, self.settings)
+        if named != self.pinned:
+            at = self.pinned or "that counts without a Secret"
+            raise AuthDenied(
+                f"the files of {self.bucket} are those of the endpoint {at}, and the {ENDPOINT_KEY} of the "
+                f"Secret is {named or 'none that counts'}; correct it, or ask for a refresh of the model"
+            )
+        return named
+
+    @cached_property
     def endpoint(self) -> str:
-        """The URL of the service that holds the bucket."""
+        """The URL of the service that holds the bucket. Raises AuthDenied."""
+        if self.named:
+            return f"https://{self.named}"
         suffix = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
         return self.settings.s3_endpoint or f"https://s3.{self.region}.{suffix}"
+
+    @cached_property
+    def is_virtual(self) -> bool:
+        """Whether the bucket's name stands in front of the host; never one that no certificate covers."""
+        configured = self.settings.s3_endpoint and self.settings.s3_addressing != VIRTUAL_STYLE
+        return "." not in self.bucket and not self.named and not configured
 
     @cached_property
     def grant(self) -> Grant:
@@ -49,11 +77,12 @@ class Requests:
         )
 
     def url_of(self, key: str) -> str:
-        """Return an object's URL: the bucket in the path for own endpoints and for names that no certificate covers."""
+        """Return an object's URL."""
         path = quote(key, safe="/-_.~")
-        if self.settings.s3_endpoint or "." in self.bucket:
+        if not self.is_virtual:
             return f"{self.endpoint}/{self.bucket}/{path}"
-        return f"{self.endpoint.replace('https://', f'https://{self.bucket}.')}/{path}"
+        scheme, _, place = self.endpoint.partition("://")
+        return f"{scheme}://{self.bucket}.{place}/{path}"
 
     def call(self, method: str, key: str, headers: Mapping[str, str]) -> Call:
         """Return a request for an object; redirects are not followed, because a signature is for one host."""

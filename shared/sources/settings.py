@@ -1,8 +1,8 @@
 """What an administrator sets for all sources, and what a person's shell brings along for `larder fetch`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,6 +10,8 @@ from shared.sources.proxies import Proxies, proxies_from_environ
 
 DEFAULT_HF_ENDPOINT = "https://huggingface.co"
 DEFAULT_S3_REGION = "us-east-1"
+PATH_STYLE, VIRTUAL_STYLE = "path", "virtual"
+DEFAULT_PORTS = {"http": 80, "https": 443}
 DOCKER_CONFIG_KEYS = (".dockerconfigjson", "config.json")
 GOOGLE_KEY = "GOOGLE_APPLICATION_CREDENTIALS"
 AZURE_KEYS = (
@@ -30,10 +32,11 @@ class SourceSettings:
     """Endpoints, opened addresses, certificates and time-outs; endpoints named here are trusted as they are.
 
     `s3_endpoint`, `gs_endpoint`, `az_endpoint` and `oci_endpoint` (object storage) are empty for the cloud itself;
+    `s3_addressing` is where a bucket's name stands at `s3_endpoint`: in its `path` or, `virtual`, in front of its host;
     `registries` are URLs of container registries, one of plain http among them if it says so; `allow_addresses` are
     CIDRs that hosts named by a URI or a redirect may resolve to though they are not public; `ca_bundle` replaces the
-    system's certificates; `local_roots` are absolute directories that `local://` may read below; `proxies` lead to
-    hosts beyond. Raises ValueError.
+    system's certificates, and `s3_ca_bundle` both for S3; `local_roots` are absolute directories that `local://` may
+    read below; `proxies` lead to hosts beyond. Raises ValueError.
     """
 
     hf_endpoint: str = DEFAULT_HF_ENDPOINT
@@ -50,6 +53,8 @@ class SourceSettings:
     registries: tuple[str, ...] = ()
     local_roots: tuple[str, ...] = ()
     proxies: Proxies = Proxies()
+    s3_addressing: str = PATH_STYLE
+    s3_ca_bundle: str | None = None
 
     def __post_init__(self) -> None:
         for name, endpoint in (
@@ -64,6 +69,10 @@ class SourceSettings:
         for root in self.local_roots:
             if not root.startswith("/") or ".." in root.split("/") or not root.strip("/"):
                 raise ValueError(f"LARDER_LOCAL_ROOTS: {root!r} is not an absolute directory below /; write one")
+        if self.s3_addressing not in (PATH_STYLE, VIRTUAL_STYLE):
+            raise ValueError(f"LARDER_S3_ADDRESSING: {self.s3_addressing!r} is neither path nor virtual; write one")
+        if self.s3_addressing == VIRTUAL_STYLE and _is_address(self.s3_host):
+            raise ValueError("LARDER_S3_ADDRESSING: no bucket has a name in front of an IP address; write path")
         _ = self.allowed_networks
 
     @property
@@ -95,6 +104,21 @@ class SourceSettings:
         """The host name of the S3 endpoint; empty for AWS."""
         return urlsplit(self.s3_endpoint).hostname or ""
 
+    def is_bucket_host(self, host: str, port: int) -> bool:
+        """Return whether a bucket of the S3 endpoint has this host: one label in front of the endpoint's."""
+        if self.s3_addressing != VIRTUAL_STYLE or not self.s3_host:
+            return False
+        parts = urlsplit(self.s3_endpoint)
+        return (host.partition(".")[2], port) == (self.s3_host, parts.port or DEFAULT_PORTS[parts.scheme])
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
 
 def _check_endpoint(name: str, endpoint: str) -> None:
     try:
@@ -115,7 +139,9 @@ def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
         s3_endpoint=(environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL", "")).rstrip("/"),
         s3_region=environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or DEFAULT_S3_REGION,
         allow_addresses=tuple(allow),
-        ca_bundle=_ca_bundle(environ),
+        s3_addressing=environ.get("LARDER_S3_ADDRESSING") or PATH_STYLE,
+        ca_bundle=_ca_bundle(environ, _CA_VARIABLES),
+        s3_ca_bundle=_ca_bundle(environ, ("AWS_CA_BUNDLE",)),
         gs_endpoint=environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/"),
         az_endpoint=environ.get("AZURE_STORAGE_SERVICE_ENDPOINT", "").rstrip("/") or _own_blob_endpoint(environ),
         oci_endpoint=environ.get("OCI_CLI_ENDPOINT", "").rstrip("/"),
@@ -126,9 +152,9 @@ def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
     )
 
 
-def _ca_bundle(environ: Mapping[str, str]) -> str | None:
+def _ca_bundle(environ: Mapping[str, str], names: Sequence[str]) -> str | None:
     """Return the first file or directory of certificates that is named; ValueError where it is not there."""
-    name = next((name for name in _CA_VARIABLES if environ.get(name)), None)
+    name = next((name for name in names if environ.get(name)), None)
     if name is None:
         return None
     if not Path(environ[name]).exists():

@@ -28,6 +28,7 @@ EVERYTHING = {
     "sources": {
         "hfEndpoint": "https://hub.example.com",
         "s3Endpoint": "http://s3.example.com:9000",
+        "s3Addressing": "virtual",
         "s3Region": "eu-central-1",
         "allowAddresses": ["10.1.0.0/16", "fd00::/8"],
         "caBundle": {"configMap": "sources"},
@@ -78,7 +79,8 @@ def test_both_programs_understand_their_environment(render: Render, monkeypatch:
     for name, settings in programs:
         (container,) = specs[f"larder-{name}"]["containers"]
         given = environment(container)
-        known = {f"LARDER_{field.upper()}" for field in settings.model_fields} | {"LARDER_ALLOW_ADDRESSES"}
+        known = {f"LARDER_{field.upper()}" for field in settings.model_fields}
+        known |= {"LARDER_ALLOW_ADDRESSES", "LARDER_S3_ADDRESSING"}
         assert {key for key in given if key.startswith("LARDER_")} <= known
         with monkeypatch.context() as patch:
             for key, value in given.items():
@@ -86,6 +88,7 @@ def test_both_programs_understand_their_environment(render: Render, monkeypatch:
             settings()
         assert given["LARDER_ALLOW_ADDRESSES"] == "10.1.0.0/16,fd00::/8"
         assert given["HF_ENDPOINT"] == "https://hub.example.com"
+        assert given["LARDER_S3_ADDRESSING"] == "virtual"
         mounted = {m["mountPath"] for m in container["volumeMounts"]}
         assert given["SSL_CERT_FILE"].rpartition("/")[0] in mounted
 

@@ -61,6 +61,9 @@ larder.{{ .Release.Namespace }}.svc
 {{- with .Values.sources.s3Endpoint }}
 - {name: AWS_ENDPOINT_URL, value: {{ quote . }}}
 {{- end }}
+{{- with .Values.sources.s3Addressing }}
+- {name: LARDER_S3_ADDRESSING, value: {{ quote . }}}
+{{- end }}
 {{- with .Values.sources.s3Region }}
 - {name: AWS_REGION, value: {{ quote . }}}
 {{- end }}

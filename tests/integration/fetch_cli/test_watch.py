@@ -4,8 +4,8 @@ import pytest
 
 from agent.cli.watch import Watch
 from agent.transfer.progress import Progress
-from shared.errors import LarderError, Unreachable
-from shared.sources.at_hand import HOPELESS_S
+from shared.errors import LarderError, RateLimited, Unreachable
+from shared.sources.at_hand import HOPELESS_S, POLICY
 
 SLOW = Unreachable("hardly flows")
 
@@ -53,3 +53,47 @@ def test_a_listing_or_an_answer_that_never_comes_is_given_up(progress: Progress)
 def test_a_disk_is_waited_for(progress: Progress) -> None:
     progress.receive(10**9)
     assert looks(Watch(progress, 0), progress) is None
+
+
+def test_a_source_that_asks_for_time_is_not_given_up_meanwhile(progress: Progress) -> None:
+    for begun in (progress, Progress()):
+        watch = Watch(begun, 0)
+        with begun.asking():
+            for second in range(1, 100):
+                begun.trouble = RateLimited("later", 5) if second % 5 == 1 else begun.trouble
+                assert watch.look(second) is None
+
+
+def test_one_that_answers_no_more_after_that_is(progress: Progress) -> None:
+    watch = Watch(progress, 0)
+    asked = progress.trouble = RateLimited("later", 60)
+    assert [watch.look(second) for second in range(1, 61 + int(HOPELESS_S))] == [None] * (60 + int(HOPELESS_S))
+    assert watch.look(61 + HOPELESS_S) is asked
+
+
+def test_one_that_asks_for_ever_is_given_up(progress: Progress) -> None:
+    watch = Watch(progress, 0)
+    for second in range(1, int(POLICY.asked_s + HOPELESS_S)):
+        progress.trouble = RateLimited("later", 5)
+        assert watch.look(second) is None
+    assert watch.look(POLICY.asked_s + HOPELESS_S) is progress.trouble
+
+
+def test_a_list_that_came_after_a_long_wait_renews_it() -> None:
+    progress = Progress()
+    watch = Watch(progress, 0)
+    progress.trouble = RateLimited("later", 100)
+    watch.look(0)
+    progress.trouble, progress.total = SLOW, 10**9
+    for second in range(140, 140 + int(HOPELESS_S)):
+        assert watch.look(second) is None
+    assert watch.look(140 + HOPELESS_S) is SLOW
+
+
+def test_a_server_that_ignores_ranges_is_waited_for_while_it_sends_what_is_here(progress: Progress) -> None:
+    watch = Watch(progress, 0)
+    progress.trouble = SLOW  # it broke off before
+    watch.look(0)
+    for second in range(1, 3 * int(HOPELESS_S)):
+        progress.pass_over(20_000)
+        assert watch.look(second) is None

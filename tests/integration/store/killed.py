@@ -1,7 +1,7 @@
-"""A process that fetches, commits and removes models, to be killed.
+"""Processes that fetch, commit and remove a model, to be killed.
 
-ROOT SIZES(JSON) RATE FATAL_SYNC FATAL_CHANGE: of the last two, 0 is none; with a fatal change it also removes `old`,
-a model that it has committed first.
+Its argument has the sizes of the model's files, by path, in JSON; each line on stdin an Order. It forks a process for
+it, which costs less than to start one, and answers with a line when that has ended: its exit code, -N for signal N.
 """
 
 import json
@@ -10,7 +10,11 @@ import random
 import signal
 import sys
 import threading
+import time
+import traceback
 from pathlib import Path
+
+import msgspec
 
 from agent.store.store import Store
 from agent.transfer.engine import fetch
@@ -27,6 +31,7 @@ class FatalDisk(BrokenDisk):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+_LONGEST_S = 120
 CHANGES = {"os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.utime", "os.truncate"}
 
 
@@ -44,25 +49,58 @@ def die_before_change(fatal: int) -> None:
     sys.addaudithook(hook)
 
 
-def main() -> None:
-    root, sizes, rate = Path(sys.argv[1]), json.loads(sys.argv[2]), float(sys.argv[3])
-    fatal, fatal_change = int(sys.argv[4]), int(sys.argv[5])
-    source = MemorySource({path: random.Random(path).randbytes(size) for path, size in sizes.items()})
+class Order(msgspec.Struct, kw_only=True):
+    """What one process does beneath a root, and when it dies; 0 is never.
+
+    It dies in place of its sync, or its change of names, of that number, or after so many seconds. With a fatal change
+    it also removes `old`, a model that it has committed first.
+    """
+
+    root: str
+    rate: float = 0
+    fatal_sync: int = 0
+    fatal_change: int = 0
+    after_s: float = 0
+
+
+def carry_out(order: Order, source: MemorySource) -> None:
+    """Fetch and commit the model."""
     manifest = source.resolve()
-    print("start", flush=True)  # noqa: T201 - the parent waits for it
-    if fatal_change:
-        die_before_change(fatal_change)
-    store = Store.open(root, disk=FatalDisk(fatal))
+    if order.fatal_change:
+        die_before_change(order.fatal_change)
+    store = Store.open(Path(order.root), disk=FatalDisk(order.fatal_sync))
     store.sweep()
-    result = fetch(
-        source, manifest, store, progress=Progress(), stop=threading.Event(), concurrency=2, bucket=TokenBucket(rate)
-    )
-    if fatal_change:
+    bucket = TokenBucket(order.rate)
+    result = fetch(source, manifest, store, progress=Progress(), stop=threading.Event(), concurrency=2, bucket=bucket)
+    if order.fatal_change:
         store.commit(manifest, "old", result.sha256)
         result = fetch(source, manifest, store, progress=Progress(), stop=threading.Event())
     store.commit(manifest, "llama", result.sha256)
-    if fatal_change:
+    if order.fatal_change:
         store.set_aside_and_remove("old", manifest.revision)
+
+
+def end_of(order: Order, source: MemorySource) -> int:
+    """Return the exit code of a process that carries out the order."""
+    child = os.fork()
+    if not child:
+        signal.alarm(_LONGEST_S)
+        try:
+            carry_out(order, source)
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - the parent's loop is not the child's
+            traceback.print_exc()
+            os._exit(1)
+    if order.after_s:
+        time.sleep(order.after_s)  # the moment is random: there is no condition to wait for
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main() -> None:
+    source = MemorySource({path: random.Random(path).randbytes(size) for path, size in json.loads(sys.argv[1]).items()})
+    for line in sys.stdin:
+        print(end_of(msgspec.json.decode(line, type=Order), source), flush=True)  # noqa: T201 - the parent waits for it
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@ import hashlib
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +20,10 @@ from shared.sources.memory import MemorySource
 
 SCRIPT = Path(__file__).with_name("killed.py")
 SIZES = {"a.safetensors": 9_000_001, "b.safetensors": 7_000_000, "c.bin": 400_000, "config.json": 30, "sub/x": 5}
-RATE = 10_000_000
-KILLS = 25
+RATE = 60_000_000
+KILLS, KILLS_A_ROUND, FIRST_S = 100, 20, 0.02
+KILLED = -signal.SIGKILL
+Run = Callable[..., int]
 
 
 @pytest.fixture
@@ -30,19 +32,24 @@ def wanted() -> MemorySource:
     return MemorySource({path: random.Random(path).randbytes(size) for path, size in SIZES.items()})
 
 
-def start(root: Path, fatal_fsync: int = 0, fatal_change: int = 0, rate: int = RATE) -> "subprocess.Popen[bytes]":
-    fatal = [str(fatal_fsync), str(fatal_change)]
-    arguments = [sys.executable, str(SCRIPT), str(root), json.dumps(SIZES), str(rate), *fatal]
-    child = subprocess.Popen(arguments, stdout=subprocess.PIPE)  # noqa: S603 - ourselves
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"start\n"
-    return child
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Return what runs a process that fetches the same files, and tells its exit code."""
+    command = [sys.executable, str(SCRIPT), json.dumps(SIZES)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as forking:  # noqa: S603 - ourselves
+        orders, ends = forking.stdin, forking.stdout
+        assert orders
+        assert ends
 
+        def run_one(root: Path, **order: float) -> int:
+            orders.write(json.dumps({"root": str(root), **order}).encode() + b"\n")
+            orders.flush()
+            code = int(ends.readline())
+            assert code in {0, KILLED}
+            return code
 
-def kill_after(child: "subprocess.Popen[bytes]", pause_s: float) -> None:
-    with child:
-        threading.Event().wait(pause_s)  # the moment is random: there is no condition to wait for
-        child.kill()
+        yield run_one
+        orders.close()
 
 
 def examine(root: Path, wanted: MemorySource) -> int:
@@ -67,32 +74,43 @@ def examine(root: Path, wanted: MemorySource) -> int:
     return manifest.size_bytes - missing
 
 
-def test_after_kills_at_random_moments_the_download_goes_on_from_its_bytes(
-    root: Path, wanted: MemorySource, stock: Callable[[MemorySource, Store, str], Snapshot]
-) -> None:
-    held, kills = 0, 0
-    while kills < KILLS or (not held and kills < 4 * KILLS):
-        kill_after(start(root), random.uniform(0, 0.2) * (1 + kills // KILLS))  # later on a machine that is slow
-        kills += 1
+def kill_at_random(run: Run, root: Path, wanted: MemorySource) -> tuple[int, int]:
+    """Let a download be killed again and again, ever later; return how often, and how many bytes are held then."""
+    held = 0
+    for kills in range(KILLS_A_ROUND):
+        ended = run(root, rate=RATE, after_s=random.uniform(0.001, FIRST_S * (kills + 1))) == 0
         if (root / "partial").is_dir():
             now = examine(root, wanted)
             assert now >= held
             held = now
-    assert held > 0
-    store = Store.open(root)
-    store.sweep()
-    snapshot = stock(wanted, store, "llama")
-    assert wanted.served_bytes <= wanted.resolve().size_bytes - held + 1
-    assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == wanted.files
-    store.close()
+        if ended:
+            return kills, held
+    return KILLS_A_ROUND, held
 
 
-def test_a_kill_at_every_sync_leaves_a_disk_that_tells_no_lie(root: Path, wanted: MemorySource) -> None:
+def test_after_kills_at_random_moments_the_download_goes_on_from_its_bytes(
+    root: Path, wanted: MemorySource, stock: Callable[[MemorySource, Store, str], Snapshot], run: Run
+) -> None:
+    kills, rounds, held_in_all = 0, 0, 0
+    while kills < KILLS:
+        here, rounds = root / str(rounds), rounds + 1
+        more, held = kill_at_random(run, here, wanted)
+        kills, held_in_all = kills + more, held_in_all + held
+        store = Store.open(here)
+        store.sweep()
+        before = wanted.served_bytes
+        snapshot = stock(wanted, store, "llama")
+        assert wanted.served_bytes - before <= wanted.resolve().size_bytes - held + 1
+        assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == wanted.files
+        store.close()
+        shutil.rmtree(here)
+    assert held_in_all > 0
+
+
+def test_a_kill_at_every_sync_leaves_a_disk_that_tells_no_lie(root: Path, wanted: MemorySource, run: Run) -> None:
     held, deaths = 0, 0
     for fatal in range(1, 30):
-        with start(root / str(fatal), fatal_fsync=fatal, rate=0) as child:
-            child.communicate(timeout=120)
-        if child.returncode == 0:
+        if run(root / str(fatal), fatal_sync=fatal) == 0:
             break
         deaths += 1
         held = examine(root / str(fatal), wanted)
@@ -101,15 +119,13 @@ def test_a_kill_at_every_sync_leaves_a_disk_that_tells_no_lie(root: Path, wanted
 
 
 def test_a_kill_before_any_change_of_names_leaves_what_the_next_start_puts_right(
-    root: Path, wanted: MemorySource, stock: Callable[[MemorySource, Store, str], Snapshot]
+    root: Path, wanted: MemorySource, stock: Callable[[MemorySource, Store, str], Snapshot], run: Run
 ) -> None:
     """Every link, rename, removal and change of mode of two commits and a removal is one of the points."""
     deaths, ended = 0, False
     while not ended:
         here = root / str(deaths)
-        with start(here, fatal_change=deaths + 1, rate=0) as child:
-            child.communicate(timeout=120)
-        ended = child.returncode == 0
+        ended = run(here, fatal_change=deaths + 1) == 0
         deaths += not ended
         if (here / "partial").is_dir():
             examine(here, wanted)

@@ -4,16 +4,21 @@ import gzip
 import hashlib
 import random
 import re
+import ssl
 import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import trustme
 
 from agent.store.store import Store
-from agent.transfer.engine import FetchResult, fetch
+from agent.transfer.engine import FetchResult, Stopped, fetch
 from agent.transfer.progress import Progress
+from agent.transfer.rate import TokenBucket
+from rig.processes import wait_until
 from rig.scripted_http import Answer, Asked, Reset, reply, scripted
 from shared.errors import AddressRefused, DigestMismatch, LarderError, RateLimited, SourceChanged, Unreachable
 from shared.manifest import File, Manifest
@@ -73,6 +78,9 @@ def bring(
     *,
     body: bytes = BODY,
     policy: RetryPolicy = POLICY,
+    bucket: TokenBucket | None = None,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
 ) -> FetchResult:
     """Fetch the file from a server that answers like this."""
     manifest = Manifest(f"{URI}@{REVISION}", REVISION, (File("model.safetensors", len(body), digest, etag),))
@@ -84,8 +92,9 @@ def bring(
                 source,
                 manifest,
                 store,
-                progress=Progress(),
-                stop=threading.Event(),
+                progress=progress or Progress(),
+                stop=stop or threading.Event(),
+                bucket=bucket,
                 policy=policy,
             )
         finally:
@@ -184,6 +193,79 @@ def test_a_file_that_changes_in_its_middle_is_not_mixed(digest: str, store: Stor
     assert list((root / "partial").iterdir()) == []
 
 
+FETCHED_DATE, LATER_DATE = "Sat, 21 Nov 2026 10:00:00 GMT", "Sat, 21 Nov 2026 10:00:01 GMT"
+TOLD = {
+    "strong tag": ({"ETag": '"1"'}, {"ETag": '"2"'}),
+    "weak tag": ({"ETag": 'W/"1"'}, {"ETag": 'W/"2"'}),
+    "tag that becomes weak": ({"ETag": '"1"'}, {"ETag": 'W/"2"'}),
+    "tag that becomes strong": ({"ETag": 'W/"1"'}, {"ETag": '"2"'}),
+    "date": ({"Last_Modified": FETCHED_DATE}, {"Last_Modified": LATER_DATE}),
+    "date that goes back": ({"Last_Modified": LATER_DATE}, {"Last_Modified": FETCHED_DATE}),
+}
+
+
+@pytest.fixture
+def bring_url(tmp_path: Path, store: Store) -> Callable[[Answer], FetchResult]:
+    """List and fetch the file of a URL from a server that answers a HEAD, and then the GETs, like this."""
+    authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(tls)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    settings = SourceSettings(allow_addresses=("127.0.0.0/8", "::1"), ca_bundle=str(tmp_path / "ca.pem"))
+
+    def run(answer: Answer) -> FetchResult:
+        with scripted(answer, tls) as server:
+            uri = parse_uri(f"https://localhost:{server.port}/model.safetensors")
+            source = open_source(uri, ANONYMOUS, settings)
+            try:
+                manifest = source.resolve()
+                return fetch(source, manifest, store, progress=Progress(), stop=threading.Event(), policy=POLICY)
+            finally:
+                source.close()
+
+    return run
+
+
+def listed(**headers: str) -> Answer:
+    """Return the answer to HEAD."""
+    return lambda _: reply(200, b"", **{"Content_Length": str(len(BODY)), **headers})
+
+
+@pytest.mark.parametrize(("before", "after"), TOLD.values(), ids=TOLD)
+@pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
+def test_one_without_a_digest_that_changes_in_its_middle_is_not_mixed(
+    bring_url: Callable[[Answer], FetchResult],
+    before: dict[str, str],
+    after: dict[str, str],
+    ranges: bool,  # noqa: FBT001 - a table
+    store: Store,
+    root: Path,
+) -> None:
+    """Both are of the same size, and the server pays no heed to If-Match."""
+    then: Answer = (lambda a: right(a, OTHER, **after)) if ranges else (lambda _: reply(200, OTHER, **after))
+    with pytest.raises(SourceChanged, match="changed since it was resolved"):
+        bring_url(Server(listed(**before), lambda a: cut(right(a, BODY, **before)), then=then))
+    assert store.blobs() == {}
+    assert list((root / "partial").iterdir()) == []
+
+
+@pytest.mark.parametrize(("told", "_"), TOLD.values(), ids=TOLD)
+def test_one_without_a_digest_that_stays_is_resumed(
+    bring_url: Callable[[Answer], FetchResult], told: dict[str, str], _: dict[str, str], store: Store
+) -> None:
+    asked: list[Asked] = []
+
+    def then(request: Asked) -> bytes:
+        asked.append(request)
+        answer = right(request, BODY, **told)
+        return cut(answer) if len(asked) == 1 else answer
+
+    result = bring_url(Server(listed(**told), then=then))
+    assert store.blob_path(result.sha256["model.safetensors"]).read_bytes() == BODY
+    assert [a.headers.get("range", "") for a in asked] == ["", f"bytes={HALF}-{len(BODY) - 1}"]
+    strong = {told["ETag"]} if told.get("ETag", "W/").startswith('"') else {None}
+    assert {a.headers.get("if-match") for a in asked} == strong  # to If-Match, a weak tag is never the same
+
+
 def test_resumed_bytes_are_asked_for_once(store: Store) -> None:
     asked: list[str] = []
 
@@ -193,6 +275,50 @@ def test_resumed_bytes_are_asked_for_once(store: Store) -> None:
 
     bring(store, remember)
     assert asked == ["", f"bytes={HALF}-{len(BODY) - 1}"]
+
+
+class Drawn(TokenBucket):
+    """Counts what was drawn and used."""
+
+    size_bytes = 0
+
+    def take(self, size_bytes: int, stop: threading.Event) -> bool:
+        self.size_bytes += size_bytes
+        return super().take(size_bytes, stop)
+
+    def give_back(self, size_bytes: int) -> None:
+        self.size_bytes -= size_bytes
+        super().give_back(size_bytes)
+
+
+def test_what_is_passed_over_draws_on_the_limit_and_is_counted(store: Store) -> None:
+    bucket, progress = Drawn(), Progress()
+    result = bring(store, Server(*PASSING["ignores Range"]), bucket=bucket, progress=progress)
+    assert bucket.size_bytes == HALF + len(BODY)
+    assert result.moved == progress.traffic.received_bytes == HALF + len(BODY)
+    assert progress.done == len(BODY)
+
+
+def test_what_is_passed_over_ends_with_a_stop(store: Store) -> None:
+    """The limit lets through one grain, and then nothing for an hour."""
+    with pytest.raises(Unreachable):
+        bring(store, Server(lambda a: cut(right(a)), then=lambda _: b""))
+    progress, stop = Progress(), threading.Event()
+
+    def run() -> None:
+        with pytest.raises(Stopped):
+            bring(store, lambda _: reply(200, BODY), bucket=TokenBucket(1), progress=progress, stop=stop)
+
+    running = threading.Thread(target=run)
+    running.start()
+    try:
+        wait_until(lambda: progress.received > 0, 10, "the first bytes")
+    finally:
+        stop.set()
+        running.join()
+    assert progress.received < HALF
+    manifest = Manifest(f"{URI}@{REVISION}", REVISION, (File("model.safetensors", len(BODY), SHA256),))
+    assert store.missing_bytes(manifest) == HALF
 
 
 @pytest.mark.parametrize("digest", [True, False], ids=["digest", "no digest"])

@@ -9,6 +9,7 @@ from agent.store.store import Store
 from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
 from shared.errors import UnsafePath
+from shared.manifest import File, Manifest, decode_manifest
 from shared.sources.memory import MemorySource
 
 COMPOSED, DECOMPOSED = "caf\u00e9.json", "cafe\u0301.json"
@@ -43,5 +44,18 @@ def test_a_name_that_no_directory_takes_is_refused_before_anything_is_written(
 ) -> None:
     with pytest.raises(UnsafePath):
         stock(MemorySource({path: b"x"}), store, "llama")
+    assert store.snapshots() == []
+    assert store.blobs() == {}
+
+
+@pytest.mark.parametrize("paths", [["a", "a/b"], ["a/b/c", "a/b"], ["a", "a/b/c"]])
+def test_a_file_that_is_also_a_directory_is_refused_before_anything_is_written(
+    paths: list[str], stock: Callable[[MemorySource, Store, str], Snapshot], store: Store
+) -> None:
+    with pytest.raises(UnsafePath, match="also a directory"):
+        stock(MemorySource(dict.fromkeys(paths, b"x")), store, "llama")
+    listed = Manifest("hf://test/model@r1", "r1", tuple(File(path, 1) for path in paths))
+    with pytest.raises(UnsafePath, match="also a directory"):
+        decode_manifest(listed.encode(), listed.digest)  # as a node gets it, which lists nothing itself
     assert store.snapshots() == []
     assert store.blobs() == {}

@@ -1,17 +1,19 @@
 """Secrets are read only if they are meant for us, and their values are bound to hosts."""
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from controller.credentials import Secrets
+from controller.placement.allowed import PUBLIC_SOURCES, parse_allowed
 from controller.placement.demand import Demand, base_model_demand
 from shared.errors import AuthDenied
 from shared.kube.errors import Refused
 from shared.kube.transport import Kube
 from shared.sources.port import Credentials
-from shared.sources.settings import settings_from_environ
+from shared.sources.settings import SourceSettings, settings_from_environ
 from tests.unit.controller.apiserver import Objects
 from tests.unit.controller.worlds import base_model
 
@@ -103,3 +105,41 @@ async def test_a_name_never_leads_to_another_namespace(secrets: Secrets, objects
 async def test_values_are_never_shown(secrets: Secrets, objects: Objects) -> None:
     objects.objects[PATH] = secret(token="t0p")
     assert "t0p" not in repr(await secrets.credentials_of(demand()))
+
+
+MINIO = "https://minio.test:9000"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "is_allowed"),
+    [
+        ("s3://,https://minio.test:9000", True),
+        ("s3://,https://*.test:9000/corp", True),
+        ("*", True),
+        ("s3://", False),
+        ("s3://,https://minio.test", False),
+        ("s3://,https://minio.test:9000/corporation", False),
+        (",".join(PUBLIC_SOURCES.patterns), False),
+    ],
+)
+async def test_a_secret_leads_the_models_of_namespaces_only_where_they_may_go(
+    kube: Kube, objects: Objects, patterns: str, *, is_allowed: bool
+) -> None:
+    objects.objects[PATH] = secret(hosts="minio.test", AWS_ENDPOINT_URL=MINIO)
+    asking = Secrets(kube, "larder-system", settings_from_environ({}), parse_allowed(patterns))
+    wanted = replace(demand(), uri="s3://corp/m #1")
+    if is_allowed:
+        assert (await asking.credentials_of(wanted)).values == {"AWS_ENDPOINT_URL": MINIO}
+    else:
+        with pytest.raises(AuthDenied, match=r"leads elsewhere by its AWS_ENDPOINT_URL: https://minio\.test:9000/corp"):
+            await asking.credentials_of(wanted)
+
+
+async def test_the_administrators_own_models_and_endpoint_are_not_bound(kube: Kube, objects: Objects) -> None:
+    objects.objects["/api/v1/namespaces/larder-system/secrets/hub"] = secret(AWS_ENDPOINT_URL=MINIO)
+    objects.objects[PATH] = secret(AWS_ENDPOINT_URL=MINIO)
+    wanted = replace(demand(), uri="s3://corp/m")
+    bound = Secrets(kube, "larder-system", settings_from_environ({}), parse_allowed("s3://"))
+    assert (await bound.credentials_of(replace(wanted, namespace=""))).values
+    configured = Secrets(kube, "larder-system", SourceSettings(s3_endpoint="http://s3.test"), parse_allowed("s3://"))
+    assert (await configured.credentials_of(wanted)).values

@@ -9,9 +9,10 @@ import pytest
 from controller.metadata.remote import Allowance, read_remote
 from shared.errors import RateLimited
 from shared.handover import MOST_BYTES, Reading, encode_reading
+from shared.manifest import File
 from shared.sources.local import LocalSource
-from shared.sources.memory import MemorySource
-from shared.sources.port import ANONYMOUS
+from shared.sources.memory import MemoryBody, MemorySource
+from shared.sources.port import ANONYMOUS, Body
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
 from tests.unit.metadata.building import safetensors
@@ -117,6 +118,45 @@ def test_a_source_that_drips_is_left_when_its_time_is_over() -> None:
     assert reading.reason == "Unreachable"
     assert "within 60 s" in reading.message
     assert source.served_bytes <= 20
+
+
+class FromTheStart(MemorySource):
+    """As a server that ignores Range, and takes a hundred seconds of `now` for each 4 KiB before the part."""
+
+    passed_bytes, now = 0, 0.0
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        return FromTheStartBody(self, file.path, offset, file.size if length is None else offset + length)
+
+
+class FromTheStartBody(MemoryBody):
+    def __init__(self, source: FromTheStart, path: str, position: int, end: int) -> None:
+        super().__init__(source, path, position, end)
+        self._place, self._skip_bytes, self.skips = source, position, position > 0
+
+    def skip(self, most_bytes: int) -> int:
+        size = min(4096, most_bytes, self._skip_bytes)
+        self._skip_bytes -= size
+        self._place.passed_bytes += size
+        self._place.now += 100.0 if size else 0.0
+        return size
+
+    def readinto(self, buffer: memoryview) -> int:
+        while self.skip(self._skip_bytes):
+            pass
+        return super().readinto(buffer)
+
+
+def test_a_server_that_ignores_ranges_is_read_past_as_long_as_there_is_time() -> None:
+    source = FromTheStart({"model.safetensors": safetensors({f"tensor.{n}": ("BF16", (1,)) for n in range(2000)})})
+    reading = read_remote(source, source.resolve(), 0, Allowance(lambda: source.now, 1e6))
+    assert reading.metadata
+    assert reading.metadata.parameters == 2000
+    before = source.passed_bytes
+    assert before > 2 * 4096
+    reading = read_remote(source, source.resolve(), 0, Allowance(lambda: source.now, 60.0))
+    assert "within 60 s" in reading.message
+    assert source.passed_bytes == before + 4096
 
 
 def test_headers_without_end_are_left() -> None:

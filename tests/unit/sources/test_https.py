@@ -1,13 +1,22 @@
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
 import trustme
 
 from rig.scripted_http import Answer, Asked, ScriptedServer, reply, scripted
-from shared.errors import AddressRefused, AuthDenied, InvalidURI, LarderError, SourceNotFound, UnsafePath
+from shared.errors import (
+    AddressRefused,
+    AuthDenied,
+    InvalidURI,
+    LarderError,
+    SourceChanged,
+    SourceNotFound,
+    UnsafePath,
+)
 from shared.manifest import File
 from shared.sources.https import HttpsSource, file_name_of
 from shared.sources.port import ANONYMOUS, Credentials
@@ -45,21 +54,54 @@ def source_of(bundle: Path) -> Iterator[Callable[..., HttpsSource]]:
         yield make
 
 
-def test_takes_size_and_strong_tag_from_head(serve_tls: Make, source_of: Callable[..., HttpsSource]) -> None:
+def test_takes_size_and_tag_from_head(serve_tls: Make, source_of: Callable[..., HttpsSource]) -> None:
     source = source_of(serve_tls(lambda _: reply(200, ETag='"e"', Content_Length="7")))
     assert source.resolve().files == (File("w.bin", 7, etag='"e"'),)
 
 
-def test_a_weak_tag_makes_a_revision_but_is_not_asked_for(
+@pytest.mark.parametrize(
+    ("header", "before", "after"),
+    [
+        ("ETag", 'W/"1"', 'W/"2"'),
+        ("Last_Modified", "Sat, 21 Nov 2026 10:00:00 GMT", "Sat, 21 Nov 2026 10:00:01 GMT"),
+    ],
+)
+def test_a_weak_tag_or_a_date_makes_a_revision_and_must_be_met_again(
+    serve_tls: Make, source_of: Callable[..., HttpsSource], header: str, before: str, after: str
+) -> None:
+    told = [before]
+
+    def answer(asked: Asked) -> bytes:
+        headers = {"Content_Length": "7", header: told[0]}
+        return reply(200, b"" if asked.method == "HEAD" else b"content", **headers)
+
+    server = serve_tls(answer)
+    source = source_of(server)
+    first = source.resolve()
+    source.open(first.files[0]).close()
+    assert "if-match" not in server.asked[-1].headers
+    told[0] = after
+    with pytest.raises(SourceChanged, match="changed since it was resolved"):
+        source.open(first.files[0])
+    second = source.resolve()
+    source.open(second.files[0]).close()
+    assert first.revision != second.revision
+
+
+def test_a_server_that_dates_every_answer_now_has_one_revision_and_is_read(
     serve_tls: Make, source_of: Callable[..., HttpsSource]
 ) -> None:
-    tag = ['W/"1"']
-    source = source_of(serve_tls(lambda _: reply(200, ETag=tag[0], Content_Length="7")))
+    seconds = count()
+
+    def answer(asked: Asked) -> bytes:
+        now = f"Sat, 21 Nov 2026 10:00:{next(seconds):02} GMT"
+        body = b"" if asked.method == "HEAD" else b"content"
+        return reply(200, body, Content_Length="7", Last_Modified=now, Date=now)
+
+    source = source_of(serve_tls(answer))
     first = source.resolve()
-    tag[0] = 'W/"2"'
-    second = source.resolve()
-    assert first.files == second.files == (File("w.bin", 7),)
-    assert first.revision != second.revision
+    source.open(first.files[0]).close()
+    assert source.resolve() == first
 
 
 @pytest.mark.parametrize(

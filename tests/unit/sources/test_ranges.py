@@ -6,13 +6,14 @@ from rig.scripted_http import Answer, Asked, ScriptedServer, reply
 from shared.errors import LarderError, SourceChanged, SourceNotFound, Unreachable
 from shared.manifest import File
 from shared.sources.http import Call, HttpClient, Reply
-from shared.sources.ranges import decide_skip, etag_changed, open_range
+from shared.sources.ranges import decide_skip, has_changed, open_range, precondition, validator_of
 from shared.sources.settings import SourceSettings
 from shared.spans import Span
 
 Serve = Callable[[Answer], ScriptedServer]
 CONTENT = bytes(range(100))
 FILE = File("w.bin", 100, etag='"e"')
+EARLIER_DATE, DATE, LATER_DATE = (f"Sat, 21 Nov 2026 10:00:0{second} GMT" for second in range(3))
 
 
 @pytest.fixture
@@ -63,6 +64,16 @@ def test_a_server_that_ignores_ranges_is_read_past(serve: Serve, client: HttpCli
     server = serve(lambda _: reply(200, CONTENT))
     assert read(client, server, 33, 5) == CONTENT[33:38]
     assert read(client, server, 98) == CONTENT[98:]
+
+
+def test_what_is_passed_over_comes_in_parts_of_a_size_that_the_reader_names(serve: Serve, client: HttpClient) -> None:
+    server = serve(lambda _: reply(200, CONTENT))
+    body = open_range(client, Call(f"{server.url}/w.bin"), FILE, 33, 5, failure=lambda _: Unreachable(""))
+    buffer = memoryview(bytearray(100))
+    assert body.skips
+    assert [body.skip(20), body.skip(0), body.skip(20), body.skip(20)] == [20, 0, 13, 0]
+    assert bytes(buffer[: body.readinto(buffer)]) == CONTENT[33:38]
+    body.close()
 
 
 @pytest.mark.parametrize("headers", [{}, {"Content_Length": ""}])
@@ -128,10 +139,40 @@ def test_an_answer_that_fits(status: int, headers: dict[str, str], skip: int) ->
 
 @pytest.mark.parametrize(
     ("resolved", "present", "changed"),
-    [('"a"', '"a"', False), ('"a"', "a", False), ('"a"', '"b"', True), ('"a"', 'W/"b"', False), ("", '"b"', False)],
-)
-def test_only_strong_entity_tags_tell(resolved: str, present: str, changed: bool) -> None:  # noqa: FBT001 - a table
-    assert etag_changed(resolved, present) is changed
+    [
+        ('"a"', '"a"', False), ('"a"', "a", False), ('"a"', '"b"', True), ('"a"', "", False), ("", '"b"', False),
+        ('W/"a"', 'W/"a"', False), ('W/"a"', '"a"', False), ('"a"', 'W/"a"', False),
+        ('W/"a"', 'W/"b"', True), ('W/"a"', '"b"', True), ('"a"', 'W/"b"', True), ('W/"a"', "", False),
+    ],
+)  # fmt: skip
+def test_another_entity_tag_tells(resolved: str, present: str, changed: bool) -> None:  # noqa: FBT001 - a table
+    headers = {"ETag": present, "Last-Modified": DATE} if present else {"Last-Modified": DATE}
+    assert has_changed(resolved, headers) is changed
+
+
+@pytest.mark.parametrize(("present", "changed"), [(DATE, False), (LATER_DATE, True), ("", False)])
+def test_without_a_tag_another_date_tells(present: str, changed: bool) -> None:  # noqa: FBT001 - a table
+    resolved = validator_of({"Last-Modified": DATE, "Date": LATER_DATE})
+    assert has_changed(resolved, {"Last-Modified": present, "ETag": '"a"'}) is changed
+    assert precondition(File("f", 1, etag=resolved)) == {}
+
+
+@pytest.mark.parametrize(
+    ("answered", "told"),
+    [
+        (LATER_DATE, True), (DATE, False), (EARLIER_DATE, False),
+        *((said, True) for said in ("", "soon", "Sat, 21 Nov 2026", f"Sat, 21 Nov {'9' * 20} 10:00:00 GMT")),
+    ],
+)  # fmt: skip
+def test_a_date_that_is_that_of_the_answer_tells_nothing(answered: str, told: bool) -> None:  # noqa: FBT001 - a table
+    assert bool(validator_of({"Last-Modified": DATE, "Date": answered})) is told
+
+
+def test_only_a_strong_tag_is_asked_for() -> None:
+    assert precondition(File("f", 1, etag='"a"')) == {"If-Match": '"a"'}
+    assert precondition(File("f", 1, etag='W/"a"')) == precondition(File("f", 1)) == {}
+    assert validator_of({"ETag": 'W/"a"', "Last-Modified": DATE}) == 'W/"a"'
+    assert validator_of({}) == ""
 
 
 def test_a_file_that_is_compressed_on_its_way_is_refused() -> None:

@@ -14,7 +14,7 @@ from shared.errors import (
     Unreachable,
     UnsafePath,
 )
-from shared.sources.retry import WORTH_BYTES, RetryPolicy, pause_before_retry
+from shared.sources.retry import WORTH_BYTES, RetryPolicy, Streak, Timing, pause_before_retry
 
 POLICY = RetryPolicy(attempts=6, patience_s=120, first_s=0.5, longest_s=30)
 
@@ -75,3 +75,30 @@ def test_a_server_that_asks_for_time_gets_at_least_that(after_s: float, failures
 def test_more_time_than_there_is_patience_is_left_to_the_caller() -> None:
     assert pause_before_retry(POLICY, RateLimited("x", 300), 1, 0, 0.5) is None
     assert pause_before_retry(POLICY, Unreachable("x"), 1, 119.9, 0.5) is None
+
+
+def test_a_server_that_asks_for_time_has_more_where_the_policy_says_so() -> None:
+    policy = RetryPolicy(patience_s=40, longest_s=5, asked_s=150)
+    assert pause_before_retry(policy, RateLimited("x", 60), 1, 80, 0.5) is not None
+    assert pause_before_retry(policy, RateLimited("x", 60), 1, 95, 0.5) is None
+    assert pause_before_retry(policy, Unreachable("x"), 1, 80, 0.5) is None
+
+
+def test_what_fails_after_a_server_asked_for_time_is_counted_anew_but_what_asks_again_is_not() -> None:
+    clock = [0.0]
+    streak = Streak(RetryPolicy(attempts=3, patience_s=40, first_s=1, asked_s=100), Timing(lambda: clock[0], lambda: 0))
+
+    def fails(error: LarderError) -> bool:
+        pause_s = streak.pause(error)
+        clock[0] += pause_s or 0
+        return pause_s is None
+
+    assert not fails(Unreachable("x"))
+    assert not fails(Unreachable("x"))
+    assert not fails(RateLimited("x", 50))
+    assert not fails(Unreachable("x"))
+    assert not fails(Unreachable("x"))
+    assert fails(Unreachable("x"))
+    assert fails(RateLimited("x", 50))
+    streak.end()
+    assert not fails(RateLimited("x", 50))

@@ -86,7 +86,44 @@ def test_only_what_is_a_digest_of_the_whole_object_is_taken_for_one(head: dict[s
 )
 def test_each_code_has_its_error(status: int, code: str, error: type[LarderError]) -> None:
     subject = Subject("s3://b/k", S3, Grant("s3.test", {"AWS_ACCESS_KEY_ID": "a"}))
-    assert type(decide_s3_failure(status, {}, {"Code": code}, subject, 0.0)) is error
+    failure = decide_s3_failure(status, {}, {"Code": code}, subject, 0.0)
+    assert type(failure) is error
+    assert "s3://b/k" in str(failure) or "s3.test" in str(failure)
+
+
+@pytest.mark.parametrize(
+    ("headers", "after_s", "until"),
+    [
+        ({}, 5, "12:00:05Z"),
+        ({"Retry-After": "30"}, 30, "12:00:30Z"),
+        ({"Retry-After": "Thu, 01 Jan 1970 12:01:00 GMT"}, 60, "12:01:00Z"),
+        ({"Retry-After": "soon"}, 5, "12:00:05Z"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("status", "code"), [(503, "SlowDown"), (429, "TooManyRequests"), (503, "RequestLimitExceeded")]
+)
+def test_who_is_to_slow_down_is_told_until_when(
+    status: int, code: str, headers: dict[str, str], after_s: float, until: str
+) -> None:
+    subject = Subject("s3://b/k", S3, Grant("s3.test"))
+    failure = decide_s3_failure(status, headers, {"Code": code}, subject, 12 * 3600)
+    assert isinstance(failure, RateLimited)
+    assert failure.after_s == after_s
+    assert str(failure) == f"s3.test asks to wait {after_s} s (until {until}) before s3://b/k"
+
+
+@pytest.mark.parametrize("act", [S3Source.resolve, lambda source: source.open(File("f", 3))], ids=["list", "open"])
+def test_a_bucket_that_says_slow_down_is_given_the_time_that_it_asks_for(
+    serve: Serve, act: Callable[[S3Source], object]
+) -> None:
+    slow_down = reply(503, b"<Error><Code>SlowDown</Code></Error>", Retry_After="30")
+    server = serve(lambda asked: reply(404) if asked.method == "HEAD" else slow_down)
+    source = S3Source(parse_uri("s3://bucket/p"), ANONYMOUS, SourceSettings(s3_endpoint=server.url))
+    with pytest.raises(RateLimited, match=r"asks to wait 30 s \(until ") as caught:
+        act(source)
+    source.close()
+    assert caught.value.after_s == 30
 
 
 @pytest.mark.parametrize(

@@ -104,3 +104,10 @@ def test_certificates_that_are_not_there_are_told_by_their_variable(tmp_path: Pa
     with pytest.raises(ValueError, match=rf"^{name}: there is no {tmp_path}/nope; name a file"):
         settings_from_environ({name: f"{tmp_path}/nope"})
     assert settings_from_environ({name: str(tmp_path)}).ca_bundle == str(tmp_path)
+
+
+def test_certificates_of_s3_are_for_s3_alone(tmp_path: Path) -> None:
+    settings = settings_from_environ({"AWS_CA_BUNDLE": str(tmp_path)})
+    assert (settings.s3_ca_bundle, settings.ca_bundle) == (str(tmp_path), None)
+    with pytest.raises(ValueError, match=r"^AWS_CA_BUNDLE: there is no /nope"):
+        settings_from_environ({"AWS_CA_BUNDLE": "/nope"})

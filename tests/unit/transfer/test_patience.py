@@ -1,8 +1,11 @@
+from collections.abc import Callable
+
 import pytest
 
 from agent.transfer.pace import LEAST_RATE
 from agent.transfer.patience import Patience
-from shared.errors import AuthDenied, RateLimited, Unreachable
+from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
+from shared.sources.at_hand import POLICY as AT_HAND
 from shared.sources.retry import RetryPolicy, Timing
 
 POLICY = RetryPolicy(attempts=3, patience_s=60, first_s=1, longest_s=10)
@@ -134,3 +137,36 @@ def test_what_somebody_must_act_on_is_raised_even_while_others_wait() -> None:
 def test_a_server_that_asks_for_more_than_there_is_patience_for_is_left() -> None:
     with pytest.raises(RateLimited):
         patience(Clock()).pause(RateLimited("later", 3600), 100)
+
+
+def waits(policy: RetryPolicy, failure: Callable[[float], LarderError | None], receivers: int) -> float:
+    """Return when a server gives a file that fails as told at each second; raises what ends it sooner."""
+    clock = Clock()
+    tried = Patience(policy, Timing(clock, lambda: 0.5))
+    asks_at = [0.0] * receivers
+    while True:
+        clock.now = min(asks_at)
+        error = failure(clock.now)
+        if error is None:
+            return clock.now
+        asks_at[asks_at.index(clock.now)] += tried.pause(error, 100) + 0.01
+
+
+@pytest.mark.parametrize("receivers", [1, 4])
+@pytest.mark.parametrize("after_s", [0, 5, 30, 60])
+@pytest.mark.parametrize("policy", [RetryPolicy(), AT_HAND], ids=["an agent's", "a person's"])
+def test_a_server_that_asks_to_wait_for_a_minute_is_waited_for(
+    policy: RetryPolicy, after_s: float, receivers: int
+) -> None:
+    starting = [Unreachable("just started"), None]
+
+    def failure(now: float) -> LarderError | None:
+        return RateLimited("later", after_s) if now < 60 else starting.pop(0)
+
+    assert waits(policy, failure, receivers) <= 60 + after_s + 2 * policy.longest_s
+
+
+def test_a_server_that_is_down_for_less_than_the_patience_is_waited_for() -> None:
+    assert waits(AT_HAND, lambda now: Unreachable("down") if now < 33 else None, 1) < 40
+    with pytest.raises(Unreachable):
+        waits(AT_HAND, lambda now: Unreachable("down") if now < 60 else None, 1)

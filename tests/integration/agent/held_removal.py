@@ -1,0 +1,30 @@
+"""An agent that stands still in the middle of a removal: ahead of the second blob, until somebody opens a pipe.
+
+LARDER_TEST_PIPE is the path of that named pipe. Nothing of the agent is another: the interpreter tells of each change
+to a name before it is made.
+"""
+
+import os
+import sys
+from itertools import count
+from pathlib import Path
+
+from agent.__main__ import main
+
+_BLOBS = "/blobs/sha256/"
+
+
+def hold_ahead_of_the_second_blob(pipe: Path) -> None:
+    """Let the second removal of a blob wait for a writer."""
+    removals = count(1)
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "os.remove" and _BLOBS in str(arguments[0]) and next(removals) == 2:
+            pipe.read_bytes()
+
+    sys.addaudithook(hook)
+
+
+if __name__ == "__main__":
+    hold_ahead_of_the_second_blob(Path(os.environ["LARDER_TEST_PIPE"]))
+    sys.exit(main())

@@ -1,0 +1,13 @@
+"""Names that people and file systems treat alike, on their way from a hub to a node."""
+
+from tests.integration.agent.bench import Bench
+from tests.integration.store.test_names import FILES
+
+
+def test_each_name_keeps_its_own_bytes(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.want(model.entry)
+    bench.start()
+    bench.wait_phase(model, "Ready")
+    assert {f.path for f in model.manifest.files} == set(FILES)
+    assert bench.is_complete(model)

@@ -1,0 +1,62 @@
+"""A removal that takes long, seen from outside while it is in the middle."""
+
+import os
+import random
+
+import msgspec
+import pytest
+
+from shared.api.model_node import EntryState
+from shared.api.wire import EntryProgress
+from shared.quantity import format_bytes
+from tests.integration.agent.bench import Bench
+from tests.samples import scrape
+
+ONE = 1_000_000
+FILES = {f"part-{number}.safetensors": random.Random(number).randbytes(ONE) for number in range(3)}
+TOTAL = ONE * len(FILES)
+
+
+@pytest.fixture
+def holding(bench: Bench) -> Bench:
+    """A bench whose agents stand still ahead of the second blob that they remove."""
+    pipe = bench.state / "pipe"
+    os.mkfifo(pipe)
+    bench.module, bench.environ = "tests.integration.agent.held_removal", {"LARDER_TEST_PIPE": str(pipe)}
+    return bench
+
+
+def test_it_is_told_in_metrics_in_progress_and_in_the_status_while_it_runs(holding: Bench) -> None:
+    bench, model = holding, holding.add_model("llama", FILES)
+    bench.want(model.entry)
+    bench.start()
+    bench.wait_phase(model, "Ready")
+    bench.controller.progress.clear()
+    bench.want(msgspec.structs.replace(model.entry, state=EntryState.ABSENT))
+
+    bench.wait_for(lambda: scrape(bench.url)["larder_removed_bytes_total"] == ONE, "the first file to be counted")
+    in_the_middle = EntryProgress(*model.entry.key, ONE, TOTAL)
+
+    def told() -> list[EntryProgress]:
+        return [entry for report in list(bench.controller.progress) for entry in report.entries]
+
+    bench.wait_for(lambda: in_the_middle in told(), "the controller to be told how far it is")
+    words = f"{format_bytes(ONE)} of at most {format_bytes(TOTAL)} are gone"
+
+    def says() -> bool:
+        status = bench.status(model.entry)
+        return status is not None and (status.phase, status.message) == ("Draining", words)
+
+    bench.wait_for(says, "the ModelNode to say how far it is")
+    assert scrape(bench.url)["larder_snapshots_removed_total"] == 0
+    assert not bench.snapshot(model).exists()
+    assert bench.labels() == set()
+    assert bench.is_ready()
+
+    (bench.state / "pipe").write_bytes(b"")
+    bench.wait_phase(model, "Absent")
+    found = scrape(bench.url)
+    assert found["larder_removed_bytes_total"] == TOTAL
+    assert found["larder_snapshots_removed_total"] == 1
+    assert list((bench.root / "blobs" / "sha256").iterdir()) == []
+    assert all(entry.total == TOTAL and entry.done <= TOTAL for entry in told())

@@ -1,0 +1,117 @@
+"""Real servers at endpoints with buckets in front of the host, and at endpoints that a Secret names."""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from rig.binaries import Binaries
+from rig.s3 import S3
+from shared.errors import AddressRefused, AuthDenied
+from shared.manifest import File
+from shared.sources.port import Credentials
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+from tests.reading import drain
+
+DOMAIN, OPENED = "s3.test", ("127.0.0.1/32",)
+
+
+@pytest.fixture(scope="module")
+def virtual(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    with S3(binaries, tmp_path_factory.mktemp("virtual"), virtual=DOMAIN) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ca") / "ca.pem"
+
+
+@pytest.fixture(scope="module")
+def behind_tls(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory, bundle: Path) -> Iterator[S3]:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(bundle))
+    state = tmp_path_factory.mktemp("tls")
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(state / "own.pem"))
+    with S3(binaries, state, certificate=state / "own.pem") as running:
+        stock(running)
+        yield running
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Have what ends in the domain resolve to loopback, as a wildcard record does, and return what was looked up."""
+    resolve, asked = socket.getaddrinfo, set[str]()
+
+    def resolved(host: str, *args: Any, **more: Any) -> Any:
+        asked.add(host)
+        return resolve("127.0.0.1" if host.endswith(DOMAIN) else host, *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    return asked
+
+
+def stock(s3: S3) -> None:
+    (s3.path("bucket") / "m/deep").mkdir(parents=True)
+    for path in ("m/x", "m/deep/y z", "m-beside"):
+        s3.path("bucket", path).write_bytes(path.encode())
+
+
+def keys_of(s3: S3, **more: str) -> dict[str, str]:
+    return {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key, **more}
+
+
+def test_buckets_in_front_of_the_host_are_listed_and_read(virtual: S3, looked_up: set[str]) -> None:
+    stock(virtual)
+    settings = SourceSettings(s3_endpoint=f"http://{DOMAIN}:{virtual.port}", s3_addressing="virtual")
+    source = open_source(parse_uri("s3://bucket/m"), Credentials(keys_of(virtual)), settings)
+    files = {f.path: drain(source, f) for f in source.resolve().files}
+    source.close()
+    assert files == {"x": b"m/x", "deep/y z": b"m/deep/y z"}
+    assert looked_up == {f"bucket.{DOMAIN}"}
+
+
+def test_a_secret_leads_to_its_own_endpoint(behind_tls: S3, bundle: Path) -> None:
+    settings = SourceSettings(allow_addresses=OPENED, ca_bundle=str(bundle))
+    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), ("127.0.0.1",))
+    source = open_source(parse_uri("s3://bucket/m"), secret, settings)
+    manifest = source.resolve()
+    source.close()
+    assert manifest.uri == f"s3://bucket@us-east-1@127.0.0.1:{behind_tls.port}/m"
+    agents = open_source(parse_uri(manifest.uri), secret, settings)
+    assert {f.path: drain(agents, f) for f in manifest.files} == {"x": b"m/x", "deep/y z": b"m/deep/y z"}
+    agents.close()
+
+
+def test_its_keys_stay_where_it_does_not_name_that_host(behind_tls: S3, bundle: Path) -> None:
+    settings = SourceSettings(allow_addresses=OPENED, ca_bundle=str(bundle))
+    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint))
+    source = open_source(parse_uri("s3://bucket/m"), secret, settings)
+    for act in (source.resolve, lambda: source.open(File("x", 3))):
+        with pytest.raises(AuthDenied, match=r"not sent .* add 127\.0\.0\.1 to the Secret's annotation"):
+            act()
+    source.close()
+
+
+def test_its_addresses_are_checked_as_those_of_any_host(behind_tls: S3, bundle: Path) -> None:
+    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), ("127.0.0.1",))
+    source = open_source(parse_uri("s3://bucket/m"), secret, SourceSettings(ca_bundle=str(bundle)))
+    for act in (source.resolve, lambda: source.open(File("x", 3))):
+        with pytest.raises(AddressRefused, match="loopback"):
+            act()
+    source.close()
+
+
+def test_a_bundle_for_s3_alone_comes_before_that_for_all(behind_tls: S3, bundle: Path) -> None:
+    other = ssl.get_default_verify_paths().cafile
+    settings = SourceSettings(allow_addresses=OPENED, ca_bundle=other, s3_ca_bundle=str(bundle))
+    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), ("127.0.0.1",))
+    source = open_source(parse_uri("s3://bucket/m"), secret, settings)
+    assert len(source.resolve().files) == 2
+    source.close()

@@ -1,0 +1,49 @@
+"""A wall clock that jumps by years while a model is half there, either way."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.store.snapshot import MTIME_NS, Snapshot
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult
+from shared.errors import Unreachable
+from shared.sources.memory import MemorySource
+
+Bring = Callable[..., FetchResult]
+LARGE = "model-00002-of-00002.safetensors"
+KEPT_BYTES = 4 * 2**20
+
+
+def shift(folder: Path, years: int) -> None:
+    """Date what is unfinished as a clock that was wrong by years would have dated it; what is done has no date."""
+    then_s = time.time() + years * 365 * 86400
+    for path in (folder, *folder.rglob("*")):
+        if path.stat().st_mtime_ns != MTIME_NS:
+            os.utime(path, (then_s, then_s))
+
+
+@pytest.mark.parametrize("years", [-30, 30])
+def test_what_is_unfinished_goes_on_from_its_verified_bytes(
+    years: int, bring: Bring, source: MemorySource, root: Path
+) -> None:
+    store = Store.open(root)
+    source.faults.truncate_at[LARGE] = KEPT_BYTES
+    with pytest.raises(Unreachable):
+        bring(source, store)
+    missing = store.missing_bytes(source.resolve())
+    assert missing <= source.resolve().size_bytes - KEPT_BYTES
+    store.close()
+    shift(root / "partial", years)
+    source.faults.truncate_at.clear()
+    again, before = Store.open(root), source.served_bytes
+    again.sweep()
+    assert again.missing_bytes(source.resolve()) == missing
+    snapshot: Snapshot = again.commit(source.resolve(), "llama", bring(source, again, prove_access=False).sha256)
+    assert source.served_bytes - before == missing
+    assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == source.files
+    assert again.check(snapshot) == []
+    again.close()

@@ -1,0 +1,144 @@
+"""Which server a bucket is asked at: the administrator's, the one that a Secret names, or AWS."""
+
+import socket
+from typing import Any
+
+import pytest
+
+from agent.store.identity import source_key
+from shared.errors import AddressRefused, AuthDenied
+from shared.manifest import File
+from shared.sources.connections import ConnectionPool, origin_of
+from shared.sources.http import HttpClient
+from shared.sources.port import Credentials
+from shared.sources.s3 import S3Source
+from shared.sources.s3_endpoint import named_endpoint
+from shared.sources.s3_listing import list_paths
+from shared.sources.s3_requests import Requests
+from shared.sources.settings import SourceSettings, settings_from_environ
+from shared.uri import S3Uri, parse_uri
+
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret"}
+VIRTUAL = SourceSettings(s3_endpoint="https://s3.test:9", s3_addressing="virtual")
+
+
+def requests(endpoint: str, hosts: tuple[str, ...] = (), **more: Any) -> Requests:
+    given = {"settings": SourceSettings(), **more}
+    return Requests("bucket", "us-east-1", Credentials({**KEYS, "AWS_ENDPOINT_URL": endpoint}, hosts), **given)
+
+
+@pytest.mark.parametrize(
+    ("text", "endpoint"),
+    [
+        ("https://s3.test", "s3.test:443"),
+        (" HTTPS://S3.Test:9000/\n", "s3.test:9000"),
+        ("https://10.1.2.3:9000", "10.1.2.3:9000"),
+        ("", ""),
+    ],
+)
+def test_a_secret_may_name_a_server(text: str, endpoint: str) -> None:
+    assert named_endpoint({"AWS_ENDPOINT_URL": text}, SourceSettings()) == endpoint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://s3.test", "s3.test", "ftp://s3.test", "https://", "https://s3.test/path", "https://s3.test?x", "https://s3.test#x",
+        "https://u:passw0rd@s3.test", "https://s3.test:0", "https://s3.test:65536", "https://s3.test:x", "https://s3..test",
+        "https://s3.test\\@evil.test", "https://s3.test\nHost: x", "https://[::1]", "https://.test", "https://é.test",
+    ],
+)  # fmt: skip
+def test_what_is_more_than_a_server_is_refused_and_not_shown(text: str) -> None:
+    with pytest.raises(AuthDenied, match=r"AWS_ENDPOINT_URL .* write https://HOST") as refused:
+        _ = requests(text).endpoint
+    assert "test" not in str(refused.value)
+
+
+def test_the_administrators_endpoint_comes_first() -> None:
+    asked = requests("https://evil.test", settings=SourceSettings(s3_endpoint="http://s3.test:9"))
+    assert asked.url_of("k") == "http://s3.test:9/bucket/k"
+    assert asked.grant.values["AWS_SECRET_ACCESS_KEY"] == "s3cret"
+
+
+def test_values_go_to_a_named_endpoint_only_where_the_secret_names_its_host() -> None:
+    assert requests("https://s3.test", ("s3.test",), pinned="s3.test:443").grant.values == KEYS
+    assert requests("https://s3.test", ("*.test",), pinned="s3.test:443").url_of("k") == "https://s3.test:443/bucket/k"
+    for hosts in ((), ("other.test",), ("*.s3.test",)):
+        withheld = requests("https://s3.test", hosts, pinned="s3.test:443")
+        assert withheld.grant.withheld
+        assert withheld.call("GET", "k", {}).secrets == {}
+
+
+@pytest.mark.parametrize("now", ["https://other.test:9", "", "https://s3.test"])
+def test_what_was_listed_at_one_endpoint_is_not_asked_for_at_another(now: str) -> None:
+    with pytest.raises(AuthDenied, match=r"those of the endpoint s3\.test:9, .* ask for a refresh"):
+        _ = requests(now, pinned="s3.test:9").endpoint
+    assert requests("https://s3.test:9", pinned="s3.test:9").endpoint == "https://s3.test:9"
+
+
+def test_what_was_listed_at_aws_is_not_fetched_from_where_a_secret_leads_by_now() -> None:
+    secret = Credentials({**KEYS, "AWS_ENDPOINT_URL": "https://s3.test"}, ("s3.test",))
+    source = S3Source(parse_uri("s3://bucket@us-east-1/m"), secret, SourceSettings())
+    with pytest.raises(AuthDenied, match=r"that counts without a Secret, .* is s3\.test:443; .* ask for a refresh"):
+        source.open(File("x", 1))
+    source.close()
+
+
+def test_bytes_of_one_endpoint_are_not_those_of_another() -> None:
+    places = {source_key(f"s3://bucket@us-east-1{at}/m") for at in ("", "@s3.test:443", "@s3.test:9", "@evil.test:443")}
+    assert len(places) == 4
+    assert parse_uri("s3://bucket@us-east-1@s3.test:9/m") == S3Uri("bucket", "m", "us-east-1", "s3.test:9")
+
+
+def test_a_listing_goes_over_a_checked_connection() -> None:
+    client = HttpClient(SourceSettings())
+    with pytest.raises(AddressRefused, match=r"127\.0\.0\.1 \(loopback\)"):
+        list_paths(S3Uri("bucket", "m"), requests("https://127.0.0.1:9", pinned="127.0.0.1:9"), client)
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("bucket", "settings", "url"),
+    [
+        ("bucket", VIRTUAL, "https://bucket.s3.test:9/k"),
+        ("a.bucket", VIRTUAL, "https://s3.test:9/a.bucket/k"),
+        ("bucket", SourceSettings(s3_endpoint="https://s3.test:9"), "https://s3.test:9/bucket/k"),
+        ("bucket", SourceSettings(s3_addressing="virtual"), "https://bucket.s3.us-east-1.amazonaws.com/k"),
+        ("bucket", SourceSettings(s3_addressing="path"), "https://bucket.s3.us-east-1.amazonaws.com/k"),
+    ],
+)
+def test_where_the_name_of_a_bucket_stands(bucket: str, settings: SourceSettings, url: str) -> None:
+    assert Requests(bucket, "us-east-1", Credentials(), settings).url_of("k") == url
+
+
+@pytest.mark.parametrize(
+    ("url", "is_trusted"),
+    [
+        ("https://bucket.s3.test:9", True),
+        ("https://s3.test:9", True),
+        ("https://bucket.s3.test", False),
+        ("https://a.bucket.s3.test:9", False),
+        ("https://buckets3.test:9", False),
+        ("https://test:9", False),
+    ],
+)
+def test_hosts_of_buckets_are_trusted_as_the_endpoint_is(
+    url: str, monkeypatch: pytest.MonkeyPatch, *, is_trusted: bool
+) -> None:
+    loopback = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 9))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [loopback])
+    pool = ConnectionPool(VIRTUAL)
+    with pytest.raises(Exception, match="does not answer" if is_trusted else "must not be contacted"):
+        pool.open(origin_of(url))
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"LARDER_S3_ADDRESSING": "auto"}, "neither path nor virtual"),
+        ({"LARDER_S3_ADDRESSING": "virtual", "AWS_ENDPOINT_URL": "http://10.0.0.1:9"}, "IP address"),
+    ],
+)
+def test_a_wrong_style_is_told(environ: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=f"^LARDER_S3_ADDRESSING: .*{words}"):
+        settings_from_environ(environ)

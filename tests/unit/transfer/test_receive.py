@@ -1,0 +1,121 @@
+"""How a claim is received from a server that ignores Range: the clock is that of its bytes."""
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from agent.store.partials import open_partial
+from agent.transfer.assembly import Assembly, Claim
+from agent.transfer.progress import Progress
+from agent.transfer.rate import TokenBucket
+from agent.transfer.receive import BytePath, Stopped, receive
+from shared.errors import Unreachable
+from shared.manifest import File
+from shared.sources.memory import MemoryBody, MemorySource
+from shared.sources.port import Body
+
+CONTENT = bytes(n % 251 for n in range(1_000_000))
+HALF = len(CONTENT) // 2
+
+
+class Slow(MemorySource):
+    """Sends a file from its start, with so many bytes a second of `now`; `passed_bytes` came before what was wanted."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__({"w": CONTENT})
+        self.rate, self.now, self.passed_bytes = rate, 0.0, 0
+        self.before_pass: Callable[[], None] = lambda: None
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        end = file.size if length is None else offset + length
+        return SlowBody(self, file.path, offset, end)
+
+    def clock(self) -> float:
+        return self.now
+
+
+class SlowBody(MemoryBody):
+    def __init__(self, slow: Slow, path: str, position: int, end: int) -> None:
+        super().__init__(slow, path, position, end)
+        self._slow, self._skip_bytes, self.skips = slow, position, position > 0
+
+    def skip(self, most_bytes: int) -> int:
+        size = min(most_bytes, self._skip_bytes)
+        if size:
+            self._slow.before_pass()
+        self._skip_bytes -= size
+        self._slow.passed_bytes += size
+        self._slow.now += size / self._slow.rate
+        return size
+
+    def readinto(self, buffer: memoryview) -> int:
+        self.skip(self._skip_bytes)
+        size = super().readinto(buffer[: 64 * 1024])
+        self._slow.now += size / self._slow.rate
+        return size
+
+
+@pytest.fixture
+def assembly() -> Iterator[Assembly]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(open_partial(Path(folder), "0" * 64, len(CONTENT), digest=True)) as partial,
+    ):
+        yield Assembly(File("w", len(CONTENT)), partial)
+
+
+def second_half(assembly: Assembly) -> Claim:
+    first = assembly.claim(HALF)
+    assert first is not None
+    assembly.write(first, memoryview(CONTENT)[:HALF])
+    assembly.give_back(first)
+    claim = assembly.claim()
+    assert claim is not None
+    return claim
+
+
+def path_of(slow: Slow, progress: Progress | None = None, bucket: TokenBucket | None = None) -> BytePath:
+    progress = progress or Progress()
+    return BytePath(slow, bucket or TokenBucket(), progress, lambda _: None, threading.Event(), slow.clock)
+
+
+def test_the_seconds_of_what_is_passed_over_are_not_those_of_what_is_wanted(assembly: Assembly) -> None:
+    """All of it takes a minute and a half, and what comes after is no slower than what came before."""
+    slow, claim, progress = Slow(rate=11_000), second_half(assembly), Progress()
+    receive(path_of(slow, progress), assembly, claim, memoryview(bytearray(2**18)))
+    assert assembly.missing_bytes == 0
+    assert not assembly.divisible
+    assert (slow.passed_bytes, progress.received, progress.done) == (HALF, len(CONTENT), HALF)
+    assert assembly.partial.path.read_bytes() == CONTENT
+
+
+def test_what_is_passed_over_may_be_too_slow(assembly: Assembly) -> None:
+    slow, claim = Slow(rate=1000), second_half(assembly)
+    with pytest.raises(Unreachable, match="'w' came with 1000 bytes a second"):
+        receive(path_of(slow), assembly, claim, memoryview(bytearray(2**14)))
+    assert slow.passed_bytes < HALF
+    assert assembly.missing_bytes == HALF
+
+
+def test_a_stop_ends_what_is_passed_over(assembly: Assembly) -> None:
+    slow, claim = Slow(rate=1e6), second_half(assembly)
+    path = path_of(slow)
+    slow.before_pass = path.stop.set
+    with pytest.raises(Stopped):
+        receive(path, assembly, claim, memoryview(bytearray(2**14)))
+    assert slow.passed_bytes == 2**14
+    assert assembly.missing_bytes == HALF
+
+
+def test_a_limit_gives_what_is_passed_over_in_grains(assembly: Assembly) -> None:
+    slow, claim = Slow(rate=1e6), second_half(assembly)
+    path = path_of(slow, bucket=TokenBucket(rate=1e-3, clock=lambda: slow.now))
+    slow.now = 1e9  # the bucket is full: one grain, on credit
+    slow.before_pass = path.stop.set
+    with pytest.raises(Stopped):
+        receive(path, assembly, claim, memoryview(bytearray(2**14)))
+    assert slow.passed_bytes == 4096
