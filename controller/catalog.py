@@ -12,6 +12,7 @@ from controller.admission.catalog import CatalogModel, CatalogNode, PathKind, ki
 from controller.claims.verdict import BLOCKING, READING
 from controller.keys import ModelKey
 from controller.manifests import Manifests
+from controller.models.revisions import condition_of
 from controller.placement.demand import Demand, difference
 from controller.services.users import ServiceUsers
 from controller.world import World
@@ -147,7 +148,7 @@ class WorldCatalog:
             return "NameConflict", f"{other.kind} {other.name} is older and has the same model id with {words}"
         if demand.on_claim:
             return _claim_trouble(demand, status)
-        resolved = next((c for c in status.conditions if c.type == "Resolved"), None)
+        resolved = condition_of(status, "Resolved")
         if not demand.serving and resolved is not None and resolved.message:
             return resolved.reason, resolved.message
         return "", ""
@@ -185,7 +186,7 @@ class WorldCatalog:
 
 def _claim_trouble(demand: Demand, status: StockStatus) -> tuple[str, str]:
     """Return why the claim cannot be mounted, or what would stand in the model's place; nothing for other troubles."""
-    ready = next((c for c in status.conditions if c.type == "Ready"), None)
+    ready = condition_of(status, "Ready")
     if ready is None or status.source != demand.uri:
         return READING, f"the controller has not looked at {demand.uri} yet"
     return (ready.reason, ready.message) if ready.reason in BLOCKING else ("", "")

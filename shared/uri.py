@@ -126,6 +126,17 @@ def parse_uri(text: str, *, cluster_scoped: bool = True) -> ModelUri:
     raise InvalidURI(f"no installed source serves {scheme}:// ({text}); write one of {known}")
 
 
+def parse_declared(text: str, *, cluster_scoped: bool = True) -> ModelUri:
+    """Return a URI that somebody wrote, as `parse_uri` does; what stands in our own lists alone is InvalidURI."""
+    uri = parse_uri(text, cluster_scoped=cluster_scoped)
+    if isinstance(uri, S3Uri) and uri.endpoint:
+        raise InvalidURI(
+            f"{text} names an endpoint; write s3://BUCKET/PREFIX, and the endpoint as AWS_ENDPOINT_URL: into the "
+            "model's Secret, or for a command into the environment"
+        )
+    return uri
+
+
 def _parse_hf(rest: str) -> HfUri:
     parts = rest.rstrip("/").split("/", 1)
     tail = parts[1] if len(parts) > 1 else ""

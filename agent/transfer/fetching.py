@@ -66,6 +66,7 @@ class Fetching:
         try:
             receive(self.path, work.assembly, claim, buffer)
             self.brought.add(work.assembly.file.path)
+            work.patience.succeed()
         except LarderError as error:
             failure = error
         finally:

@@ -42,6 +42,11 @@ class Patience:
             self._until = max(self._until, now + pause_s)
             return pause_s
 
+    def succeed(self) -> None:
+        """Note that an attempt brought all that it was for: one failure weighs less, for others may go on failing."""
+        with self._lock:
+            self._poor = max(0, self._poor - 1)
+
     def _head_start_s(self, error: LarderError) -> float:
         """Return how long one receiver tries alone: where few tries tell, those of all would be many."""
         tries = error.tries if isinstance(error, Unreachable) else 0

@@ -22,7 +22,7 @@ from controller.placement.demand import DRIFT_ANNOTATION, FOLLOW, FOREIGN, PIN_A
 from shared.errors import InvalidURI, LarderError
 from shared.quantity import parse_quantity
 from shared.selection.choice import WHOLE, choose, wish_of_parameters
-from shared.uri import parse_uri
+from shared.uri import parse_declared
 
 BASE_KINDS = ("BaseModel", "ClusterBaseModel")
 CACHE_KIND = "ClusterModelCache"
@@ -137,7 +137,7 @@ def _group_warnings(spec: Spec) -> list[str]:
 
 def _uri_problems(field: str, text: str, allowed: AllowedSources, *, cluster_scoped: bool) -> Iterator[LarderError]:
     try:
-        uri = parse_uri(text, cluster_scoped=cluster_scoped)
+        uri = parse_declared(text, cluster_scoped=cluster_scoped)
     except InvalidURI as error:
         yield InvalidURI(f"{field}: {error}")
         return

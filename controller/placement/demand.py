@@ -12,7 +12,7 @@ from shared.api.meta import LeftOut, StockStatus
 from shared.errors import InvalidURI
 from shared.names import model_id
 from shared.selection.choice import WHOLE, Selection, Wish, choose, wish_of_parameters
-from shared.uri import PvcUri, parse_uri
+from shared.uri import PvcUri, parse_declared
 
 FOREIGN = "vendor://"
 PIN_ANNOTATION = "larder.dev/pin"
@@ -200,7 +200,7 @@ class _Source:
 
 def _source(text: str, allowed: AllowedSources, *, cluster_scoped: bool) -> _Source:
     try:
-        uri = parse_uri(text, cluster_scoped=cluster_scoped)
+        uri = parse_declared(text, cluster_scoped=cluster_scoped)
     except InvalidURI as error:
         return _Source(invalid=str(error))
     return _Source(str(uri), refused=allowed.refusal_of(uri), on_claim=isinstance(uri, PvcUri))

@@ -47,8 +47,9 @@ def services_with(
 def kserve_services_with(cache: Demand, services: Iterable[Json], usable: Iterable[Demand]) -> Iterator[str]:
     """Yield KServe's services, as `namespace/name`, that a cache serves: those that ask for one, by the longest URI.
 
-    `usable` are the caches that pods can get. As at admission, one of a longer URI takes a service from this cache only
-    if it is among them, and kept on the group that the service names.
+    `usable` are the caches that pods can get. One of a longer URI takes a service from this cache only if it is among
+    them, kept on the group that the service names, and the service wants all of it: of a part, admission looks whether
+    it is there, and takes the shorter one where it is not.
     """
     rivals = [other for other in usable if len(other.uri) > len(cache.uri)]
     for service in services:
@@ -58,10 +59,7 @@ def kserve_services_with(cache: Demand, services: Iterable[Json], usable: Iterab
         groups = set(_annotated(service, NODE_GROUP))
         others = [other.uri for other in rivals if groups <= set(other.groups)]
         wanted = [uri for text in kserve_uris(service) if (uri := _canonical(text, cluster_scoped=True))]
-        if any(
-            sub_path_of(uri, cache.uri) is not None and all(sub_path_of(uri, other) is None for other in others)
-            for uri in wanted
-        ):
+        if any(sub_path_of(uri, cache.uri) is not None and uri not in others for uri in wanted):
             yield f"{meta.get('namespace', '')}/{meta.get('name', '')}"
 
 

@@ -54,7 +54,7 @@ def tally_header(file: str, header: bytes, data_bytes: int, tally: Tally) -> Non
     """Add a header's tensors to the tally. Raises MetadataMalformed, MetadataOversized, which name the tensor."""
     if header.count(b'"data_offsets"') > _MOST_TENSORS:
         raise MetadataOversized(file, "header", f"has more than {_MOST_TENSORS} tensors")
-    if header.count(b":") > _MOST_KEYS:
+    if header.count(b'":') > _MOST_KEYS:
         raise MetadataOversized(file, "header", f"has more than {_MOST_KEYS} keys")
     tensors = list(_tensors(file, header))
     _check_offsets(file, tensors, data_bytes)

@@ -130,6 +130,6 @@ def _first_bytes(source: io.BytesIO, new: Callable[[], _Decompressor], budget: B
 
 def _skip_zeros(source: io.BytesIO) -> None:
     """Go on to where the next member may begin."""
-    while (byte := source.read(1)) == b"\0":
+    while (piece := source.read(_FEW_BYTES)) and not piece.strip(b"\0"):
         pass
-    source.seek(-len(byte), io.SEEK_CUR)
+    source.seek(-len(piece.lstrip(b"\0")), io.SEEK_CUR)

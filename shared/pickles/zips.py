@@ -54,15 +54,16 @@ def ends_as_zip(file: BinaryIO, size: int) -> bool:
 def zip_parts(file: BinaryIO, size: int, budget: Budget) -> Iterator[Part]:
     """Go through the members; of each the start. Raises UnreadableError, OSError."""
     directory = _find(file, size)
-    if directory is None or directory.size > _MOST_DIRECTORY_BYTES:
+    if directory is None or directory.size > _MOST_DIRECTORY_BYTES or directory.told > directory.start:
         raise UnreadableError(_UNREADABLE)
     if directory.told != directory.start and _at(file, directory.told, 4) == _LISTED:
         raise UnreadableError(_UNREADABLE)  # readers differ about which of two lists counts
     try:
         with zipfile.ZipFile(file) as archive:
-            if len(archive.infolist()) > MOST_PARTS:
+            members = archive.infolist()
+            if len(members) > MOST_PARTS or any(not 0 <= member.header_offset < size for member in members):
                 raise UnreadableError(_UNREADABLE)
-            for member in archive.infolist():
+            for member in members:
                 with archive.open(member) as opened:
                     start = opened.read(PEEK_BYTES)
                 budget.spend(unpacked_bytes=len(start))
@@ -127,7 +128,7 @@ def _find_long(file: BinaryIO, end: int) -> _Directory | None:
 
 
 def _at(file: BinaryIO, offset: int, count: int) -> bytes:
-    if not 0 <= offset < 2**63:
+    if not 0 <= offset < file.seek(0, io.SEEK_END):
         return b""
     file.seek(offset)
     return file.read(count)

@@ -66,7 +66,7 @@ def _meant(address: Address) -> tuple[Address, ...]:
         return (low,)
     if address in _LOCAL_NAT64:
         shorter = (IPv4Address(bytes(address.packed[at] for at in places)) for places in _NAT64_BYTES)
-        return (*(inner for inner in shorter if inner not in _THIS_NETWORK), low)
+        return tuple(inner for inner in (*shorter, low) if inner not in _THIS_NETWORK) or (low,)
     if inner := address.ipv4_mapped or address.sixtofour:
         return (inner,)
     if address.teredo:

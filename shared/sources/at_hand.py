@@ -11,7 +11,7 @@ from shared.sources.port import Credentials, Source
 from shared.sources.registry import open_source
 from shared.sources.retry import RetryPolicy
 from shared.sources.settings import SourceSettings, settings_from_environ
-from shared.uri import ModelUri, parse_uri
+from shared.uri import ModelUri, parse_declared
 
 OpenSource = Callable[[ModelUri, Credentials, SourceSettings], Source]
 POLICY = RetryPolicy(attempts=100, patience_s=40.0, first_s=0.5, longest_s=5.0, asked_s=150.0)  # time ends it
@@ -30,7 +30,7 @@ def open_at_hand(uri: str, environ: Mapping[str, str], opener: OpenSource = open
         settings = settings_from_environ(environ)
     except ValueError as error:
         raise InvalidURI(str(error)) from error
-    return opener(parse_uri(uri), credentials_from_environ(environ, settings), settings)
+    return opener(parse_declared(uri), credentials_from_environ(environ, settings), settings)
 
 
 def no_answer() -> Unreachable:

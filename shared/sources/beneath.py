@@ -42,7 +42,7 @@ class Beneath:
             yield name, seen
 
     def entries_below(self, path: str) -> Iterator[tuple[str, os.stat_result | LarderError]]:
-        """Yield as `files_below`, and why not where a name leads to no file: out, nowhere, to a pipe or a device."""
+        """Yield as `files_below`, and why not where a name is no file: a link out, to nowhere or to a directory."""
         descriptor = self.open(path)
         try:
             with os.scandir(descriptor) as found:
@@ -59,7 +59,8 @@ class Beneath:
             if not stat.S_ISDIR(seen.st_mode):
                 yield name, seen
             elif is_link:
-                raise UnsafePath(f"{self._walk(inner).name} is a link to a directory; put the directory there itself")
+                words = f"{self._walk(inner).name} is a link to a directory; put the directory there itself"
+                yield name, UnsafePath(words)
             else:
                 yield from ((f"{name}/{rest}", below) for rest, below in self.entries_below(inner))
 

@@ -1,12 +1,14 @@
-"""How long a listing may become."""
+"""How long a listing may become, and take."""
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from shared.errors import TooManyFiles
+from shared.errors import TooManyFiles, Unreachable
 
 T = TypeVar("T")
 MOST_ENTRIES = 100_000  # several times what a manifest can hold
+LONGEST_LIST_S = 900.0  # of a source that a stranger may have chosen; as many objects as may be take some minutes
 
 
 def bounded(entries: Iterable[T], what: str, most: int = MOST_ENTRIES) -> Iterator[T]:
@@ -17,3 +19,11 @@ def bounded(entries: Iterable[T], what: str, most: int = MOST_ENTRIES) -> Iterat
                 f"{what} has more than {most} entries, which is more than can be kept; choose fewer files"
             )
         yield entry
+
+
+def in_time(parts: Iterable[T], until_s: float, what: str, clock: Callable[[], float] = time.monotonic) -> Iterator[T]:
+    """Yield the parts as they come; Unreachable where one comes after `until_s` on the clock."""
+    for part in parts:
+        if clock() >= until_s:
+            raise Unreachable(f"the list of {what} does not come to an end; choose a longer prefix")
+        yield part

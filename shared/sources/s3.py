@@ -1,16 +1,19 @@
 """An object, or everything below a prefix, of an S3 bucket: listed by boto3, fetched by signed requests of our own."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http import HTTPStatus
+from itertools import takewhile
 
 from shared.errors import InvalidURI, LarderError
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.failures import Subject
 from shared.sources.http import HttpClient, Reply
 from shared.sources.key_words import S3
+from shared.sources.listing import LONGEST_LIST_S, in_time
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name
 from shared.sources.ranges import open_range
@@ -79,18 +82,25 @@ class S3Source:
     def _files_below(self) -> list[File]:
         from shared.sources.s3_listing import S3Refusal, list_paths  # noqa: PLC0415 - heavy; controller only
 
+        until_s, halt = time.monotonic() + LONGEST_LIST_S, threading.Event()
         try:
-            paths = list_paths(self._uri, self._requests, self._client)
+            paths = list_paths(self._uri, self._requests, self._client, until_s)
         except S3Refusal as refusal:
             subject = self._subject(str(self._uri))
             raise decide_s3_failure(refusal.status, refusal.headers, refusal.fields, subject, self._now()) from None
         count = min(_MOST_HEADS_A_TASK, len(paths) // _HEADS_AT_ONCE + 1)  # a task for each takes longer
+        parts = [in_time(paths[i : i + count], until_s, str(self._uri)) for i in range(0, len(paths), count)]
         with ThreadPoolExecutor(_HEADS_AT_ONCE, "s3-head") as threads:
-            parts = threads.map(self._describe_all, [paths[i : i + count] for i in range(0, len(paths), count)])
-            return [file for part in parts for file in part]
+            described = threads.map(lambda part: self._describe_all(part, halt), parts)
+            return [file for part in described for file in part]
 
-    def _describe_all(self, paths: Iterable[str]) -> list[File]:
-        return [self._describe(path) for path in paths]
+    def _describe_all(self, paths: Iterable[str], halt: threading.Event) -> list[File]:
+        """Return the files, fewer of them only where another one's failure set `halt`: that is raised there."""
+        try:
+            return [self._describe(path) for path in takewhile(lambda _: not halt.is_set(), paths)]
+        except BaseException:
+            halt.set()
+            raise
 
     def _describe(self, path: str) -> File:
         key = f"{self._uri.prefix}/{path}"

@@ -13,15 +13,17 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import Unreachable
+from shared.sources.connections import public
 from shared.sources.heads import Headers
 from shared.sources.http import Call, HttpClient
-from shared.sources.listing import bounded
+from shared.sources.listing import bounded, in_time
 from shared.sources.prefix_keys import path_below
 from shared.sources.s3_requests import Requests
 from shared.sources.settings import PATH_STYLE, VIRTUAL_STYLE
 from shared.uri import S3Uri
 
-_MOST_PAGE_BYTES = 16 * 2**20  # of a thousand keys, each of 1 KiB at most, three characters a byte where it is quoted
+_MOST_PAGE_BYTES = 5 * 2**20  # of a thousand keys, each of 1 KiB at most, three characters a byte where it is quoted
+_MOST_TAGS = 100_000  # a page has some twenty for each key; as a tree each takes far more memory than in the text
 _OURS = frozenset({"accept-encoding", "host", "user-agent"})  # headers that our client says itself, with these values
 
 
@@ -33,15 +35,16 @@ class S3Refusal(Exception):
         self.status, self.headers, self.fields = status, headers, fields
 
 
-def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient) -> list[str]:
+def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient, until_s: float) -> list[str]:
     """Return what follows the prefix in each key below it, without the empty objects that stand for directories.
 
-    Raises S3Refusal, Unreachable, AddressRefused, TooManyFiles.
+    `until_s`: as in `in_time`. Raises S3Refusal, Unreachable, AddressRefused, TooManyFiles.
     """
     client = _client(requests, connections)
     try:
         paginator = client.get_paginator("list_objects_v2")
-        pages = bounded(paginator.paginate(Bucket=uri.bucket, Prefix=f"{uri.prefix}/"), str(uri))
+        found = bounded(paginator.paginate(Bucket=uri.bucket, Prefix=f"{uri.prefix}/"), str(uri))
+        pages = in_time(found, until_s, str(uri))
         listed = bounded((entry for page in pages for entry in page.get("Contents", ())), str(uri))
         entries = [(str(entry["Key"]), int(entry["Size"])) for entry in listed]
     except ClientError as error:
@@ -92,6 +95,8 @@ def _send(connections: HttpClient, request: AWSPreparedRequest) -> AWSResponse:
     headers = {name: _text(value) for name, value in request.headers.items() if name.lower() not in _OURS}
     reply = connections.send(Call(request.url, request.method, secrets=headers, follow=False))
     body = reply.read_all(_MOST_PAGE_BYTES)
+    if body.count(b"<") > _MOST_TAGS:
+        raise Unreachable(f"{public(request.url)}: the answer is no list of S3; check the endpoint")
     return AWSResponse(request.url, reply.status, dict(reply.headers), _Whole(body))
 
 

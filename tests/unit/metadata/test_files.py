@@ -130,3 +130,12 @@ def test_an_answer_that_breaks_off_is_asked_for_once_more() -> None:
     source.faults.on_open = [Unreachable("once"), Unreachable("twice")]
     with pytest.raises(Unreachable, match="twice"):
         files.read("config.json", 0, 4)
+
+
+def test_a_link_to_a_directory_of_the_model_is_left_aside(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint-1").mkdir()
+    (tmp_path / "checkpoint-1" / "a.txt").write_text("a")
+    (tmp_path / "latest").symlink_to("checkpoint-1")
+    files = DirectoryFiles(str(tmp_path))
+    assert set(files.sizes) == {"checkpoint-1/a.txt"}
+    assert "is a link to a directory" in str(files.broken["latest"])

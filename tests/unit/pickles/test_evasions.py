@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -170,6 +171,19 @@ def test_an_archive_whose_long_end_has_a_huge_list_is_not_read() -> None:
 
     assert why(long(size)) == ""
     assert why(long(2**40)) == "is a zip archive that cannot be looked through"
+
+
+def test_places_that_no_file_has_are_no_fault_of_the_disk(tmp_path: Path) -> None:
+    archive = zipped({"a": b"hello"})
+    listed, far = archive.index(b"PK\x01\x02"), 2**62
+    record = struct.pack("<4sQHHIIQQQQ", b"PK\x06\x06", 44, 45, 45, 0, 0, 1, 1, len(archive) - 22 - listed, far)
+    locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, len(archive) - 22, 1)
+    beyond = archive[:-6] + struct.pack("<I", len(archive) + 2**20) + archive[-2:]
+    for data in (archive[:-22] + record + locator + archive[-22:], beyond):
+        path = tmp_path / "model.safetensors"
+        path.write_bytes(data)
+        with path.open("rb") as file:  # seeking beyond what a file system counts fails on a disk, not in memory
+            assert why_pickle(file, len(data)) in ("", "is a zip archive that cannot be looked through")
 
 
 def test_the_mark_of_an_end_alone_is_no_archive() -> None:

@@ -86,7 +86,7 @@ LONGER = demand("longer", kind="ClusterModelCache", uri="s3://bkt/models/llama",
         ("s3://bkt/models/gemma", ["team/s"]),
         ("s3://bkt/models2", []),
         ("s3://bkt/models/llama", []),
-        ("s3://bkt/models/llama/part", []),
+        ("s3://bkt/models/llama/part", ["team/s"]),  # admission takes the shorter one where the longer lacks the part
         ("nonsense", []),
     ],
 )

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import InvalidURI
-from shared.uri import parse_uri, sub_path_of
+from shared.uri import parse_declared, parse_uri, sub_path_of
 
 
 @pytest.mark.parametrize(
@@ -128,3 +128,11 @@ def test_any_text_is_a_canonical_uri_or_refused(text: str) -> None:
 )
 def test_a_prefix_ends_at_a_slash(wanted: str, cached: str, rest: str | None) -> None:
     assert sub_path_of(wanted, cached) == rest
+
+
+def test_an_endpoint_stands_in_our_own_lists_alone() -> None:
+    text = "s3://bkt@eu-west-1@minio.example:9000/m"
+    assert str(parse_uri(text)) == text
+    with pytest.raises(InvalidURI, match="AWS_ENDPOINT_URL"):
+        parse_declared(text)
+    assert str(parse_declared("s3://bkt@eu-west-1/m")) == "s3://bkt@eu-west-1/m"

@@ -66,3 +66,42 @@ LISTED = [
 @pytest.mark.parametrize("listed", LISTED)
 def test_a_listing_that_is_none_is_told(serve: Serve, listed: bytes) -> None:
     assert isinstance(failure_of(serve(store(listed, reply(200, b"")))), Unreachable)
+
+
+def test_a_list_without_an_end_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = iter(range(10**9))
+
+    def answer(asked: Asked) -> bytes:
+        if "list-type" not in asked.target:
+            return reply(404)
+        token = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{next(pages)}</NextContinuationToken>"
+        return listing(more=token)
+
+    monkeypatch.setattr("shared.sources.s3.LONGEST_LIST_S", 1.0)
+    error = failure_of(serve(answer))
+    assert isinstance(error, Unreachable)
+    assert "does not come to an end" in str(error)
+
+
+def test_objects_that_take_too_long_to_describe_are_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.sources.listing.LONGEST_LIST_S", 0.0)
+    monkeypatch.setattr("shared.sources.s3.LONGEST_LIST_S", 0.0)
+    assert "does not come to an end" in str(failure_of(serve(store(listing("m/a")))))
+
+
+def test_a_page_of_far_more_tags_than_keys_is_not_read(serve: Serve) -> None:
+    error = failure_of(serve(store(listing(more="<a/>" * 200_000))))
+    assert "no list of S3" in str(error)
+
+
+def test_after_one_refusal_the_others_are_not_asked_for(serve: Serve) -> None:
+    asked: list[str] = []
+
+    def answer(request: Asked) -> bytes:
+        if "list-type" in request.target:
+            return listing(*(f"m/{n}" for n in range(1000)))
+        asked.append(request.target)
+        return reply(503, Retry_After="7") if len(asked) > 1 else reply(404)
+
+    assert isinstance(failure_of(serve(answer)), RateLimited)
+    assert len(asked) < 100

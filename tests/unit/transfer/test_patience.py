@@ -95,6 +95,15 @@ def test_real_progress_ends_the_long_pauses() -> None:
     assert pauses == [0.5, 1.0, 2.0, 4.0, 0.5 / 64, 0.5]
 
 
+def test_a_failure_now_and_then_among_pieces_that_come_does_not_lengthen_the_pauses() -> None:
+    clock = Clock()
+    tried = Patience(RetryPolicy(), Timing(clock, lambda: 1.0))
+    for left in range(100, 90, -1):
+        clock.now += 600
+        assert tried.pause(Unreachable("503"), left) == 0.5
+        tried.succeed()
+
+
 def test_one_who_gets_nothing_waits_longer_each_time_while_another_brings_all() -> None:
     clock = Clock()
     tried = Patience(POLICY, Timing(clock, lambda: 1.0))
