@@ -1,6 +1,7 @@
 """Which server a bucket is asked at: the administrator's, the one that a Secret names, or AWS."""
 
 import socket
+from math import inf
 from typing import Any
 
 import pytest
@@ -93,7 +94,7 @@ def test_bytes_of_one_endpoint_are_not_those_of_another() -> None:
 def test_a_listing_goes_over_a_checked_connection() -> None:
     client = HttpClient(SourceSettings())
     with pytest.raises(AddressRefused, match=r"127\.0\.0\.1 \(loopback\)"):
-        list_paths(S3Uri("bucket", "m"), requests("https://127.0.0.1:9", pinned="127.0.0.1:9"), client)
+        list_paths(S3Uri("bucket", "m"), requests("https://127.0.0.1:9", pinned="127.0.0.1:9"), client, inf)
     client.close()
 
 
