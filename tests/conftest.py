@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from rig import azurite
 from rig.azure import Azure
@@ -25,7 +25,7 @@ def pytest_configure() -> None:
     No test of properties fails because the machine is slow.
     """
     asyncio.set_event_loop(None)
-    settings.register_profile("larder", settings(), deadline=None)
+    settings.register_profile("larder", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("larder")
 
 
