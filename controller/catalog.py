@@ -12,14 +12,13 @@ from controller.admission.catalog import CatalogModel, CatalogNode, PathKind, ki
 from controller.claims.verdict import BLOCKING, READING
 from controller.keys import ModelKey
 from controller.manifests import Manifests
-from controller.models.revisions import condition_of
 from controller.placement.demand import Demand, difference
 from controller.services.users import ServiceUsers
 from controller.world import World
 from shared.api.base_model import BaseModel
 from shared.api.core import PODS, Pod
 from shared.api.kinds import NODE_GROUP
-from shared.api.meta import StockStatus
+from shared.api.meta import StockStatus, condition_of
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.errors import LarderError, Unreachable
 from shared.kube.collection import list_objects
@@ -148,7 +147,7 @@ class WorldCatalog:
             return "NameConflict", f"{other.kind} {other.name} is older and has the same model id with {words}"
         if demand.on_claim:
             return _claim_trouble(demand, status)
-        resolved = condition_of(status, "Resolved")
+        resolved = condition_of(status.conditions, "Resolved")
         if not demand.serving and resolved is not None and resolved.message:
             return resolved.reason, resolved.message
         return "", ""
@@ -186,7 +185,7 @@ class WorldCatalog:
 
 def _claim_trouble(demand: Demand, status: StockStatus) -> tuple[str, str]:
     """Return why the claim cannot be mounted, or what would stand in the model's place; nothing for other troubles."""
-    ready = condition_of(status, "Ready")
+    ready = condition_of(status.conditions, "Ready")
     if ready is None or status.source != demand.uri:
         return READING, f"the controller has not looked at {demand.uri} yet"
     return (ready.reason, ready.message) if ready.reason in BLOCKING else ("", "")

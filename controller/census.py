@@ -15,6 +15,7 @@ from controller.placement.demand import Declared, Demand
 from controller.world import World
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.meta import condition_of
 
 MOST_NAMED = 200
 _NEW = "New"
@@ -95,7 +96,7 @@ def _since(demand: Demand, declared: Declared) -> float:
     """Return since when a model is not ready, in seconds since 1970; 0 where it is, or where no node shall hold it."""
     if not (demand.stocked or demand.invalid):
         return 0.0
-    ready = next((c for c in declared.status.conditions if c.type == "Ready"), None)
+    ready = condition_of(declared.status.conditions, "Ready")
     if ready is not None and ready.status == "True":
         return 0.0
     return datetime.fromisoformat(ready.last_transition_time if ready else demand.created).timestamp()

@@ -42,12 +42,9 @@ class S3(Running):
         self.access_key, self.secret_key = "rig", secrets.token_urlsafe(24)
         self._enter, self._host, self.port = list(enter), host, free_port()
         self._versitygw, self._state = binaries.versitygw, state.absolute()
-        self._scheme, self._options = "http", ["--virtual-domain", virtual] if virtual else []
-        if certificate:
-            self._scheme, self._options = (
-                "https",
-                [*self._options, "--cert", str(certificate), "--key", str(certificate)],
-            )
+        self._scheme = "https" if certificate else "http"
+        self._options = [f"--virtual-domain={virtual}"] if virtual else []
+        self._options += [f"--{part}={certificate}" for part in ("cert", "key") if certificate]
         self._process: Process | None = None
 
     @property
@@ -62,17 +59,8 @@ class S3(Running):
             folder.mkdir(parents=True, exist_ok=True)
         argv = [*self._enter, str(self._versitygw), "--region", self.region, "--health", _HEALTH]
         argv += [f"--port={host}:{self.port}" for host in {LOOPBACK, self._host}]
-        argv += [
-            "--iam-dir",
-            str(roles),
-            "--keep-alive",
-            "--quiet",
-            *self._options,
-            "posix",
-            "--sidecar",
-            str(facts),
-            str(buckets),
-        ]
+        argv += [f"--iam-dir={roles}", "--keep-alive", "--quiet", *self._options]
+        argv += ["posix", f"--sidecar={facts}", str(buckets)]
         secret = {"ROOT_ACCESS_KEY": self.access_key, "ROOT_SECRET_KEY": self.secret_key}
         program = Program("versitygw", argv, secret)
         self._process = Process(program, self._state / "log" / "versitygw.log")

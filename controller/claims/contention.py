@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from controller.claims.kinds import ClaimPod
 from shared.api.core import PersistentVolumeClaim
+from shared.api.meta import condition_of
 
 CLAIM_IN_USE = "ClaimInUse"
 ONE_POD, ONE_NODE = "ReadWriteOncePod", "ReadWriteOnce"
@@ -54,13 +55,13 @@ def _waits(pod: ClaimPod, limit: str) -> bool:
         return False
     if pod.spec.node_name:
         return _is_mounting(pod)
-    scheduled = pod.status.condition("PodScheduled")
+    scheduled = condition_of(pod.status.conditions, "PodScheduled")
     return limit == ONE_POD and scheduled is not None and scheduled.status == "False"
 
 
 def _is_mounting(pod: ClaimPod) -> bool:
     """Return whether kubelet has said that the pod has no sandbox yet; where nothing is said, it has one."""
-    started = pod.status.condition("PodReadyToStartContainers")
+    started = condition_of(pod.status.conditions, "PodReadyToStartContainers")
     return started is not None and started.status == "False"
 
 

@@ -14,9 +14,8 @@ from controller.claims.view import ClaimView, Order
 from controller.claims.wanted import LONGEST_WAIT, kept_of, order_of
 from controller.metadata.fill import fields_to_write
 from controller.metadata.kept import METADATA, again_at, kept_reading
-from controller.models.revisions import condition_of
 from controller.turns import Again, WriteSpec
-from shared.api.meta import ReadMetadata
+from shared.api.meta import ReadMetadata, condition_of
 from shared.handover import Reading
 
 _IDLE_S = 300.0  # the watch tells within a second; this is for where it may not watch
@@ -103,7 +102,7 @@ def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
             words = f"PVC {view.place.claim} is {limit} and on node {user.spec.node_name} for pod {user.metadata.name}"
             return Running(CLAIM_IN_USE, f"{words}; {message}")
         case Reading(reason="DeadlineExceeded" | "JobFailed"):
-            last = condition_of(view.status, METADATA)
+            last = condition_of(view.status.conditions, METADATA)
             if last is not None and last.reason in TROUBLES:
                 return Reading(reason=last.reason, message=f"{last.message} (given up: {outcome.message})"[:1024])
     return outcome

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.kinds import Job, JobPod
 from shared.api.core import Observed
+from shared.api.meta import condition_of
 from shared.handover import MOST_MESSAGE, Reading, decode_reading
 
 DEADLINE_S = 300
@@ -93,7 +94,7 @@ def _hindrance(job: Job, pods: Sequence[JobPod], now: datetime) -> Running:
         return Running("NoPod", f"the Job has no pod: a quota or a policy of the namespace may forbid it; {look}")
     pod = pods[0]
     look = f"kubectl events -n {pod.metadata.namespace} --for pod/{pod.metadata.name} tells"  # also when it is gone
-    scheduled = pod.status.condition("PodScheduled")
+    scheduled = condition_of(pod.status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         return Running("Unschedulable", f"no node takes the Job's pod: {scheduled.message or scheduled.reason}")
     waiting = pod.state.waiting

@@ -3,9 +3,10 @@
 from controller.claims.decide import Tell
 from controller.claims.verdict import ON_CLAIM
 from controller.claims.view import ClaimView
-from controller.models.revisions import DRIFTED, REFRESHED, REMOVING, UPDATING, Told, condition_of
+from controller.models.revisions import DRIFTED, REFRESHED, REMOVING, UPDATING, Told
 from controller.models.words import with_conditions
 from shared.api.base_model import BaseModelStatus
+from shared.api.meta import condition_of
 
 _OF_NODES = (DRIFTED, REFRESHED, UPDATING, REMOVING)
 
@@ -15,7 +16,7 @@ def claim_status(view: ClaimView, told: Tell, stamp: str) -> BaseModelStatus:
     before, found = view.status, told.verdict
     resolved = Told("Resolved", "True", ON_CLAIM, "a model on a claim has no revisions: pods read what is there")
     words = "the model is on a claim: no node fetches it, and what nodes had of it they remove"
-    over = [Told(kind, "False", ON_CLAIM, words) for kind in _OF_NODES if condition_of(before, kind)]
+    over = [Told(kind, "False", ON_CLAIM, words) for kind in _OF_NODES if condition_of(before.conditions, kind)]
     size = told.metadata.values.get("sizeBytes", 0) if told.metadata else 0
     return BaseModelStatus(
         conditions=with_conditions(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from controller.placement.groups import MAX_INT64
-from shared.api.meta import Condition
+from shared.api.meta import Condition, condition_of
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupStatus
 from shared.quantity import parse_quantity
 
@@ -47,7 +47,7 @@ def _own_limit(group: ModelCacheNodeGroup) -> int:
 def _overlapping(group: ModelCacheNodeGroup, members: Sequence[Member], stamp: str) -> Condition:
     shared = [m for m in members if m.other_groups]
     status = "True" if shared else "False"
-    before = next((c for c in group.status.conditions if c.type == "Overlapping"), None)
+    before = condition_of(group.status.conditions, "Overlapping")
     return Condition(
         type="Overlapping",
         status=status,

@@ -10,14 +10,14 @@ from controller.keys import ModelKey
 from controller.live import object_path
 from controller.models.decide import Record
 from controller.models.report import Report
-from controller.models.revisions import EVENTFUL, condition_of
+from controller.models.revisions import EVENTFUL
 from controller.models.view import ModelView
 from controller.models.words import base_model_status, cache_status, recorded_status
 from controller.ownership import RECORD_ANNOTATION, Ownership, record_of
 from controller.placement.demand import Declared
 from shared.api.base_model import BaseModel
 from shared.api.kinds import DEFINITIONS
-from shared.api.meta import Condition, StockStatus
+from shared.api.meta import Condition, StockStatus, condition_of
 from shared.kube.transport import Kube
 
 _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
@@ -64,11 +64,11 @@ class ModelActor:
             return
         if not await self._write(key, seen, status):
             return
-        before, after = condition_of(seen.status, "Ready"), condition_of(status, "Ready")
+        before, after = condition_of(seen.status.conditions, "Ready"), condition_of(status.conditions, "Ready")
         if after and _is_news(before, after):
             await self.events.tell(_DEFINITIONS[key.kind], seen.metadata, after.reason, after.message, warn=warn)
         for kind in EVENTFUL:
-            before, after = condition_of(seen.status, kind), condition_of(status, kind)
+            before, after = condition_of(seen.status.conditions, kind), condition_of(status.conditions, kind)
             if after and after.status == "True" and _is_news(before, after):
                 await self.events.tell(_DEFINITIONS[key.kind], seen.metadata, kind, after.message, warn=False)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from controller.models.view import Leaving, ModelView
 from controller.placement.demand import Resolution
-from shared.api.meta import Condition, NodeState, StockStatus
+from shared.api.meta import NodeState, condition_of
 from shared.quantity import format_bytes
 
 DRIFTED, REFRESHED, UPDATING, REMOVING = "Drifted", "Refreshed", "Updating", "Removing"
@@ -23,11 +23,6 @@ class Told:
     status: str
     reason: str
     message: str
-
-
-def condition_of(status: StockStatus, kind: str) -> Condition | None:
-    """Return a condition of a status, or None."""
-    return next((c for c in status.conditions if c.type == kind), None)
 
 
 def some(names: Iterable[str], most: int = _SHOWN) -> str:
@@ -77,7 +72,7 @@ def _use(leaving: Leaving) -> str:
 
 def _cleared(view: ModelView, kind: str, reason: str, message: str) -> Told | None:
     """Return that a condition does not hold (any more), unless it was never there."""
-    return Told(kind, "False", reason, message) if condition_of(view.status, kind) else None
+    return Told(kind, "False", reason, message) if condition_of(view.status.conditions, kind) else None
 
 
 def up_to_date(resolution: Resolution) -> Told:
@@ -87,7 +82,7 @@ def up_to_date(resolution: Resolution) -> Told:
 
 
 def _drifted(view: ModelView) -> Told | None:
-    demand, before = view.demand, condition_of(view.status, DRIFTED)
+    demand, before = view.demand, condition_of(view.status.conditions, DRIFTED)
     if demand.resolution is None or not demand.stocked:
         return _cleared(view, DRIFTED, "NotResolved", "nothing is resolved that the source could differ from")
     if view.upstream and view.upstream.trouble:
@@ -125,7 +120,7 @@ def _refreshed(view: ModelView) -> Told | None:
 
 def _no_more_asked(view: ModelView) -> Told | None:
     """Return the end of a refresh that was not told with its answer: withdrawn, or of an object that has a record."""
-    before, demand = condition_of(view.status, REFRESHED), view.demand
+    before, demand = condition_of(view.status.conditions, REFRESHED), view.demand
     if before is None or before.status == "True" or demand.asks_anew:
         return None
     if demand.refresh and demand.resolution is not None:

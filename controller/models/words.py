@@ -7,11 +7,11 @@ import msgspec
 
 from controller.models.decide import Record
 from controller.models.report import MAX_LISTED, Report
-from controller.models.revisions import DRIFTED, REFRESHED, Told, condition_of, up_to_date
+from controller.models.revisions import DRIFTED, REFRESHED, Told, up_to_date
 from controller.models.view import ModelView
 from shared.api.base_model import BaseModelStatus, State
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
-from shared.api.meta import Condition, NodeState, StockStatus
+from shared.api.meta import Condition, NodeState, StockStatus, condition_of
 from shared.api.model_node import Phase
 
 S = TypeVar("S", bound=StockStatus)
@@ -34,7 +34,7 @@ def recorded_status(record: Record, before: S, stamp: str, generation: int) -> S
         resolution_number=record.number,
         refreshed=record.refreshed,
     )
-    told = [up_to_date(found)] if condition_of(before, DRIFTED) else []
+    told = [up_to_date(found)] if condition_of(before.conditions, DRIFTED) else []
     if record.refreshed != before.refreshed:
         told.append(_answered(record, before))
     return msgspec.structs.replace(status, conditions=with_conditions(before.conditions, told, stamp, generation))
@@ -131,7 +131,7 @@ def with_conditions(
 
 
 def _condition(before: Sequence[Condition], told: Told, stamp: str, generation: int) -> Condition:
-    old = next((c for c in before if c.type == told.kind), None)
+    old = condition_of(before, told.kind)
     since = old.last_transition_time if old and old.status == told.status else stamp
     return Condition(
         type=told.kind,

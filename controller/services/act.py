@@ -13,6 +13,7 @@ from controller.services.manifests import path_of
 from controller.services.report import READY
 from shared.api.inference_service import InferenceService, InferenceServiceStatus
 from shared.api.kinds import INFERENCE_SERVICE
+from shared.api.meta import condition_of
 from shared.kube.edit import apply, delete_if_present
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
@@ -46,7 +47,7 @@ class ServiceActor:
         path = f"{path}/{INFERENCE_SERVICE.plural}/{meta.name}/status"
         if not await replace_part(self.kube, path, meta, "status", status):
             return
-        before = next((c for c in seen.status.conditions if c.type == READY), None)
+        before = condition_of(seen.status.conditions, READY)
         after = next(c for c in status.conditions if c.type == READY)
         if before is None or (before.status, before.reason) != (after.status, after.reason):
             warn = after.status != "True" and after.reason in _WARNED

@@ -1,7 +1,7 @@
 """The little that is read of what an InferenceService makes."""
 
 from shared.api.core import ObservedStatus
-from shared.api.meta import Api
+from shared.api.meta import Api, condition_of
 from shared.kube.objects import Meta, Object
 
 SERVICE_LABEL = "larder.dev/inference-service"  # on all that one makes: its name
@@ -56,7 +56,7 @@ class Deployment(Object, frozen=True, kw_only=True):
     @property
     def is_stalled(self) -> bool:
         """Whether nothing came of its newest pods for longer than its progress deadline."""
-        progress = self.status.condition("Progressing")
+        progress = condition_of(self.status.conditions, "Progressing")
         return progress is not None and progress.status == "False"
 
 

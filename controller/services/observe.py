@@ -8,7 +8,6 @@ from controller.claims.contention import limit_of, waits_of
 from controller.claims.place import place_of
 from controller.claims.reads import live_pods, read_claim
 from controller.keys import ModelKey, ServiceKey
-from controller.models.revisions import condition_of
 from controller.placement.demand import Demand
 from controller.services.kinds import SERVICE_LABEL, Deployment
 from controller.services.manifests import path_of
@@ -18,6 +17,7 @@ from controller.world import World
 from shared.api.core import PersistentVolumeClaim
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import INFERENCE_SERVICE
+from shared.api.meta import condition_of
 from shared.kube.collection import get_object
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
@@ -119,7 +119,7 @@ class ServiceObserver:
 
     def _not_ready(self, key: ModelKey) -> tuple[str, str]:
         declared = self.world.declared(key)
-        ready = condition_of(declared.status, "Ready") if declared else None
+        ready = condition_of(declared.status.conditions, "Ready") if declared else None
         if ready is not None and ready.status == "True":
             return "", ""
         return (ready.reason, ready.message) if ready else ("ModelNotReady", "nothing is known of it yet")

@@ -7,6 +7,7 @@ from controller.claims.contention import CLAIM_IN_USE, Wait
 from controller.claims.kinds import ClaimPod
 from controller.services.kinds import SERVICE_LABEL, Deployment
 from controller.services.view import ServiceView
+from shared.api.meta import condition_of
 
 _PASSING = ("", "ContainerCreating", "PodInitializing")
 
@@ -25,8 +26,8 @@ def hindrance_of(view: ServiceView, deployment: Deployment) -> Hindrance | None:
 
 
 def _hindrances(view: ServiceView, deployment: Deployment) -> Iterator[Hindrance]:
-    status = deployment.status
-    failure, progress = status.condition("ReplicaFailure"), status.condition("Progressing")
+    conditions = deployment.status.conditions
+    failure, progress = condition_of(conditions, "ReplicaFailure"), condition_of(conditions, "Progressing")
     if failure is not None and failure.status == "True":
         yield Hindrance("ReplicaFailure", f"a pod could not be made: {failure.message}")
     for wait in view.waits:
@@ -46,7 +47,7 @@ def _way_out(wait: Wait, service: str) -> str:
 
 
 def _of_pod(pod: ClaimPod) -> Iterator[Hindrance]:
-    about, scheduled = f"pod {pod.metadata.name}", pod.status.condition("PodScheduled")
+    about, scheduled = f"pod {pod.metadata.name}", condition_of(pod.status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         yield Hindrance("Unschedulable", f"no node takes {about}: {scheduled.message or scheduled.reason}")
     for waiting in (status.state.waiting for status in pod.status.container_statuses):

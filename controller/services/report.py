@@ -10,6 +10,7 @@ from controller.services.manifests import url_of
 from controller.services.pods import hindrance_of
 from controller.services.view import ServiceView
 from shared.api.inference_service import InferenceServiceStatus
+from shared.api.meta import condition_of
 
 READY, MODEL_READY = "Ready", "ModelReady"
 
@@ -59,7 +60,7 @@ def _served(view: ServiceView, deployment: Deployment) -> Told:
         return Told(READY, "False", "Stopped", "spec.replicas.min is 0: no pod is wanted")
     counts, found = f"{status.ready_replicas} of {wanted} pods are ready", hindrance_of(view, deployment)
     hindrance = f"; {found.words}" if found else ""
-    available = deployment.status.condition("Available")
+    available = condition_of(deployment.status.conditions, "Available")
     if available is None or available.status != "True" or not status.ready_replicas:
         return Told(READY, "False", found.reason if found else "Progressing", counts + hindrance)
     if not deployment.is_updated:

@@ -1,6 +1,6 @@
 """The little that we read of Kubernetes' own kinds."""
 
-from shared.api.meta import Api
+from shared.api.meta import Api, holds
 from shared.kube.objects import Object
 
 NODES = "/api/v1/nodes"
@@ -33,10 +33,6 @@ class ObservedStatus(Api, frozen=True, kw_only=True):
 
     conditions: list[Observed] = []
 
-    def condition(self, kind: str) -> Observed | None:
-        """Return a condition, or None."""
-        return next((c for c in self.conditions if c.type == kind), None)
-
 
 class StatusWithConditions(Api, frozen=True, kw_only=True):
     """The conditions of a Node or a Pod, and a Pod's phase."""
@@ -47,7 +43,7 @@ class StatusWithConditions(Api, frozen=True, kw_only=True):
     @property
     def ready(self) -> bool:
         """Whether the condition Ready is True."""
-        return any(c.type == "Ready" and c.status == "True" for c in self.conditions)
+        return holds(self.conditions, "Ready")
 
 
 class Node(Object, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """What the kinds have in common."""
 
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -23,6 +24,29 @@ class Condition(Api, frozen=True, kw_only=True, omit_defaults=False):
     message: Annotated[str, Meta(max_length=32768)] = ""
     last_transition_time: str
     observed_generation: int = 0
+
+
+class _Told(Protocol):
+    """A condition, or as much of one as is read."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def status(self) -> str: ...
+
+
+_C = TypeVar("_C", bound=_Told)
+
+
+def condition_of(conditions: Iterable[_C], kind: str) -> _C | None:
+    """Return the condition of a type, or None."""
+    return next((c for c in conditions if c.type == kind), None)
+
+
+def holds(conditions: Iterable[_Told], kind: str) -> bool:
+    """Return whether the condition of a type is True."""
+    return any(c.type == kind and c.status == "True" for c in conditions)
 
 
 Quantity = Annotated[int | str, Meta(extra_json_schema={"x-larder-quantity": quantity.PATTERN})]

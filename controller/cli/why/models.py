@@ -17,7 +17,7 @@ from controller.metadata.words import line_of
 from controller.ownership import MANAGED_ANNOTATION
 from controller.placement.demand import conflict_of, difference
 from shared.api.core import SECRET_LABEL
-from shared.api.meta import Condition
+from shared.api.meta import condition_of
 from shared.api.model_node import Phase
 from shared.quantity import format_bytes
 
@@ -50,12 +50,8 @@ def title_of(found: Declared) -> str:
 
 def summary_of(found: Declared) -> str:
     """Return what the controller says of a model, in a line."""
-    ready = _condition(found, "Ready")
+    ready = condition_of(found.status.conditions, "Ready")
     return f"{ready.reason}: {ready.message}" if ready else "the controller has said nothing of it yet"
-
-
-def _condition(found: Declared, kind: str) -> Condition | None:
-    return next((c for c in found.status.conditions if c.type == kind), None)
 
 
 def _object(found: Declared, seen: Seen) -> Iterator[Finding]:
@@ -69,7 +65,7 @@ def _object(found: Declared, seen: Seen) -> Iterator[Finding]:
         yield wait(about, "Deleting", words, "it is let go after 10 minutes at the latest")
     if demand.invalid:
         yield stop(about, "InvalidURI", demand.invalid, way_out("InvalidURI"))
-    ready = _condition(found, "Ready")
+    ready = condition_of(found.status.conditions, "Ready")
     if ready is not None and ready.reason == "SourceNotAllowed" and demand.resolution is not None:
         yield stop(about, "SourceNotAllowed", ready.message, way_out("SourceNotAllowed"))
     if demand.disabled:
@@ -91,7 +87,7 @@ def _on_claim(found: Declared) -> Iterator[Finding]:
     abouts = {"Ready": f"pvc/{place.claim} in namespace {place.namespace}", METADATA: "metadata"}
     yield fact(title_of(found), "OnClaim", "the model is on a claim: no node downloads it; pods mount the claim")
     for kind, about in abouts.items():
-        condition = _condition(found, kind)
+        condition = condition_of(found.status.conditions, kind)
         if condition is None or condition.reason in _OUTSIDE:
             continue
         if condition.status == "True" and condition.reason == CLAIM_IN_USE:
@@ -109,13 +105,13 @@ def _described(found: Declared) -> Iterator[Finding]:
     metadata = metadata_of(kept.values) if kept is not None else None
     if metadata is not None:
         yield fact("metadata", "Model", line_of(metadata))
-    condition = _condition(found, METADATA)
+    condition = condition_of(found.status.conditions, METADATA)
     if condition is not None and condition.status != "True" and not found.demand.on_claim:
         yield fact("metadata", condition.reason, condition.message)
 
 
 def _source(found: Declared) -> Iterator[Finding]:
-    demand, resolved = found.demand, _condition(found, "Resolved")
+    demand, resolved = found.demand, condition_of(found.status.conditions, "Resolved")
     if demand.resolution is not None:
         size = format_bytes(demand.resolution.size_bytes)
         yield fact("source", "Resolved", f"{demand.uri} is revision {demand.resolution.revision}, {size}")

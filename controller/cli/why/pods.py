@@ -8,6 +8,7 @@ from controller.cli.why.models import summary_of, title_of
 from controller.cli.why.nodes import agent_findings
 from controller.cli.why.seen import Seen, SeenNode, SeenPod, Taint, Toleration
 from controller.placement.selectors import matches_affinity
+from shared.api.meta import condition_of, holds
 from shared.api.model_node import EVICTED
 from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, ready_label, snapshot_label
 
@@ -63,7 +64,7 @@ def _model(identity: str, revision: str, seen: Seen) -> Iterator[Finding]:
     if not declared:
         yield wait(identity, "NoObject", "no object declares this model any more; the pod keeps the files it has")
     for found in declared:
-        ready = any(c.type == "Ready" and c.status == "True" for c in found.status.conditions)
+        ready = holds(found.status.conditions, "Ready")
         tell = fact if ready else wait
         yield tell(title_of(found), "Model", summary_of(found))
         now = found.demand.serving
@@ -156,6 +157,6 @@ def _where_it_stands(pod: SeenPod, seen: Seen) -> Iterator[Finding]:
         if node is not None and not node.status.ready:
             yield stop(f"node/{node.metadata.name}", "NotReady", "the pod's node is not Ready", "look at its kubelet")
     else:
-        scheduled = next((c for c in status.conditions if c.type == "PodScheduled"), None)
+        scheduled = condition_of(status.conditions, "PodScheduled")
         words = scheduled.message if scheduled and scheduled.message else "the scheduler has not looked at it yet"
         yield wait(about, scheduled.reason if scheduled and scheduled.reason else "Pending", words)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from controller.cli.why.findings import Finding, fact, some, stop, wait
 from controller.cli.why.seen import Declared, Seen
 from controller.cli.why.ways_out import PATIENT, way_out
-from controller.models.revisions import DRIFTED, REFRESHED, REMOVING, UPDATING, condition_of, short
-from shared.api.meta import Condition
+from controller.models.revisions import DRIFTED, REFRESHED, REMOVING, UPDATING, short
+from shared.api.meta import Condition, condition_of
 from shared.api.model_node import EntryState
 from shared.quantity import format_bytes
 
@@ -15,15 +15,15 @@ _PASSING = ("Downloading", "Resolving", "Asking", *PATIENT)
 
 def revision_findings(found: Declared, seen: Seen) -> Iterator[Finding]:
     """Yield whether the source has moved, and whether a new revision is on its way."""
-    yield from _drift(condition_of(found.status, DRIFTED))
-    yield from _refresh(found, condition_of(found.status, REFRESHED))
-    yield from _update(found, condition_of(found.status, UPDATING))
+    yield from _drift(condition_of(found.status.conditions, DRIFTED))
+    yield from _refresh(found, condition_of(found.status.conditions, REFRESHED))
+    yield from _update(found, condition_of(found.status.conditions, UPDATING))
     yield from _held(found, seen)
 
 
 def removal_findings(found: Declared) -> Iterator[Finding]:
     """Yield what keeps files that nobody wants any more, or how far their removal is."""
-    removing = condition_of(found.status, REMOVING)
+    removing = condition_of(found.status.conditions, REMOVING)
     if removing is not None and removing.status == "True":
         yield wait("old files", removing.reason, removing.message, way_out(removing.reason))
 

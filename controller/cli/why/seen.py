@@ -8,7 +8,7 @@ from controller.placement.demand import Demand
 from controller.placement.groups import groups_of
 from controller.placement.targets import is_target
 from shared.api.core import Observed, StatusWithConditions
-from shared.api.meta import Api, NodeState, StockStatus
+from shared.api.meta import Api, NodeState, StockStatus, holds
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
 from shared.kube.objects import Meta, Object
@@ -80,7 +80,7 @@ class SeenPod(Object, frozen=True, kw_only=True):
     @property
     def ready(self) -> bool:
         """Whether it is Ready now."""
-        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
+        return holds(self.status.conditions, "Ready")
 
 
 @dataclass(frozen=True, slots=True)

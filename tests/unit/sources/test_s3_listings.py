@@ -1,11 +1,13 @@
 """A store that lists what is none, or refuses to."""
 
+import time
 from collections.abc import Callable
 
 import pytest
 
 from rig.scripted_http import Answer, Asked, ScriptedServer, reply
 from shared.errors import LarderError, RateLimited, Unreachable
+from shared.sources.listing import in_time
 from shared.sources.port import ANONYMOUS
 from shared.sources.s3 import S3Source
 from shared.sources.settings import SourceSettings
@@ -84,9 +86,28 @@ def test_a_list_without_an_end_is_given_up(serve: Serve, monkeypatch: pytest.Mon
 
 
 def test_objects_that_take_too_long_to_describe_are_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.sources.listing.LONGEST_LIST_S", 0.0)
-    monkeypatch.setattr("shared.sources.s3.LONGEST_LIST_S", 0.0)
-    assert "does not come to an end" in str(failure_of(serve(store(listing("m/a")))))
+    described: list[str] = []
+
+    def answer(asked: Asked) -> bytes:
+        if "list-type" in asked.target:
+            return listing(*(f"m/{n}" for n in range(1000)))
+        if asked.target == "/bkt/m":
+            return reply(404)
+        described.append(asked.target)
+        time.sleep(0.2)
+        return reply(200)
+
+    monkeypatch.setattr("shared.sources.s3.LONGEST_LIST_S", 2.0)
+    assert "does not come to an end" in str(failure_of(serve(answer)))
+    assert 0 < len(described) < 1000
+
+
+def test_parts_that_come_in_time_are_passed_on_and_the_first_late_one_is_told() -> None:
+    clock = iter([1.0, 2.9, 3.0])
+    passed = in_time("abc", 3.0, "s3://bkt/m", lambda: next(clock))
+    assert [next(passed), next(passed)] == ["a", "b"]
+    with pytest.raises(Unreachable, match="s3://bkt/m does not come to an end"):
+        next(passed)
 
 
 def test_a_page_of_far_more_tags_than_keys_is_not_read(serve: Serve) -> None:
