@@ -11,7 +11,7 @@ from agent.transfer.fetching import Fetching, Work
 from agent.transfer.width import Width
 from shared.manifest import File
 
-_BUFFER_BYTES = 2**18  # it stays in the cache of a processor between receiving and writing, or reading and hashing
+_BUFFER_BYTES = 768 * 1024  # larger ones leave the cache of a processor between receiving, hashing and writing
 _MOST_CONNECTIONS = 16
 _ENDING = 2  # files that wait for the disk while others are received
 _LOOK_S = 0.2

@@ -16,7 +16,7 @@ from shared.manifest import File
 
 _BUFFER_BYTES = 2**18
 _BATCH = 256
-_AT_FIRST = 4
+_AT_FIRST = 3
 _FAR_S, _IN_A_ROW = 0.003, 8  # beside a near server, some of so many files take less
 
 
