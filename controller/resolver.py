@@ -26,7 +26,7 @@ from shared.uri import parse_uri
 _SOON_S, _SOON_CAP_S = 1.0, 300.0
 _LATE_S, _LATE_CAP_S = 60.0, 1800.0
 _LARGEST_EXPONENT = 20
-_SETTLE_S = 10.0  # a source that moves all the time is not asked all the time
+_SETTLE_S, _SETTLE_CAP_S = 10.0, 300.0  # a source that moves all the time is not asked all the time
 _AT_ONE_TIME = 4
 Question = tuple[str, str, str]  # the object's uid, its source, and the key of its choice of files
 Wish = tuple[int, str]  # the generation and the refresh that is asked for: another is not held up by this one's failure
@@ -35,12 +35,16 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The last attempt for one generation and refresh of one object; times on the clock."""
+    """The last attempt for one generation and refresh of one object; times on the clock.
+
+    `settle_s` is how long an answer was to stand.
+    """
 
     wish: Wish
     trouble: Trouble | None
     failures: int
     not_before: float
+    settle_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -128,7 +132,18 @@ class Resolver:
             self._remember(demand.uid, wish, Unreachable(words))
         else:
             self._answers[demand.uid] = Answer(answer, demand.refresh)
-            self._attempts[demand.uid] = Attempt(wish, None, 0, self.clock() + _SETTLE_S)
+            settle_s = self._settle_s(demand.uid, wish)
+            self._attempts[demand.uid] = Attempt(wish, None, 0, self.clock() + settle_s, settle_s)
+
+    def _settle_s(self, uid: str, wish: Wish) -> float:
+        """Return how long an answer shall stand: twice as long as one that did not stand for longer than it had to.
+
+        Replicas behind one name may give different versions of a file for ever.
+        """
+        last = self._attempts.get(uid)
+        if last is None or last.wish != wish or self.clock() >= last.not_before + last.settle_s:
+            return _SETTLE_S
+        return max(_SETTLE_S, min(_SETTLE_CAP_S, 2 * last.settle_s))
 
     async def _resolve(self, demand: Demand) -> Resolution:
         credentials = await self.secrets.credentials_of(demand)

@@ -154,6 +154,38 @@ async def test_an_answer_that_nobody_foresaw_concerns_its_model_alone(asking: As
     assert asking.waits_s() > 0
 
 
+async def test_a_source_that_changes_all_the_time_is_asked_later_and_later(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def resolve(_self: Resolver, demand: Demand) -> Resolution:
+        return Resolution(demand.uri, "c", "d" * 64, 5)
+
+    monkeypatch.setattr(Resolver, "_resolve", resolve)
+    waits = []
+    for _ in range(7):
+        await asking.ask(demand())
+        waits.append(asking.waits_s())
+        asking.now += waits[-1] + 5
+    assert waits == [10, 20, 40, 80, 160, 300, 300]
+    asking.now += 600
+    await asking.ask(demand())
+    assert asking.waits_s() == 10
+    await asking.ask(demand(), generation=2)
+    assert asking.waits_s(2) == 10
+
+
+async def test_an_answer_after_a_failure_stands_for_the_shortest_time(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def resolve(_self: Resolver, demand: Demand) -> Resolution:
+        return Resolution(demand.uri, "c", "d" * 64, 5)
+
+    await asking.ask(demand(secret="missing"))
+    monkeypatch.setattr(Resolver, "_resolve", resolve)
+    await asking.ask(demand())
+    assert asking.waits_s() == 10
+
+
 async def test_what_is_gone_is_forgotten(asking: Asking) -> None:
     await asking.ask(demand(secret="missing"))
     asking.resolver.forget("uid-m")
