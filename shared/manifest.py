@@ -13,8 +13,9 @@ class File(msgspec.Struct, frozen=True, omit_defaults=True):
     """One file of a source.
 
     `digest` is the publisher's: an algorithm (`sha256`, `git-sha1` of a git blob, `md5`, `crc64nvme`, `crc32c` or
-    `crc32`), a colon and hex digits; empty where there is none and only the size can be checked. `etag` is the entity
-    tag, or the date, that a fetch must meet again; empty where there is none or the URL itself names fixed content.
+    `crc32`), a colon and hex digits, or `-parts`, a colon and what `part_digests` tells; empty where there is none and
+    only the size can be checked. `etag` is the entity tag, or the date, that a fetch must meet again; empty where there
+    is none or the URL itself names fixed content.
     """
 
     path: str

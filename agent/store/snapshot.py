@@ -15,7 +15,8 @@ from shared.manifest import File, Manifest
 from shared.paths import COMPLETED, check_paths
 
 # The digests that this version can compute; an entry may carry newer ones.
-_CHECKABLE = ("sha256:", "git-sha1:", "md5:", "crc64nvme:", "crc32c:", "crc32:")
+_OF_PARTS = ("sha256-parts:", "md5-parts:", "crc32c-parts:", "crc32-parts:")
+_CHECKABLE = ("sha256:", "git-sha1:", "md5:", "crc64nvme:", "crc32c:", "crc32:", *_OF_PARTS)
 
 # Content never changes, so its time stamp is the same for ever (the first that every archive format can hold), and a
 # file with another one was written to.

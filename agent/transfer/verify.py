@@ -3,10 +3,12 @@
 import hashlib
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from shared.errors import DigestMismatch
 from shared.manifest import File
+from shared.part_digests import part_bytes_of, value_of
 
 
 class _Hash(Protocol):
@@ -46,6 +48,36 @@ def _crc64nvme(_: File) -> _Hash:
     return _Crc(crc64nvme, 8)
 
 
+class _Parts:
+    """A digest over the digests of parts, all of one length but the last; `make` makes a hash for each and for all."""
+
+    def __init__(self, make: Callable[[File], _Hash], file: File) -> None:
+        value = file.digest.partition(":")[2]
+        self._make, self._file = make, file
+        self._part_bytes = part_bytes_of(value, file.size) or max(1, file.size)  # what is no value is found in no file
+        self._over, self._count = make(file), 0
+        self._part, self._left_bytes = make(file), self._part_bytes
+
+    def update(self, data: memoryview | bytes, /) -> None:
+        while len(data) > self._left_bytes:
+            self._part.update(data[: self._left_bytes])
+            data = data[self._left_bytes :]
+            self._next()
+        self._part.update(data)
+        self._left_bytes -= len(data)
+
+    def _next(self) -> None:
+        self._over.update(bytes.fromhex(self._part.hexdigest()))
+        self._count += 1
+        self._part, self._left_bytes = self._make(self._file), self._part_bytes
+
+    def hexdigest(self) -> str:
+        """Return the value of all that came; nothing comes after that."""
+        if self._left_bytes < self._part_bytes:
+            self._next()
+        return value_of(self._over.hexdigest(), self._count, self._part_bytes)
+
+
 def _git_blob(file: File) -> _Hash:
     hasher = hashlib.sha1(usedforsecurity=False)  # git's own name of a file; our blobs are named by SHA-256
     hasher.update(b"blob %d\0" % file.size)
@@ -59,40 +91,42 @@ _HASHERS: dict[str, Callable[[File], _Hash]] = {
     "crc32c": _crc32c,
     "crc64nvme": _crc64nvme,
 }
+_OF_PARTS = {"sha256": lambda _: hashlib.sha256(), **{name: _HASHERS[name] for name in ("crc32c", "crc32", "md5")}}
+_HASHERS.update({f"{name}-parts": partial(_Parts, make) for name, make in _OF_PARTS.items()})
 
 
 class Check:
-    """Hashes one file in order, from its first byte on; `took_s` is the time that this has taken in all."""
+    """Hashes one file in order, from its first byte on; `took_s` is the time that this has taken in all.
 
-    def __init__(self, file: File, clock: Callable[[], float] = time.perf_counter) -> None:
+    Without `sha256` that is computed only where it is what the publisher named.
+    """
+
+    def __init__(self, file: File, *, sha256: bool = True, clock: Callable[[], float] = time.perf_counter) -> None:
         self.file, self.took_s, self._clock = file, 0.0, clock
-        self._sha256 = hashlib.sha256()
         algorithm = file.digest.partition(":")[0]
-        self._publishers = _HASHERS[algorithm](file) if algorithm in _HASHERS else None
+        self._sha256 = hashlib.sha256() if sha256 or algorithm == "sha256" else None
+        other = _HASHERS[algorithm](file) if algorithm in _HASHERS else None
+        self._publishers = self._sha256 if algorithm == "sha256" else other
+        self._hashes = [made for made in (self._sha256, other) if made is not None]
 
     def feed(self, data: memoryview) -> None:
         """Take the next bytes."""
         began_s = self._clock()
-        self._sha256.update(data)
-        if self._publishers is not None:
-            self._publishers.update(data)
+        for made in self._hashes:
+            made.update(data)
         self.took_s += self._clock() - began_s
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of what was fed, in hex."""
-        return self._sha256.hexdigest()
+        """The SHA-256 of what was fed, in hex; empty where it was not computed."""
+        return self._sha256.hexdigest() if self._sha256 is not None else ""
 
     def verify(self) -> None:
         """Raise DigestMismatch unless what was fed is what the publisher named; without a digest, do nothing."""
-        algorithm, _, expected = self.file.digest.partition(":")
-        if algorithm == "sha256":
-            found = self.sha256
-        elif self._publishers is not None:
-            found = self._publishers.hexdigest()
-        else:
+        if self._publishers is None:
             return
-        if found != expected.lower():
+        algorithm, _, expected = self.file.digest.partition(":")
+        if (found := self._publishers.hexdigest()) != expected.lower():
             raise DigestMismatch(
                 f"{self.file.path!r}: expected {algorithm} {expected}, got {found} ({self.file.size} bytes); "
                 "it is fetched again from its start later; if that goes on, the source serves damaged bytes"

@@ -8,6 +8,8 @@ from dataclasses import replace
 from http import HTTPStatus
 from itertools import takewhile
 
+import msgspec
+
 from shared.errors import InvalidURI, LarderError
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.failures import Subject
@@ -20,12 +22,14 @@ from shared.sources.ranges import open_range
 from shared.sources.s3_endpoint import named_endpoint
 from shared.sources.s3_failures import decide_s3_failure, error_fields
 from shared.sources.s3_objects import file_of
+from shared.sources.s3_parts import OfParts, digest_by_parts, of_parts, part_length
 from shared.sources.s3_requests import Requests
 from shared.sources.settings import SourceSettings
 from shared.uri import ModelUri, S3Uri
 
 _HEADS_AT_ONCE, _MOST_HEADS_A_TASK = 16, 50
 _REGION_HEADER = "x-amz-bucket-region"
+_NOT_NOW = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class S3Source:
@@ -49,13 +53,13 @@ class S3Source:
     def resolve(self) -> Manifest:
         """List the objects: the one that the URI names exactly, else all below it, never those beside it.
 
-        Digests are those that S3 vouches for: a SHA-256 of the whole, or an ETag that is an MD5.
+        Digests are those that S3 vouches for: checksums or ETags, of the whole or else of the parts.
         """
         if not self._uri.endpoint:  # nothing is bound to an endpoint yet: where the Secret leads is asked
             asked = self._requests
             self._requests = replace(asked, pinned=named_endpoint(asked.credentials.values, asked.settings))
         headers = self._head_exact()
-        exact = file_of(last_name(self._uri.prefix), headers) if headers is not None else None
+        exact = self._file_of(last_name(self._uri.prefix), self._uri.prefix, headers) if headers is not None else None
         files = choose_files(self._uri, exact, self._files_below)
         return build_manifest(str(self._pinned()), "", files)
 
@@ -107,7 +111,25 @@ class S3Source:
         reply = self._head(key)
         if reply.status != HTTPStatus.OK:
             raise self._failure(reply, f"s3://{self._uri.bucket}/{key}")
-        return file_of(path, reply.headers)
+        return self._file_of(path, key, reply.headers)
+
+    def _file_of(self, path: str, key: str, headers: Mapping[str, str]) -> File:
+        """Return the file of an object; where nothing vouches for the whole, its parts are asked for."""
+        file = file_of(path, headers)
+        found = None if file.digest else of_parts(headers)
+        if found is None:
+            return file
+        digest = digest_by_parts(found, file.size, lambda number: self._part_length(key, file, found, number))
+        return msgspec.structs.replace(file, digest=digest)
+
+    def _part_length(self, key: str, file: File, found: OfParts, number: int) -> int:
+        """Return the bytes of one part, 0 where the store does not tell them; raises where it asks for time."""
+        match = {"If-Match": file.etag} if file.etag else {}
+        reply = self._client.send(self._requests.call("HEAD", key, match, f"partNumber={number}"))
+        reply.close()
+        if reply.status in _NOT_NOW:  # else chance would decide what the bytes are checked against
+            raise self._failure(reply, f"s3://{self._uri.bucket}/{key}")
+        return part_length(found, reply.status, reply.headers)
 
     def _head(self, key: str) -> Reply:
         reply = self._client.send(self._requests.call("HEAD", key, {"x-amz-checksum-mode": "ENABLED"}))

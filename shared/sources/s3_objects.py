@@ -23,14 +23,21 @@ def file_of(path: str, headers: Mapping[str, str]) -> File:
 def digest_of(headers: Mapping[str, str]) -> str:
     """Return the digest that S3 keeps of a whole object: a checksum, else an ETag that is an MD5, else "".
 
-    A checksum may be one of the parts' checksums. The ETag of an object in several parts has a `-`; one encrypted with
-    a customer's key or by KMS is no MD5 of the content though it looks like one.
+    A checksum may be one of the parts' checksums, and the ETag of an object in several parts has a `-`: see `s3_parts`.
     """
     is_whole = (headers.get("x-amz-checksum-type") or "FULL_OBJECT") == "FULL_OBJECT"
     checksums = {name: headers.get(f"x-amz-checksum-{name}") or "" for name in _CHECKSUMS}
     if is_whole and (digest := best_digest(checksums)):
         return digest
+    tag = content_tag(headers)
+    return f"md5:{tag}" if _MD5.fullmatch(tag) else ""
+
+
+def content_tag(headers: Mapping[str, str]) -> str:
+    """Return the ETag without quotes; "" where it follows from something else than the content.
+
+    That of an object which is encrypted with a customer's key or by KMS is no MD5 though it looks like one.
+    """
     encrypted = (headers.get("x-amz-server-side-encryption") or "").startswith("aws:kms")
     by_customer = headers.get("x-amz-server-side-encryption-customer-algorithm")
-    etag = (headers.get("ETag") or "").strip('"').lower()
-    return f"md5:{etag}" if _MD5.fullmatch(etag) and not encrypted and not by_customer else ""
+    return "" if encrypted or by_customer else (headers.get("ETag") or "").strip('"').lower()

@@ -84,9 +84,12 @@ class Requests:
         scheme, _, place = self.endpoint.partition("://")
         return f"{scheme}://{self.bucket}.{place}/{path}"
 
-    def call(self, method: str, key: str, headers: Mapping[str, str]) -> Call:
-        """Return a request for an object; redirects are not followed, because a signature is for one host."""
-        url = self.url_of(key)
+    def call(self, method: str, key: str, headers: Mapping[str, str], query: str = "") -> Call:
+        """Return a request for an object; redirects are not followed, because a signature is for one host.
+
+        `query` is as `Signer.sign` wants it.
+        """
+        url = f"{self.url_of(key)}?{query}" if query else self.url_of(key)
         secrets = self._signer.sign(method, url, headers, time.time()) if self._signer else {}
         return Call(url, method, headers=headers, secrets=secrets, follow=False)
 

@@ -1,5 +1,7 @@
 """Real servers at endpoints with buckets in front of the host, and at endpoints that a Secret names."""
 
+import io
+import re
 import socket
 import ssl
 from collections.abc import Iterator
@@ -8,6 +10,7 @@ from typing import Any
 
 import pytest
 import trustme
+from boto3.s3.transfer import TransferConfig
 
 from rig.binaries import Binaries
 from rig.s3 import S3
@@ -75,6 +78,19 @@ def test_buckets_in_front_of_the_host_are_listed_and_read(virtual: S3, looked_up
     source.close()
     assert files == {"x": b"m/x", "deep/y z": b"m/deep/y z"}
     assert looked_up == {f"bucket.{DOMAIN}"}
+
+
+def test_parts_are_asked_for_there_too(virtual: S3, looked_up: set[str]) -> None:
+    virtual.path("cut").mkdir()
+    parts = TransferConfig(multipart_threshold=2**20, multipart_chunksize=5 * 2**20)
+    virtual.client().upload_fileobj(io.BytesIO(bytes(6 * 2**20)), "cut", "m/y z", Config=parts)
+    looked_up.clear()
+    settings = SourceSettings(s3_endpoint=f"http://{DOMAIN}:{virtual.port}", s3_addressing="virtual")
+    source = open_source(parse_uri("s3://cut/m"), Credentials(keys_of(virtual)), settings)
+    (file,) = source.resolve().files
+    source.close()
+    assert re.fullmatch("crc32-parts:[0-9a-f]{8}-2-5242880", file.digest)
+    assert looked_up == {f"cut.{DOMAIN}"}
 
 
 def test_a_secret_leads_to_its_own_endpoint(behind_tls: S3, bundle: Path) -> None:

@@ -34,6 +34,7 @@ def test_the_published_example_has_its_published_signature() -> None:
         "http://127.0.0.1:9000/bucket/folder/a.txt",
         f"http://store.example/bucket/{quote('a b/ä+%~(1)=!', safe='/-_.~')}",
         "https://[::1]:443/bucket/a",
+        "https://bucket.s3.eu-west-1.amazonaws.com/folder/a%20b?partNumber=1",
         "http://store.example/bucket?continuation-token=a%2Fb%3D&list-type=2&prefix=m%20%2B/",
     ],
 )

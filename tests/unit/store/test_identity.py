@@ -32,6 +32,15 @@ def test_a_checksum_is_too_short_to_name_a_content() -> None:
     assert content_key("s", "r1", file) != content_key("s", "r1", File("b", 3, file.digest, "e1"))
 
 
+def test_a_digest_of_parts_names_a_content_where_that_of_the_whole_would() -> None:
+    one, other = File("a", 3, "md5-parts:00-2-2", "e1"), File("b", 3, "md5-parts:00-2-2", "e2")
+    assert content_key("s", "r1", one) == content_key("s", "r2", other)
+    assert content_key("s", "r1", one) != content_key("s", "r1", File("a", 3, "md5-parts:00-3-1", "e1"))
+    short, moved = File("a", 3, "crc32-parts:00-2-2", "e1"), File("b", 3, "crc32-parts:00-2-2", "e1")
+    assert content_key("s", "r1", short) != content_key("s", "r1", moved)
+    assert content_key("s", "r1", short) == content_key("s", "r1", File("a", 3, "", "e1"))
+
+
 def test_without_a_digest_the_etag_of_the_path_decides() -> None:
     file = File("a", 3, "", "e1")
     assert content_key("s", "r1", file) == content_key("s", "r2", file)

@@ -1,6 +1,7 @@
 import hashlib
 import zlib
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -77,3 +78,17 @@ def test_without_a_digest_that_can_be_computed_nothing_is_refused(digest: str) -
     check.feed(memoryview(b"x"))
     check.verify()
     assert check.sha256 == hashlib.sha256(b"x").hexdigest()
+
+
+@pytest.mark.parametrize("algorithm", list(DIGESTS))
+@pytest.mark.parametrize("flipped", [False, True])
+def test_where_it_is_not_wanted_sha256_is_computed_only_if_the_publisher_named_it(
+    algorithm: str,
+    flipped: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    check = Check(File("f", 9, f"{algorithm}:{DIGESTS[algorithm](b'123456789')}"), sha256=False)
+    check.feed(memoryview(b"123456780" if flipped else b"123456789"))
+    with pytest.raises(DigestMismatch) if flipped else nullcontext():
+        check.verify()
+    body = b"123456780" if flipped else b"123456789"
+    assert check.sha256 == (hashlib.sha256(body).hexdigest() if algorithm == "sha256" else "")

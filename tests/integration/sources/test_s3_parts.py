@@ -1,0 +1,146 @@
+"""Objects that were uploaded in parts, as clients of today and of yesterday do it: they are checked by the parts."""
+
+import hashlib
+import io
+import os
+import random
+import uuid
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+import pytest
+from awscrt.checksums import crc32c
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+
+from agent.cli.fetch import run_fetch
+from rig.s3 import S3
+from shared.manifest import File
+from shared.sources.port import Credentials
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
+
+MIB = 2**20
+PART_BYTES = 5 * MIB  # the least that S3 takes
+BODY = random.Random(7).randbytes(2 * PART_BYTES + 2 * MIB + 17)
+DIGESTS: dict[str, Callable[[bytes], bytes]] = {
+    "crc32": lambda body: zlib.crc32(body).to_bytes(4, "big"),
+    "crc32c": lambda body: crc32c(body).to_bytes(4, "big"),
+    "sha256": lambda body: hashlib.sha256(body).digest(),
+    "md5": lambda body: hashlib.md5(body, usedforsecurity=False).digest(),
+}
+KINDS = list(DIGESTS)
+KEY = "m/weights.safetensors"
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A bucket, and a client's way to put an object into it."""
+
+    s3: S3
+    bucket: str
+    folder: Path
+
+    def upload(self, kind: str, part_bytes: int = PART_BYTES) -> None:
+        """Upload a file as boto3 does; `crc32` is what it does of its own accord, `md5` leaves an ETag alone."""
+        path = self.folder / "weights"
+        path.write_bytes(BODY)
+        client = boto3.client(
+            "s3", endpoint_url=self.s3.endpoint, region_name=self.s3.region,
+            aws_access_key_id=self.s3.access_key, aws_secret_access_key=self.s3.secret_key,
+            config=Config(request_checksum_calculation="when_required") if kind == "md5" else None,
+        )  # fmt: skip
+        extra = {} if kind in ("crc32", "md5") else {"ChecksumAlgorithm": kind.upper()}
+        cut = TransferConfig(multipart_threshold=8 * MIB, multipart_chunksize=part_bytes)
+        client.upload_file(str(path), self.bucket, KEY, ExtraArgs=extra, Config=cut)
+        if kind == "md5":
+            self.s3.forget_checksums(self.bucket, KEY)
+
+    def listed(self, uri: str = "") -> File:
+        """Return the one file of the model."""
+        settings = SourceSettings(s3_endpoint=self.s3.endpoint, s3_region=self.s3.region, read_timeout_s=5)
+        source = open_source(parse_uri(uri or f"s3://{self.bucket}/m"), Credentials(self._keys()), settings)
+        try:
+            (file,) = source.resolve().files
+        finally:
+            source.close()
+        return file
+
+    def fetch(self) -> tuple[int, str]:
+        """Return the command's exit status and what it said."""
+        out, environ = io.StringIO(), {"AWS_ENDPOINT_URL": self.s3.endpoint, "AWS_REGION": self.s3.region}
+        environ |= {"HOME": str(self.folder), **self._keys()}
+        return run_fetch(f"s3://{self.bucket}/m", self.to, environ, out, out), out.getvalue()
+
+    @property
+    def to(self) -> Path:
+        """Where the model is fetched to."""
+        return self.folder / "to"
+
+    def _keys(self) -> dict[str, str]:
+        return {"AWS_ACCESS_KEY_ID": self.s3.access_key, "AWS_SECRET_ACCESS_KEY": self.s3.secret_key}
+
+
+@pytest.fixture
+def shop(s3: S3, tmp_path: Path) -> Shop:
+    bucket = f"bucket-{uuid.uuid4().hex}"
+    s3.path(bucket).mkdir()
+    return Shop(s3, bucket, tmp_path)
+
+
+def digest_of(kind: str, *parts: bytes) -> str:
+    over = DIGESTS[kind](b"".join(map(DIGESTS[kind], parts)))
+    return f"{kind}-parts:{over.hex()}-{len(parts)}-{len(parts[0])}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_came_in_parts_is_listed_with_their_digest_and_checked_by_it(shop: Shop, kind: str) -> None:
+    shop.upload(kind)
+    parts = [BODY[start : start + PART_BYTES] for start in range(0, len(BODY), PART_BYTES)]
+    below, exact = shop.listed(), shop.listed(f"s3://{shop.bucket}/{KEY}")
+    assert below.digest == exact.digest == digest_of(kind, *parts)
+    status, said = shop.fetch()
+    assert (status, "verified by digest" in said) == (0, True), said
+    assert (shop.to / "weights.safetensors").read_bytes() == BODY
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bit_that_flipped_behind_the_server_s_back_is_found(shop: Shop, kind: str) -> None:
+    shop.upload(kind)
+    with shop.s3.path(shop.bucket, KEY).open("r+b") as stored:
+        byte = os.pread(stored.fileno(), 1, PART_BYTES + 5)[0]
+        os.pwrite(stored.fileno(), bytes([byte ^ 1]), PART_BYTES + 5)
+    status, said = shop.fetch()
+    assert status == 1
+    assert said.splitlines()[-1].startswith(f"DigestMismatch: 'weights.safetensors': expected {kind}-parts ")
+    assert not (shop.to / "weights.safetensors").exists()
+
+
+def test_one_part_is_the_whole(shop: Shop) -> None:
+    client = shop.s3.client()
+    upload = client.create_multipart_upload(Bucket=shop.bucket, Key=KEY, ChecksumAlgorithm="SHA256")["UploadId"]
+    named = {"Bucket": shop.bucket, "Key": KEY, "UploadId": upload}
+    part = client.upload_part(**named, PartNumber=1, Body=b"short", ChecksumAlgorithm="SHA256")
+    parts = [{"PartNumber": 1, "ETag": part["ETag"], "ChecksumSHA256": part["ChecksumSHA256"]}]
+    client.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+    assert shop.listed().digest == digest_of("sha256", b"short")
+    assert shop.fetch()[0] == 0
+
+
+def test_parts_of_different_lengths_leave_the_size_to_check(shop: Shop) -> None:
+    """As s3fs cuts what is written to it; here first and count alone would look like parts of one length."""
+    client = shop.s3.client()
+    upload = client.create_multipart_upload(Bucket=shop.bucket, Key=KEY, ChecksumAlgorithm="CRC32")["UploadId"]
+    named = {"Bucket": shop.bucket, "Key": KEY, "UploadId": upload}
+    parts = []
+    for number, size_bytes in enumerate((7 * MIB, 5 * MIB, 6 * MIB), 1):
+        part = client.upload_part(**named, PartNumber=number, Body=bytes(size_bytes), ChecksumAlgorithm="CRC32")
+        parts.append({"PartNumber": number, "ETag": part["ETag"], "ChecksumCRC32": part["ChecksumCRC32"]})
+    client.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+    assert (shop.listed().digest, shop.listed().size) == ("", 18 * MIB)
+    status, said = shop.fetch()
+    assert (status, "verified by size" in said) == (0, True), said
