@@ -93,12 +93,13 @@ class FetchJob:
                 reservation="fetch",
                 prove_access=False,
                 unpack=unpack,
+                sha256=False,
                 policy=POLICY,
             )
             if result.unpacked:
                 manifest = replace(manifest, files=tuple(map(source_file, result.unpacked.files)))
                 check_manifest(manifest)
-            blobs = {path: store.blob_path(sha256) for path, sha256 in result.sha256.items()}
+            blobs = {path: store.blob_path(blob) for path, blob in result.blobs.items()}
             if not manifest.allow_pickle:
                 self._refuse_pickles(manifest, blobs, lambda: store.discard(part))
             unnamed = [file for file in part.files if not file.digest]

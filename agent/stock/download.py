@@ -45,15 +45,15 @@ class Downloader:
         if not manifest.allow_pickle:
             self._refuse_pickles(manifest, result)
         if mends is None:
-            return self.store.commit(manifest, entry.id, result.sha256, result.unpacked), result.moved
-        return self.store.mend(mends, manifest, result.sha256, result.unpacked), result.moved
+            return self.store.commit(manifest, entry.id, result.blobs, result.unpacked), result.moved
+        return self.store.mend(mends, manifest, result.blobs, result.unpacked), result.moved
 
     def _refuse_pickles(self, manifest: Manifest, result: FetchResult) -> None:
         """Look at every file before any is committed; with a pickle among them all go. Raises PickleRefused."""
         from shared.pickles.refuse import refuse_pickles  # noqa: PLC0415 - archives' readers, which few agents need
 
         try:
-            refuse_pickles({name: self.store.blob_path(sha256) for name, sha256 in result.sha256.items()}, manifest.uri)
+            refuse_pickles({name: self.store.blob_path(blob) for name, blob in result.blobs.items()}, manifest.uri)
         except PickleRefused:
             self.store.discard(manifest)
             raise

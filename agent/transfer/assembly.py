@@ -31,12 +31,13 @@ class Assembly:
 
     A receiver whose bytes are the next to be hashed does that itself, from its buffer; the others' are left to one who
     follows. `divisible` is whether its source gives out parts; one that does not is fetched by one receiver at a time.
-    `generation` counts how often it was started over: what was claimed before that is not kept.
+    `generation` counts how often it was started over: what was claimed before that is not kept. `sha256` is as for
+    `Check`.
     """
 
-    def __init__(self, file: File, partial: Partial) -> None:
+    def __init__(self, file: File, partial: Partial, *, sha256: bool = True) -> None:
         self.file, self.partial, self.divisible, self.generation = file, partial, True, 0
-        self.hashing = Hashing(file, partial)
+        self.hashing, self._sha256 = Hashing(file, partial, sha256=sha256), sha256
         self._claims: list[Claim] = []
         self._given_up = False
         self._changed = threading.Condition()
@@ -124,7 +125,7 @@ class Assembly:
             self._given_up = give_up
             size = self.partial.held.size_bytes
             self.generation += 1
-            self.hashing = Hashing(self.file, self.partial)
+            self.hashing = Hashing(self.file, self.partial, sha256=self._sha256)
             for claim in self._claims:
                 claim.end = claim.position
             self.partial.discard()

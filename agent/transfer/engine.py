@@ -27,13 +27,13 @@ __all__ = ["FetchResult", "Stopped", "fetch"]
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """What a commit needs, SHA-256 by path, and how it came.
+    """What a commit needs, the names of the blobs by path, and how it came.
 
     `verified` is `digest`, or `size` where a file had none; `moved` counts the bytes that the network brought. Where
     the model was an archive, `unpacked` is what became of it, and the paths are those of its files.
     """
 
-    sha256: Mapping[str, str]
+    blobs: Mapping[str, str]
     verified: str
     moved: int
     unpacked: Unpacked | None = None
@@ -51,6 +51,7 @@ def fetch(
     reservation: str = "",
     prove_access: bool = True,
     unpack: bool = True,
+    sha256: bool = True,
     policy: RetryPolicy | None = None,
     timing: Timing | None = None,
 ) -> FetchResult:
@@ -59,7 +60,9 @@ def fetch(
     `reservation` is the key of the store's promise, which shrinks as bytes arrive. Of the files that this download did
     not bring itself, one byte is asked for, so that what another's credentials brought is not linked without the
     source's consent; `prove_access=False` is for repairs of what is linked already. An archive that is the only file is
-    unpacked, but for `unpack=False`. Raises LarderError; Stopped within a second after `stop` was set.
+    unpacked, but for `unpack=False`. Blobs are named by their SHA-256; without `sha256`, for a store that does not
+    outlive the download, by their content's key: bytes are hashed then only as their publisher did. Raises LarderError;
+    Stopped within a second after `stop` was set.
     """
     found = store.pin(manifest)
     before = progress.done
@@ -75,7 +78,7 @@ def fetch(
         halt,
         timing.clock,
     )
-    fetching = Fetching(path, manifest, store, policy or RetryPolicy(), timing, set())
+    fetching = Fetching(path, manifest, store, policy or RetryPolicy(), timing, set(), sha256)
     missing = [] if store.find_unpacked(manifest) else _without(manifest, found)
     progress.find(sum(f.size for f in manifest.files if f.path not in found) - sum(f.size for f in missing))
     crew = Crew(halt)
@@ -88,13 +91,13 @@ def fetch(
         crew.wait(stop, large_lane.tick)
         if prove_access:
             _prove_access(fetching, stop)
-        digests = {**found, **large_lane.digests, **small_lane.digests}
-        unpacked = _unpack(fetching, digests, reservation, stop) if unpack else None
+        blobs = {**found, **large_lane.blobs, **small_lane.blobs}
+        unpacked = _unpack(fetching, blobs, reservation, stop) if unpack else None
     except BaseException:
         progress.find(before - progress.done)  # the next attempt finds these bytes again
         raise
-    sha256 = {f.path: f.sha256 for f in unpacked.files} if unpacked else _by_path(manifest, digests)
-    return FetchResult(sha256, verification(f.digest for f in manifest.files), progress.received, unpacked)
+    named = {f.path: f.sha256 for f in unpacked.files} if unpacked else _by_path(manifest, blobs)
+    return FetchResult(named, verification(f.digest for f in manifest.files), progress.received, unpacked)
 
 
 def _without(manifest: Manifest, found: Container[str]) -> list[File]:
@@ -102,7 +105,7 @@ def _without(manifest: Manifest, found: Container[str]) -> list[File]:
     return [file for file in distinct_files(manifest).values() if file.path not in found]
 
 
-def _unpack(fetching: Fetching, digests: Mapping[str, str], reservation: str, stop: threading.Event) -> Unpacked | None:
+def _unpack(fetching: Fetching, blobs: Mapping[str, str], reservation: str, stop: threading.Event) -> Unpacked | None:
     """Return what a model that is an archive becomes; None for others."""
     manifest, store = fetching.manifest, fetching.store
     if not (kind := archive_kind(manifest.files)):
@@ -110,16 +113,16 @@ def _unpack(fetching: Fetching, digests: Mapping[str, str], reservation: str, st
     if found := store.find_unpacked(manifest):
         return found
     [archive] = manifest.files
-    if archive.path not in digests:
+    if archive.path not in blobs:
         raise StoreFailure(f"what {archive.path!r} was unpacked into was removed meanwhile; it is fetched again")
     unpacking = Unpacking(store, manifest, kind, reservation, fetching.path.progress)
-    return unpacking.run(digests[archive.path], stop)
+    return unpacking.run(blobs[archive.path], stop)
 
 
-def _by_path(manifest: Manifest, digests: Mapping[str, str]) -> dict[str, str]:
+def _by_path(manifest: Manifest, blobs: Mapping[str, str]) -> dict[str, str]:
     """Return the SHA-256 of every path from those of one path for each content."""
     keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
-    by_key = {keys[path]: sha256 for path, sha256 in digests.items()}
+    by_key = {keys[path]: blob for path, blob in blobs.items()}
     return {path: by_key[key] for path, key in keys.items()}
 
 

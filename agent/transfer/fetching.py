@@ -18,14 +18,14 @@ from shared.spans import Span
 
 @dataclass(slots=True)
 class Work:
-    """A file that is being fetched; `sha256` where its bytes are here, whole and right.
+    """A file that is being fetched; `blob` is the name of its blob where its bytes are here, whole and right.
 
     `mismatches` is how often its bytes were not those that the source had named.
     """
 
     assembly: Assembly
     patience: Patience
-    sha256: str = ""
+    blob: str = ""
     mismatches: int = 0
 
 
@@ -33,7 +33,9 @@ class Work:
 class Fetching:
     """One download's files, source, store and counters; one object serves all its threads.
 
-    `brought` has the paths of which the source gave this download at least a part.
+    `brought` has the paths of which the source gave this download at least a part. `sha256` is whether blobs are named
+    by their SHA-256 whatever the publisher named; else each is named by its content's key, and hashed only as the
+    publisher did.
     """
 
     path: BytePath
@@ -42,6 +44,7 @@ class Fetching:
     policy: RetryPolicy
     timing: Timing
     brought: set[str]
+    sha256: bool = True
 
     @contextmanager
     def opened(self, file: File) -> Iterator[Work]:
@@ -50,11 +53,11 @@ class Fetching:
             if partial is None:
                 raise Stopped
             held = partial.held.size_bytes
-            work = Work(Assembly(file, partial), Patience(self.policy, self.timing))
-            if sha256 := self.store.find_blob(self.manifest, file):  # another download was faster
+            work = Work(Assembly(file, partial, sha256=self.sha256), Patience(self.policy, self.timing))
+            if blob := self.store.find_blob(self.manifest, file):  # another download was faster
                 self.path.find(file.size)
                 self.path.arrived(file.size - held)
-                work.sha256 = sha256
+                work.blob = blob
             else:
                 self.path.find(held)
             yield work
@@ -97,7 +100,7 @@ class Fetching:
                 return False
 
     def follow(self, work: Work, buffer: memoryview) -> bool:
-        """Hash what the receivers do not hash themselves; True, and `sha256` set, once the file is whole and right.
+        """Hash what the receivers do not hash themselves; True, and `blob` set, once the file is whole and right.
 
         False where it was discarded on the way, to be fetched once more. Raises DigestMismatch the second time,
         Stopped, StoreFailure.
@@ -112,7 +115,7 @@ class Fetching:
             self._start_over(work, error)
             return False
         self.path.progress.traffic.verify(work.assembly.file.size, check.took_s)
-        work.sha256 = check.sha256
+        work.blob = check.sha256 if self.sha256 else work.assembly.partial.key
         return True
 
     def _bear(self, work: Work, failure: LarderError, brought_bytes: int = 0) -> None:

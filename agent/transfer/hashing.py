@@ -7,12 +7,15 @@ from shared.manifest import File
 
 
 class Hashing:
-    """The bytes before `done` are hashed; one thread at a time goes on from there, while it holds `busy`."""
+    """The bytes before `done` are hashed; one thread at a time goes on from there, while it holds `busy`.
+
+    `sha256` is as for `Check`.
+    """
 
     __slots__ = ("_writeback", "busy", "check", "done")
 
-    def __init__(self, file: File, partial: Partial) -> None:
-        self.check, self.done, self.busy = Check(file), 0, False
+    def __init__(self, file: File, partial: Partial, *, sha256: bool = True) -> None:
+        self.check, self.done, self.busy = Check(file, sha256=sha256), 0, False
         self._writeback = Writeback(partial.descriptor)
 
     @property

@@ -37,10 +37,10 @@ class _Open:
 
 
 class LargeLane:
-    """Receivers take claims of the open files; the digests of what is finished stand in `digests` by path."""
+    """Receivers take claims of the open files; the names of the blobs that are finished stand in `blobs` by path."""
 
     def __init__(self, fetching: Fetching, files: Iterable[File], at_a_time: int, crew: Crew) -> None:
-        self.digests: dict[str, str] = {}
+        self.blobs: dict[str, str] = {}
         self._fetching, self._crew = fetching, crew
         self._waiting, self._at_a_time = deque(files), at_a_time
         self._width = Width(min(at_a_time, len(self._waiting)), _MOST_CONNECTIONS, fetching.timing.clock())
@@ -132,12 +132,12 @@ class LargeLane:
         """Follow the file to its end and make it a blob."""
         work, file = opened.work, opened.work.assembly.file
         try:
-            if not work.sha256:
+            if not work.blob:
                 buffer = memoryview(bytearray(_BUFFER_BYTES))
                 while not self._fetching.follow(work, buffer):
                     self._tell()
-                self._fetching.store.put_blob(work.assembly.partial, work.sha256)
-            self.digests[file.path] = work.sha256
+                self._fetching.store.put_blob(work.assembly.partial, work.blob)
+            self.blobs[file.path] = work.blob
         finally:
             with self._changed:
                 self._open.remove(opened)

@@ -21,10 +21,10 @@ _FAR_S, _IN_A_ROW = 0.003, 8  # beside a near server, some of so many files take
 
 
 class SmallLane:
-    """Works off small files; the digests of what is on the disk stand in `digests` by path."""
+    """Works off small files; the names of the blobs that are on the disk stand in `blobs` by path."""
 
     def __init__(self, fetching: Fetching, files: Iterable[File], crew: Crew) -> None:
-        self.digests: dict[str, str] = {}
+        self.blobs: dict[str, str] = {}
         self._fetching, self._crew = fetching, crew
         self._waiting = deque(files)
         self._batch: list[tuple[File, Partial, str]] = []
@@ -71,8 +71,8 @@ class SmallLane:
     def _fetch(self, file: File, buffer: memoryview) -> None:
         with ExitStack() as closing:
             work = closing.enter_context(self._fetching.opened(file))
-            if work.sha256:
-                self.digests[file.path] = work.sha256
+            if work.blob:
+                self.blobs[file.path] = work.blob
                 return
             fits = not work.assembly.partial.held.size_bytes and 0 < file.size < len(buffer)
             whole = fits and self._fetching.attempt_front(work, buffer)
@@ -82,12 +82,12 @@ class SmallLane:
                 whole = self._fetching.follow(work, buffer)
             partial, store = work.assembly.partial, self._fetching.store
             if not file.digest:  # nothing would tell what a crash left of a file that is sealed and not on the disk
-                store.put_blob(partial, work.sha256)
-                self.digests[file.path] = work.sha256
+                store.put_blob(partial, work.blob)
+                self.blobs[file.path] = work.blob
                 return
             store.seal(partial)
             with self._lock:
-                self._batch.append((file, partial, work.sha256))
+                self._batch.append((file, partial, work.blob))
                 self._closing.push(closing.pop_all())
 
     def _flush(self, least: int) -> None:
@@ -98,5 +98,5 @@ class SmallLane:
             batch, self._batch = self._batch, []
             closing = self._closing.pop_all()
         with closing:
-            self._fetching.store.put_blobs([(partial, sha256) for _, partial, sha256 in batch])
-        self.digests.update((file.path, sha256) for file, _, sha256 in batch)
+            self._fetching.store.put_blobs([(partial, blob) for _, partial, blob in batch])
+        self.blobs.update((file.path, blob) for file, _, blob in batch)

@@ -94,7 +94,7 @@ def stock(bring: Fetch) -> Callable[[MemorySource, Store, str], Snapshot]:
     """Fetch and commit a model under an id."""
 
     def run(source: MemorySource, store: Store, identity: str) -> Snapshot:
-        return store.commit(source.resolve(), identity, bring(source, store).sha256)
+        return store.commit(source.resolve(), identity, bring(source, store).blobs)
 
     return run
 

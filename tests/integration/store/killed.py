@@ -73,9 +73,9 @@ def carry_out(order: Order, source: MemorySource) -> None:
     bucket = TokenBucket(order.rate)
     result = fetch(source, manifest, store, progress=Progress(), stop=threading.Event(), concurrency=2, bucket=bucket)
     if order.fatal_change:
-        store.commit(manifest, "old", result.sha256)
+        store.commit(manifest, "old", result.blobs)
         result = fetch(source, manifest, store, progress=Progress(), stop=threading.Event())
-    store.commit(manifest, "llama", result.sha256)
+    store.commit(manifest, "llama", result.blobs)
     if order.fatal_change:
         store.set_aside_and_remove("old", manifest.revision)
 

@@ -33,7 +33,7 @@ def main() -> None:
     store.sweep()
     manifest = archive.resolve()
     result = fetch(archive, manifest, store, progress=Progress(), stop=threading.Event())
-    store.commit(manifest, "llama", result.sha256, result.unpacked)
+    store.commit(manifest, "llama", result.blobs, result.unpacked)
 
 
 if __name__ == "__main__":

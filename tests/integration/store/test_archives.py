@@ -49,7 +49,7 @@ def stock(bring: Bring) -> Callable[..., Snapshot]:
     def run(source: MemorySource, store: Store, identity: str = "llama", reservation: str = "") -> Snapshot:
         manifest = source.resolve()
         result = bring(source, store, manifest=manifest, reservation=reservation)
-        return store.commit(manifest, identity, result.sha256, result.unpacked)
+        return store.commit(manifest, identity, result.blobs, result.unpacked)
 
     return run
 
@@ -260,7 +260,7 @@ class TestSharing:
         first = stock(source, store, "first")
         result = bring(source, store)
         store.set_aside_and_remove("first", first.revision)
-        assert content(store.commit(source.resolve(), "second", result.sha256, result.unpacked)) == FILES
+        assert content(store.commit(source.resolve(), "second", result.blobs, result.unpacked)) == FILES
 
     def test_one_that_another_unpacks_just_now_stays_until_that_is_done(
         self, bring: Bring, store: Store, root: Path
@@ -269,9 +269,9 @@ class TestSharing:
         manifest = source.resolve()
         first, second = bring(source, store), bring(source, store)
         with store.hold(manifest, manifest.files[0], threading.Event()):
-            store.commit(manifest, "first", first.sha256, first.unpacked)
+            store.commit(manifest, "first", first.blobs, first.unpacked)
             assert hashlib.sha256(source.files["m.tar"]).hexdigest() in store.blobs()
-        assert_nothing_but(root, store.commit(manifest, "second", second.sha256, second.unpacked))
+        assert_nothing_but(root, store.commit(manifest, "second", second.blobs, second.unpacked))
 
     def test_its_source_is_asked_first(self, stock: Callable[..., Snapshot], store: Store) -> None:
         owner = MemorySource({"m.tar": tar(FILES)}, token="right", credentials=Credentials({"HF_TOKEN": "right"}))
@@ -337,7 +337,7 @@ class TestDamage:
 
         before = source.served_bytes
         result = bring(source, store, prove_access=False)
-        mended = store.mend(snapshot, source.resolve(), result.sha256, result.unpacked)
+        mended = store.mend(snapshot, source.resolve(), result.blobs, result.unpacked)
         assert source.served_bytes - before == len(source.files[name])
         assert content(mended) == FILES
         assert store.check(mended) == []
@@ -354,7 +354,7 @@ class TestDamage:
         (snapshot.path / "m/sub/a").unlink()
         assert store.check(snapshot) == ["m/sub/a"]
         result = bring(source, store, prove_access=False)
-        mended = store.mend(snapshot, source.resolve(), result.sha256, result.unpacked)
+        mended = store.mend(snapshot, source.resolve(), result.blobs, result.unpacked)
         assert source.served_bytes == before
         assert content(mended) == FILES
         assert_nothing_but(root, mended)

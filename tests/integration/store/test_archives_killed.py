@@ -36,7 +36,7 @@ def examine(root: Path, bring: Callable[..., FetchResult]) -> None:
     assert not list(root.glob("partial/*-*.part"))  # what was half out of the archive is written anew
     result = bring(archive, store, manifest=manifest)
     assert archive.served_bytes <= 1 or not (held or done)
-    snapshot = store.commit(manifest, "llama", result.sha256, result.unpacked)
+    snapshot = store.commit(manifest, "llama", result.blobs, result.unpacked)
     assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == FILES
     assert store.snapshots() == [snapshot]
     store.close()
@@ -69,7 +69,7 @@ def test_what_was_left_after_the_commit_goes_at_the_next_start(root: Path, bring
     pins = {p.name: p.read_bytes() for p in (root / "partial").iterdir()}
     kept = root / "kept"
     shutil.copytree(root / "partial", kept, copy_function=lambda a, b: Path(b).hardlink_to(a))
-    store.commit(archive.resolve(), "llama", result.sha256, result.unpacked)
+    store.commit(archive.resolve(), "llama", result.blobs, result.unpacked)
     store.close()
     for path in kept.iterdir():
         path.rename(root / "partial" / path.name)

@@ -66,7 +66,7 @@ def test_a_body_that_drips_is_given_up_and_asked_for_again_from_where_it_was(siz
     result = bring(source, store, Timing(lambda: source.now))
     assert source.starts[0] == 0
     assert min(source.starts[1:], default=0) in range(STEP_BYTES, 20 * STEP_BYTES, STEP_BYTES)
-    assert store.blob_path(result.sha256[NAME]).read_bytes() == WEIGHTS[:size]
+    assert store.blob_path(result.blobs[NAME]).read_bytes() == WEIGHTS[:size]
     assert source.served_bytes == result.moved == size
 
 
@@ -113,6 +113,6 @@ def test_a_link_that_expires_in_the_middle_of_a_download_costs_no_byte(
 ) -> None:
     hub.faults.add(Truncate(2**20), times=1)
     result = bring(ExpiringSource(hub, hub_source), store)
-    assert store.blob_path(result.sha256[NAME]).read_bytes() == WEIGHTS
+    assert store.blob_path(result.blobs[NAME]).read_bytes() == WEIGHTS
     assert result.moved == len(WEIGHTS)
     assert len(hub.journal.requests("*/resolve/*", host="hub")) >= 2

@@ -42,7 +42,7 @@ def test_what_is_unfinished_goes_on_from_its_verified_bytes(
     again, before = Store.open(root), source.served_bytes
     again.sweep()
     assert again.missing_bytes(source.resolve()) == missing
-    snapshot: Snapshot = again.commit(source.resolve(), "llama", bring(source, again, prove_access=False).sha256)
+    snapshot: Snapshot = again.commit(source.resolve(), "llama", bring(source, again, prove_access=False).blobs)
     assert source.served_bytes - before == missing
     assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == source.files
     assert again.check(snapshot) == []

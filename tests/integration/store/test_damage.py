@@ -75,7 +75,7 @@ def test_damage_is_noticed_by_stat_and_only_the_damaged_file_is_mended(
     assert store.snapshots()[0].damaged == (path,)
     before = source.served_bytes
     result = bring(source, store, prove_access=False)
-    mended = store.mend(snapshot, source.resolve(), result.sha256)
+    mended = store.mend(snapshot, source.resolve(), result.blobs)
     assert source.served_bytes - before in (0, len(source.files[path]))
     assert store.check(mended) == []
     assert {f.path: (mended.path / f.path).read_bytes() for f in mended.files} == source.files
@@ -89,7 +89,7 @@ def test_an_open_file_keeps_its_bytes_while_it_is_mended(
 ) -> None:
     with (snapshot.path / LARGE).open("rb") as opened:
         truncate(snapshot.path / LARGE)
-        store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+        store.mend(snapshot, source.resolve(), bring(source, store).blobs)
         assert os.fstat(opened.fileno()).st_size == 1
         assert (snapshot.path / LARGE).stat().st_size == len(source.files[LARGE])
 
@@ -104,9 +104,9 @@ def test_another_snapshot_of_a_damaged_blob_is_mended_without_transfer(
     twin = stock(source, store, "twin")
     truncate(snapshot.path / LARGE)
     assert store.check(snapshot) == store.check(twin) == [LARGE]
-    store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+    store.mend(snapshot, source.resolve(), bring(source, store).blobs)
     before = source.served_bytes
-    store.mend(twin, source.resolve(), bring(source, store, prove_access=False).sha256)
+    store.mend(twin, source.resolve(), bring(source, store, prove_access=False).blobs)
     assert source.served_bytes == before
     assert store.check(snapshot) == store.check(twin) == []
 
@@ -117,7 +117,7 @@ def test_a_lost_mark_is_damage_and_is_written_again(
     remove(snapshot.path / ".completed")
     assert store.check(snapshot) == [".completed"]
     assert store.snapshots() == []
-    mended = store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+    mended = store.mend(snapshot, source.resolve(), bring(source, store).blobs)
     assert store.snapshots() == [mended]
 
 
@@ -126,7 +126,7 @@ def test_a_lost_directory_is_committed_anew(
 ) -> None:
     remove_tree(root / "models" / "llama")
     assert len(store.check(snapshot)) == len(source.files) + 1
-    mended = store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+    mended = store.mend(snapshot, source.resolve(), bring(source, store).blobs)
     assert store.check(mended) == []
 
 
@@ -138,7 +138,7 @@ def test_a_subdirectory_replaced_by_a_link_is_not_written_through(
     remove_tree(unsealed(snapshot.path / "original"))
     (snapshot.path / "original").symlink_to(aim)
     assert sorted(store.check(snapshot)) == ["original/config.json", NESTED]
-    mended = store.mend(snapshot, source.resolve(), bring(source, store).sha256)
+    mended = store.mend(snapshot, source.resolve(), bring(source, store).blobs)
     assert store.check(mended) == []
     assert list(aim.iterdir()) == []
 
@@ -161,7 +161,7 @@ def test_a_link_in_the_place_of_a_model_is_unlinked_never_followed(
     assert not planted.is_symlink()
     planted.parent.mkdir(exist_ok=True)
     planted.symlink_to(aim)
-    snapshot = store.commit(source.resolve(), "llama", bring(source, store).sha256)
+    snapshot = store.commit(source.resolve(), "llama", bring(source, store).blobs)
     assert store.check(snapshot) == []
     assert not planted.is_symlink()
     assert (aim / "precious" / "file").read_text() == "kept"
@@ -189,7 +189,7 @@ def test_an_empty_directory_that_a_runtime_made_is_not_a_snapshot_and_is_renamed
 ) -> None:
     (root / "models" / "llama" / source.resolve().revision / "sub").mkdir(parents=True)
     assert store.snapshots() == []
-    snapshot = store.commit(source.resolve(), "llama", bring(source, store).sha256)
+    snapshot = store.commit(source.resolve(), "llama", bring(source, store).blobs)
     assert store.snapshots() == [snapshot]
     assert [p.name for p in snapshot.path.parent.iterdir()] == [snapshot.revision]
 
@@ -202,7 +202,7 @@ def test_a_directory_that_is_not_ours_is_never_touched(
     (theirs / "thesis.txt").write_text("kept")
     result = bring(source, store)
     with pytest.raises(StoreFailure, match=r"not made by Larder.*move it away"):
-        store.commit(source.resolve(), "llama", result.sha256)
+        store.commit(source.resolve(), "llama", result.blobs)
     store.set_aside_and_remove("llama", source.resolve().revision)
     store.sweep()
     assert (theirs / "thesis.txt").read_text() == "kept"

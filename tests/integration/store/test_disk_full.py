@@ -61,7 +61,7 @@ def test_a_disk_that_becomes_read_only_keeps_what_it_has_and_goes_on_when_it_is_
         assert store.snapshots() == [kept]
     finally:
         _remount(small_disk, "rw")
-    store.commit(source.resolve(), "llama", bring(source, store).sha256)
+    store.commit(source.resolve(), "llama", bring(source, store).blobs)
     assert source.served_bytes == source.resolve().size_bytes
     assert len(store.snapshots()) == 2
     store.close()

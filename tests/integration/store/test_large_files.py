@@ -48,7 +48,7 @@ class Shared(MemorySource):
 def test_a_receiver_without_a_file_helps_with_the_largest(bring: Bring, store: Store) -> None:
     source = Shared()
     result = bring(source, store)
-    assert result.sha256["big"] == hashlib.sha256(BIG).hexdigest()
+    assert result.blobs["big"] == hashlib.sha256(BIG).hexdigest()
     first, *others = [(offset, length) for path, offset, length in source.opened if path == "big"]
     assert first == (0, None)
     assert len(others) >= 2
@@ -68,7 +68,7 @@ def test_a_source_that_sends_files_from_their_start_is_asked_by_one_at_a_time(br
 
     source = FromTheStart()
     result = bring(source, store)
-    assert result.sha256["big"] == hashlib.sha256(BIG).hexdigest()
+    assert result.blobs["big"] == hashlib.sha256(BIG).hexdigest()
     assert len([path for path, _, _ in source.opened if path == "big"]) <= 3
 
 
@@ -130,4 +130,4 @@ def test_a_file_that_is_cut_short_while_it_is_put_together_is_fetched_again(
     source.faults.before_read = cut_once
     result = bring(source, store)
     assert cut.is_set()
-    assert result.sha256["big"] == hashlib.sha256(BIG).hexdigest()
+    assert result.blobs["big"] == hashlib.sha256(BIG).hexdigest()

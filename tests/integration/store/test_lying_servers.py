@@ -131,7 +131,7 @@ PASSING: dict[str, list[Answer]] = {
 @pytest.mark.parametrize("faults", PASSING.values(), ids=PASSING)
 def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Path) -> None:
     result = bring(store, Server(*faults))
-    assert store.blob_path(result.sha256["model.safetensors"]).read_bytes() == BODY
+    assert store.blob_path(result.blobs["model.safetensors"]).read_bytes() == BODY
     assert_nothing_wrong(root)
 
 
@@ -144,7 +144,7 @@ def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Pa
 )  # fmt: skip
 def test_parts_stand_where_they_belong_though_no_digest_would_tell(name: str, store: Store) -> None:
     result = bring(store, Server(*PASSING[name]), digest="")
-    assert store.blob_path(result.sha256["model.safetensors"]).read_bytes() == BODY
+    assert store.blob_path(result.blobs["model.safetensors"]).read_bytes() == BODY
 
 
 LASTING: dict[str, tuple[Answer, type[LarderError]]] = {
@@ -260,7 +260,7 @@ def test_one_without_a_digest_that_stays_is_resumed(
         return cut(answer) if len(asked) == 1 else answer
 
     result = bring_url(Server(listed(**told), then=then))
-    assert store.blob_path(result.sha256["model.safetensors"]).read_bytes() == BODY
+    assert store.blob_path(result.blobs["model.safetensors"]).read_bytes() == BODY
     assert [a.headers.get("range", "") for a in asked] == ["", f"bytes={HALF}-{len(BODY) - 1}"]
     strong = {told["ETag"]} if told.get("ETag", "W/").startswith('"') else {None}
     assert {a.headers.get("if-match") for a in asked} == strong  # to If-Match, a weak tag is never the same

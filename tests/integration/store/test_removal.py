@@ -57,7 +57,7 @@ def test_an_unfinished_download_keeps_its_verified_files_when_another_model_goes
     result = bring(source, store)
     store.set_aside_and_remove("one", one.revision)
     assert store.missing_bytes(source.resolve()) == 0
-    assert store.check(store.commit(source.resolve(), "two", result.sha256)) == []
+    assert store.check(store.commit(source.resolve(), "two", result.blobs)) == []
 
 
 def test_a_sweep_removes_what_a_kill_left_and_keeps_unfinished_files(

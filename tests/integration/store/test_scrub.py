@@ -40,7 +40,7 @@ def test_a_flipped_bit_is_found_and_only_its_file_is_fetched_again(
     assert store.check(snapshot) == store.check(twin) == [LARGE]
     before = source.served_bytes
     for damaged in (snapshot, twin):
-        store.mend(damaged, source.resolve(), bring(source, store, prove_access=False).sha256)
+        store.mend(damaged, source.resolve(), bring(source, store, prove_access=False).blobs)
     assert source.served_bytes - before == len(source.files[LARGE])
     assert (twin.path / LARGE).read_bytes() == source.files[LARGE]
     assert scrub.read_pass()

@@ -18,7 +18,7 @@ TWO = MemorySource({**ONE.files, "two": b"2"})
 def assert_kept(store: Store, result: FetchResult) -> None:
     """Assert that the second is here, can be committed, and leaves nothing behind when it goes."""
     assert store.missing_bytes(TWO.resolve()) == 0
-    snapshot = store.commit(TWO.resolve(), "two", result.sha256)
+    snapshot = store.commit(TWO.resolve(), "two", result.blobs)
     assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == TWO.files
     assert list((store.root / "partial").iterdir()) == []
     store.set_aside_and_remove("two", snapshot.revision)

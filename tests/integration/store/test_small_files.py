@@ -44,7 +44,7 @@ def test_one_that_breaks_off_goes_on_from_there(bring: Bring, small: MemorySourc
     small.faults.before_read = mend_once_it_broke_off
     progress = Progress()
     result = bring(small, store, progress=progress)
-    assert result.sha256["small"] == hashlib.sha256(BODY).hexdigest()
+    assert result.blobs["small"] == hashlib.sha256(BODY).hexdigest()
     assert small.served_bytes == progress.done == progress.received == len(BODY)
 
 
@@ -120,7 +120,7 @@ def test_what_allows_no_other_try_is_told_at_once(
 
 def test_one_without_a_digest_is_whole_and_known(bring: Bring, store: Store) -> None:
     source = MemorySource({"a": BODY, "empty": b""}, digests=False)
-    assert bring(source, store).sha256 == {
+    assert bring(source, store).blobs == {
         "a": hashlib.sha256(BODY).hexdigest(),
         "empty": hashlib.sha256(b"").hexdigest(),
     }

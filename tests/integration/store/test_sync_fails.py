@@ -40,7 +40,7 @@ def test_a_sync_that_fails_at_any_step(
 
         def stock(store: Store = store) -> Snapshot:
             result = bring(source, store)
-            return store.commit(manifest, "llama", result.sha256, result.unpacked)
+            return store.commit(manifest, "llama", result.blobs, result.unpacked)
 
         try:
             stock()

@@ -95,7 +95,7 @@ def test_a_prefix_that_went_bad_on_the_disk_is_replaced(
         part.write(b"damaged")
     large.faults.truncate_at.clear()
     result = bring(large, store)
-    assert result.sha256["large"] == hashlib.sha256(BODY).hexdigest()
+    assert result.blobs["large"] == hashlib.sha256(BODY).hexdigest()
 
 
 def test_a_file_longer_than_the_manifest_says_is_refused(bring: Bring, store: Store) -> None:
@@ -279,8 +279,8 @@ def test_a_file_is_never_a_blob_when_its_sync_failed(root: Path) -> None:
     result = fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event())
     disk.fails = True
     with pytest.raises(StoreFailure):
-        store.commit(source.resolve(), "llama", result.sha256)
+        store.commit(source.resolve(), "llama", result.blobs)
     assert store.snapshots() == []
     disk.fails = False
-    assert store.commit(source.resolve(), "llama", result.sha256).files
+    assert store.commit(source.resolve(), "llama", result.blobs).files
     store.close()
