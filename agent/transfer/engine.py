@@ -120,7 +120,7 @@ def _unpack(fetching: Fetching, blobs: Mapping[str, str], reservation: str, stop
 
 
 def _by_path(manifest: Manifest, blobs: Mapping[str, str]) -> dict[str, str]:
-    """Return the SHA-256 of every path from those of one path for each content."""
+    """Return the blob of every path from those of one path for each content."""
     keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
     by_key = {keys[path]: blob for path, blob in blobs.items()}
     return {path: by_key[key] for path, key in keys.items()}

@@ -9,7 +9,7 @@ from shared.sources.checksums import best_digest
 from shared.sources.heads import LENGTH
 
 _CHECKSUMS = ("sha256", "crc64nvme", "crc32c", "crc32")
-_MD5 = re.compile(r"[0-9a-f]{32}")
+MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 def file_of(path: str, headers: Mapping[str, str]) -> File:
@@ -30,7 +30,7 @@ def digest_of(headers: Mapping[str, str]) -> str:
     if is_whole and (digest := best_digest(checksums)):
         return digest
     tag = content_tag(headers)
-    return f"md5:{tag}" if _MD5.fullmatch(tag) else ""
+    return f"md5:{tag}" if MD5.fullmatch(tag) else ""
 
 
 def content_tag(headers: Mapping[str, str]) -> str:

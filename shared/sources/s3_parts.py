@@ -8,11 +8,10 @@ from http import HTTPStatus
 from shared.part_digests import fits, value_of
 from shared.sources.checksums import base64_digest
 from shared.sources.heads import LENGTH
-from shared.sources.s3_objects import content_tag
+from shared.sources.s3_objects import MD5, content_tag
 
 # In the order of `checksums`. A CRC-64/NVME is always one of a whole object.
 _CHECKSUMS = ("sha256", "crc32c", "crc32")
-_TAG = re.compile(r"[0-9a-f]{32}")
 _COUNT = re.compile(r"[1-9][0-9]{0,4}")
 _MOST_PARTS = 10_000  # that S3 takes
 
@@ -46,7 +45,7 @@ def _told(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             text, _, count = (headers.get(f"x-amz-checksum-{algorithm}") or "").rpartition("-")
             yield base64_digest(algorithm, text), count
     tag, _, count = content_tag(headers).rpartition("-")
-    if _TAG.fullmatch(tag) and count != "1":
+    if MD5.fullmatch(tag) and count != "1":
         yield f"md5:{tag}", count
 
 

@@ -6,6 +6,7 @@ from controller.cli.why.findings import Answer, Finding, fact, ordered, some, st
 from controller.cli.why.nodes import agent_findings, holders_of, leader_findings
 from controller.cli.why.seen import Seen, SeenNode
 from controller.placement.groups import may_evict
+from shared.api.meta import condition_of
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup
 from shared.quantity import format_bytes
 
@@ -31,9 +32,9 @@ def _members(group: ModelCacheNodeGroup, members: list[SeenNode], seen: Seen) ->
         return
     limit = f"each may hold {group.spec.storage_limit}{_evicts(group, members, seen)}"
     yield fact("nodes", "Members", f"{some(n.metadata.name for n in members)}; {limit}")
-    for condition in group.status.conditions:
-        if condition.type == "Overlapping" and condition.status == "True":
-            yield fact("nodes", "Overlapping", condition.message)
+    overlapping = condition_of(group.status.conditions, "Overlapping")
+    if overlapping is not None and overlapping.status == "True":
+        yield fact("nodes", "Overlapping", overlapping.message)
     left = format_bytes(group.status.available)
     yield fact("nodes", "Space", f"used {format_bytes(group.status.used)}, left {left}, all nodes together")
 

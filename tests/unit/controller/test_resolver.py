@@ -54,6 +54,10 @@ def _most(_least: float, most: float) -> float:
     return most
 
 
+async def _resolved(_self: Resolver, demand: Demand) -> Resolution:
+    return Resolution(demand.uri, "c", "d" * 64, 5)
+
+
 @pytest.fixture
 def hub() -> Iterator[ScriptedServer]:
     with scripted(lambda _: reply(404, b"{}", X_Error_Code="RepoNotFound")) as server:
@@ -157,10 +161,7 @@ async def test_an_answer_that_nobody_foresaw_concerns_its_model_alone(asking: As
 async def test_a_source_that_changes_all_the_time_is_asked_later_and_later(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def resolve(_self: Resolver, demand: Demand) -> Resolution:
-        return Resolution(demand.uri, "c", "d" * 64, 5)
-
-    monkeypatch.setattr(Resolver, "_resolve", resolve)
+    monkeypatch.setattr(Resolver, "_resolve", _resolved)
     waits = []
     for _ in range(7):
         await asking.ask(demand())
@@ -177,11 +178,8 @@ async def test_a_source_that_changes_all_the_time_is_asked_later_and_later(
 async def test_an_answer_after_a_failure_stands_for_the_shortest_time(
     asking: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def resolve(_self: Resolver, demand: Demand) -> Resolution:
-        return Resolution(demand.uri, "c", "d" * 64, 5)
-
     await asking.ask(demand(secret="missing"))
-    monkeypatch.setattr(Resolver, "_resolve", resolve)
+    monkeypatch.setattr(Resolver, "_resolve", _resolved)
     await asking.ask(demand())
     assert asking.waits_s() == 10
 
