@@ -18,10 +18,11 @@ from agent.cli.target import (
     remove_work_directory,
 )
 from agent.store.identity import keys_by_path
-from agent.store.snapshot import source_file, verification
+from agent.store.snapshot import source_file
 from agent.store.store import Store
 from agent.transfer.engine import Stopped, fetch
 from agent.transfer.progress import Progress
+from agent.verify import verification
 from shared.errors import LarderError, PickleRefused, SourceChanged
 from shared.manifest import File, Manifest
 from shared.pickles.refuse import refuse_pickles

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.store.disk import translated
 from agent.store.snapshot import MTIME_NS
-from agent.transfer.verify import Check
+from agent.verify import Check
 from shared.errors import DigestMismatch, StoreFailure, UnsafePath
 from shared.manifest import File, Manifest
 from shared.paths import check_paths

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +10,10 @@ import msgspec
 
 from agent.store.identity import content_key, keys_by_path, members_manifest, source_key
 from agent.store.layout import Layout
+from agent.verify import verification
 from shared.errors import UnsafePath
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED, check_paths
-
-# The digests that this version can compute; an entry may carry newer ones.
-_OF_PARTS = ("sha256-parts:", "md5-parts:", "crc32c-parts:", "crc32-parts:")
-_CHECKABLE = ("sha256:", "git-sha1:", "md5:", "crc64nvme:", "crc32c:", "crc32:", *_OF_PARTS)
 
 # Content never changes, so its time stamp is the same for ever (the first that every archive format can hold), and a
 # file with another one was written to.
@@ -155,11 +152,6 @@ def is_intact(path: str, blob: str, size: int) -> bool:
 def is_untouched(found: os.stat_result, size: int) -> bool:
     """Tell whether this is a file that we finished and nobody wrote to since."""
     return stat.S_ISREG(found.st_mode) and found.st_size == size and found.st_mtime_ns == MTIME_NS
-
-
-def verification(digests: Iterable[str]) -> str:
-    """Return what files with these publisher's digests were checked against: `digest` only if each has one."""
-    return "digest" if all(d.startswith(_CHECKABLE) for d in digests) else "size"
 
 
 def is_file(path: Path) -> bool:

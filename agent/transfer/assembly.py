@@ -1,9 +1,11 @@
 """One file while it is put together: which of its bytes are here, and which are being fetched."""
 
 import threading
+from collections.abc import Callable
 
 from agent.store.partials import Partial
 from agent.transfer.hashing import Hashing
+from agent.verify import Check
 from shared.manifest import File
 from shared.spans import Span, Spans
 
@@ -31,13 +33,13 @@ class Assembly:
 
     A receiver whose bytes are the next to be hashed does that itself, from its buffer; the others' are left to one who
     follows. `divisible` is whether its source gives out parts; one that does not is fetched by one receiver at a time.
-    `generation` counts how often it was started over: what was claimed before that is not kept. `sha256` is as for
-    `Check`.
+    `generation` counts how often it was started over: what was claimed before that is not kept.
+    `make_check` begins a hash of the file's bytes.
     """
 
-    def __init__(self, file: File, partial: Partial, *, sha256: bool = True) -> None:
+    def __init__(self, file: File, partial: Partial, make_check: Callable[[File], Check]) -> None:
         self.file, self.partial, self.divisible, self.generation = file, partial, True, 0
-        self.hashing, self._sha256 = Hashing(file, partial, sha256=sha256), sha256
+        self.hashing, self._make_check = Hashing(make_check(file), partial), make_check
         self._claims: list[Claim] = []
         self._given_up = False
         self._changed = threading.Condition()
@@ -125,7 +127,7 @@ class Assembly:
             self._given_up = give_up
             size = self.partial.held.size_bytes
             self.generation += 1
-            self.hashing = Hashing(self.file, self.partial, sha256=self._sha256)
+            self.hashing = Hashing(self._make_check(self.file), self.partial)
             for claim in self._claims:
                 claim.end = claim.position
             self.partial.discard()

@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from agent.archive.kinds import archive_kind
 from agent.store.identity import distinct_files, keys_by_path
-from agent.store.snapshot import Unpacked, verification
+from agent.store.snapshot import Unpacked
 from agent.store.store import Store
 from agent.transfer.crew import Crew
 from agent.transfer.fetching import Fetching
@@ -17,6 +18,7 @@ from agent.transfer.rate import TokenBucket
 from agent.transfer.receive import BytePath, Stopped
 from agent.transfer.small_lane import SmallLane
 from agent.transfer.unpacking import Unpacking
+from agent.verify import Check, verification
 from shared.errors import LarderError, StoreFailure
 from shared.manifest import File, Manifest
 from shared.sources.port import Source
@@ -61,8 +63,8 @@ def fetch(
     not bring itself, one byte is asked for, so that what another's credentials brought is not linked without the
     source's consent; `prove_access=False` is for repairs of what is linked already. An archive that is the only file is
     unpacked, but for `unpack=False`. Blobs are named by their SHA-256; without `sha256`, for a store that does not
-    outlive the download, by their content's key: bytes are hashed then only as their publisher did. Raises LarderError;
-    Stopped within a second after `stop` was set.
+    outlive the download, bytes are hashed only as their publisher did, and where that was otherwise, the content's key
+    is the name. Raises LarderError; Stopped within a second after `stop` was set.
     """
     found = store.pin(manifest)
     before = progress.done
@@ -78,7 +80,7 @@ def fetch(
         halt,
         timing.clock,
     )
-    fetching = Fetching(path, manifest, store, policy or RetryPolicy(), timing, set(), sha256)
+    fetching = Fetching(path, manifest, store, policy or RetryPolicy(), timing, set(), partial(Check, sha256=sha256))
     missing = [] if store.find_unpacked(manifest) else _without(manifest, found)
     progress.find(sum(f.size for f in manifest.files if f.path not in found) - sum(f.size for f in missing))
     crew = Crew(halt)

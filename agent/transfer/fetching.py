@@ -1,6 +1,6 @@
 """What a download does with one file, whichever thread does it: open, fetch a claim, verify, enter."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from agent.transfer.assembly import Assembly, Claim
 from agent.transfer.hashing import Hashing
 from agent.transfer.patience import Patience
 from agent.transfer.receive import BytePath, Stopped, receive, receive_front
+from agent.verify import Check
 from shared.errors import DigestMismatch, LarderError, SourceChanged
 from shared.manifest import File, Manifest
 from shared.sources.retry import RetryPolicy, Timing
@@ -33,9 +34,8 @@ class Work:
 class Fetching:
     """One download's files, source, store and counters; one object serves all its threads.
 
-    `brought` has the paths of which the source gave this download at least a part. `sha256` is whether blobs are named
-    by their SHA-256 whatever the publisher named; else each is named by its content's key, and hashed only as the
-    publisher did.
+    `brought` has the paths of which the source gave this download at least a part. `make_check` begins the hash of a
+    file; one that computes no SHA-256 leaves its blob to be named by its content's key.
     """
 
     path: BytePath
@@ -44,7 +44,7 @@ class Fetching:
     policy: RetryPolicy
     timing: Timing
     brought: set[str]
-    sha256: bool = True
+    make_check: Callable[[File], Check]
 
     @contextmanager
     def opened(self, file: File) -> Iterator[Work]:
@@ -53,7 +53,7 @@ class Fetching:
             if partial is None:
                 raise Stopped
             held = partial.held.size_bytes
-            work = Work(Assembly(file, partial, sha256=self.sha256), Patience(self.policy, self.timing))
+            work = Work(Assembly(file, partial, self.make_check), Patience(self.policy, self.timing))
             if blob := self.store.find_blob(self.manifest, file):  # another download was faster
                 self.path.find(file.size)
                 self.path.arrived(file.size - held)
@@ -115,7 +115,7 @@ class Fetching:
             self._start_over(work, error)
             return False
         self.path.progress.traffic.verify(work.assembly.file.size, check.took_s)
-        work.blob = check.sha256 if self.sha256 else work.assembly.partial.key
+        work.blob = check.sha256 or work.assembly.partial.key
         return True
 
     def _bear(self, work: Work, failure: LarderError, brought_bytes: int = 0) -> None:

@@ -1,21 +1,17 @@
 """How far a file's bytes are hashed, in order, as they come."""
 
 from agent.store.partials import Partial
-from agent.transfer.verify import Check
 from agent.transfer.writeback import Writeback
-from shared.manifest import File
+from agent.verify import Check
 
 
 class Hashing:
-    """The bytes before `done` are hashed; one thread at a time goes on from there, while it holds `busy`.
-
-    `sha256` is as for `Check`.
-    """
+    """The bytes before `done` are hashed; one thread at a time goes on from there, while it holds `busy`."""
 
     __slots__ = ("_writeback", "busy", "check", "done")
 
-    def __init__(self, file: File, partial: Partial, *, sha256: bool = True) -> None:
-        self.check, self.done, self.busy = Check(file, sha256=sha256), 0, False
+    def __init__(self, check: Check, partial: Partial) -> None:
+        self.check, self.done, self.busy = check, 0, False
         self._writeback = Writeback(partial.descriptor)
 
     @property

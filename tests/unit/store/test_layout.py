@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from agent.store.layout import Layout
-from agent.store.snapshot import verification
 from shared.errors import UnsafePath
 
 LAYOUT = Layout(Path("/root-of-the-store"))
@@ -29,10 +28,3 @@ def test_a_revision_that_is_no_directory_name_is_refused(revision: str) -> None:
 def test_an_id_that_is_no_directory_name_is_refused(identity: str) -> None:
     with pytest.raises(UnsafePath, match="model id"):
         LAYOUT.model(identity)
-
-
-def test_verification_is_by_digest_only_where_every_file_has_one_that_can_be_computed() -> None:
-    assert verification(["sha256:0", "git-sha1:0", "md5:0"]) == "digest"
-    assert verification(f"{name}-parts:0-1-1" for name in ("sha256", "crc32c", "crc32", "md5")) == "digest"
-    assert verification(["sha256:0", ""]) == "size"
-    assert verification(["sha999:0"]) == "size"

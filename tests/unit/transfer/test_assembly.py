@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent.store.partials import held_spans, open_partial
 from agent.transfer.assembly import PIECE_BYTES, Assembly, Claim
+from agent.verify import Check
 from shared.manifest import File
 from shared.spans import Span, Spans
 
@@ -23,7 +24,7 @@ def begun(size: int, folder: Path | None = None, *, digest: bool = True) -> Iter
         tempfile.TemporaryDirectory() as fresh,
         closing(open_partial(folder or Path(fresh), KEY, size, digest=digest)) as partial,
     ):
-        yield Assembly(File("weights", size), partial)
+        yield Assembly(File("weights", size), partial, Check)
 
 
 def claimed(claim: Claim | None) -> Claim:

@@ -13,6 +13,7 @@ from agent.transfer.assembly import Assembly, Claim
 from agent.transfer.progress import Progress
 from agent.transfer.rate import TokenBucket
 from agent.transfer.receive import BytePath, Stopped, receive
+from agent.verify import Check
 from shared.errors import Unreachable
 from shared.manifest import File
 from shared.sources.memory import MemoryBody, MemorySource
@@ -65,7 +66,7 @@ def assembly() -> Iterator[Assembly]:
         tempfile.TemporaryDirectory() as folder,
         closing(open_partial(Path(folder), "0" * 64, len(CONTENT), digest=True)) as partial,
     ):
-        yield Assembly(File("w", len(CONTENT)), partial)
+        yield Assembly(File("w", len(CONTENT)), partial, Check)
 
 
 def second_half(assembly: Assembly) -> Claim:

@@ -9,7 +9,7 @@ from awscrt.checksums import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.transfer.verify import Check
+from agent.verify import Check
 from shared.errors import DigestMismatch
 from shared.manifest import File
 

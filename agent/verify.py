@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
@@ -93,6 +93,15 @@ _HASHERS: dict[str, Callable[[File], _Hash]] = {
 }
 _OF_PARTS = {"sha256": lambda _: hashlib.sha256(), **{name: _HASHERS[name] for name in ("crc32c", "crc32", "md5")}}
 _HASHERS.update({f"{name}-parts": partial(_Parts, make) for name, make in _OF_PARTS.items()})
+
+
+def verification(digests: Iterable[str]) -> str:
+    """Return what files with these publisher's digests are checked against: `digest` only if each has one.
+
+    An entry may carry newer ones than this version can compute.
+    """
+    known = {"sha256", *_HASHERS}
+    return "digest" if all(digest.partition(":")[0] in known for digest in digests) else "size"
 
 
 class Check:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.transfer.verify import Check
+from agent.verify import Check, verification
 from shared.errors import DigestMismatch
 from shared.manifest import File
 
@@ -92,3 +92,10 @@ def test_where_it_is_not_wanted_sha256_is_computed_only_if_the_publisher_named_i
         check.verify()
     body = b"123456780" if flipped else b"123456789"
     assert check.sha256 == (hashlib.sha256(body).hexdigest() if algorithm == "sha256" else "")
+
+
+def test_verification_is_by_digest_only_where_every_file_has_one_that_can_be_computed() -> None:
+    assert verification(["sha256:0", "git-sha1:0", "md5:0"]) == "digest"
+    assert verification(f"{name}-parts:0-1-1" for name in ("sha256", "crc32c", "crc32", "md5")) == "digest"
+    assert verification(["sha256:0", ""]) == "size"
+    assert verification(["sha999:0"]) == "size"
