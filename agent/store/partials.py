@@ -18,6 +18,8 @@ from shared.spans import Span, Spans
 
 SUFFIX, MAP_SUFFIX = ".part", ".map"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+# Larger writes make the kernel take larger stretches of memory, which a virtual machine more often has to ask for.
+_AT_A_TIME_BYTES = 128 * 1024
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -41,7 +43,7 @@ class Partial:
         """Write bytes in their place. Raises InsufficientStorage, StoreFailure."""
         with translated(f"writing {self.place}"):
             while data:
-                written = os.pwrite(self.descriptor, data, offset)
+                written = os.pwrite(self.descriptor, data[:_AT_A_TIME_BYTES], offset)
                 offset += written
                 data = data[written:]
 

@@ -1,6 +1,8 @@
 """Large files: a few at a time, each followed by a thread that hashes it, and more connections where that pays."""
 
+import os
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -43,7 +45,8 @@ class LargeLane:
         self.blobs: dict[str, str] = {}
         self._fetching, self._crew = fetching, crew
         self._waiting, self._at_a_time = deque(files), at_a_time
-        self._width = Width(min(at_a_time, len(self._waiting)), _MOST_CONNECTIONS, fetching.timing.clock())
+        first, processors = min(at_a_time, len(self._waiting)), len(os.sched_getaffinity(0))
+        self._width = Width(first, _MOST_CONNECTIONS, fetching.timing.clock(), processors)
         self._open: list[_Open] = []
         self._opening = 0
         self._receivers: set[int] = set()
@@ -54,7 +57,8 @@ class LargeLane:
         progress = self._fetching.path.progress
         with self._changed:
             if not progress.trouble:  # more connections would be no answer to it
-                self._width.observe(progress.received, progress.total - progress.done, self._fetching.timing.clock())
+                missing, now = progress.total - progress.done, self._fetching.timing.clock()
+                self._width.observe(progress.received, missing, now, time.process_time())
             absent = set(range(self._width.connections)) - self._receivers if self._unfinished() else set()
             self._receivers |= absent
         for index in absent:

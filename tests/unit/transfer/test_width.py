@@ -14,13 +14,13 @@ def settle(
 
     A connection asks for half of `speeds_up_s`, and gets more from tick to tick in the other half.
     """
-    width, received, began, found = Width(first, most, 0.0), 0.0, list[float](), list[int]()
+    width, received, began, found = Width(first, most, 0.0, 1), 0.0, list[float](), list[int]()
     for tick in range(1, round(seconds / TICK_S) + 1):
         now = tick * TICK_S
         began = [*began, *[now] * (width.connections - len(began))][: width.connections]
         speeds = [min(1.0, max(0.0, 2 * (now - since) / speeds_up_s - 1)) if speeds_up_s else 1.0 for since in began]
         received += min(link, sum(speeds) * connection) * TICK_S
-        found.append(width.observe(int(received), ENDLESS, now))
+        found.append(width.observe(int(received), ENDLESS, now, 0.0))
     return found
 
 
@@ -29,6 +29,15 @@ def test_a_near_server_tries_once_and_stays_as_it_began() -> None:
     assert set(found) == {4, 8}
     assert found.count(8) <= 15
     assert found[-1] == 4
+
+
+def test_who_has_the_processors_busy_tries_nothing() -> None:
+    for share, most in ((0.8, 4), (0.6, 8)):
+        width, found = Width(4, 16, 0.0, processors=2), set[int]()
+        for tick in range(1, 300):
+            now = tick * TICK_S
+            found.add(width.observe(int(now * 1e9), ENDLESS, now, used_s=now * 2 * share))
+        assert max(found) == most
 
 
 def test_a_far_server_gets_as_many_as_it_takes() -> None:
@@ -48,31 +57,31 @@ def test_one_whose_connections_speed_up_slowly_gets_as_many_too() -> None:
 
 
 def test_a_rate_that_rises_by_itself_brings_no_more_connections() -> None:
-    width, received = Width(4, 16, 0.0), 0
+    width, received = Width(4, 16, 0.0, 1), 0
     for tick in range(1, 100):
         received += int(1.1**tick * 1000)
-        assert width.observe(received, ENDLESS, tick * TICK_S) == 4
+        assert width.observe(received, ENDLESS, tick * TICK_S, 0.0) == 4
 
 
 def test_what_is_about_to_end_is_left_as_it_is() -> None:
-    width, rate = Width(4, 16, 0.0), 10**8
-    assert {width.observe(rate * second, rate * (4 - second), float(second)) for second in range(1, 5)} == {4}
+    width, rate = Width(4, 16, 0.0, 1), 10**8
+    assert {width.observe(rate * second, rate * (4 - second), float(second), 0.0) for second in range(1, 5)} == {4}
 
 
 def test_nothing_is_decided_before_anything_came() -> None:
-    width = Width(4, 16, 0.0)
-    assert {width.observe(0, ENDLESS, tick * TICK_S) for tick in range(600)} == {4}
+    width = Width(4, 16, 0.0, 1)
+    assert {width.observe(0, ENDLESS, tick * TICK_S, 0.0) for tick in range(600)} == {4}
 
 
 def test_it_tries_again_later() -> None:
-    width, received = Width(4, 16, 0.0), 0
+    width, received = Width(4, 16, 0.0, 1), 0
     for second in range(1, 40):  # near
         received += 10**9
-        width.observe(received, ENDLESS, float(second))
+        width.observe(received, ENDLESS, float(second), 0.0)
     assert width.connections in (4, 8)
     for second in range(40, 120):  # far
         received += width.connections * 10**6
-        width.observe(received, ENDLESS, float(second))
+        width.observe(received, ENDLESS, float(second), 0.0)
     assert width.connections == 16
 
 
@@ -84,7 +93,7 @@ def seconds_of(
     A new one needs three round trips to the first byte. Where it is one of several of a file, it asks for each piece
     of 16 MiB anew, which costs a round trip.
     """
-    width, missing, now, tick_s, piece = Width(first, most, 0.0), mib * 2.0**20, 0.0, 0.02, 16 * 2**20
+    width, missing, now, tick_s, piece = Width(first, most, 0.0, 1), mib * 2.0**20, 0.0, 0.02, 16 * 2**20
     starts, windows, moved = [0.0] * most, [15e3] * most, [0.0] * most
     running = 0
     while missing > 0:
@@ -102,7 +111,7 @@ def seconds_of(
                 windows[each] = min(window_mb * 1e6, windows[each] * 2 ** (tick_s / round_trip_s))
             if running > first and moved[each] >= piece:
                 starts[each], moved[each] = now + round_trip_s, 0.0
-        width.observe(int(mib * 2**20 - missing), max(0, int(missing)), now)
+        width.observe(int(mib * 2**20 - missing), max(0, int(missing)), now, 0.0)
     return now
 
 
@@ -143,7 +152,7 @@ def test_more_connections_never_cost_much(
 def test_never_fewer_than_at_first_and_never_more_than_the_most(
     first: int, most: int, rates: list[int], missing: int
 ) -> None:
-    width, received = Width(first, most, 0.0), 0
+    width, received = Width(first, most, 0.0, 1), 0
     for second, rate in enumerate(rates, 1):
         received += rate
-        assert min(first, most) <= width.observe(received, missing, float(second)) <= most
+        assert min(first, most) <= width.observe(received, missing, float(second), 0.0) <= most
