@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from agent.store.memory import cache_bytes
 from shared.errors import InsufficientStorage, LarderError, StoreFailure
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -44,6 +45,10 @@ class Disk(Protocol):
         """Return what this process may still write to the file system of `path`. Raises OSError."""
         ...
 
+    def keeps(self, size_bytes: int) -> bool:
+        """Tell whether the page cache has room to keep so much of what is written now."""
+        ...
+
 
 class RealDisk:
     """The kernel's file system."""
@@ -62,6 +67,10 @@ class RealDisk:
         """Return the blocks that are free to this uid, in bytes."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+    def keeps(self, size_bytes: int) -> bool:
+        """Tell whether it takes at most half of the memory that is there for it."""
+        return size_bytes <= cache_bytes() // 2
 
 
 def store_error(error: OSError, doing: str) -> LarderError:

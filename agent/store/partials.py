@@ -14,20 +14,23 @@ from pathlib import Path
 
 from agent.store.disk import translated
 from agent.store.tree import remove_tree
+from agent.store.uncached import PAGE_BYTES, Uncached
 from shared.spans import Span, Spans
 
 SUFFIX, MAP_SUFFIX = ".part", ".map"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-# Larger writes make the kernel take larger stretches of memory, which a virtual machine more often has to ask for.
-_AT_A_TIME_BYTES = 128 * 1024
+# The kernel caches a large write in large stretches of memory, which a virtual machine may have lent out: that cost up
+# to three times the system time. Of pieces that begin with an odd page it makes small ones.
+_PIECE_BYTES = 128 * 1024
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Partial:
     """The bytes of one file that are here so far. Bytes may be written by several threads, each its own span."""
 
-    def __init__(self, key: str, place: str, descriptor: int, size: int, held: Spans) -> None:
+    def __init__(self, key: str, place: str, descriptor: int, size: int, held: Spans, *, cached: bool = True) -> None:
         self.key, self.place, self.descriptor, self.size, self.held = key, place, descriptor, size, held
+        self._uncached = None if cached else Uncached(descriptor)
         self._map = place.removesuffix(SUFFIX) + MAP_SUFFIX
         self._journal = -1
         self._mapped = True  # or so it may be
@@ -39,11 +42,24 @@ class Partial:
         """Where the file stands: `place`, which is text because a path costs as much as opening the file."""
         return Path(self.place)
 
-    def write(self, data: memoryview, offset: int) -> None:
-        """Write bytes in their place. Raises InsufficientStorage, StoreFailure."""
+    @property
+    def grain(self) -> int:
+        """Where the bytes of a write should begin, in the file and in memory: at multiples of this."""
+        return PAGE_BYTES if self._uncached else 1
+
+    def write(self, data: memoryview, offset: int, *, once: bool = False) -> None:
+        """Write bytes in their place; `once` where nobody will read them soon, by one thread at a time.
+
+        Raises InsufficientStorage, StoreFailure.
+        """
         with translated(f"writing {self.place}"):
+            if once and self._uncached:
+                written = self._uncached.write(data, offset)
+                offset += written
+                data = data[written:]
             while data:
-                written = os.pwrite(self.descriptor, data[:_AT_A_TIME_BYTES], offset)
+                piece = data[: _PIECE_BYTES - (offset - PAGE_BYTES) % _PIECE_BYTES]
+                written = os.pwrite(self.descriptor, piece, offset)
                 offset += written
                 data = data[written:]
 
@@ -81,6 +97,8 @@ class Partial:
             with suppress(OSError):
                 os.unlink(self.place)  # noqa: PTH108 - as above
         self._close_map()
+        if self._uncached:
+            self._uncached.close()
         os.close(self.descriptor)
 
     def _close_map(self) -> None:
@@ -118,14 +136,15 @@ class Holds:
             self._changed.notify_all()
 
 
-def open_partial(directory: Path, key: str, size: int, *, digest: bool) -> Partial:
+def open_partial(directory: Path, key: str, size: int, *, digest: bool, cached: bool = True) -> Partial:
     """Return the unfinished file of a content; the caller holds the key. Raises InsufficientStorage, StoreFailure.
 
-    `digest` tells whether the content will be checked against one.
+    `digest` tells whether the content will be checked against one, `cached` whether all its bytes go through the page
+    cache.
     """
     place = f"{directory}/{key}{SUFFIX}"
     with translated(f"opening {place}"):
-        return _begun(place, key, size) or _found(Path(place), key, size, digest=digest)
+        return _begun(place, key, size, cached=cached) or _found(Path(place), key, size, digest=digest, cached=cached)
 
 
 def held_spans(directory: Path, key: str, size: int, *, digest: bool) -> Spans:
@@ -152,15 +171,15 @@ def remove_partial(directory: Path, key: str) -> None:
         (directory / f"{key}{suffix}").unlink(missing_ok=True)
 
 
-def _begun(place: str, key: str, size: int) -> Partial | None:
+def _begun(place: str, key: str, size: int, *, cached: bool) -> Partial | None:
     """Return a new file; None where something stands in its place."""
     try:
-        return Partial(key, place, os.open(place, _FLAGS | os.O_EXCL, 0o600), size, Spans())
+        return Partial(key, place, os.open(place, _FLAGS | os.O_EXCL, 0o600), size, Spans(), cached=cached)
     except FileExistsError:
         return None
 
 
-def _found(path: Path, key: str, size: int, *, digest: bool) -> Partial:
+def _found(path: Path, key: str, size: int, *, digest: bool, cached: bool) -> Partial:
     held = held_spans(path.parent, key, size, digest=digest)
     mode = path.lstat().st_mode
     if not stat.S_ISREG(mode):
@@ -169,7 +188,7 @@ def _found(path: Path, key: str, size: int, *, digest: bool) -> Partial:
         if held.size_bytes:  # that it is sealed told so until now
             _tell(str(path.with_suffix(MAP_SUFFIX)), Span(0, size))
         path.chmod(0o600)
-    partial = Partial(key, str(path), os.open(path, _FLAGS, 0o600), size, held)
+    partial = Partial(key, str(path), os.open(path, _FLAGS, 0o600), size, held, cached=cached)
     if not held.size_bytes:
         os.ftruncate(partial.descriptor, 0)
     return partial

@@ -221,9 +221,18 @@ class Store:
             if held:
                 self._holds.give_back(key)
 
+    def caches(self, manifest: Manifest) -> bool:
+        """Tell whether a model comes through the page cache: that can keep it, or it is read again at once."""
+        return unpacked.is_archive(manifest) or self._disk.keeps(manifest.size_bytes)
+
     @contextmanager
-    def partial(self, manifest: Manifest, file: File, stop: threading.Event) -> Iterator[Partial | None]:
-        """Hold the unfinished file of a content, alone; None where `stop` was set while another held it."""
+    def partial(
+        self, manifest: Manifest, file: File, stop: threading.Event, *, cached: bool = True
+    ) -> Iterator[Partial | None]:
+        """Hold the unfinished file of a content, alone; None where `stop` was set while another held it.
+
+        `cached` is as for `open_partial`.
+        """
         key = content_key(source_key(manifest.uri), manifest.revision, file)
         if not self._holds.take(key, stop):
             yield None
@@ -231,7 +240,7 @@ class Store:
         with self._lock:
             self._content.begin_writing()
         try:
-            partial = open_partial(self._layout.partial, key, file.size, digest=bool(file.digest))
+            partial = open_partial(self._layout.partial, key, file.size, digest=bool(file.digest), cached=cached)
             try:
                 yield partial
             finally:

@@ -41,6 +41,7 @@ class Assembly:
         self.file, self.partial, self.divisible, self.generation = file, partial, True, 0
         self.hashing, self._make_check = Hashing(make_check(file), partial), make_check
         self._claims: list[Claim] = []
+        self._writing = 0
         self._given_up = False
         self._changed = threading.Condition()
 
@@ -86,21 +87,40 @@ class Assembly:
         with self._changed:
             if claim.generation != self.generation:
                 return
-        self.partial.write(data, claim.position)
+            hashing, is_next = self.hashing, self._hold_next(claim)
+            self._writing += 1
+        try:
+            try:
+                self.partial.write(data, claim.position, once=is_next)
+            finally:
+                self._end_write(claim)
+            with self._changed:
+                if claim.generation != self.generation:
+                    return
+                is_next = is_next or self._hold_next(claim)
+                self.partial.held.add(Span(claim.position, claim.position + len(data)))
+                claim.position += len(data)
+                if (last or claim.position - claim.noted >= _NOTE_BYTES) and claim.position < claim.end:
+                    self._note(claim)
+                if not is_next:
+                    self._changed.notify_all()
+            if is_next:
+                hashing.feed(data)
+        finally:
+            if is_next:
+                self.leave(hashing)
+
+    def _hold_next(self, claim: Claim) -> bool:
+        """Hold the hashing for the next bytes of a claim where they are the next to be hashed, and nobody does that."""
+        is_next = not self.hashing.busy and self.hashing.done == claim.position
+        self.hashing.busy = self.hashing.busy or is_next
+        return is_next
+
+    def _end_write(self, claim: Claim) -> None:
         with self._changed:
+            self._writing -= 1
             if claim.generation != self.generation:
-                return
-            hashing, is_next = self.hashing, not self.hashing.busy and self.hashing.done == claim.position
-            self.partial.held.add(Span(claim.position, claim.position + len(data)))
-            claim.position += len(data)
-            if (last or claim.position - claim.noted >= _NOTE_BYTES) and claim.position < claim.end:
-                self._note(claim)
-            if not is_next:
                 self._changed.notify_all()
-                return
-            hashing.busy = True
-        hashing.feed(data)
-        self.leave(hashing)
 
     def put_front(self, data: memoryview) -> None:
         """Put the first bytes of a file in their place of which nothing is here and that nobody has a claim on.
@@ -130,6 +150,8 @@ class Assembly:
             self.hashing = Hashing(self._make_check(self.file), self.partial)
             for claim in self._claims:
                 claim.end = claim.position
+            while self._writing:  # else old bytes could come over new ones, which are hashed from memory
+                self._changed.wait()
             self.partial.discard()
             return size
 

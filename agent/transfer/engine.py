@@ -80,7 +80,8 @@ def fetch(
         halt,
         timing.clock,
     )
-    fetching = Fetching(path, manifest, store, policy or RetryPolicy(), timing, set(), partial(Check, sha256=sha256))
+    check, cached = partial(Check, sha256=sha256), store.caches(manifest)
+    fetching = Fetching(path, manifest, store, policy or RetryPolicy(), timing, set(), check, cached)
     missing = [] if store.find_unpacked(manifest) else _without(manifest, found)
     progress.find(sum(f.size for f in manifest.files if f.path not in found) - sum(f.size for f in missing))
     crew = Crew(halt)

@@ -35,7 +35,8 @@ class Fetching:
     """One download's files, source, store and counters; one object serves all its threads.
 
     `brought` has the paths of which the source gave this download at least a part. `make_check` begins the hash of a
-    file; one that computes no SHA-256 leaves its blob to be named by its content's key.
+    file; one that computes no SHA-256 leaves its blob to be named by its content's key. `cached` is whether all
+    bytes go through the page cache.
     """
 
     path: BytePath
@@ -45,11 +46,12 @@ class Fetching:
     timing: Timing
     brought: set[str]
     make_check: Callable[[File], Check]
+    cached: bool
 
     @contextmanager
     def opened(self, file: File) -> Iterator[Work]:
         """Hold the file alone and yield it. Raises InsufficientStorage, StoreFailure, Stopped."""
-        with self.store.partial(self.manifest, file, self.path.stop) as partial:
+        with self.store.partial(self.manifest, file, self.path.stop, cached=self.cached) as partial:
             if partial is None:
                 raise Stopped
             held = partial.held.size_bytes

@@ -1,5 +1,6 @@
 """Large files: a few at a time, each followed by a thread that hashes it, and more connections where that pays."""
 
+import mmap
 import os
 import threading
 import time
@@ -65,7 +66,7 @@ class LargeLane:
             self._crew.start(lambda index=index: self._receive(index))  # type: ignore[misc]
 
     def _receive(self, index: int) -> None:
-        buffer = memoryview(bytearray(_BUFFER_BYTES))
+        buffer = memoryview(mmap.mmap(-1, _BUFFER_BYTES))  # it begins with a page
         try:
             while found := self._next(index):
                 opened, claim = found

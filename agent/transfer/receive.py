@@ -88,7 +88,8 @@ def _drain(path: BytePath, body: Body, assembly: Assembly, claim: Claim, buffer:
     while size := flow.pass_over(len(buffer)):
         path.pass_over(size)
     while missing := claim.end - claim.position:
-        room = flow.grain_of(buffer[:missing])
+        ahead = claim.position % assembly.partial.grain  # after a short part, one as far as the next page
+        room = flow.grain_of(buffer[ahead : assembly.partial.grain if ahead else None][:missing])
         size = flow.take(room, claim.position)
         assembly.write(claim, room[:size], last=size <= min(len(room) - 1, _FLOWS_BYTES))
         path.count(size)

@@ -19,7 +19,6 @@ from shared.sources.wire import MOMENT_S, Wire
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _STANDARD = ("User-Agent: larder", "Accept-Encoding: identity")
 _MOST_ERROR_BYTES = 64 * 1024
-_ENOUGH_BYTES = 512 * 1024  # TLS gives 16 KiB at a time, and whoever takes it does much for each part
 _MOST_INTERIM = 20
 _ERROR_S = 10.0  # what an error says beyond its status is worth so much time
 _ANSWER_S = 60.0  # a whole answer that is no file, however it drips
@@ -61,11 +60,14 @@ class Reply:
         return origin_of(self.url).host
 
     def readinto(self, buffer: memoryview) -> int:
-        """Take some 512 KiB or more, or what came within a moment; 0 at the end. Raises Unreachable."""
+        """Fill the buffer, or take what came within a moment; 0 at the end. Raises Unreachable.
+
+        TLS gives 16 KiB at a time, and whoever takes a part does much for it.
+        """
         if self._failure is not None:
             raise self._failure
         filled, until = 0, self._clock() + MOMENT_S
-        while filled < min(len(buffer), _ENOUGH_BYTES):
+        while filled < len(buffer):
             try:
                 size = self._body.read_once(buffer[filled:])
             except (OSError, EOFError, NotHttp) as error:

@@ -25,7 +25,12 @@ from tests.integration.store.broken_disk import BrokenDisk
 
 
 class FatalDisk(BrokenDisk):
-    """Kills the process in place of one of its syncs."""
+    """Kills the process in place of one of its syncs; `tight` is whether models go past the page cache."""
+
+    tight = False
+
+    def keeps(self, size_bytes: int) -> bool:
+        return not self.tight and super().keeps(size_bytes)
 
     def fail(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -61,6 +66,7 @@ class Order(msgspec.Struct, kw_only=True):
     fatal_sync: int = 0
     fatal_change: int = 0
     after_s: float = 0
+    tight: bool = False
 
 
 def carry_out(order: Order, source: MemorySource) -> None:
@@ -68,7 +74,9 @@ def carry_out(order: Order, source: MemorySource) -> None:
     manifest = source.resolve()
     if order.fatal_change:
         die_before_change(order.fatal_change)
-    store = Store.open(Path(order.root), disk=FatalDisk(order.fatal_sync))
+    disk = FatalDisk(order.fatal_sync)
+    disk.tight = order.tight
+    store = Store.open(Path(order.root), disk=disk)
     store.sweep()
     bucket = TokenBucket(order.rate)
     result = fetch(source, manifest, store, progress=Progress(), stop=threading.Event(), concurrency=2, bucket=bucket)

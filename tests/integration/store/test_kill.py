@@ -74,11 +74,11 @@ def examine(root: Path, wanted: MemorySource) -> int:
     return manifest.size_bytes - missing
 
 
-def kill_at_random(run: Run, root: Path, wanted: MemorySource) -> tuple[int, int]:
+def kill_at_random(run: Run, root: Path, wanted: MemorySource, *, tight: bool) -> tuple[int, int]:
     """Let a download be killed again and again, ever later; return how often, and how many bytes are held then."""
     held = 0
     for kills in range(KILLS_A_ROUND):
-        ended = run(root, rate=RATE, after_s=random.uniform(0.001, FIRST_S * (kills + 1))) == 0
+        ended = run(root, rate=RATE, after_s=random.uniform(0.001, FIRST_S * (kills + 1)), tight=tight) == 0
         if (root / "partial").is_dir():
             now = examine(root, wanted)
             assert now >= held
@@ -94,7 +94,7 @@ def test_after_kills_at_random_moments_the_download_goes_on_from_its_bytes(
     kills, rounds, held_in_all = 0, 0, 0
     while kills < KILLS:
         here, rounds = root / str(rounds), rounds + 1
-        more, held = kill_at_random(run, here, wanted)
+        more, held = kill_at_random(run, here, wanted, tight=rounds % 2 == 0)
         kills, held_in_all = kills + more, held_in_all + held
         store = Store.open(here)
         store.sweep()

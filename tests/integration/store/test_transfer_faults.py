@@ -267,6 +267,9 @@ def test_a_file_is_never_a_blob_when_its_sync_failed(root: Path) -> None:
             del path
             return 10**12
 
+        def keeps(self, size_bytes: int) -> bool:
+            return size_bytes > 0
+
     disk, source = Failing(), MemorySource({"a": b"abc"})
     store = Store.open(root, disk=disk)
     disk.fails = True

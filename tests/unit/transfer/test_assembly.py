@@ -3,19 +3,23 @@ import itertools
 import tempfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.store.partials import held_spans, open_partial
 from agent.transfer.assembly import PIECE_BYTES, Assembly, Claim
 from agent.verify import Check
+from rig.processes import wait_until
 from shared.manifest import File
 from shared.spans import Span, Spans
 
 KEY = "0" * 64
+SOON_S = 30
 
 
 @contextmanager
@@ -137,6 +141,31 @@ def test_starting_over_drops_what_was_claimed_before() -> None:
         assert assembly.unhashed(before, threading.Event()) is None
         again = claimed(assembly.claim())
         assert again.left == Span(0, 1000)
+
+
+def test_starting_over_waits_for_what_is_being_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the old bytes could come over the new ones, which are hashed from memory."""
+    with begun(1000) as assembly:
+        claim, began, may_write = claimed(assembly.claim()), threading.Event(), threading.Event()
+        write = assembly.partial.write
+
+        def write_late(data: memoryview, offset: int, *, once: bool = False) -> None:
+            began.set()
+            assert may_write.wait(SOON_S)
+            write(data, offset, once=once)
+
+        monkeypatch.setattr(assembly.partial, "write", write_late)
+        with ThreadPoolExecutor() as threads:
+            late = threads.submit(put, assembly, claim, 400)
+            assert began.wait(SOON_S)
+            discarded = threads.submit(assembly.discard)
+            wait_until(lambda: claim.left.size_bytes == 0, SOON_S, "the end of the claim")
+            assert not discarded.done()
+            may_write.set()
+            late.result(SOON_S)
+            discarded.result(SOON_S)
+        assert assembly.partial.path.stat().st_size == 0
+        assert assembly.missing_bytes == 1000
 
 
 @given(

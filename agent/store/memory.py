@@ -1,0 +1,41 @@
+"""How much of what this process writes the page cache could keep: it counts against the memory of our control group."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_AVAILABLE = re.compile(r"^MemAvailable: +(\d+) kB$", re.MULTILINE)
+_LIMIT, _LIMIT_OF_V1 = "memory.max", "memory.limit_in_bytes"
+
+
+def cache_bytes(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the bytes that are available on the node, or the least limit of our control groups; 0 where none is told.
+
+    `proc` and `groups` are where the kernel tells them.
+    """
+    return min([*_available(proc), *_limits(proc, groups)], default=0)
+
+
+def _available(proc: Path) -> Iterator[int]:
+    with suppress(OSError):
+        if found := _AVAILABLE.search((proc / "meminfo").read_text()):
+            yield int(found[1]) * 1024
+
+
+def _limits(proc: Path, groups: Path) -> Iterator[int]:
+    """Yield the limits of our groups and those around them, as far as they can be seen from here."""
+    with suppress(OSError):
+        for line in (proc / "self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                yield from _limits_above(groups, path, _LIMIT)
+            elif "memory" in controllers.split(","):
+                yield from _limits_above(groups / "memory", path, _LIMIT_OF_V1)
+
+
+def _limits_above(mount: Path, path: str, name: str) -> Iterator[int]:
+    group = Path(path.lstrip("/"))
+    for place in (group, *group.parents):
+        with suppress(OSError, ValueError):  # a container sees its own group as the mount itself; "max" is no limit
+            yield int((mount / place / name).read_text())
