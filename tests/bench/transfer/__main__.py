@@ -1,4 +1,4 @@
-"""`python -m tests.bench.transfer [run|link|memory|cap|restart|setup] [OPTIONS]`; `make bench` calls it."""
+"""`python -m tests.bench.transfer [run|limited|link|memory|cap|restart|setup] [OPTIONS]`; `make bench` calls it."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ from rig.errors import SetupFailed
 from shared.errors import LarderError
 from tests.bench.transfer import report, tools
 from tests.bench.transfer.cap import measure_cap
-from tests.bench.transfer.comparison import compare
+from tests.bench.transfer.comparison import compare, compare_limited
 from tests.bench.transfer.contenders import catalog
 from tests.bench.transfer.contenders.contender import Contender
 from tests.bench.transfer.link import compare_far
@@ -53,6 +53,14 @@ def _run(options: argparse.Namespace, work: Path) -> Section:
     return compare(work, found, binaries.find(os.environ), _loads(options), wanted, options.rounds, _say)
 
 
+def _limited(options: argparse.Namespace, work: Path) -> Section:
+    found, wanted = _found(), _contenders(options.only)
+    return compare_limited(
+        work, found, binaries.find(os.environ), _loads(options), wanted, options.rounds, _say,
+        memory_mib=options.memory_mib,
+    )  # fmt: skip
+
+
 def _link(options: argparse.Namespace, work: Path) -> Section:
     if os.geteuid() != 0:
         raise SetupFailed("network namespaces need root; run this as root")
@@ -76,6 +84,7 @@ def _restart(options: argparse.Namespace, work: Path) -> Section:
 
 _MEASUREMENTS: dict[str, Callable[[argparse.Namespace, Path], Section]] = {
     "run": _run,
+    "limited": _limited,
     "link": _link,
     "memory": _memory,
     "cap": _cap,
@@ -94,21 +103,24 @@ def _parser() -> argparse.ArgumentParser:
     measured.add_argument("--out", type=Path, default=cache / "report", help="where the report goes")
     measured.add_argument("--work", type=Path, default=cache, help="a directory on a disk, for files and targets")
     measured.add_argument("--rounds", type=int, default=3, help="medians of so many (3)")
-    run, link, memory, cap, restart = (
+    run, limited, link, memory, cap, restart = (
         commands.add_parser(name, parents=[measured], help=words)
         for name, words in (
             ("run", "all contenders, near servers"),
+            ("limited", "as run, within the memory of an agent (root)"),
             ("link", "some contenders, over a far link (root)"),
             ("memory", "resident memory over time"),
             ("cap", "how well the rate limit holds"),
             ("restart", "restart of an agent with many models"),
         )
     )
-    for command in (run, link):
+    for command in (run, limited, link):
         command.add_argument("--large", type=large, default=large("8x512M"), help="8x512M")
         command.add_argument("--small", type=small, default=small("2000x64K"), help="2000x64K")
         command.add_argument("--load", choices=("large", "small"), help="only this one")
-    run.add_argument("--only", metavar="WORD", nargs="*", help="contenders whose name has one of these words")
+    for command in (run, limited):
+        command.add_argument("--only", metavar="WORD", nargs="*", help="contenders whose name has one of these words")
+    limited.add_argument("--memory-mib", type=int, default=1024, help="the limit, MiB (1024)")
     link.add_argument("--round-trip-ms", type=float, default=30.0)
     link.add_argument("--mbit", type=int, default=1000)
     link.add_argument("--connection-mib", type=int, default=0, help="MiB/s of one connection at most (0: no limit)")

@@ -1,0 +1,39 @@
+"""A limit of memory for contenders, as a container has it: pages that they write count against it too (root)."""
+
+import os
+from pathlib import Path
+
+from rig.errors import SetupFailed
+from rig.running import Running
+
+_GROUPS = Path("/sys/fs/cgroup")
+_ENTER = 'echo $$ > "$0" && exec "$@"'
+
+
+class MemoryGroup(Running):
+    """A control group, of either version, with so many MiB; those that `enter` begins are in it."""
+
+    def __init__(self, mib: int) -> None:
+        is_first = (_GROUPS / "memory").is_dir()
+        self._path = _GROUPS / ("memory" if is_first else ".") / f"larder-bench-{os.getpid()}"
+        self._limit = self._path / ("memory.limit_in_bytes" if is_first else "memory.max")
+        self._mib = mib
+
+    @property
+    def enter(self) -> tuple[str, ...]:
+        """What begins a command line that shall run in it; the program keeps its process id."""
+        return ("/bin/sh", "-c", _ENTER, str(self._path / "cgroup.procs"))
+
+    def start(self) -> None:
+        """Make the group. Raises SetupFailed."""
+        try:
+            self._path.mkdir()
+            self._limit.write_text(str(self._mib * 2**20))
+        except OSError as error:
+            raise SetupFailed(
+                f"no control group with a limit of memory can be made here ({error}); run as root"
+            ) from error
+
+    def stop(self) -> None:
+        """Remove the group; what ran in it has ended."""
+        self._path.rmdir()
