@@ -10,7 +10,7 @@ _LIMIT, _LIMIT_OF_V1 = "memory.max", "memory.limit_in_bytes"
 
 
 def cache_bytes(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return the bytes that are available on the node, or the least limit of our control groups; 0 where none is told.
+    """Return the least of what is available on the node and the limits of our control groups, in bytes; 0 without any.
 
     `proc` and `groups` are where the kernel tells them.
     """

@@ -42,7 +42,8 @@ class Assembly:
         self.hashing, self._make_check = Hashing(make_check(file), partial), make_check
         self._claims: list[Claim] = []
         self._writing = 0
-        self._given_up = False
+        self._given_up = self._finished = False
+        self._emptying = 0
         self._changed = threading.Condition()
 
     @property
@@ -59,7 +60,7 @@ class Assembly:
     def claim(self, most_bytes: int | None = None) -> Claim | None:
         """Take the first bytes that nobody fetches, as far as the next that are here or fetched; None without any."""
         with self._changed:
-            if self._given_up:
+            if self._given_up or self._emptying:
                 return None
             taken = Spans((*self.partial.held, *(claim.left for claim in self._claims)))
             gap = next(taken.gaps(self.file.size), None)
@@ -142,18 +143,34 @@ class Assembly:
                 self._note(claim)
 
     def discard(self, *, give_up: bool = False) -> int:
-        """Start over with nothing, or give the file up; returns how many bytes were here. Raises StoreFailure."""
+        """Start over with nothing, or give the file up; returns how many bytes were here. Raises StoreFailure.
+
+        One that is finished stays: it may be a blob already.
+        """
         with self._changed:
+            if self._finished:
+                return 0
             self._given_up = give_up
             size = self.partial.held.size_bytes
+            self.partial.held.clear()
             self.generation += 1
             self.hashing = Hashing(self._make_check(self.file), self.partial)
             for claim in self._claims:
                 claim.end = claim.position
-            while self._writing:  # else old bytes could come over new ones, which are hashed from memory
-                self._changed.wait()
-            self.partial.discard()
+            self._emptying += 1  # two may start over at once
+            try:
+                while self._writing:  # else old bytes could come over new ones, which are hashed from memory
+                    self._changed.wait()
+                self.partial.discard()
+            finally:
+                self._emptying -= 1
             return size
+
+    def finish(self, hashing: Hashing) -> bool:
+        """Have the file stay as it is, for it is whole and right; False where it was started over meanwhile."""
+        with self._changed:
+            self._finished = hashing is self.hashing
+            return self._finished
 
     def unhashed(self, hashing: Hashing, stop: threading.Event) -> Span | None:
         """Wait for bytes that are here without a gap and nobody hashes, and hold `hashing` for them.

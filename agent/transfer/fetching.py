@@ -9,6 +9,7 @@ from agent.store.store import Store
 from agent.transfer.assembly import Assembly, Claim
 from agent.transfer.hashing import Hashing
 from agent.transfer.patience import Patience
+from agent.transfer.plan import SMALL_BYTES
 from agent.transfer.receive import BytePath, Stopped, receive, receive_front
 from agent.verify import Check
 from shared.errors import DigestMismatch, LarderError, SourceChanged
@@ -36,7 +37,7 @@ class Fetching:
 
     `brought` has the paths of which the source gave this download at least a part. `make_check` begins the hash of a
     file; one that computes no SHA-256 leaves its blob to be named by its content's key. `cached` is whether all
-    bytes go through the page cache.
+    bytes go through the page cache; those of small files do, many of which are open at a time.
     """
 
     path: BytePath
@@ -51,7 +52,8 @@ class Fetching:
     @contextmanager
     def opened(self, file: File) -> Iterator[Work]:
         """Hold the file alone and yield it. Raises InsufficientStorage, StoreFailure, Stopped."""
-        with self.store.partial(self.manifest, file, self.path.stop, cached=self.cached) as partial:
+        cached = self.cached or file.size <= SMALL_BYTES
+        with self.store.partial(self.manifest, file, self.path.stop, cached=cached) as partial:
             if partial is None:
                 raise Stopped
             held = partial.held.size_bytes
@@ -115,6 +117,8 @@ class Fetching:
             check.verify()
         except DigestMismatch as error:
             self._start_over(work, error)
+            return False
+        if not work.assembly.finish(hashing):
             return False
         self.path.progress.traffic.verify(work.assembly.file.size, check.took_s)
         work.blob = check.sha256 or work.assembly.partial.key

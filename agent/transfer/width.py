@@ -57,6 +57,8 @@ class Width:
         paid = self._on_trial and rate >= self._rate_before * _WORTH
         if not paid and now < self._until:
             return
+        if self._is_busy and not self._on_trial:
+            return
         if self._on_trial and not paid:
             self.connections = self._before
         elif not self._is_busy and self.connections < self._most and missing_bytes > rate * self._trial_s * _PAYS_OFF:

@@ -32,7 +32,8 @@ _LIMITED = """\
 
 As above, medians of {rounds} rounds, each contender in a control group of {mib} MiB, as an agent has by default.
 The pages that are cached of the files count against it: whoever writes through the page cache has to give pages back
-all the time, and leaves no more than that of the model there. `larder fetch` writes past it, as agents do.
+all the time, and leaves no more than that of the model there. `larder fetch` writes models of more than half of it past
+the cache, as agents do.
 """
 
 

@@ -1,6 +1,7 @@
 """A limit of memory for contenders, as a container has it: pages that they write count against it too (root)."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from rig.errors import SetupFailed
@@ -35,5 +36,6 @@ class MemoryGroup(Running):
             ) from error
 
     def stop(self) -> None:
-        """Remove the group; what ran in it has ended."""
-        self._path.rmdir()
+        """Remove the group; it stays where a process in it has not ended, or was never made."""
+        with suppress(OSError):
+            self._path.rmdir()

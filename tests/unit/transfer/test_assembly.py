@@ -161,11 +161,26 @@ def test_starting_over_waits_for_what_is_being_written(monkeypatch: pytest.Monke
             discarded = threads.submit(assembly.discard)
             wait_until(lambda: claim.left.size_bytes == 0, SOON_S, "the end of the claim")
             assert not discarded.done()
+            assert assembly.claim() is None
+            assert assembly.missing_bytes == 1000
             may_write.set()
             late.result(SOON_S)
             discarded.result(SOON_S)
         assert assembly.partial.path.stat().st_size == 0
         assert assembly.missing_bytes == 1000
+
+
+def test_what_is_finished_is_not_started_over() -> None:
+    """It may be a blob already, which would be emptied."""
+    with begun(1000) as assembly:
+        before = assembly.hashing
+        assembly.discard()
+        assert not assembly.finish(before)
+        claim = claimed(assembly.claim())
+        put(assembly, claim, 1000)
+        assert assembly.finish(assembly.hashing)
+        assert assembly.discard() == 0
+        assert assembly.partial.path.stat().st_size == 1000
 
 
 @given(

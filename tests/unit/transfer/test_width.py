@@ -40,6 +40,15 @@ def test_who_has_the_processors_busy_tries_nothing() -> None:
         assert max(found) == most
 
 
+def test_who_was_busy_for_a_moment_tries_as_soon_as_that_is_over() -> None:
+    width, found = Width(4, 16, 0.0, processors=1), list[int]()
+    for tick in range(1, 60):
+        now = tick * TICK_S
+        found.append(width.observe(int(now * 1e9), ENDLESS, now, used_s=min(now, 3.0)))
+    assert set(found[:30]) == {4}
+    assert 8 in found[30:45]
+
+
 def test_a_far_server_gets_as_many_as_it_takes() -> None:
     assert settle(4, 16, link=1e9, connection=1e9 / 16)[-1] == 16
     assert settle(1, 16, link=1e9, connection=1e9 / 4)[-1] == 4
