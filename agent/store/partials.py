@@ -58,8 +58,8 @@ class Partial:
                 offset += written
                 data = data[written:]
             while data:
-                piece = data[: _PIECE_BYTES - (offset - PAGE_BYTES) % _PIECE_BYTES]
-                written = os.pwrite(self.descriptor, piece, offset)
+                size = _PIECE_BYTES - (offset - PAGE_BYTES) % _PIECE_BYTES if len(data) > _PIECE_BYTES else len(data)
+                written = os.pwrite(self.descriptor, data[:size], offset)
                 offset += written
                 data = data[written:]
 
