@@ -1,3 +1,4 @@
+import mmap
 import os
 
 import pytest
@@ -5,6 +6,16 @@ import pytest
 from rig.errors import StartFailed
 from rig.node.installation import NAMESPACE, RELEASE, Installation
 from shared.names import ready_label, snapshot_label
+
+_PAST_THE_CACHE = """
+import mmap, os
+from agent.store.memory import cache_bytes
+from agent.store.uncached import PAGE_BYTES, Uncached
+path = os.environ["LARDER_ROOT"] + "/.past-the-cache"
+file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+os.unlink(path)
+print(cache_bytes(), Uncached(file).write(memoryview(mmap.mmap(-1, PAGE_BYTES)), 0))
+"""
 
 
 def test_models_and_caches_reach_ready_through_the_daemonset(site: Installation) -> None:
@@ -18,6 +29,14 @@ def test_models_and_caches_reach_ready_through_the_daemonset(site: Installation)
         assert (snapshot / ".completed").exists()
         assert (snapshot / "config.json").stat().st_uid == 65532
         assert snapshot.stat().st_mode & 0o777 == 0o555
+
+
+def test_an_agent_knows_the_limit_of_its_memory_and_can_write_past_the_page_cache(site: Installation) -> None:
+    agent = site.agent("one")
+    assert agent is not None
+    argv = ["/opt/venv/bin/python", "-c", _PAST_THE_CACHE]
+    told = site.cluster.exec(NAMESPACE, agent["metadata"]["name"], argv, "agent")
+    assert [int(number) for number in told.split()] == [2**30, mmap.PAGESIZE]
 
 
 def test_a_workload_finds_its_model_and_cannot_change_it(site: Installation) -> None:

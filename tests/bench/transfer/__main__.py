@@ -14,7 +14,7 @@ from rig.errors import SetupFailed
 from shared.errors import LarderError
 from tests.bench.transfer import report, tools
 from tests.bench.transfer.cap import measure_cap
-from tests.bench.transfer.comparison import compare, compare_limited
+from tests.bench.transfer.comparison import compare
 from tests.bench.transfer.contenders import catalog
 from tests.bench.transfer.contenders.contender import Contender
 from tests.bench.transfer.link import compare_far
@@ -48,15 +48,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace, work: Path) -> Section:
-    found = _found()
-    wanted = _contenders(options.only)
-    return compare(work, found, binaries.find(os.environ), _loads(options), wanted, options.rounds, _say)
-
-
-def _limited(options: argparse.Namespace, work: Path) -> Section:
-    found, wanted = _found(), _contenders(options.only)
-    return compare_limited(
-        work, found, binaries.find(os.environ), _loads(options), wanted, options.rounds, _say,
+    return compare(
+        work, _found(), binaries.find(os.environ), _loads(options), _contenders(options.only), options.rounds, _say,
         memory_mib=options.memory_mib,
     )  # fmt: skip
 
@@ -84,7 +77,7 @@ def _restart(options: argparse.Namespace, work: Path) -> Section:
 
 _MEASUREMENTS: dict[str, Callable[[argparse.Namespace, Path], Section]] = {
     "run": _run,
-    "limited": _limited,
+    "limited": _run,
     "link": _link,
     "memory": _memory,
     "cap": _cap,
@@ -120,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--load", choices=("large", "small"), help="only this one")
     for command in (run, limited):
         command.add_argument("--only", metavar="WORD", nargs="*", help="contenders whose name has one of these words")
+    run.set_defaults(memory_mib=0)
     limited.add_argument("--memory-mib", type=int, default=1024, help="the limit, MiB (1024)")
     link.add_argument("--round-trip-ms", type=float, default=30.0)
     link.add_argument("--mbit", type=int, default=1000)

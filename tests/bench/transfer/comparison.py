@@ -1,6 +1,7 @@
-"""`run`: all contenders side by side, near servers."""
+"""`run` and `limited`: all contenders side by side, near servers."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from rig.binaries import Binaries
@@ -45,43 +46,21 @@ def compare(
     contenders: Sequence[Contender],
     rounds: int,
     say: Say,
-) -> Section:
-    """Run everything and return the section `transfer`."""
-    with Site(work / "site", loads, tools.programs["nginx"], binaries) as site:
-        parts, pictures = _side_by_side(Bench(site, tools, work, say), loads, contenders, rounds)
-    introduction = [_INTRODUCTION.format(rounds=rounds), "\n".join(describe(tools, work))]
-    return Section("transfer", "\n\n".join([*introduction, *parts]), pictures)
-
-
-def compare_limited(
-    work: Path,
-    tools: Tools,
-    binaries: Binaries,
-    loads: Sequence[Load],
-    contenders: Sequence[Contender],
-    rounds: int,
-    say: Say,
     *,
-    memory_mib: int,
+    memory_mib: int = 0,
 ) -> Section:
-    """Run everything within a limit of memory and return the section `limited`."""
-    with Site(work / "site", loads, tools.programs["nginx"], binaries) as site, MemoryGroup(memory_mib) as group:
-        bench = Bench(site, tools, work, say, enter=group.enter)
-        parts, pictures = _side_by_side(bench, loads, contenders, rounds, "limited-")
-    introduction = [_LIMITED.format(rounds=rounds, mib=memory_mib), "\n".join(describe(tools, work))]
-    return Section("limited", "\n\n".join([*introduction, *parts]), pictures)
-
-
-def _side_by_side(
-    bench: Bench, loads: Sequence[Load], contenders: Sequence[Contender], rounds: int, prefix: str = ""
-) -> tuple[list[str], dict[str, str]]:
-    """Return the paragraphs of all loads, and the pictures that they show."""
-    parts, pictures = [], {}
-    for load in loads:
-        results = bench.run(load, contenders, rounds)
-        found = rows(load, results)
-        name = f"bench-{prefix}{load.name}.svg"
-        pictures[name] = report.picture(load, found, "near")
-        parts += [f"### {load.spelled}", f"![wall seconds of each]({name})", report.table(found)]
-        parts += [told] if (told := report.troubles(results, catalog.LEFT_OUT)) else []
-    return parts, pictures
+    """Run everything and return the section `transfer`; `limited` where there is a limit of memory."""
+    name, introduction, prefix = ("limited", _LIMITED, "limited-") if memory_mib else ("transfer", _INTRODUCTION, "")
+    parts = [introduction.format(rounds=rounds, mib=memory_mib), "\n".join(describe(tools, work))]
+    pictures = {}
+    limit = MemoryGroup(memory_mib) if memory_mib else nullcontext()
+    with Site(work / "site", loads, tools.programs["nginx"], binaries) as site, limit as group:
+        bench = Bench(site, tools, work, say, enter=group.enter if group else ())
+        for load in loads:
+            results = bench.run(load, contenders, rounds)
+            found = rows(load, results)
+            shown = f"bench-{prefix}{load.name}.svg"
+            pictures[shown] = report.picture(load, found, "near")
+            parts += [f"### {load.spelled}", f"![wall seconds of each]({shown})", report.table(found)]
+            parts.append(report.troubles(results, catalog.LEFT_OUT))
+    return Section(name, "\n\n".join(part for part in parts if part), pictures)
