@@ -91,10 +91,7 @@ class Assembly:
             hashing, is_next = self.hashing, self._hold_next(claim)
             self._writing += 1
         try:
-            try:
-                self.partial.write(data, claim.position, once=is_next)
-            finally:
-                self._end_write(claim)
+            self.partial.write(data, claim.position, once=is_next)
             with self._changed:
                 if claim.generation != self.generation:
                     return
@@ -110,18 +107,16 @@ class Assembly:
         finally:
             if is_next:
                 self.leave(hashing)
+            with self._changed:
+                self._writing -= 1
+                if claim.generation != self.generation:
+                    self._changed.notify_all()
 
     def _hold_next(self, claim: Claim) -> bool:
         """Hold the hashing for the next bytes of a claim where they are the next to be hashed, and nobody does that."""
         is_next = not self.hashing.busy and self.hashing.done == claim.position
         self.hashing.busy = self.hashing.busy or is_next
         return is_next
-
-    def _end_write(self, claim: Claim) -> None:
-        with self._changed:
-            self._writing -= 1
-            if claim.generation != self.generation:
-                self._changed.notify_all()
 
     def put_front(self, data: memoryview) -> None:
         """Put the first bytes of a file in their place of which nothing is here and that nobody has a claim on.

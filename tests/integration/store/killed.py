@@ -27,7 +27,9 @@ from tests.integration.store.broken_disk import BrokenDisk
 class FatalDisk(BrokenDisk):
     """Kills the process in place of one of its syncs; `tight` is whether models go past the page cache."""
 
-    tight = False
+    def __init__(self, left: int, *, tight: bool = False) -> None:
+        super().__init__(left)
+        self.tight = tight
 
     def keeps(self, size_bytes: int) -> bool:
         return not self.tight and super().keeps(size_bytes)
@@ -74,9 +76,7 @@ def carry_out(order: Order, source: MemorySource) -> None:
     manifest = source.resolve()
     if order.fatal_change:
         die_before_change(order.fatal_change)
-    disk = FatalDisk(order.fatal_sync)
-    disk.tight = order.tight
-    store = Store.open(Path(order.root), disk=disk)
+    store = Store.open(Path(order.root), disk=FatalDisk(order.fatal_sync, tight=order.tight))
     store.sweep()
     bucket = TokenBucket(order.rate)
     result = fetch(source, manifest, store, progress=Progress(), stop=threading.Event(), concurrency=2, bucket=bucket)
