@@ -5,8 +5,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 
 import structlog
 from pydantic import ValidationError
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = read_settings(sys.argv[1:] if arguments is None else arguments)
         sources = settings_from_environ(os.environ)
+        check_local_roots(sources.local_roots, settings.root)
     except ValidationError as error:
         wrong = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
         sys.stderr.write(f"larder-agent: {wrong}; see larder-agent --help\n")
@@ -39,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         sys.stderr.write(f"larder-agent: {error}\n")
         return _USAGE
+    configure_logging(settings.log_level)
     status = 0
     try:
         asyncio.run(_run(settings, sources))
@@ -47,6 +50,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _LOG.error("agent failed", node=settings.node_name, reason=failure.reason, message=str(failure))
         status = _FAILED
     return status
+
+
+def check_local_roots(roots: Iterable[str], store: Path) -> None:
+    """Raise ValueError where `local://` could read the store, or the store would fill what it reads."""
+    store = store.resolve()
+    for root in map(Path, roots):
+        resolved = root.resolve()
+        if resolved.is_relative_to(store) or store.is_relative_to(resolved):
+            raise ValueError(
+                f"LARDER_LOCAL_ROOTS: {root} and the store {store} lie within each other; name another directory"
+            )
 
 
 async def _run(settings: Settings, sources: SourceSettings) -> None:

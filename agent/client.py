@@ -10,6 +10,7 @@ import msgspec
 from shared import errors
 from shared.api.wire import Credentials, CredentialsRequest, Problem, ProgressReport
 from shared.manifest import Manifest, decode_manifest
+from shared.no_answer import no_answer_message
 from shared.trust import Pools, Trust
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=30)
@@ -73,7 +74,7 @@ class ControllerApi:
             ) as answer:
                 received = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise errors.Unreachable(f"the controller at {self.url}: {type(error).__name__}: {error}") from error
+            raise errors.Unreachable(no_answer_message(error, f"the controller at {self.url}")) from error
         if answer.status in _SUCCESS:
             return received
         raise refusal(answer.status, received, answer.headers.get("Retry-After", ""))

@@ -80,8 +80,8 @@ def build_app(report: Report, registry: CollectorRegistry) -> FastAPI:
 
     @app.get("/healthz")
     async def healthz() -> Response:
-        """Tell whether the loop is alive."""
-        return _answer(report.why_not_alive())
+        """Tell whether the loop is alive, and of errors in our own code that it survived."""
+        return _answer(report.why_not_alive(), report.meters.internal_errors.summary())
 
     @app.get("/readyz")
     async def readyz() -> Response:
@@ -143,7 +143,6 @@ def _is_loopback(address: str) -> bool:
     return (mapped or parsed).is_loopback
 
 
-def _answer(why_not: str) -> Response:
-    if why_not:
-        return Response(f"{why_not}\n", _UNAVAILABLE, media_type="text/plain")
-    return Response("ok\n", media_type="text/plain")
+def _answer(why_not: str, note: str = "") -> Response:
+    lines = "\n".join(filter(None, (why_not or "ok", note)))
+    return Response(f"{lines}\n", _UNAVAILABLE if why_not else 200, media_type="text/plain")

@@ -15,6 +15,7 @@ from agent.transfer.progress import Progress
 from agent.transfer.traffic import Traffic
 from shared.api.wire import EntryProgress, ProgressReport
 from shared.errors import LarderError
+from shared.internal_errors import InternalErrors
 from shared.sources.registry import SERVED_SCHEMES
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -58,6 +59,7 @@ class Meters:
     freed_bytes: int = 0
     damaged: int = 0
     watch_troubles: int = 0
+    internal_errors: InternalErrors = field(default_factory=InternalErrors)
     scrub: ScrubFigures = field(default_factory=ScrubFigures)
     traffic: Mapping[str, Traffic] = field(default_factory=lambda: {scheme: Traffic() for scheme in SERVED_SCHEMES})
 

@@ -36,6 +36,12 @@ class StockCollector(Collector):
         yield _counter("larder_removed_bytes", "Bytes that removals gave back to the disk.", meters.freed_bytes)
         yield _counter("larder_snapshots_damaged", "Snapshots found with files missing or changed.", meters.damaged)
         yield _counter("larder_watch_troubles", "Times the watch of the ModelNode broke.", meters.watch_troubles)
+        yield _counters(
+            "larder_internal_errors",
+            "Errors that the code does not foresee, by the part that they happened in; each is logged.",
+            ["part"],
+            {(part,): count for part, count in meters.internal_errors.counts.items()},
+        )
         yield from self._scrub()
 
     def _downloads(self) -> Iterator[Metric]:

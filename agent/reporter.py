@@ -1,5 +1,7 @@
 """The agent's half of its ModelNode: written on a transition, at most once a second, never on a stale read.
 
+A long status is written less often: what many entries do in a few seconds is one write.
+
 Whether an agent is there is told by its pod's readiness, so a status that stays as it is needs no write.
 """
 
@@ -14,6 +16,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from agent.stock.phases import fitted
 from shared.api.model_node import PATH, EntryStatus, ModelNodeSpec, ModelNodeStatus
 from shared.kube.backoff import Backoff, Uniform
 from shared.kube.edit import update
@@ -23,6 +26,7 @@ from shared.kube.transport import Kube
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _LEAST_STEP_BYTES = 2**30
 _STEP_SHARE = 0.01
+_BYTES_S = 64 * 1024  # a status of a thousand entries has 250 KiB: it is written every four seconds at most
 
 
 def wall_clock() -> str:
@@ -33,17 +37,21 @@ def wall_clock() -> str:
 def transitions(status: ModelNodeStatus) -> tuple[object, ...]:
     """Return what must be told at once; texts and figures may wait."""
     entries = tuple((s.key, s.phase, s.observed, s.reason, s.verified, s.shortage > 0) for s in status.entries)
-    return status.node_uid, status.store_id, status.store_root, status.observed_generation, status.limit, entries
+    conditions = tuple((c.type, c.status, c.reason) for c in status.conditions)
+    place = status.node_uid, status.store_id, status.store_root
+    return *place, status.observed_generation, status.limit, conditions, entries
 
 
 def have_moved(status: ModelNodeStatus, told: ModelNodeStatus) -> bool:
-    """Return whether a figure is off by more than 1 GiB and more than 1 % of the disk (what is used and what is free).
+    """Return whether a figure is off by more than 1 GiB and more than 1 % of the disk, or an entry failed once more.
 
-    Five thousand disks that others write to as well would otherwise cost a write each, all the time.
+    The disk is what is used and what is free. Five thousand disks that others write to as well would otherwise cost a
+    write each, all the time.
     """
     step = max(_LEAST_STEP_BYTES, _STEP_SHARE * (status.used + status.disk_free))
     pairs = ((status.used, told.used), (status.reserved, told.reserved), (status.disk_free, told.disk_free))
-    return any(abs(now - before) > step for now, before in pairs)
+    attempts = ([s.attempts for s in one.entries] for one in (status, told))
+    return any(abs(now - before) > step for now, before in pairs) or next(attempts) != next(attempts)
 
 
 def with_since(status: ModelNodeStatus, before: ModelNodeStatus, now: str) -> ModelNodeStatus:
@@ -90,6 +98,7 @@ class Reporter:
     _written_at: float = field(default=0.0, init=False)
     _haste: float = field(default=1.0, init=False)  # how much the waits are shortened until the next write
     _unsettled: bool = field(default=False, init=False)  # the last write was a transition
+    _pause_s: float = field(default=0.0, init=False)  # how long the last write was worth
     _news: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def offer(self, status: ModelNodeStatus) -> None:
@@ -117,7 +126,7 @@ class Reporter:
                 await self.sleep(delay_s)
             else:
                 failures = 0
-                await self.sleep(self.least_s)
+                await self.sleep(max(self.least_s, self._pause_s))
 
     async def flush(self) -> None:
         """Write what is left, once, at the end."""
@@ -157,5 +166,6 @@ class Reporter:
         if spec.node_uid != status.node_uid:
             return None
         before = msgspec.convert(found.get("status") or {}, ModelNodeStatus)
-        wanted = with_since(status, before, self.now())
+        wanted = with_since(fitted(status), before, self.now())
+        self._pause_s = len(msgspec.json.encode(wanted)) / _BYTES_S
         return None if wanted == before else found | {"status": msgspec.to_builtins(wanted)}

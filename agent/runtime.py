@@ -4,14 +4,13 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
 
-from agent import __version__
 from agent.allocator import give_back_after
 from agent.client import ControllerApi
 from agent.health import Report, build_app
@@ -33,8 +32,10 @@ from agent.store.scrub import Scrubber
 from agent.store.store import Store
 from agent.store.watch import Watch
 from agent.transfer.rate import TokenBucket
+from shared import __version__
 from shared.api.model_node import PATH, ModelNode
 from shared.errors import LarderError
+from shared.internal_errors import keep_running
 from shared.kube.backoff import Backoff
 from shared.kube.cache import Cache
 from shared.kube.reflector import Pace, Reflector
@@ -95,10 +96,12 @@ class Agent:
                 hands = self._hands(keeper, node, group)
                 serving = group.create_task(server.serve([self.listener]))
                 deciding = group.create_task(self._keep(keeper, hands))
-                parts = [group.create_task(part) for part in (
-                    reflector.run(), _sync(reflector, keeper), keeper.reporter.run(),
-                    ProgressTeller(self._meters, self._api, keeper.wake).run(),
-                    give_back_after(lambda: len(self._meters.running), self._meters.ended.total),
+                parts = [self._start(group, part, run) for part, run in (
+                    ("watch", reflector.run), ("sync", lambda: _sync(reflector, keeper)),
+                    ("status", keeper.reporter.run),
+                    ("progress", ProgressTeller(self._meters, self._api, keeper.wake).run),
+                    ("memory", lambda: give_back_after(
+                        lambda: len(self._meters.running), self._meters.ended.total)),
                 )]  # fmt: skip
                 await stop.wait()
                 _LOG.info("stopping", node=self.settings.node_name, downloads=len(self._meters.running))
@@ -127,13 +130,16 @@ class Agent:
             threading.Event(),
         )
         async with asyncio.TaskGroup() as group:
-            group.create_task(keeper.scanner.run(keeper.wake))
-            group.create_task(keeper.watch_node())
-            group.create_task(keeper.tidy())
-            group.create_task(guard.run())
+            self._start(group, "scanner", lambda: keeper.scanner.run(keeper.wake))
+            self._start(group, "node", keeper.watch_node)
+            self._start(group, "tidying", keeper.tidy)
+            self._start(group, "space_guard", guard.run)
             if scrubber.rate:
                 group.create_task(_scrub(scrubber))
-            await keeper.run(hands)
+            await keep_running("loop", lambda: keeper.run(hands), self._meters.internal_errors)
+
+    def _start(self, group: asyncio.TaskGroup, part: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        return group.create_task(keep_running(part, run, self._meters.internal_errors))
 
     def _tell_watch_trouble(self, error: Exception, delay_s: float) -> None:
         self._meters.watch_troubles += 1

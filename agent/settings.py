@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agent.store.floor import AUTO, parse_floor
+from shared.log import LogLevel
 
 
 def _host_and_port(text: str) -> str:
@@ -62,6 +63,7 @@ class Settings(BaseSettings):
     )
     scrub_pause_seconds: float = Field(86400, ge=0, description="How long the scrub rests after it has read all files.")
     node_seconds: float = Field(60, gt=0, description="How often the labels of the own Node are read.")
+    log_level: LogLevel = Field("info", description="The least level that is logged: debug, info, warning or error.")
     stop_seconds: float = Field(8, gt=0, description="How long running downloads may take to stop.")
 
     @property

@@ -15,6 +15,7 @@ import structlog
 from fastapi import FastAPI
 from prometheus_client import disable_created_metrics
 
+from controller.admission.callers import Callers, InvalidKeysError, KeyFile
 from controller.admission.server import admission_router
 from controller.admission.settings import AdmissionSettings
 from controller.api.authenticate import Authenticator
@@ -32,10 +33,12 @@ from controller.credentials import Secrets
 from controller.dispatch import Dispatcher
 from controller.events import Events
 from controller.follow import Follower, follow
+from controller.garbage.collector import GarbageCollector
+from controller.garbage.observe import GarbageObserver
 from controller.groups.grants import GrantsReconciler
 from controller.groups.reconcile import GroupReconciler
 from controller.health import health_app
-from controller.keys import NodeKey, QueueKey
+from controller.keys import NodeKey, QueueKey, lane_of
 from controller.live import Live
 from controller.manifests import Manifests
 from controller.metadata.reader import MetadataReader
@@ -52,6 +55,7 @@ from controller.nodes.reconcile import NodeReconciler
 from controller.nodes.steps import Pace
 from controller.nodes.view import EntryKey
 from controller.placement.groups import Limits
+from controller.placement.shares import Room
 from controller.progress import ProgressBook
 from controller.requests import CountRequests
 from controller.resolver import Resolver
@@ -62,6 +66,7 @@ from controller.services.users import ServiceUsers
 from controller.settings import Settings
 from controller.watch import Watcher
 from controller.world import World
+from shared.internal_errors import keep_running
 from shared.kube.elector import Elector
 from shared.kube.errors import KubeError
 from shared.kube.lease import LeaseLock
@@ -89,14 +94,21 @@ class Controller:
         loop = asyncio.get_running_loop()
         self.settings, self.kube, self.metrics = settings, kube, Metrics()
         defaults = Limits(settings.default_storage_limit, settings.default_bandwidth_limit)
-        self.world = World(defaults, loop.time, settings.allowed, settings.files)
-        self.queue: WorkQueue[QueueKey] = WorkQueue(self._failed)
+        self.world = World(defaults, loop.time, settings.allowed, settings.files, settings.store_root)
+        self.queue: WorkQueue[QueueKey] = WorkQueue(self._failed, lane_of=lane_of)
         self.watcher = Watcher(self.world, self.queue.add, self.queue.add_after)
         self.watcher.listen()
         self.progress = ProgressBook(loop.time, self._progressed)
-        self.manifests = Manifests(kube, settings.namespace)
+        self.manifests = Manifests(kube, settings.namespace, settings.manifest_bytes_per_namespace)
         self.secrets = Secrets(kube, settings.namespace, sources, settings.allowed)
-        self.resolver = Resolver(self.secrets, self.manifests, sources, loop.time, self.queue.add)
+        self.resolver = Resolver(
+            self.secrets,
+            self.manifests,
+            sources,
+            loop.time,
+            self.queue.add,
+            per_minute=settings.resolutions_per_minute,
+        )
         self.reader = MetadataReader(self.secrets, self.manifests, sources, loop.time, self.queue.add)
         self.drift = DriftWatch(self.resolver.upstream_of, settings.drift_check_seconds, loop.time, self.queue.add)
         self.live = Live(kube, self.world.ownership, settings.allowed, settings.files)
@@ -125,6 +137,13 @@ class Controller:
             retry_s=settings.lease_seconds / 7.5,
             on_trouble=lambda error: _log.info("election_trouble", error=str(error)),
         )
+        self.garbage = GarbageCollector(
+            GarbageObserver(kube, self.world, self.manifests),
+            self.resolver,
+            lambda: self.elector.leading,
+            settings.manifest_grace_seconds,
+            loop.time,
+        )
         self.dispatcher = self._dispatcher()
         self.metrics.registry.register(
             Census(self.world, self.dispatcher.grants.granted, self.queue.__len__, lambda: self.elector.leading)
@@ -138,6 +157,7 @@ class Controller:
             Evictions(Events(kube, _now), self.metrics.evict),
             _now,
             Pace(settings.drain_seconds, settings.drain_seconds, settings.eviction_idle_seconds),
+            room=Room(settings.models_per_node),
         )
         actor = ModelActor(kube, world.ownership, Events(kube, _now), _now)
         observer = ModelObserver(world, self.resolver, self.progress, self.drift)
@@ -151,7 +171,12 @@ class Controller:
             settings.finalizer_seconds,
         )
         metadata = MetadataReconciler(world, self.reader, actor, _now)
-        jobs = JobSettings(settings.agent_image, settings.agent_image_pull_policy, settings.claims_tolerations)
+        jobs = JobSettings(
+            settings.agent_image,
+            settings.agent_image_pull_policy,
+            settings.claims_tolerations,
+            settings.claims_image_pull_secrets,
+        )
         claims = ClaimReconciler(
             ClaimObserver(world, kube, _now, settings.claims_require_namespace_label),
             ClaimActor(kube, actor, jobs),
@@ -165,6 +190,7 @@ class Controller:
             lambda name: self.queue.add(NodeKey(name)),
             settings.agent_lost_seconds,
             settings.stalled_seconds,
+            settings.grant_seconds,
         )
         groups = GroupReconciler(world, kube, _now)
         services = ServiceReconciler(
@@ -174,13 +200,13 @@ class Controller:
             models, metadata, claims, nodes, groups, grants, services, lambda: self.elector.leading, self.metrics
         )
 
-    def api_app(self, leader: Leader) -> FastAPI:
+    def api_app(self, leader: Leader, callers: Callers) -> FastAPI:
         """Return what is served over TLS: admission, and the agents' API."""
         settings = self.settings
         app = FastAPI(openapi_url=None)
         app.add_middleware(CountRequests, count=self.metrics.request)
         rules = AdmissionSettings(settings.store_root, settings.model_cache_enabled, settings.allowed)
-        app.include_router(admission_router(self.catalog, rules, self.metrics.review))
+        app.include_router(admission_router(self.catalog, rules, callers, self.metrics.review))
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
         clock = asyncio.get_running_loop().time
         api = AgentApi(
@@ -210,7 +236,9 @@ class Controller:
         try:
             await self._take_over()
             self.watcher.enqueue_all()
-            await self.queue.serve(self.settings.workers, self.dispatcher.serve)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(keep_running("garbage", self.garbage.run, self.metrics.internal_errors))
+                tasks.create_task(self.queue.serve(self.settings.workers, self.dispatcher.serve))
         finally:
             await self.resolver.stop()
             await self.drift.stop()
@@ -224,6 +252,9 @@ class Controller:
             except KubeError as error:
                 _log.warning("takeover_delayed", error=str(error))
                 await asyncio.sleep(_TAKE_OVER_AGAIN_S)
+            except Exception as error:  # noqa: BLE001 - the grants have turns of their own, and all else has its turns too
+                self.metrics.internal_errors.note("takeover", error)
+                return
             else:
                 return
 
@@ -235,11 +266,21 @@ class Controller:
             self.queue.add_after(key, _PROGRESS_DELAY_S)
 
 
+def _callers(settings: Settings) -> Callers:
+    if settings.admission_keys is None:
+        raise SystemExit("InvalidSettings: LARDER_ADMISSION_KEYS must name the file with the path keys of admission")
+    try:
+        keys = KeyFile(settings.admission_keys)
+    except (OSError, InvalidKeysError) as error:
+        raise SystemExit(f"InvalidSettings: LARDER_ADMISSION_KEYS: {error}") from error
+    return Callers(keys, settings.admission_client_ca is not None, settings.client_names)
+
+
 async def run(settings: Settings, environ: Mapping[str, str]) -> None:
     """Run one replica until SIGTERM or SIGINT."""
     if settings.certificate is None or settings.private_key is None:
         raise SystemExit("InvalidSettings: LARDER_CERTIFICATE and LARDER_PRIVATE_KEY must name PEM files")
-    sources = settings_from_environ(environ)
+    sources, callers = settings_from_environ(environ), _callers(settings)
     identity = f"{settings.identity or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -258,12 +299,12 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(controller.follower.run()),
-                tasks.create_task(controller.campaign()),
+                tasks.create_task(keep_running("election", controller.campaign, controller.metrics.internal_errors)),
                 tasks.create_task(
                     serve(
-                        controller.api_app(leader),
+                        controller.api_app(leader, callers),
                         settings.listen,
-                        Tls(settings.certificate, settings.private_key),
+                        Tls(settings.certificate, settings.private_key, settings.admission_client_ca),
                         tell_end=controller.metrics.certificate_end.set,
                     )
                 ),
@@ -282,9 +323,10 @@ def main() -> None:
     configure_logging()
     disable_created_metrics()  # type: ignore[no-untyped-call]  # no series with the birth of each counter
     try:
-        settings = Settings()
+        settings = Settings(_cli_parse_args=True)  # type: ignore[call-arg]  # what pydantic-settings takes beside fields
     except ValueError as error:
         sys.exit(f"InvalidSettings: {error}")
+    configure_logging(settings.log_level)
     asyncio.run(run(settings, os.environ))
 
 

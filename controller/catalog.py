@@ -1,7 +1,7 @@
 """Admission's look-ups, answered from the world."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar
@@ -9,8 +9,10 @@ from typing import TypeVar
 import structlog
 
 from controller.admission.catalog import CatalogModel, CatalogNode, PathKind, kind_of_path
-from controller.claims.verdict import BLOCKING, READING
+from controller.claims.place import place_of
+from controller.claims.verdict import READING, WAITS, is_read_later, takes_pods
 from controller.keys import ModelKey
+from controller.live import is_object_name
 from controller.manifests import Manifests
 from controller.placement.demand import Demand, difference
 from controller.services.users import ServiceUsers
@@ -20,8 +22,9 @@ from shared.api.core import PODS, Pod
 from shared.api.kinds import NODE_GROUP
 from shared.api.meta import StockStatus, condition_of
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
-from shared.errors import LarderError, Unreachable
-from shared.kube.collection import list_objects
+from shared.api.model_node import Phase
+from shared.errors import InsufficientStorage, LarderError, Unreachable
+from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import KubeError
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
@@ -32,8 +35,8 @@ T = TypeVar("T", bound=Object)
 _log = structlog.get_logger()
 _CACHE = "ClusterModelCache"
 _MOST_LISTS = 64
+_MOST_GROUP_READS = 16
 _LONGEST_READ_S = 2.0  # the API server waits 5 s for the webhook
-_TERMINAL = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
@@ -71,6 +74,14 @@ class WorldCatalog:
         """Return the members of a node group."""
         return [CatalogNode(n.metadata.name, n.metadata.labels) for n in self.world.members_of(name)]
 
+    def has_no_room(self, model: CatalogModel, node: str) -> bool:
+        """Return whether a node says that the serving revision does not fit on it."""
+        found = self.world.model_node(node)
+        entries = found.status.entries if found is not None else ()
+        key = (model.id, model.serving_revision)
+        told = next((e for e in entries if e.key == key), None)
+        return told is not None and (told.phase, told.reason) == (Phase.FAILED, InsufficientStorage.__name__)
+
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
         """Return what the serving revision has at a path; None until its list of files has been read."""
         known = self._paths.get(self._digest_of(model))
@@ -86,24 +97,43 @@ class WorldCatalog:
         """Return whether an object of a kind is Larder's to look after."""
         return self.world.ownership.manages(kind, annotations)
 
-    async def group_names(self) -> Sequence[str]:
-        """Return the names of the node groups that exist now, read live."""
-        found = (o.metadata for o in await self._list(NODE_GROUP.path, Object, {}))
-        return sorted(meta.name for meta in found if self.manages(NODE_GROUP.kind, meta.annotations))
+    async def group_names(self, wanted: Collection[str]) -> Sequence[str]:
+        """Return the names of the node groups; those of `wanted` that memory lacks are read live, one by one."""
+        known = {group.metadata.name for group in self.world.groups}
+        missing = [name for name in wanted if name not in known and is_object_name(name)][:_MOST_GROUP_READS]
+        return sorted(known | {name for name in missing if await self._has_group(name)})
 
-    async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+    def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+        """Return the non-terminal pods that use any revision of a model, from memory: its finalizer asks live."""
+        return self.world.pods_of(identity, namespace)
+
+    async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """Return the non-terminal pods that use any revision of a model, of its namespace where it has one, live."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
         pods = await self._list(path, Pod, {"labelSelector": uses_label(identity)})
-        live = (p.metadata for p in pods if p.status.phase not in _TERMINAL)
-        return sorted(f"{meta.namespace}/{meta.name}" for meta in live)
+        return sorted(f"{p.metadata.namespace}/{p.metadata.name}" for p in pods if self.world.is_user(p, identity))
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
         """Return the InferenceServices, ours and KServe's, that name a model, as `namespace/name`, listed live."""
+        key = ModelKey(kind, namespace, name)
+        if kind == _CACHE and (cache := self._model(key)) is not None:
+            await self.read_files(cache)
         try:
-            return await self.services.of(ModelKey(kind, namespace, name))
+            return await self.services.of(key, self._kind_of_part)
         except KubeError as error:
             raise Unreachable(f"the Kubernetes API does not list InferenceServices: {error}; try again") from error
+
+    async def _has_group(self, name: str) -> bool:
+        path = f"{NODE_GROUP.path}/{name}"
+        try:
+            found = await get_object(self.kube, path, Object)
+        except KubeError as error:
+            raise Unreachable(f"the Kubernetes API does not answer {path}: {error}; try again") from error
+        return found is not None and self.manages(NODE_GROUP.kind, found.metadata.annotations)
+
+    def _kind_of_part(self, cache: Demand, path: str) -> PathKind | None:
+        found = self._model(ModelKey(cache.kind, cache.namespace, cache.name))
+        return None if found is None else self.kind_of_path(found, path)
 
     async def _list(self, path: str, kind: type[T], query: dict[str, str]) -> list[T]:
         try:
@@ -146,10 +176,27 @@ class WorldCatalog:
             words = difference(demand, other)
             return "NameConflict", f"{other.kind} {other.name} is older and has the same model id with {words}"
         if demand.on_claim:
-            return _claim_trouble(demand, status)
+            return self._claim_trouble(demand, status)
         resolved = condition_of(status.conditions, "Resolved")
         if not demand.serving and resolved is not None and resolved.message:
             return resolved.reason, resolved.message
+        return "", ""
+
+    def _claim_trouble(self, demand: Demand, status: StockStatus) -> tuple[str, str]:
+        """Return why pods cannot mount the claim; where a pod must bind it, one may, and the others wait for its look.
+
+        Pods that come at the same moment may pass together: the replica hears of the first a moment later.
+        """
+        ready = condition_of(status.conditions, "Ready")
+        if ready is None or status.source != demand.uri:
+            return READING, f"the controller has not looked at {demand.uri} yet"
+        if not takes_pods(ready):
+            return ready.reason, ready.message
+        if ready.reason == WAITS and is_read_later(status.conditions):
+            place = place_of(demand.uri, demand.namespace)
+            if first := self.world.first_user_of(demand.id, place.namespace):
+                words = f"pod {first} binds PVC {place.claim}; others are taken when a Job has read {place.sub_path}"
+                return WAITS, words
         return "", ""
 
     def _digest_of(self, model: CatalogModel) -> str:
@@ -158,7 +205,7 @@ class WorldCatalog:
         While a newer revision is on its way to the nodes, they still list the one that serves.
         """
         revision = model.serving_revision
-        resolved = (d.resolution for d in self.world.same_id(model.id) if d.uri == model.uri)
+        resolved = (d.resolution for d in self.world.same_id(model.id) if (d.id, d.uri) == (model.id, model.uri))
         of_object = (r.manifest for r in resolved if r is not None and r.revision == revision)
         entries = (e for node in self.world.model_nodes for e in node.spec.entries)
         on_nodes = (e.manifest for e in entries if e.key == (model.id, revision) and e.uri == model.uri)
@@ -181,14 +228,6 @@ class WorldCatalog:
         self._paths[digest] = frozenset(f.path for f in manifest.files)
         if len(self._paths) > _MOST_LISTS:
             del self._paths[next(iter(self._paths))]
-
-
-def _claim_trouble(demand: Demand, status: StockStatus) -> tuple[str, str]:
-    """Return why the claim cannot be mounted, or what would stand in the model's place; nothing for other troubles."""
-    ready = condition_of(status.conditions, "Ready")
-    if ready is None or status.source != demand.uri:
-        return READING, f"the controller has not looked at {demand.uri} yet"
-    return (ready.reason, ready.message) if ready.reason in BLOCKING else ("", "")
 
 
 def _elsewhere(key: ModelKey) -> CatalogModel:

@@ -16,6 +16,7 @@ from controller.metrics import Metrics
 from controller.models.reconcile import ModelReconciler
 from controller.nodes.reconcile import NodeReconciler
 from controller.services.reconcile import ServiceReconciler
+from shared.errors import LarderError
 
 _log = structlog.get_logger()
 
@@ -42,6 +43,7 @@ class Dispatcher:
         """Give a key its turn; return in how many seconds it wants another, or None."""
         if not self.is_leading():
             raise NotLeadingError
+        _log.debug("turn_begins", key=str(key))
         with self.metrics.turns.labels(type(key).__name__).time():
             match key:
                 case ModelKey() if self.claims.serves(key):
@@ -65,4 +67,6 @@ class Dispatcher:
         if isinstance(error, StaleError | NotLeadingError):
             return
         self.metrics.failures.labels(type(key).__name__).inc()
+        if not isinstance(error, LarderError):  # what the code foresees is one of those
+            self.metrics.internal_errors.note(type(key).__name__, error, key=str(key))
         _log.warning("turn_failed", key=str(key), error=f"{type(error).__name__}: {error}", wait_s=round(wait_s, 2))

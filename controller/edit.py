@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from shared.api.meta import ABNORMAL
 from shared.kube.edit import update
 from shared.kube.errors import KubeError
 from shared.kube.objects import Meta
@@ -18,8 +19,9 @@ class StaleError(KubeError):
 async def replace_part(kube: Kube, path: str, seen: Meta, part: str, value: msgspec.Struct) -> bool:
     """Set `spec` or `status` of the object that was seen; return whether that changed it.
 
-    Keys that the Struct does not have are other people's and stay, conditions of other types among them. `path` ends in
-    /status for that part. Raises StaleError, NotFound, KubeError.
+    Keys that the Struct does not have are other people's and stay, conditions of other types among them; Reconciling
+    and Stalled go unless the value says them. `path` ends in /status for that part. Raises StaleError, NotFound,
+    KubeError.
     """
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
@@ -42,7 +44,8 @@ def merged(found: Mapping[str, Any], value: msgspec.Struct) -> dict[str, Any]:
 def _conditions(found: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     before = {condition.get("type"): condition for condition in found}
     ours = {condition["type"]: {**before.get(condition["type"], {}), **condition} for condition in wanted}
-    return [*ours.values(), *(dict(condition) for kind, condition in before.items() if kind not in ours)]
+    others = (dict(condition) for kind, condition in before.items() if kind not in ours and kind not in ABNORMAL)
+    return [*ours.values(), *others]
 
 
 async def change_spec(kube: Kube, path: str, seen: Meta, fields: Mapping[str, Any]) -> bool:

@@ -33,6 +33,7 @@ from shared.api.kinds import (
 )
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
+from shared.internal_errors import InternalErrors, keep_running
 from shared.kube.backoff import Backoff
 from shared.kube.cache import Cache
 from shared.kube.objects import Object
@@ -52,16 +53,16 @@ class Follower:
 
     definitions: Definitions
     reflectors: tuple[Reflector[Any], ...]
+    errors: InternalErrors
     triggers: tuple[Reflector[Any], ...] = ()
 
     async def run(self) -> None:
         """Follow until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.definitions.run())
-            for reflector in self.reflectors:
-                tasks.create_task(self._follow(reflector))
-            for trigger in self.triggers:
-                tasks.create_task(self._follow(trigger))
+            tasks.create_task(keep_running("definitions", self.definitions.run, self.errors))
+            for reflector in (*self.reflectors, *self.triggers):
+                follow_it = partial(self._follow, reflector)
+                tasks.create_task(keep_running("watch", follow_it, self.errors))
 
     async def _follow(self, reflector: Reflector[Any]) -> None:
         """A kind that has no definition has no objects; the reflector begins when somebody defines it."""
@@ -142,6 +143,7 @@ def follow(
                 trouble(CLUSTER_MODEL_CACHE.path),
             ),
         ),
+        metrics.internal_errors,
         (
             Reflector(kube, CLAIMS, PersistentVolumeClaim, ClaimTrigger(world, wake), trouble(CLAIMS), pace=_PATIENT),
             Reflector(

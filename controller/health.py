@@ -9,11 +9,12 @@ from controller.metrics import Metrics
 
 
 def health_app(metrics: Metrics, is_ready: Callable[[], bool]) -> FastAPI:
-    """Return `/healthz` (the loop runs), `/readyz` (the lists are there) and `/metrics`."""
+    """Return `/healthz` (the loop runs; errors in our own code that it survived), `/readyz` and `/metrics`."""
     app = FastAPI(openapi_url=None)
 
     async def healthz() -> Response:
-        return Response("ok\n", media_type="text/plain")
+        lines = "\n".join(filter(None, ("ok", metrics.internal_errors.summary())))
+        return Response(f"{lines}\n", media_type="text/plain")
 
     async def readyz() -> Response:
         ready = is_ready()

@@ -1,7 +1,8 @@
 """What the one queue holds: the name of something that may need work."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +42,15 @@ class GrantsKey:
 
 
 QueueKey: TypeAlias = ModelKey | NodeKey | GroupKey | ServiceKey | GrantsKey
+_PLACEMENT = object()
+
+
+def lane_of(key: QueueKey) -> Hashable:
+    """Return what takes turns in the queue: each namespace, the cluster-scoped models, and all that is about nodes."""
+    match key:
+        case ModelKey() | ServiceKey():
+            return key.namespace
+        case NodeKey() | GroupKey() | GrantsKey():
+            return _PLACEMENT
+        case _:
+            assert_never(key)

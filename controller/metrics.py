@@ -1,10 +1,31 @@
 """What the controller measures of itself; never a label per node and model."""
 
+from collections.abc import Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from controller.admission.server import OUTCOMES, PATHS
+from shared.internal_errors import InternalErrors
 
 _ADMISSION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
+
+
+class _InternalErrors(Collector):
+    def __init__(self, errors: InternalErrors) -> None:
+        self._errors = errors
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield one sample per part of the program."""
+        family = CounterMetricFamily(
+            "larder_controller_internal_errors",
+            "Errors that the code does not foresee, by the part that they happened in; each is logged.",
+            labels=["part"],
+        )
+        for part, count in sorted(self._errors.counts.items()):
+            family.add_metric([part], count)
+        yield family
 
 
 class Metrics:
@@ -20,6 +41,8 @@ class Metrics:
         self.failures = Counter(
             "larder_controller_reconcile_failures", "Turns that failed.", ["kind"], registry=self.registry
         )
+        self.internal_errors = InternalErrors()
+        self.registry.register(_InternalErrors(self.internal_errors))
         self.watch_troubles = Counter(
             "larder_controller_watch_troubles", "Watches that had to start again.", ["resource"], registry=self.registry
         )

@@ -10,6 +10,7 @@ from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.meta import Api, Condition, ReadMetadata, StockStatus
 from shared.kube.cache import Cache
+from shared.kube.collection import UNREADABLE
 from shared.kube.objects import Key, Object
 
 MANAGED_ANNOTATION = "larder.dev/managed"
@@ -155,7 +156,7 @@ def with_record(found: T, *, newest: bool = False) -> T:
         return found
     try:
         record = msgspec.json.decode(text, type=Record)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return found  # somebody wrote into it: the source is asked again
     known = {f.name: getattr(record, f.name) for f in msgspec.structs.fields(Record)}
     newest = newest and record.resolution_number >= found.status.resolution_number

@@ -1,6 +1,6 @@
 """How far downloads are: told by agents, kept in memory, never written to the API server byte by byte."""
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from controller.nodes.view import EntryKey
@@ -38,14 +38,24 @@ class ProgressBook:
     on_change: Callable[[str, EntryKey], None]
     _marks: dict[str, dict[EntryKey, Mark]] = field(default_factory=dict, init=False)
     _grew_at: dict[str, float] = field(default_factory=dict, init=False)
+    _highest: dict[str, dict[EntryKey, int]] = field(default_factory=dict, init=False)
 
-    def report(self, node: str, entries: Iterable[EntryProgress], listed: Container[EntryKey]) -> None:
-        """Take a node's report of the downloads that run on it; what its ModelNode does not list is left out."""
-        before = self._marks.get(node, {})
-        known = [((p.id, p.revision), Mark(p.done, p.total)) for p in entries if (p.id, p.revision) in listed]
+    def report(self, node: str, entries: Iterable[EntryProgress], sizes: Mapping[EntryKey, int]) -> None:
+        """Take a node's report of the downloads that run on it; `sizes` are the bytes of what its ModelNode lists.
+
+        What is not listed is left out. A download grows where it is beyond all that was reported of it since its node
+        was granted, and within its size: no report counts twice.
+        """
+        before, highest = self._marks.get(node, {}), self._highest.setdefault(node, {})
+        known = [((p.id, p.revision), Mark(p.done, p.total)) for p in entries if (p.id, p.revision) in sizes]
         self._marks[node] = dict(known)
-        if any(key not in before or mark.done_bytes > before[key].done_bytes for key, mark in known):
-            self._grew_at[node] = self.clock()
+        for key, mark in known:
+            done_bytes = min(mark.done_bytes, sizes[key]) if sizes[key] else mark.done_bytes
+            if done_bytes > highest.get(key, 0):
+                highest[key] = done_bytes
+                self._grew_at[node] = self.clock()
+        for key in highest.keys() - sizes.keys():
+            del highest[key]
         for key, mark in known:
             if key not in before or mark.percent != before[key].percent:
                 self.on_change(node, key)
@@ -59,13 +69,19 @@ class ProgressBook:
         """Return when the bytes of some download of a node last grew, on the clock; None where nothing was told."""
         return self._grew_at.get(node)
 
+    def begin(self, node: str) -> None:
+        """Know that a node was granted just now: what it fetched before counts for nothing."""
+        self._highest.pop(node, None)
+
     def keep_only(self, nodes: Container[str]) -> None:
         """Drop what other nodes said."""
         for name in [name for name in self._marks if name not in nodes]:
             del self._marks[name]
             self._grew_at.pop(name, None)
+            self._highest.pop(name, None)
 
     def clear(self) -> None:
         """Forget everything: another replica has led meanwhile, and was told what this one was not."""
         self._marks.clear()
         self._grew_at.clear()
+        self._highest.clear()

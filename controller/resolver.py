@@ -4,17 +4,19 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
 from controller.aside import run_aside
 from controller.credentials import Secrets
+from controller.fair_slots import FairSlots
 from controller.keys import ModelKey
 from controller.manifests import Manifests
 from controller.models.view import Answer, Trouble
 from controller.placement.demand import Demand, Resolution
 from shared.api.meta import LeftOut
-from shared.errors import LarderError, RateLimited, Unreachable
+from shared.errors import LarderError, NameConflict, RateLimited, TooManyManifests, TooManyResolutions, Unreachable
 from shared.manifest import Manifest
 from shared.selection.choice import Selection
 from shared.selection.select import select_files
@@ -27,10 +29,18 @@ _SOON_S, _SOON_CAP_S = 1.0, 300.0
 _LATE_S, _LATE_CAP_S = 60.0, 1800.0
 _LARGEST_EXPONENT = 20
 _SETTLE_S, _SETTLE_CAP_S = 10.0, 300.0  # a source that moves all the time is not asked all the time
-_AT_ONE_TIME = 4
+_AT_ONE_TIME = 6
+_TAKEN_S = 5.0  # a ConfigMap of ours that is somebody else's is looked at again
+_NO_ROOM_S = 60.0
+_ATTEMPT = " (attempt {}; the next is at {})"
+_WHEN = "%Y-%m-%d %H:%M:%S UTC"
 Question = tuple[str, str, str]  # the object's uid, its source, and the key of its choice of files
 Wish = tuple[int, str]  # the generation and the refresh that is asked for: another is not held up by this one's failure
 _log = structlog.get_logger()
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,8 @@ class Attempt:
 class Resolver:
     """Asks beside the queue, for a source may be slow; `on_done` gets the model that has an answer or a trouble.
 
-    A failure is kept until its time has come, the object changes, or somebody asks for a refresh.
+    A failure is kept until its time has come, the object changes, or somebody asks for a refresh. Namespaces take
+    turns, and each may ask `per_minute` times a minute (0: as often as it likes).
     """
 
     secrets: Secrets
@@ -60,10 +71,19 @@ class Resolver:
     clock: Callable[[], float]
     on_done: Callable[[ModelKey], None]
     uniform: Callable[[float, float], float] = random.uniform
+    per_minute: int = 0
+    now: Callable[[], datetime] = _utc_now
     _attempts: dict[str, Attempt] = field(default_factory=dict, init=False)
     _answers: dict[str, Answer] = field(default_factory=dict, init=False)
+    _taken: dict[str, str] = field(default_factory=dict, init=False)  # by uid the digest whose ConfigMap is another's
     _running: dict[Question, asyncio.Task[None]] = field(default_factory=dict, init=False)
-    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONE_TIME), init=False)
+    _asking: set[Question] = field(default_factory=set, init=False)
+    _gone: set[Question] = field(default_factory=set, init=False)  # asked for objects that are gone meanwhile
+    _uids: dict[ModelKey, str] = field(default_factory=dict, init=False)  # of the objects that have asked
+    _slots: FairSlots = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = FairSlots(_AT_ONE_TIME, self.clock, self.per_minute)
 
     def trouble_of(self, uid: str, generation: int, refresh: str = "") -> Trouble | None:
         """Return why this generation and refresh of the object could not be resolved the last time."""
@@ -85,6 +105,10 @@ class Resolver:
         """Drop an answer: from now on the object has it."""
         self._answers.pop(uid, None)
 
+    def digests_on_their_way(self) -> frozenset[str]:
+        """Return the manifests of answers that no object has yet."""
+        return frozenset(answer.resolution.manifest for answer in self._answers.values())
+
     def drop_answers(self) -> None:
         """Drop what was not recorded: another replica has led meanwhile."""
         self._answers.clear()
@@ -93,13 +117,30 @@ class Resolver:
         """Drop what is known of an object that is gone."""
         self._attempts.pop(uid, None)
         self._answers.pop(uid, None)
+        self._taken.pop(uid, None)
+        self._withdraw(uid)
+        self._gone |= {run for run in self._asking if run[0] == uid}
+
+    def forget_key(self, key: ModelKey) -> str:
+        """Drop what is known of the object that asked last under a key, and return its uid; empty where none did."""
+        if uid := self._uids.pop(key, ""):
+            self.forget(uid)
+        return uid
 
     def start(self, key: ModelKey, demand: Demand, generation: int) -> None:
         """Ask the source of a demand unless that is under way; a refresh that comes meanwhile has its turn after it."""
-        run = (demand.uid, demand.uri, demand.selection.key)
-        if run not in self._running:
-            task = self._running[run] = asyncio.create_task(self._ask(demand, (generation, demand.refresh)))
-            task.add_done_callback(lambda _: self._done(run, key))
+        run, wish = (demand.uid, demand.uri, demand.selection.key), (generation, demand.refresh)
+        if run in self._running:
+            return
+        if self._uids.get(key) != demand.uid:
+            self.forget_key(key)
+        self._uids[key] = demand.uid
+        self._withdraw(demand.uid)
+        if wait_s := self._slots.wait_s(demand.namespace):
+            self._hold_up(demand, wish, wait_s)
+            self.on_done(key)
+        task = self._running[run] = asyncio.create_task(self._ask(run, demand, wish))
+        task.add_done_callback(lambda _: self._done(run, key))
 
     async def upstream_of(self, demand: Demand) -> str:
         """Return the revision that the source of a demand has now, and keep nothing. Raises LarderError, KubeError."""
@@ -113,13 +154,37 @@ class Resolver:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
+    def _withdraw(self, uid: str) -> None:
+        """Give up what an object wanted to know and has not asked yet."""
+        for run, task in self._running.items():
+            if run[0] == uid and run not in self._asking:
+                task.cancel()
+
+    def _hold_up(self, demand: Demand, wish: Wish, wait_s: float) -> None:
+        error = TooManyResolutions(
+            f"namespace {demand.namespace} has had the {self.per_minute} resolutions a minute that it may have; "
+            f"the source of this model is asked at about {self._when(wait_s)}"
+        )
+        last = self._attempts.get(demand.uid)
+        failures = last.failures if last and last.wish == wish else 0
+        trouble = Trouble(error.reason, str(error), error.retryable)
+        self._attempts[demand.uid] = Attempt(wish, trouble, failures, self.clock())
+
+    def _when(self, wait_s: float) -> str:
+        return (self.now() + timedelta(seconds=wait_s)).strftime(_WHEN)
+
     def _done(self, run: Question, key: ModelKey) -> None:
         self._running.pop(run, None)
+        self._asking.discard(run)
+        if run in self._gone:
+            self._gone.discard(run)
+            self.forget(run[0])
         self.on_done(key)
 
-    async def _ask(self, demand: Demand, wish: Wish) -> None:
+    async def _ask(self, run: Question, demand: Demand, wish: Wish) -> None:
         try:
-            async with self._slots:
+            async with self._slots.slot(demand.namespace):
+                self._asking.add(run)
                 answer = await self._resolve(demand)
         except LarderError as error:
             _log.warning("source_unresolved", model=demand.id, uri=demand.uri, reason=error.reason)
@@ -146,9 +211,16 @@ class Resolver:
         return max(_SETTLE_S, min(_SETTLE_CAP_S, 2 * last.settle_s))
 
     async def _resolve(self, demand: Demand) -> Resolution:
+        if taken := self._taken.get(demand.uid):
+            await self.manifests.require_own(taken)  # while it is in the way, the source is not asked
         credentials = await self.secrets.credentials_of(demand)
-        manifest, left_out = await run_aside(self._list, demand.uri, demand.selection, credentials)
-        digest = await self.manifests.keep(manifest)
+        listing, manifest, left_out = await run_aside(self._list, demand.uri, demand.selection, credentials)
+        try:
+            digest = await self.manifests.keep(manifest, listing, demand.namespace)
+        except NameConflict as error:
+            self._taken[demand.uid] = error.digest
+            raise
+        self._taken.pop(demand.uid, None)
         return Resolution(
             demand.uri,
             manifest.revision,
@@ -159,10 +231,12 @@ class Resolver:
             left_out if left_out.files else None,
         )
 
-    def _list(self, uri: str, selection: Selection, credentials: Credentials) -> tuple[Manifest, LeftOut]:
+    def _list(self, uri: str, selection: Selection, credentials: Credentials) -> tuple[Manifest, Manifest, LeftOut]:
+        """Return the source's whole list of files, what is selected of it, and what is left out."""
         source = open_source(parse_uri(uri), credentials, self.settings)
         try:
-            return select_files(source.resolve(), selection)
+            listing = source.resolve()
+            return listing, *select_files(listing, selection)
         finally:
             source.close()
 
@@ -176,11 +250,19 @@ class Resolver:
     def _remember(self, uid: str, wish: Wish, error: LarderError) -> None:
         last = self._attempts.get(uid)
         failures = last.failures + 1 if last and last.wish == wish else 1
-        trouble = Trouble(error.reason, str(error), error.retryable)
-        self._attempts[uid] = Attempt(wish, trouble, failures, self.clock() + self._delay_s(error, failures))
+        delay_s = self._delay_s(error, failures)
+        attempt = "" if isinstance(error, NameConflict) else _ATTEMPT.format(failures, self._when(delay_s))
+        words = f"{error}{attempt}"
+        trouble = Trouble(error.reason, words, error.retryable)
+        self._attempts[uid] = Attempt(wish, trouble, failures, self.clock() + delay_s)
 
     def _delay_s(self, error: LarderError, failures: int) -> float:
-        if isinstance(error, RateLimited):
-            return error.after_s * self.uniform(1.0, 1.2)
+        match error:
+            case RateLimited():
+                return error.after_s * self.uniform(1.0, 1.2)
+            case NameConflict():
+                return _TAKEN_S
+            case TooManyManifests():
+                return _NO_ROOM_S * self.uniform(0.5, 1.0)
         first, cap = (_SOON_S, _SOON_CAP_S) if error.retryable else (_LATE_S, _LATE_CAP_S)
         return min(cap, first * 2.0 ** min(failures - 1, _LARGEST_EXPONENT)) * self.uniform(0.5, 1.0)

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources, parse_allowed
+from shared.log import LogLevel
 from shared.quantity import parse_quantity
 from shared.selection.choice import Duplicates, Selection, make_selection, split_patterns
 
@@ -14,7 +15,9 @@ from shared.selection.choice import Duplicates, Selection, make_selection, split
 class Settings(BaseSettings):
     """Every setting, with the chart's defaults."""
 
-    model_config = SettingsConfigDict(env_prefix="LARDER_", frozen=True, cli_parse_args=False, cli_kebab_case=True)
+    model_config = SettingsConfigDict(
+        env_prefix="LARDER_", frozen=True, cli_kebab_case=True, cli_prog_name="larder-controller"
+    )
 
     namespace: str = "larder-system"
     identity: str = ""  # of this replica; the host name and a random part where empty
@@ -25,8 +28,9 @@ class Settings(BaseSettings):
     agent_image: str = "larder-agent"  # what metadata Jobs run
     agent_image_pull_policy: str = "IfNotPresent"
     claims_require_namespace_label: bool = False  # of ClusterBaseModels' claims: larder.dev/allow-cluster-models
-    inference_services: bool = True  # whether InferenceServices are served, where the kind is Larder's
+    inference_services: bool = False  # whether InferenceServices are served, where the kind is Larder's
     claims_tolerations: list[dict[str, Any]] = []  # of metadata Jobs, as JSON
+    claims_image_pull_secrets: list[dict[str, str]] = []  # of metadata Jobs, in the claim's namespace, as JSON
     agent_service_account: str = "larder-agent"
     token_audience: str = "larder"  # noqa: S105 - the name of an audience
     listen: str = "0.0.0.0:8443"  # admission and the agents' API, over TLS
@@ -35,6 +39,9 @@ class Settings(BaseSettings):
     certificate: Path | None = None
     private_key: Path | None = None
     ca: Path | None = None
+    admission_keys: Path | None = None  # the path segments that the API server may use, one per line
+    admission_client_ca: Path | None = None  # reviews need a client certificate of this CA
+    admission_client_names: str = ""  # common or DNS names of that certificate, comma-separated; any if empty
     tls_name: str = ""  # a DNS name in every replica's certificate, checked when one calls another
     model_cache_enabled: bool = True
     allowed_sources: str = ",".join(PUBLIC_SOURCES.patterns)  # of namespaced models: parse_allowed
@@ -48,13 +55,24 @@ class Settings(BaseSettings):
     eviction_idle_seconds: float = 3600  # how long a model is unused before one of the same priority may evict it
     agent_lost_seconds: float = 120
     stalled_seconds: float = 600
+    grant_seconds: float = Field(default=6 * 3600, gt=0)  # how long a node downloads before others have their turn
     drift_check_seconds: float = Field(default=6 * 3600, ge=0)  # how often sources that move are looked at; 0 is never
+    models_per_node: int = Field(default=1000, ge=10, le=1900)  # entries of a ModelNode, shared fairly by namespace
+    resolutions_per_minute: int = Field(default=120, ge=0)  # of one namespace; 0 is no limit
+    manifest_bytes_per_namespace: int = 64 * 2**20  # of the lists of files that are kept for its models; 0 is no limit
+    manifest_grace_seconds: float = Field(default=60, gt=0)  # how long one that nothing refers to is kept
     workers: int = 8
+    log_level: LogLevel = "info"
 
     @property
     def allowed(self) -> AllowedSources:
         """What the models of namespaces may name."""
         return parse_allowed(self.allowed_sources)
+
+    @property
+    def client_names(self) -> frozenset[str]:
+        """The names that the API server's client certificate may carry; any if empty."""
+        return frozenset(name for part in self.admission_client_names.split(",") if (name := part.strip()))
 
     @property
     def files(self) -> Selection:
@@ -77,7 +95,7 @@ class Settings(BaseSettings):
         parse_allowed(value)
         return value
 
-    @field_validator("default_storage_limit", "default_bandwidth_limit", mode="before")
+    @field_validator("default_storage_limit", "default_bandwidth_limit", "manifest_bytes_per_namespace", mode="before")
     @classmethod
     def _as_bytes(cls, value: int | str) -> int:
         return parse_quantity(value)

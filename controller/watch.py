@@ -15,6 +15,7 @@ from shared.api.model_node import EntryStatus, ModelNode
 from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, uses_label
 
 _PATIENCE_S_PER_NODE = 0.0005
+_PATIENCE_S_PER_MODEL = 0.0005  # a look at a node is a look at every model
 _LONGEST_PATIENCE_S = 2.0
 _SERVICES_PATIENCE_S = 0.5  # a model's figures change often while nodes fetch it
 
@@ -37,6 +38,7 @@ class Watcher:
         self.world.on_model = self._model_changed
         self.world.on_other = self._other_changed
         self.world.on_service = self._service_changed
+        self.world.on_crowded = self._crowded_changed
 
     def enqueue_all(self) -> None:
         """Want everything served once, as a new leader does."""
@@ -56,6 +58,12 @@ class Watcher:
         for key in keys:
             self.enqueue_after(key, patience_s)
 
+    def _add_nodes(self, keys: Iterable[NodeKey]) -> None:
+        """Want nodes served once for all that changes in a little while: each turn may write the whole spec."""
+        patience_s = min(len(self.world.demands) * _PATIENCE_S_PER_MODEL, _LONGEST_PATIENCE_S)
+        for key in keys:
+            self.enqueue_after(key, patience_s)
+
     def _model_changed(self, key: ModelKey, before: Demand | None, after: Demand | None) -> None:
         """A status that says the same in other words concerns no node."""
         self.enqueue(key)
@@ -66,18 +74,18 @@ class Watcher:
         if before == after:
             return
         for demand in known:
-            self._add(_names(self.world.targets_of(demand)))
-            self._add(NodeKey(name) for name in self.world.nodes_of_claim(demand.uid))
+            self._add_nodes(_names(self.world.targets_of(demand)))
+            self._add_nodes(NodeKey(name) for name in self.world.nodes_of_claim(demand.uid))
             rivals = [k for k in self.world.keys_of_id(demand.id) if k != key]
             self._add(rivals)
-            self._add(n for k in rivals for n in _names(self.world.targets_of(self.world.demands[k])))
+            self._add_nodes(n for k in rivals for n in _names(self.world.targets_of(self.world.demands[k])))
 
     def _other_changed(self, key: ModelKey, before: Declared | None, after: Declared | None) -> None:
         """One that Larder is found not to manage is given back; when it goes, so does what nodes kept for it."""
         if after is not None:
             self.enqueue(key)
         elif before is not None:
-            self._add(NodeKey(name) for name in self.world.nodes_of_claim(before.metadata.uid))
+            self._add_nodes(NodeKey(name) for name in self.world.nodes_of_claim(before.metadata.uid))
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         if before is not None and after is not None and _facts(before) == _facts(after):
@@ -104,12 +112,14 @@ class Watcher:
         old, new = _told(before), _told(after)
         asked = before is None or after is None or before.spec != after.spec
         if asked or old != new:
-            self.enqueue(NodeKey(name))
+            self._add_nodes([NodeKey(name)])
             self.enqueue(GrantsKey())
             self._add_soon(self._models_told_of(old, new))
         if asked:
             self._add_soon(self._models_asked_for(before, after))
         node = self.world.node(name)
+        if node is not None and (before is None or after is None):
+            self._add_soon(self._models_at(node))  # one that is not ours may come, or go
         if node is not None and _figures(before) != _figures(after):
             self._add_soon(GroupKey(group) for group in self.world.member_of(node))
 
@@ -118,9 +128,9 @@ class Watcher:
             yield from self.world.keys_of_id(identity)
 
     def _models_asked_for(self, before: ModelNode | None, after: ModelNode | None) -> Iterator[ModelKey]:
-        """Yield the models whose claims a spec lists, or listed: one that is being deleted waits for the last."""
-        entries = (e for found in (before, after) if found for e in found.spec.entries)
-        for identity in {e.id for e in entries}:
+        """Yield the models of entries that changed: one that is being deleted waits for the last to go."""
+        old, new = ({e.key: e for e in found.spec.entries} if found else {} for found in (before, after))
+        for identity in {key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key)}:
             yield from self.world.keys_of_id(identity)
 
     def _group_changed(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> None:
@@ -143,6 +153,9 @@ class Watcher:
             self.enqueue(NodeKey(name))
             self._add_soon(self._models_at(node))
             self.enqueue(GrantsKey())
+
+    def _crowded_changed(self, identity: str) -> None:
+        self._add_soon(self.world.keys_of_id(identity))
 
     def _user_changed(self, before: Pod | None, after: Pod | None) -> None:
         if before is not None and after is not None and _use(before) == _use(after):
@@ -197,4 +210,4 @@ def _facts(node: Node) -> tuple[object, ...]:
 
 def _use(pod: Pod) -> tuple[object, ...]:
     """Return what of a pod says which snapshots are in use where."""
-    return pod.spec.node_name, pod.spec.node_selector, pod.status.phase in TERMINAL
+    return pod.spec.node_name, pod.status.phase in TERMINAL

@@ -1,12 +1,14 @@
 """What the reflectors know, with the indexes that decisions need; everything here is memory, nothing waits."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from controller.claims.place import is_on
 from controller.index import Index
 from controller.keys import ModelKey
+from controller.mounts import mounts_model, mounts_snapshot, plain_paths
 from controller.nodes.view import EntryKey, Held
 from controller.ownership import RECORD_ANNOTATION, Ownership
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
@@ -22,7 +24,7 @@ from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import EntryStatus, ModelNode, Phase
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Object
-from shared.names import model_id, snapshot_label
+from shared.names import model_id, short_id, uses_label
 from shared.selection.choice import WHOLE, Selection
 
 Clock = Callable[[], float]
@@ -47,6 +49,7 @@ class World:
     clock: Clock
     allowed: AllowedSources = EVERY_SOURCE  # what the models of namespaces may name
     files: Selection = WHOLE  # what models have that say nothing of their files
+    store_root: str = "/var/lib/larder"  # where pods mount models from
     on_node: Callable[[Node | None, Node | None], None] = field(default=_ignore, init=False)
     on_model_node: Callable[[ModelNode | None, ModelNode | None], None] = field(default=_ignore, init=False)
     on_group: Callable[[ModelCacheNodeGroup | None, ModelCacheNodeGroup | None], None] = field(
@@ -70,6 +73,8 @@ class World:
     presence: Presence = field(init=False)
     demands: dict[ModelKey, Demand] = field(default_factory=dict, init=False)
     others: dict[ModelKey, Declared] = field(default_factory=dict, init=False)
+    on_crowded: Callable[[str], None] = field(default=_ignore, init=False)  # a model id that won or lost its place
+    _crowded: dict[str, dict[EntryKey, str]] = field(default_factory=dict, init=False)
     _keys_of_id: Index[str, ModelKey] = field(default_factory=Index, init=False)
     _nodes_of_claim: Index[str, str] = field(default_factory=Index, init=False)
     _users_at: Index[str, Key] = field(default_factory=Index, init=False)
@@ -142,12 +147,12 @@ class World:
         )
 
     def keys_of_id(self, identity: str) -> list[ModelKey]:
-        """Return the declared models that have a model id."""
-        return self._keys_of_id.of(identity)
+        """Return the declared models that have a model id, or one that is cut to the same name."""
+        return self._keys_of_id.of(short_id(identity))
 
     def same_id(self, identity: str) -> list[Demand]:
-        """Return the demands that have a model id."""
-        return [self.demands[key] for key in self._keys_of_id.of(identity)]
+        """Return the demands that have a model id, or one that is cut to the same name."""
+        return [self.demands[key] for key in self.keys_of_id(identity)]
 
     def conflict(self, demand: Demand) -> Demand | None:
         """Return the older demand that has this one's id for another source or other files, or None."""
@@ -193,14 +198,26 @@ class World:
         aimed = (d for d in self.demands.values() if self.is_target(d, node))
         return [d for d in aimed if self.conflict(d) is None]
 
+    def note_crowded(self, node_name: str, crowded: Mapping[EntryKey, str]) -> None:
+        """Take which entries a node's ModelNode has no room for, and why; words change only with the entries."""
+        before = self._crowded.pop(node_name, {})
+        if crowded:
+            self._crowded[node_name] = {key: before.get(key, why) for key, why in crowded.items()}
+        for identity in {key[0] for key in before.keys() ^ crowded.keys()}:
+            self.on_crowded(identity)
+
+    def crowded_out(self, node_name: str, key: EntryKey) -> str:
+        """Return why a node's ModelNode has no room for an entry; empty where it has."""
+        return self._crowded.get(node_name, {}).get(key, "")
+
     def nodes_of_claim(self, uid: str) -> list[str]:
         """Return the nodes whose ModelNode lists a claim of this object."""
         return self._nodes_of_claim.of(uid)
 
-    def listed(self, name: str) -> frozenset[EntryKey]:
-        """Return the entries that a node's ModelNode lists."""
+    def sizes_listed(self, name: str) -> Mapping[EntryKey, int]:
+        """Return the entries that a node's ModelNode lists, and the bytes of each; 0 where they are not known."""
         found = self.model_node(name)
-        return frozenset(e.key for e in found.spec.entries) if found else frozenset()
+        return {e.key: e.size for e in found.spec.entries} if found else {}
 
     def statuses_of(self, node: Node) -> Statuses:
         """Return the agent's words on every entry, unless they are another node's of the same name."""
@@ -235,24 +252,51 @@ class World:
             known = self._several[name] = found, revisions
         return known[1]
 
+    def pods_of(self, identity: str, namespace: str) -> list[str]:
+        """Return the watched pods that use any revision of a model, as `namespace/name`.
+
+        `namespace` is that of the model, empty for one of the whole cluster: only pods of its own can use it.
+        """
+        using = (pod.metadata for pod in self.users if self.is_user(pod, identity))
+        return sorted(f"{meta.namespace}/{meta.name}" for meta in using if namespace in ("", meta.namespace))
+
+    def is_user(self, pod: Pod, identity: str) -> bool:
+        """Return whether a pod has not ended and mounts a model; the label alone could be anybody's."""
+        if pod.status.phase in TERMINAL or uses_label(identity) not in pod.metadata.labels:
+            return False
+        if mounts_model(plain_paths(pod.spec.host_paths), identity, self.store_root):
+            return True
+        namespace, demands = pod.metadata.namespace, list(self.same_id(identity))
+        return any(is_on(demand, namespace, claim) for claim in pod.spec.claims for demand in demands)
+
     def users_of(self, name: str, key: EntryKey) -> list[str]:
-        """Return the watched pods on a node that select a snapshot, as `namespace/name`."""
-        mark = snapshot_label(*key)
-        pods = (pod for at in self._users_at.of(name) if (pod := self.users.get(at)) is not None)
-        using = (p.metadata for p in pods if p.status.phase not in TERMINAL and mark in p.spec.node_selector)
+        """Return the watched pods on a node that mount a snapshot, as `namespace/name`."""
+        using = (pod.metadata for pod, paths in self._mounts_at(name) if mounts_snapshot(paths, *key, self.store_root))
         return sorted(f"{meta.namespace}/{meta.name}" for meta in using)
 
+    def first_user_of(self, identity: str, namespace: str) -> str:
+        """Return the first by name of the watched pods of a namespace that use a model and have not ended, or ""."""
+        mark = uses_label(identity)
+        pods = (p for p in self.users if p.metadata.namespace == namespace and p.status.phase not in TERMINAL)
+        return min((p.metadata.name for p in pods if mark in p.metadata.labels), default="")
+
     def in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
-        """Return the entries of a node that the watched pods on it select."""
-        pods = (pod for key in self._users_at.of(name) if (pod := self.users.get(key)) is not None)
-        marks = {mark for pod in pods if pod.status.phase not in TERMINAL for mark in pod.spec.node_selector}
-        return frozenset(e.key for e in model_node.spec.entries if snapshot_label(*e.key) in marks) if marks else _NONE
+        """Return the entries of a node that the watched pods on it mount."""
+        paths = frozenset[str]().union(*(paths for _, paths in self._mounts_at(name)))
+        entries = (e.key for e in model_node.spec.entries) if paths else ()
+        return frozenset(key for key in entries if mounts_snapshot(paths, *key, self.store_root))
+
+    def _mounts_at(self, name: str) -> Iterator[tuple[Pod, frozenset[str]]]:
+        """Yield the watched pods on a node that have not ended, with the directories that they mount."""
+        pods = (pod for at in self._users_at.of(name) if (pod := self.users.get(at)) is not None)
+        yield from ((pod, plain_paths(pod.spec.host_paths)) for pod in pods if pod.status.phase not in TERMINAL)
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         if before is not None:
             self._membership.pop(before.metadata.name, None)
             if after is None:
                 self.presence.forget(before.metadata.name)
+                self._crowded.pop(before.metadata.name, None)
         self.on_node(before, after)
 
     def _model_node_changed(self, before: ModelNode | None, after: ModelNode | None) -> None:
@@ -289,11 +333,8 @@ class World:
         old, new = self.demands.pop(key, None), _demand(kind, after, self.allowed, self.files)
         if new is not None:
             self.demands[key] = new
-        self._keys_of_id.move(key, (old.id,) if old else (), (new.id,) if new else ())
+        self._keys_of_id.move(key, (short_id(old.id),) if old else (), (short_id(new.id),) if new else ())
         self.on_model(key, old, new)
-
-
-_NONE: frozenset[EntryKey] = frozenset()
 
 
 def _demand(kind: str, declared: Object | None, allowed: AllowedSources, files: Selection) -> Demand | None:

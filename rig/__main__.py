@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rig import azurite, binaries, build
 from rig.hub import Hub
+from rig.kserve import files as kserve_files
 from rig.model import write_model
 from rig.node import command as node_command
 from rig.nodes import NodeHeart, NodeSpec
@@ -62,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 def _setup(arguments: argparse.Namespace) -> int:
     build.setup(os.environ, lambda line: print(line, flush=True), binaries.SET_UP)
     azurite.ensure(os.environ, lambda line: print(line, flush=True))
+    kserve_files.ensure(os.environ, lambda line: print(line, flush=True))
     if not arguments.quiet:
         for binary in binaries.SET_UP:
             place = binaries.locate(binary, os.environ)

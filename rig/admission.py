@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from controller.admission.callers import Callers
 from controller.admission.catalog import MemoryCatalog
 from controller.admission.server import admission_app
 from controller.admission.settings import AdmissionSettings
@@ -16,6 +17,7 @@ from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
 from rig.larder.objects import ensure, install_kinds, install_webhooks, refused_group
+from rig.larder.programs import ADMISSION_KEY
 from rig.pods import base_model_pod
 from rig.processes import wait_until
 from rig.webhook_server import WebhookServer, serve
@@ -61,10 +63,9 @@ def admission_site(plane: ControlPlane, kubectl: Path, catalog: MemoryCatalog, f
     install_kinds(plane.api)
     plane.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     argv = (str(kubectl), f"--kubeconfig={plane.kubeconfig}", f"--namespace={NAMESPACE}")
-    with serve(admission_app(catalog, AdmissionSettings(_STORE_ROOT)), folder) as server:
-        settings = WebhookSettings(
-            AtUrl(server.url), server.ca_pem, "larder-system", _STORE_ROOT, name="larder-admission"
-        )
+    app = admission_app(catalog, AdmissionSettings(_STORE_ROOT), Callers(lambda: (ADMISSION_KEY,)))
+    with serve(app, folder) as server:
+        settings = _settings(server, "larder-admission")
         site = AdmissionSite(plane.api, server, catalog, settings, argv)
         install_webhooks(plane.api, settings)
         try:
@@ -78,10 +79,14 @@ def admission_site(plane: ControlPlane, kubectl: Path, catalog: MemoryCatalog, f
             plane.api.delete(f"/api/v1/namespaces/{NAMESPACE}")
 
 
+def _settings(server: WebhookServer, name: str) -> WebhookSettings:
+    return WebhookSettings(AtUrl(server.url), server.ca_pem, ADMISSION_KEY, "larder-system", _STORE_ROOT, name=name)
+
+
 @contextmanager
 def later_webhook(api: Api, server: WebhookServer) -> Iterator[None]:
     """Send pods with annotation `later` to another server, after ours."""
-    settings = WebhookSettings(AtUrl(server.url), server.ca_pem, "larder-system", _STORE_ROOT, name="zz-later")
+    settings = _settings(server, "zz-later")
     configuration = mutating_configuration(settings)
     asked = "has(object.metadata.annotations) && 'later' in object.metadata.annotations"
     webhook = configuration["webhooks"][0] | {

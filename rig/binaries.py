@@ -16,6 +16,7 @@ COREDNS_VERSION = "1.15.0"
 FAKE_GCS_VERSION = "1.56.1"
 REGISTRY_VERSION = "3.1.2"
 AZURITE_VERSION = "3.37.0"
+KSERVE_VERSION = "0.20.0"
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,14 @@ KUBE_PROXY = _kubernetes("kube-proxy")
 CONTAINERD = _containerd("containerd")
 CONTAINERD_SHIM = _containerd("containerd-shim-runc-v2")
 CTR = _containerd("ctr")
+KSERVE = Binary("kserve-manager", KSERVE_VERSION, "github.com/kserve/kserve/cmd/manager")
 COREDNS = Binary("coredns", COREDNS_VERSION, "github.com/coredns/coredns")
 
 CONTROL_PLANE = (APISERVER, CONTROLLER_MANAGER, SCHEDULER, KUBECTL)
 KUBERNETES = (*CONTROL_PLANE, KUBELET, KUBE_PROXY)
 ALL = (ETCD, *CONTROL_PLANE, VERSITYGW)
 SOURCES = (FAKE_GCS, REGISTRY)  # for the tests of sources alone
-SET_UP = (*ALL, HELM, *SOURCES)  # helm is for the charts' tests alone: the demo does without it
+SET_UP = (*ALL, HELM, *SOURCES, KSERVE)  # helm, sources and KServe are for tests alone: the demo does without them
 NODE = (KUBELET, KUBE_PROXY, CONTAINERD, CONTAINERD_SHIM, CTR, COREDNS)  # for tests on a real node, as root
 
 

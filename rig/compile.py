@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rig import progress
-from rig.binaries import HELM, KUBERNETES, Binary
+from rig.binaries import HELM, KSERVE, KUBERNETES, Binary
 from rig.errors import SetupFailed
 
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 _HELM_VERSION = "helm.sh/helm/v4/internal/version.version"
 _GO_LINE = "1.26.0"
+_PINNING = (*KUBERNETES, KSERVE)  # their own go.mod replaces modules, which Go heeds in the main module alone
 
 # Other projects: where the module ends within the path of the package.
 _MODULES = (
@@ -21,6 +22,7 @@ _MODULES = (
     "github.com/coredns/coredns",
     "github.com/distribution/distribution/v3",
     "github.com/fsouza/fake-gcs-server",
+    "github.com/kserve/kserve",
     "github.com/versity/versitygw",
     "helm.sh/helm/v4",
     "k8s.io/kubernetes",
@@ -35,6 +37,14 @@ class Toolchain:
     env: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Module:
+    """Where Go keeps a module: its go.mod, and the folder with its files."""
+
+    go_mod: Path
+    folder: Path
+
+
 def module_of(binary: Binary) -> str:
     """Return the Go module that a program's package belongs to."""
     return next(module for module in _MODULES if binary.package.startswith(module))
@@ -45,7 +55,9 @@ def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say
     module, version = module_of(wanted[0]), f"v{wanted[0].version}"
     names = ", ".join(binary.name for binary in wanted)
     work.mkdir()
-    requirements = _download(f"{module}@{version}", names, work, tools, say) if wanted[0] in KUBERNETES else ""
+    requirements = ""
+    if wanted[0] in _PINNING:
+        requirements = download_module(f"{module}@{version}", names, work, tools, say).go_mod.read_text()
     (work / "go.mod").write_text(go_mod(module, version, requirements))
     total = _count_packages(wanted, names, work, tools, say)
     out = work / "out"
@@ -64,19 +76,23 @@ def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say
 
 
 def go_mod(module: str, version: str, requirements: str) -> str:
-    """Return a go.mod that needs one module; `requirements`: that module's own go.mod, for its v0.0.0 siblings.
+    """Return a go.mod that needs one module; `requirements`: that module's own go.mod, where it replaces others.
 
     Kubernetes requires its staging modules as v0.0.0, which exist in its repository only; each is published as v0.x.y.
     """
-    replaced = [
-        words[0]
-        for words in (line.split() for line in requirements.splitlines())
-        if len(words) > 1 and words[0].startswith("k8s.io/") and words[1] == "v0.0.0"
-    ]
     published = "v0." + version.split(".", 1)[1]
+    words = [line.split("//")[0].split() for line in requirements.splitlines()]
+    staged = [w[0] for w in words if len(w) > 1 and w[0].startswith("k8s.io/") and w[1] == "v0.0.0"]
     lines = ["module larder.dev/rig", "", f"go {_GO_LINE}", "", f"require {module} {version}"]
-    lines += [f"replace {name} => {name} {published}" for name in replaced]
+    lines += [f"replace {name} => {name} {published}" for name in staged]
+    lines += [f"replace {' '.join(pinned)}" for pinned in map(_replacement, words) if pinned]
     return "\n".join(lines) + "\n"
+
+
+def _replacement(words: Sequence[str]) -> Sequence[str]:
+    """Return `A => B version` of a line that replaces a module by a published one, nothing for any other line."""
+    rest = words[1:] if words[:1] == ["replace"] else words
+    return rest if "=>" in rest and rest[-1].startswith("v") else []
 
 
 def link_flags(binary: Binary) -> str:
@@ -95,8 +111,8 @@ def tags(binary: Binary) -> list[str]:
     return ["-tags", binary.tags] if binary.tags else []
 
 
-def _download(module: str, names: str, work: Path, tools: Toolchain, say: progress.Say) -> str:
-    """Return the go.mod of a module, downloading it."""
+def download_module(module: str, names: str, work: Path, tools: Toolchain, say: progress.Say) -> Module:
+    """Return where Go keeps a module (`path@version`), downloading it; `work` exists, `names` are for the messages."""
     answer = work / "module.json"
     with answer.open("w") as out:
         say(f"asking for {module} ({names}) ...")
@@ -108,7 +124,8 @@ def _download(module: str, names: str, work: Path, tools: Toolchain, say: progre
     if asked.returncode:
         said = f"{asked.stderr}{text}"
         raise SetupFailed(f"{module} could not be downloaded:\n{said}\nWhat to do: {progress.way_out(said)}")
-    return Path(json.loads(text)["GoMod"]).read_text()
+    found = json.loads(text)
+    return Module(Path(found["GoMod"]), Path(found["Dir"]))
 
 
 def _count_packages(wanted: Sequence[Binary], names: str, work: Path, tools: Toolchain, say: progress.Say) -> int:

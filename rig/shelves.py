@@ -18,7 +18,8 @@ from rig.scripted_http import Asked, reply
 from shared.sources.memory import MemorySource
 from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.registry import open_source
-from shared.sources.settings import GOOGLE_KEY, SourceSettings
+from shared.sources.scheme_keys import GOOGLE_KEY
+from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
 
 TOKEN = "the-right-token"  # noqa: S105 - opens nothing but the rig
@@ -211,7 +212,10 @@ class RegistryShelf:
             registry.push(repository, "latest", here)
 
         good, wrong = (
-            Credentials({".dockerconfigjson": registry.tokens.docker_config(registry.name, password=password)})
+            Credentials(
+                {".dockerconfigjson": registry.tokens.docker_config(registry.name, password=password)},
+                (registry.token_service.url.removeprefix("http://"),),
+            )
             for password in ("", "wrong")
         )
         settings = SourceSettings(registries=(registry.endpoint,), allow_addresses=("127.0.0.1",))
@@ -259,7 +263,8 @@ class HttpsShelf:
         def change(path: str, body: bytes | None) -> None:
             self._served.files = {} if body is None else {f"/d/{path}": body}
 
-        good, wrong = (Credentials({"token": token}, ("127.0.0.1",)) for token in (TOKEN, "wrong"))
+        place = self._url.removeprefix("https://")
+        good, wrong = (Credentials({"token": token}, (place,)) for token in (TOKEN, "wrong"))
         uri = f"{self._url}/d/{quote(path)}"
         return Stock(uri, {path: body}, good, wrong, _opener(settings), change)
 

@@ -1,11 +1,10 @@
 """Until when a certificate is valid, read without a library for certificates."""
 
-import re
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-_PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 _VERSION = 0xA0
 _UTC_TIME = 0x17  # two digits for the year; GeneralizedTime has four
 _VALIDITY = 3  # after serial number, algorithm and issuer
@@ -14,11 +13,12 @@ _LONG_FORM = 0x80
 
 def not_after(pem: str) -> float:
     """Return the end of validity of the first certificate of a chain, in seconds since 1970. Raises ValueError."""
-    found = _PEM.search(pem)
-    if found is None:
+    start = pem.find(_BEGIN)
+    end = pem.find(_END, start)
+    if start < 0 or end < 0:
         raise ValueError("there is no certificate in this PEM text")
     try:
-        return _end_of(ssl.PEM_cert_to_DER_cert(found.group()))
+        return _end_of(ssl.PEM_cert_to_DER_cert(pem[start : end + len(_END)]))
     except (IndexError, StopIteration, UnicodeDecodeError) as error:
         raise ValueError("the certificate cannot be read; is it X.509 in DER?") from error
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
+from shared import __version__
+
 
 class Command(NamedTuple):
     """Where a command is, what it does, and what must be installed for it."""
@@ -16,27 +18,28 @@ class Command(NamedTuple):
     needs: str
 
 
+_AGENT, _CONTROLLER, _BOTH = (f"kube-larder[{extras}]" for extras in ("agent", "controller", "agent,controller"))
 # By name, not by import: the controller and the agent never import each other, and images have only one of them.
 COMMANDS = {
-    "status": Command(
-        "controller.cli.status", "models and nodes: what is where, how far, and why not", "larder[controller]"
-    ),
+    "status": Command("controller.cli.status.command", "models: what is where, how far, and why not", _CONTROLLER),
     "why": Command(
-        "controller.cli.why.command", "why a model, pod, node or group is stuck, and the way out", "larder[controller]"
+        "controller.cli.why.command",
+        "why a model, pod, node or group is stuck, and the way out",
+        _CONTROLLER,
     ),
-    "support": Command(
-        "controller.cli.support.command", "one file for a ticket, without a secret in it", "larder[controller]"
-    ),
+    "support": Command("controller.cli.support.command", "one file for a ticket, without a secret in it", _CONTROLLER),
     "evict": Command(
-        "controller.cli.evict.command", "what would go from nodes to make room, in which order", "larder[controller]"
+        "controller.cli.evict.command",
+        "what would go from nodes to make room, in which order",
+        _CONTROLLER,
     ),
     "fetch": Command(
-        "agent.cli.command", "fetch a model into a directory, verified, without a cluster", "larder[agent,controller]"
+        "agent.cli.command",
+        "fetch a model into a directory, verified, without a cluster",
+        _BOTH,
     ),
-    "extract": Command("agent.cli.extract", "what a metadata Job runs on a claim", "larder[agent]"),
-    "inspect": Command(
-        "controller.cli.inspect", "what a model is, by reading parts of its files alone", "larder[controller]"
-    ),
+    "extract": Command("agent.cli.extract", "what a metadata Job runs on a claim", _AGENT),
+    "inspect": Command("controller.cli.inspect", "what a model is, by reading parts of its files alone", _CONTROLLER),
     "demo": Command(
         "rig.demo", "the main job on a real control plane on this machine", "a checkout: run `make demo` there"
     ),
@@ -52,9 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(_usage())
         return 0 if given else 2
     if name == "--version":
-        from importlib.metadata import version  # noqa: PLC0415 - it takes as long to load as all else here
-
-        sys.stdout.write(f"larder {version('larder')}\n")
+        sys.stdout.write(f"larder {__version__}\n")
         return 0
     command = COMMANDS.get(name)
     if command is None:

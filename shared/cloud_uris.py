@@ -15,45 +15,48 @@ _AZURE_HOST = ".blob.core.windows.net"
 
 @dataclass(frozen=True, slots=True)
 class GsUri:
-    """An object, or everything below a prefix, in a bucket of Google Cloud Storage; no slash at the prefix's ends."""
+    """An object, or everything below a prefix, in a bucket of Google Cloud Storage; without a prefix, all of it.
+
+    The prefix of each store's URI has no slash at either end.
+    """
 
     bucket: str
     prefix: str
 
     def __str__(self) -> str:
-        return f"gs://{self.bucket}/{self.prefix}"
+        return f"gs://{self.bucket}/{self.prefix}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
 class AzUri:
-    """A blob, or everything below a prefix, in a container of an Azure storage account."""
+    """A blob, or everything below a prefix, in a container of an Azure storage account; without a prefix, all of it."""
 
     account: str
     container: str
     prefix: str
 
     def __str__(self) -> str:
-        return f"az://{self.account}/{self.container}/{self.prefix}"
+        return f"az://{self.account}/{self.container}/{self.prefix}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
 class OciObjectsUri:
-    """An object, or everything below a prefix, in a bucket of OCI Object Storage."""
+    """An object, or everything below a prefix, in a bucket of OCI Object Storage; without a prefix, all of it."""
 
     namespace: str
     bucket: str
     prefix: str
 
     def __str__(self) -> str:
-        return f"oci://n/{self.namespace}/b/{self.bucket}/o/{self.prefix}"
+        return f"oci://n/{self.namespace}/b/{self.bucket}/o/{self.prefix}".rstrip("/")
 
 
 def parse_gs(rest: str) -> GsUri:
     """Return the URI that follows `gs://`. Raises InvalidURI."""
     bucket, _, path = rest.partition("/")
     prefix = path.strip("/")
-    if not _GS_BUCKET.fullmatch(bucket) or not prefix:
-        raise InvalidURI(f"gs://{rest} has no valid bucket and prefix; write gs://BUCKET/PREFIX")
+    if not _GS_BUCKET.fullmatch(bucket):
+        raise InvalidURI(f"gs://{rest} has no valid bucket; write gs://BUCKET/PREFIX")
     return GsUri(bucket, without_dots(prefix, f"gs://{rest}"))
 
 
@@ -62,26 +65,29 @@ def parse_az(rest: str) -> AzUri:
     host, _, path = rest.partition("/")
     uri = _az(host.removesuffix(_AZURE_HOST), path)
     if uri is None:
-        raise InvalidURI(f"az://{rest} has no valid account, container and prefix; write az://ACCOUNT/CONTAINER/PREFIX")
+        raise InvalidURI(f"az://{rest} has no valid account and container; write az://ACCOUNT/CONTAINER/PREFIX")
     return AzUri(uri.account, uri.container, without_dots(uri.prefix, f"az://{rest}"))
 
 
 def az_of_url(url: str) -> AzUri | None:
-    """Return what an https URL names at Azure's own hosts; None for other URLs, and for those with a query or port."""
+    """Return what an https URL names at Azure's own hosts; None for other URLs, and for those with a query or port.
+
+    A single name in the path is a blob of the account's root container, and so a file like any other.
+    """
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.query or not host.endswith(_AZURE_HOST) or parts.netloc.lower() != host:
         return None
     path = unquote(parts.path.lstrip("/"), errors="replace")
     uri = _az(host.removesuffix(_AZURE_HOST), path)
-    plain = uri is not None and path.isprintable() and not _has_dots(uri.prefix)
+    plain = uri is not None and uri.prefix and path.isprintable() and not _has_dots(uri.prefix)
     return uri if plain else None
 
 
 def _az(account: str, path: str) -> AzUri | None:
     container, _, prefix = path.partition("/")
     prefix = prefix.strip("/")
-    if not _ACCOUNT.fullmatch(account) or not _CONTAINER.fullmatch(container) or not prefix:
+    if not _ACCOUNT.fullmatch(account) or not _CONTAINER.fullmatch(container):
         return None
     return AzUri(account, container, prefix)
 
@@ -98,11 +104,11 @@ def parse_oci_objects(rest: str) -> OciObjectsUri:
     bucket, at, namespace = head.partition("@")
     if not at:
         namespace, b, bucket, o, path = (*path.split("/", 4), "", "", "", "", "")[:5]
-        at = "n" if (b, o) == ("b", "o") else ""
+        at = "n" if b == "b" and o in ("o", "") else ""
     prefix = path.strip("/")
-    if not at or not prefix or not _OCI_NAME.fullmatch(namespace) or not _OCI_NAME.fullmatch(bucket):
+    if not at or not _OCI_NAME.fullmatch(namespace) or not _OCI_NAME.fullmatch(bucket):
         raise InvalidURI(
-            f"oci://{rest} has no valid namespace, bucket and prefix; write oci://n/NAMESPACE/b/BUCKET/o/PREFIX or "
+            f"oci://{rest} has no valid namespace and bucket; write oci://n/NAMESPACE/b/BUCKET/o/PREFIX or "
             "oci://BUCKET@NAMESPACE/PREFIX"
         )
     return OciObjectsUri(namespace, bucket, without_dots(prefix, f"oci://{rest}"))

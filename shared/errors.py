@@ -8,7 +8,11 @@ LarderError                     reason = the class name, a stable word for statu
 │   ├── SourceChanged           the source moved between resolve and fetch
 │   ├── NotGranted              the controller does not list this model for this node (yet)
 │   ├── InsufficientStorage     it does not fit under the limit or on the disk now
-│   └── StoreFailure            the node's own disk refused
+│   ├── TooManyResolutions      the namespace has asked sources too often within a minute
+│   ├── TooManyManifests        the lists of files of the namespace take too many bytes
+│   ├── TooManyModels           the node's ModelNode has no room for another model of the namespace
+│   ├── StoreFailure            the node's own disk refused
+│   └── InternalError           a mistake in Larder itself
 └── NeedsAction                 somebody must act; tried again every 15 to 60 minutes and at once on a change
     ├── AuthDenied              the source refuses these credentials
     ├── SourceNotFound          no such repository, bucket, object or file
@@ -18,7 +22,7 @@ LarderError                     reason = the class name, a stable word for statu
     ├── TooManyFiles            the manifest does not fit its ConfigMap
     ├── AddressRefused          a host that must not be contacted from here
     ├── InvalidURI              not a form that any source serves
-    └── NameConflict            another object has this model id
+    └── NameConflict            another object has this model id, or a name that Larder needs
 """
 
 from typing import ClassVar
@@ -87,8 +91,24 @@ class InsufficientStorage(Retryable):
         self.shortage_bytes = shortage_bytes
 
 
+class TooManyResolutions(Retryable):
+    """The namespace has had the resolutions that a namespace may have in a minute."""
+
+
+class TooManyManifests(Retryable):
+    """The lists of files that are kept for the namespace take all the bytes that a namespace may have."""
+
+
+class TooManyModels(Retryable):
+    """The ModelNode of a node has no room for another model of the namespace."""
+
+
 class StoreFailure(Retryable):
     """The node's own disk refused to write, sync or rename."""
+
+
+class InternalError(Retryable):
+    """Larder's own code failed in a way that it does not foresee; the log has the traceback."""
 
 
 class AuthDenied(NeedsAction):
@@ -112,7 +132,7 @@ class PickleRefused(NeedsAction):
 
 
 class TooManyFiles(NeedsAction):
-    """The list of files is too large to be kept."""
+    """The list of files is too large to be kept, or the files are larger than any disk."""
 
 
 class AddressRefused(NeedsAction):
@@ -124,4 +144,11 @@ class InvalidURI(NeedsAction):
 
 
 class NameConflict(NeedsAction):
-    """An older object has the same model id and another source, or other files of it."""
+    """An older object has the same model id and another source, or other files of it; or a name of ours is taken.
+
+    `digest` is that of the list of files whose ConfigMap is not Larder's.
+    """
+
+    def __init__(self, message: str, digest: str = "") -> None:
+        super().__init__(message)
+        self.digest = digest

@@ -11,6 +11,7 @@ import msgspec
 from shared.metadata.report import Metadata
 
 MOST_BYTES = 4096
+UNFINISHED = "Unfinished"  # the reason of an early word: the sub-path is there, and it is being read
 MOST_MESSAGE = 1024
 _LONGEST_TEXT = 253
 _LONGEST_WORD = 63
@@ -21,9 +22,12 @@ _CAPABILITY = re.compile(r"[A-Z][A-Z_]{0,62}", re.ASCII)
 
 
 class Reading(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """What was read, or a stable reason and a message; `found` is whether there is anything at the sub-path."""
+    """What was read, or a stable reason and a message.
 
-    found: bool = True
+    `found` is whether there is anything at the sub-path, None where nobody could look.
+    """
+
+    found: bool | None = True
     reason: str = ""
     message: str = ""
     metadata: Metadata | None = None

@@ -2,10 +2,11 @@
 
 import logging
 import sys
-from typing import TextIO
+from typing import Literal, TextIO, TypeAlias
 
 import structlog
 
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 # The variables of a frame that failed may hold tokens and passwords.
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
@@ -23,8 +24,12 @@ class _Stderr(logging.StreamHandler[TextIO]):
         """Take no other: the base class sets one."""
 
 
-def configure_logging() -> None:
-    """Send our events, and the warnings of libraries, to stderr as one JSON object a line."""
+def configure_logging(level: LogLevel = "info") -> None:
+    """Send our events from a level on, and the warnings of libraries, to stderr as one JSON object a line.
+
+    Libraries never say more: some log URLs, and those may be signed.
+    """
+    least = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -33,7 +38,7 @@ def configure_logging() -> None:
             structlog.processors.ExceptionRenderer(_TRACEBACKS),
             structlog.processors.JSONRenderer(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(least),
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # where stderr is now, not where it was
         cache_logger_on_first_use=False,
     )
@@ -43,4 +48,4 @@ def configure_logging() -> None:
     )
     handler = _Stderr()
     handler.setFormatter(formatter)
-    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.basicConfig(handlers=[handler], level=max(least, logging.WARNING), force=True)

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from shared.errors import UnsafePath
+from shared.errors import TooManyFiles, UnsafePath
 from shared.paths import check_paths
+
+_MOST_BYTES = 2**62  # the API server's numbers end soon after
 
 
 class File(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,8 +53,10 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def build_manifest(uri: str, revision: str, files: Iterable[File]) -> Manifest:
-    """Return the manifest; an empty `revision` becomes the digest of the list. Raises UnsafePath."""
+    """Return the manifest; an empty `revision` becomes the digest of the list. Raises UnsafePath, TooManyFiles."""
     listed = tuple(sorted(files, key=lambda f: f.path))
+    if (size_bytes := sum(f.size for f in listed)) > _MOST_BYTES:
+        raise TooManyFiles(f"{uri} says that it has {size_bytes} bytes, more than any disk; correct it at the source")
     check_paths([f.path for f in listed])
     if not revision:
         body = msgspec.json.encode([(f.path, f.size, f.digest, f.etag) for f in listed])

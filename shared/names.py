@@ -1,6 +1,7 @@
 """The names that nodes, directories and pods know models by."""
 
 import hashlib
+import re
 
 READY_PREFIX = "model-cache-ready-"
 SNAPSHOT_PREFIX = "snapshot.larder.dev/"
@@ -11,11 +12,17 @@ _LONGEST_ID = 45
 _CUT_ID = 28
 _HASH_HEX = 16
 _LABEL_HEX = 20
+_MANIFEST_NAME = re.compile(r"manifest-([0-9a-f]{64})")
 
 
 def model_id(namespace: str, name: str) -> str:
     """Return the id of a model: its name, with its namespace in front where it has one."""
     return f"{namespace}_{name}" if namespace else name
+
+
+def namespace_of(identity: str) -> str:
+    """Return the namespace that a model id begins with; empty for a cluster-scoped model."""
+    return identity.rpartition("_")[0]
 
 
 def short_id(identity: str) -> str:
@@ -48,3 +55,9 @@ def snapshot_path(identity: str, revision: str) -> str:
 def manifest_name(digest: str) -> str:
     """Return the name of the ConfigMap that keeps a manifest."""
     return f"manifest-{digest}"
+
+
+def manifest_digest(name: str) -> str:
+    """Return the digest in the name of a ConfigMap that keeps a manifest; empty for any other name."""
+    found = _MANIFEST_NAME.fullmatch(name)
+    return found[1] if found else ""

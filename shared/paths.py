@@ -1,6 +1,7 @@
 """Which file names of a source may be written below a directory."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from shared.errors import UnsafePath
 
@@ -16,7 +17,7 @@ def check_paths(paths: Sequence[str]) -> None:
             raise UnsafePath(f"file name {path!r} {why}; rename it at the source or leave it out")
     known = set(paths)
     if len(known) < len(paths):
-        twice = next(p for i, p in enumerate(sorted(paths)[1:]) if sorted(paths)[i] == p)
+        twice = next(path for path, after in pairwise(sorted(paths)) if path == after)
         raise UnsafePath(f"file name {twice!r} is listed twice")
     for path in paths:
         parent = path

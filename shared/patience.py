@@ -6,13 +6,15 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+PEER_CERTIFICATE = "peer_certificate"  # in the state of a request: what the TLS library verified, empty if nothing
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
     """What one server puts up with; an idle TLS connection takes about 280 KiB.
 
-    `request_s`: for how long a whole request may take to arrive; `connections`: beyond so many, the one that has been
-    silent for longest makes room for a new one.
+    `request_s`: for how long a whole request may take to arrive; `connections`: beyond so many, the one that has waited
+    longest for a request, its first or a further one, makes room for a new one.
     """
 
     request_s: float = 10.0
@@ -34,6 +36,7 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Expect a request."""
         super().connection_made(transport)
+        self.app_state = {**self.app_state, PEER_CERTIFICATE: transport.get_extra_info("peercert") or {}}
         self._expect()
         if len(self.connections) > self._patience.connections:
             next(iter(self._patience.waiting)).transport.abort()
@@ -51,6 +54,12 @@ class PatientProtocol(H11Protocol):
         self._expect_nothing()
         super().connection_lost(exc)
 
+    def on_response_complete(self) -> None:
+        """Make room for others from now on, unless the next request is there already."""
+        super().on_response_complete()
+        if self._deadline is None and not self._is_answering and not self.transport.is_closing():
+            self._patience.waiting[self] = None
+
     @property
     def _is_answering(self) -> bool:
         """Whether a request has begun to arrive that has no whole answer yet; uvicorn has no cycle before the first."""
@@ -59,6 +68,7 @@ class PatientProtocol(H11Protocol):
     def _expect(self) -> None:
         if self._deadline is None:
             self._deadline = self.loop.call_later(self._patience.request_s, self.transport.abort)
+            self._patience.waiting.pop(self, None)  # it begins to wait again
             self._patience.waiting[self] = None
 
     def _expect_nothing(self) -> None:

@@ -24,6 +24,11 @@ def parse_quantity(value: int | str) -> int:
     return ceil(Fraction(number) * factor)
 
 
+def printed_bytes(size_bytes: int) -> str:
+    """Return a size for a printed table, where nothing stands for what is not known."""
+    return format_bytes(size_bytes) if size_bytes else ""
+
+
 def format_bytes(size_bytes: int) -> str:
     """Return a size for people, for example `13.4 GiB`."""
     size = float(size_bytes)

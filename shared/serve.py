@@ -23,10 +23,14 @@ _Tell = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A server's certificate chain and key, as PEM files."""
+    """A server's certificate chain and key, as PEM files.
+
+    `client_ca` verifies the certificates that clients may show; whether one has to is up to the application.
+    """
 
     certificate: Path
     private_key: Path
+    client_ca: Path | None = None
 
     def stamp(self) -> _Stamp:
         """Return what changes when one of the files is replaced, in place or by another link. Raises OSError."""
@@ -122,6 +126,8 @@ async def serve(
         timeout_graceful_shutdown=grace_s,
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.private_key if tls else None,
+        ssl_ca_certs=str(tls.client_ca) if tls and tls.client_ca else None,
+        ssl_cert_reqs=ssl.CERT_OPTIONAL if tls and tls.client_ca else ssl.CERT_NONE,
     )
     server = Server(config)
     following: asyncio.Task[None] | None = None

@@ -45,9 +45,10 @@ class HfUri:
 
 @dataclass(frozen=True, slots=True)
 class S3Uri:
-    """An object, or everything below a prefix, in a bucket; the prefix has no slash at either end.
+    """An object, or everything below a prefix, in a bucket; without a prefix, the whole bucket.
 
-    `endpoint`, HOST:PORT, stands only in the list of a model's files, where a Secret named it; it is asked over https.
+    The prefix has no slash at either end. `endpoint`, HOST:PORT, stands only in the list of a model's files, where a
+    Secret named it; it is asked over https.
     """
 
     bucket: str
@@ -57,7 +58,7 @@ class S3Uri:
 
     def __str__(self) -> str:
         at = "".join(f"@{part}" for part in (self.region, self.endpoint) if part)
-        return f"s3://{self.bucket}{at}/{self.prefix}"
+        return f"s3://{self.bucket}{at}/{self.prefix}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +160,8 @@ def _parse_s3(rest: str) -> S3Uri:
     region, _, endpoint = at.rpartition("@") if ":" in at else (at, "", "")
     prefix = path.strip("/")
     place_is_right = (not region or _REGION.match(region)) and (not endpoint or _HOST_PORT.match(endpoint))
-    if not _BUCKET.match(bucket) or not place_is_right or not prefix:
-        raise InvalidURI(
-            f"s3://{rest} has no valid bucket and prefix; write s3://BUCKET/PREFIX or s3://BUCKET@REGION/PREFIX"
-        )
+    if not _BUCKET.match(bucket) or not place_is_right:
+        raise InvalidURI(f"s3://{rest} has no valid bucket; write s3://BUCKET/PREFIX or s3://BUCKET@REGION/PREFIX")
     return S3Uri(bucket, without_dots(prefix, f"s3://{rest}"), region, endpoint)
 
 

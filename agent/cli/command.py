@@ -10,12 +10,17 @@ from pathlib import Path
 from shared.exits import leave, open_streams
 from shared.selection.choice import Selection, make_selection
 
+_FORMS = (
+    "hf://ORG/REPO[@REVISION], s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX, "
+    "oci://REGISTRY/REPOSITORY[:TAG], oci://n/NAMESPACE/b/BUCKET/o/PREFIX, https://HOST/FILE or local:///PATH"
+)
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="larder fetch", description="Fetch a model's files into a directory, verified."
     )
-    parser.add_argument("uri", metavar="URI", help="hf://ORG/REPO[@REVISION], s3://BUCKET/PREFIX or https://HOST/FILE")
+    parser.add_argument("uri", metavar="URI", help=_FORMS)
     parser.add_argument("--to", metavar="DIR", type=_directory, required=True, help="where the files go")
     parser.add_argument("--concurrency", metavar="N", type=_positive, default=4, help="large files at a time (4)")
     parser.add_argument("--allow", metavar="PATTERN", action="append", default=[], help="only files that fit this one")
@@ -24,6 +29,13 @@ def _parser() -> argparse.ArgumentParser:
         "--duplicate-weights", choices=("keep", "skip"), default="keep", help="skip: leave out second copies of weights"
     )
     parser.add_argument("--no-pickle", action="store_true", help="refuse the model if any of its files is a pickle")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="json: one object on stdout",
+    )
     parser.add_argument("--quiet", action="store_true", help="write nothing but a failure")
     return parser
 
@@ -68,6 +80,7 @@ def main(arguments: Sequence[str]) -> int:
         stderr,
         concurrency=options.concurrency,
         quiet=options.quiet,
+        as_json=options.output == "json",
         stop=stop,
         selection=selection,
     )

@@ -4,12 +4,12 @@ import argparse
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
 from shared.errors import AuthDenied, LarderError, SourceNotFound, UnsafePath
-from shared.handover import Reading, encode_reading
+from shared.handover import UNFINISHED, Reading, encode_reading
 from shared.metadata.files import DirectoryFiles, ModelFiles, remark_on
 from shared.metadata.reader import read_metadata
 from shared.sources.beneath import Beneath
@@ -34,17 +34,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_extract(root: str, path: str, to: Path, stdout: TextIO) -> int:
-    """Write the reading to a file, and for people to `stdout`; return 0, or 1 where another try may bring more."""
-    reading, again = read_claim(root, path)
+    """Write the reading to a file, and for people to `stdout`; return 0, or 1 where another try may bring more.
+
+    What is at the sub-path may be too much for the Job's memory or time: that it is there is written first.
+    """
+    early = Reading(reason=UNFINISHED, message=f"{path!r} is on the claim, and is being read")
+    reading, again = read_claim(root, path, lambda: to.write_bytes(encode_reading(early)))
     body = encode_reading(reading)
     to.write_bytes(body)
     print(body.decode(), file=stdout)
     return _AGAIN if again else 0
 
 
-def read_claim(root: str, path: str) -> tuple[Reading, bool]:
+def read_claim(root: str, path: str, on_found: Callable[[], object] = lambda: None) -> tuple[Reading, bool]:
     """Return what a model's files say, or why they cannot be read, and whether the same try may help later.
 
+    `on_found` is called when there is something at the sub-path, before any of it is read.
     Links are followed as pods follow them: on the way to the directory beneath the claim, and in it beneath itself,
     because pods have that directory alone.
     """
@@ -58,6 +63,7 @@ def read_claim(root: str, path: str) -> tuple[Reading, bool]:
     except LarderError as error:
         return _failed(error), error.retryable
     try:
+        on_found()
         files = _files(root, path, descriptor)
         return Reading(metadata=read_metadata(files), message=remark_on(files)[:_MOST_REMARK]), False
     except LarderError as error:

@@ -11,6 +11,7 @@ from typing import TextIO
 
 from agent.cli.job import FetchJob, Outcome
 from agent.cli.report import Reporter
+from agent.cli.result import json_report, text_report
 from agent.cli.selected import SelectedSource
 from agent.cli.target import HOLDER
 from agent.cli.watch import Watch
@@ -19,8 +20,8 @@ from agent.store.lock import lock_directory
 from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
 from shared.exits import INTERRUPTED, begin, failure_line, tell
-from shared.quantity import format_bytes
 from shared.selection.choice import WHOLE, Selection
+from shared.selection.left_out import left_out_words
 from shared.sources.at_hand import LOOK_S, OpenSource, open_at_hand
 from shared.sources.port import Source
 from shared.sources.registry import open_source
@@ -35,6 +36,7 @@ def run_fetch(
     *,
     concurrency: int = 4,
     quiet: bool = False,
+    as_json: bool = False,
     stop: threading.Event | None = None,
     opener: OpenSource = open_source,
     selection: Selection = WHOLE,
@@ -42,13 +44,15 @@ def run_fetch(
     """Put the model's files directly under `to`; return 0, or 1 after one line `Reason: message` on stderr.
 
     130 where `stop` ended it: the same command goes on from the verified bytes. What is complete and right there is
-    not fetched again. What cannot succeed ends within a minute; a source that asks for time gets it for a while.
+    not fetched again. What was left out is named on stderr; with `as_json`, stdout has one object and nothing else.
+    What cannot succeed ends within a minute; a source that asks for time gets it for a while.
     """
     stop = stop or threading.Event()
     try:
         source = SelectedSource(open_at_hand(uri, environ, opener), selection)
         try:
-            outcome = _fetch_locked(source, to, concurrency, Reporter(stdout, quiet=quiet), stop)
+            reporter = Reporter(stderr if as_json else stdout, quiet=quiet)
+            outcome = _fetch_locked(source, to, concurrency, reporter, stop)
         finally:
             source.close()
     except Stopped:
@@ -57,8 +61,13 @@ def run_fetch(
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
         tell(failure_line(error), stderr)
         return 1
-    if not quiet:
-        tell(f"{_summary(outcome, to)}{source.words}", stdout)
+    left_out = source.left_out
+    if as_json:
+        tell(json_report(outcome, to, left_out), stdout)
+    elif not quiet:
+        tell(text_report(outcome, to, left_out), stdout)
+        if left_out.files:
+            tell(left_out_words(left_out, most_names=len(left_out.names)), stderr)
     return 0
 
 
@@ -93,11 +102,3 @@ def _watch(job: FetchJob, report: Reporter) -> Outcome:
 
 def _ended(outcome: Future[Outcome], within_s: float) -> bool:
     return bool(wait([outcome], within_s).done)
-
-
-def _summary(outcome: Outcome, to: Path) -> str:
-    manifest = outcome.manifest
-    return (
-        f"{to}: {len(manifest.files)} files, {format_bytes(manifest.size_bytes)} of {manifest.uri}, "
-        f"{format_bytes(outcome.moved)} fetched, verified by {outcome.verified}"
-    )

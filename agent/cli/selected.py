@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from shared.api.meta import LeftOut
 from shared.manifest import File, Manifest
-from shared.quantity import format_bytes
 from shared.selection.choice import Selection
 from shared.selection.select import select_files
 from shared.sources.port import Body, Source
@@ -30,9 +29,3 @@ class SelectedSource:
     def close(self) -> None:
         """As in the port."""
         self.source.close()
-
-    @property
-    def words(self) -> str:
-        """What was left out, for the summary; empty where nothing was."""
-        left = self.left_out
-        return f", {left.files} files with {format_bytes(left.size)} left out" if left.files else ""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar, assert_never
 
 import structlog
@@ -25,7 +26,7 @@ from agent.store.identity import distinct_files
 from agent.store.store import Store
 from agent.transfer.engine import Stopped
 from shared.api.model_node import Entry
-from shared.errors import InsufficientStorage, LarderError, NotGranted, StoreFailure
+from shared.errors import InsufficientStorage, InternalError, LarderError, NotGranted, StoreFailure
 from shared.manifest import Manifest
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -56,13 +57,19 @@ class Hands:
     _halts: dict[Key, InsufficientStorage] = field(default_factory=dict, init=False)
 
     async def act(self, action: Action) -> None:
-        """Take one action, or begin it."""
+        """Take one action, or begin it; one that meets an error of ours fails its own entry and nothing else."""
+        try:
+            await self._take(action)
+        except Exception as error:  # noqa: BLE001 - as above; it is counted and logged
+            await self._break_off(action, error)
+
+    async def _take(self, action: Action) -> None:
         match action:
             case ChangeLabels():
                 await self.labeller.change(dict(action.changes))
             case Prepare(entry):
                 self.book.works[entry.key] = Preparing(entry.manifest)
-                self._begin(entry, self._prepare(entry))
+                self._begin(entry, partial(self._prepare, entry))
             case Reserve(entry):
                 await self._reserve(entry)
             case Start(entry, repair):
@@ -73,7 +80,7 @@ class Hands:
                 await self._forget(key)
             case Remove(entry):
                 self.book.works[entry.key] = Removing()
-                self._begin(entry, self._remove(action))
+                self._begin(entry, partial(self._remove, action))
             case Skip(entry):
                 self._skip(entry)
             case _:
@@ -109,7 +116,7 @@ class Hands:
                     f"manifest {entry.manifest} is of revision {manifest.revision}, the entry of {entry.revision}"
                 )
         except LarderError as error:
-            self.book.works.pop(entry.key)
+            self.book.works.pop(entry.key, None)
             self._set_back(entry, error, passing=error.retryable)
         else:
             self.book.manifests[entry.key] = manifest
@@ -141,16 +148,17 @@ class Hands:
         Where that fails and `keep` says what must stay of unfinished files, the others go first.
         """
         need = self.store.missing_bytes(manifest)
+        need += self.store.overhead_bytes(manifest, entry.id) if limit else 0
         if need and (why := self.ground.why_refused()):
             raise StoreFailure(why)
         floor = self.ground.floor_bytes(self.store.disk_size())
         try:
-            self.store.reserve(reservation_of(entry), need, limit, floor)
+            self.store.reserve(reservation_of(entry.key), need, limit, floor)
         except InsufficientStorage:
             if keep is None:
                 raise
             self.store.drop_unreferenced(keep)
-            self.store.reserve(reservation_of(entry), need, limit, floor)
+            self.store.reserve(reservation_of(entry.key), need, limit, floor)
         return need
 
     def _wait_for_space(self, entry: Entry, error: InsufficientStorage) -> None:
@@ -158,14 +166,15 @@ class Hands:
         self.book.setbacks[entry.key] = replace(self.book.setbacks[entry.key], due_s=WHEN_SPACE_CHANGES_S)
 
     def _start(self, entry: Entry, *, repair: bool) -> None:
+        manifest = self.book.manifests[entry.key]
         self.book.works[entry.key] = Fetching(entry.manifest)
         stop = self._stops[entry.key] = threading.Event()
-        self._begin(entry, self._download(entry, stop, repair=repair))
+        self._begin(entry, partial(self._download, entry, manifest, stop, repair=repair))
 
-    async def _download(self, entry: Entry, stop: threading.Event, *, repair: bool) -> None:
+    async def _download(self, entry: Entry, manifest: Manifest, stop: threading.Event, *, repair: bool) -> None:
         log = _LOG.bind(model=entry.id, revision=entry.revision)
         kind, ending = REPAIR if repair else DOWNLOAD, Ending(STOPPED)
-        manifest, progress = self.book.manifests[entry.key], self.meters.start(entry.key, entry.uri, kind)
+        progress = self.meters.start(entry.key, entry.uri, kind)
         mends = self.book.held.get(entry.key) if repair else None
         log.info("repair started" if repair else "download started", size_bytes=manifest.size_bytes)
         at_controller = True
@@ -183,10 +192,9 @@ class Hands:
         except LarderError as error:
             ending = Ending(FAILED, error.reason)
             self._set_back(entry, error, passing=at_controller)
-        except Exception as error:  # a fault of ours in one model must not end the others
-            log.exception("download broke")
-            ending = Ending(FAILED, StoreFailure.__name__)
-            self._set_back(entry, StoreFailure(f"{type(error).__name__}: {error}"))
+        except Exception:
+            ending = Ending(FAILED, InternalError.__name__)
+            raise
         else:
             ending = Ending(COMPLETE)
             self.book.take_arrived(entry.key, snapshot)
@@ -199,25 +207,27 @@ class Hands:
             self.meters.end(entry.key, kind, ending)
             self._stops.pop(entry.key, None)
             self._halts.pop(entry.key, None)
+            await self._release(entry.key)  # while it is still at work: the next one's promise has the same name
             self.book.works.pop(entry.key, None)
-            await self._release(entry)
 
     def _stop(self, key: Key) -> None:
-        work = self.book.works[key]
-        if isinstance(work, Fetching):
-            self.book.works[key] = replace(work, stopping=True)
-            self._stops[key].set()
-        elif task := self._tasks.get(key):
-            self.book.works.pop(key)
-            task.cancel()
+        """End a work, if it has not ended since that was decided."""
+        match self.book.works.get(key):
+            case Fetching() as work:
+                self.book.works[key] = replace(work, stopping=True)
+                if stop := self._stops.get(key):
+                    stop.set()
+            case Preparing():
+                self.book.works.pop(key)
+                if task := self._tasks.get(key):
+                    task.cancel()
 
     async def _forget(self, key: Key) -> None:
-        self.book.works.pop(key)
-        await self._in_thread(self.store.release, f"{key[0]}@{key[1]}")
-        self.book.retry_shortages(self.clock())
+        self.book.works.pop(key, None)
+        await self._release(key)
 
-    async def _release(self, entry: Entry) -> None:
-        await self._in_thread(self.store.release, reservation_of(entry))
+    async def _release(self, key: Key) -> None:
+        await self._in_thread(self.store.release, reservation_of(key))
         self.book.retry_shortages(self.clock())
 
     async def _remove(self, action: Remove) -> None:
@@ -237,7 +247,7 @@ class Hands:
             await self._discard(entry)
         except LarderError as error:
             self.look_at_node()
-            self.book.works.pop(entry.key)
+            self.book.works.pop(entry.key, None)
             self._set_back(entry, error, passing=True)
         else:
             self.book.take_held({key: kept for key, kept in self.book.held.items() if key != entry.key})
@@ -267,10 +277,41 @@ class Hands:
         self.book.skipped.add(entry.key)
         _LOG.info(f"Skipping PVC storage type for model {entry.id}", model=entry.id, node=self.node.name)
 
-    def _begin(self, entry: Entry, job: Coroutine[Any, Any, None]) -> None:
-        task = self.jobs.create_task(job)
+    async def _break_off(self, action: Action, error: Exception) -> None:
+        """Count an error of ours against what it happened to."""
+        doing = type(action).__name__
+        match action:
+            case ChangeLabels():
+                self.meters.internal_errors.note(doing, error)
+                self.labeller.put_off(InternalError.__name__, f"{type(error).__name__}: {error}")
+            case Stop(key) | Forget(key):
+                await self._fail(doing, key, error)
+            case Prepare(entry) | Reserve(entry) | Start(entry) | Remove(entry) | Skip(entry):
+                await self._fail(doing, entry.key, error)
+            case _:
+                assert_never(action)
+
+    async def _fail(self, doing: str, key: Key, error: Exception) -> None:
+        """Give up what was begun for an entry, and try it again later if it is still wanted then."""
+        self.meters.internal_errors.note(doing, error, model=key[0], revision=key[1], node=self.node.name)
+        words = f"{doing} failed with {type(error).__name__}: {error}; report it with the agent's log"
+        for entry in self.book.entries_of(key):
+            self._set_back(entry, InternalError(words))
+        if key not in self._tasks:
+            self.book.works.pop(key, None)
+            await self._release(key)
+
+    def _begin(self, entry: Entry, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = self.jobs.create_task(self._guarded(entry.key, type(self.book.works[entry.key]).__name__, job))
         self._tasks[entry.key] = task
         task.add_done_callback(lambda ended: self._ended(entry.key, ended))
+
+    async def _guarded(self, key: Key, doing: str, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await job()
+        except Exception as error:  # noqa: BLE001 - an error of ours in one model must not end the others
+            self._tasks.pop(key, None)
+            await self._fail(doing, key, error)
 
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         if self._tasks.get(key) is task:

@@ -9,9 +9,13 @@ from agent.stock.retries import WHEN_SPACE_CHANGES_S
 from agent.stock.room import Tightest
 from agent.stock.world import Held, Key, Setback, Work, World, is_present
 from agent.store.snapshot import Snapshot
+from agent.store.tree import blocks_bytes
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
-from shared.api.model_node import ModelNode
+from shared.api.model_node import Entry, ModelNode
 from shared.manifest import Manifest
+
+_BLOCK_BYTES = 4096  # of the usual file systems
+_OWN_BLOCKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,10 @@ class Book:
         wanted = _wanted(node) - complete
         return list(self.manifests.values()) if wanted <= self.manifests.keys() else None
 
+    def entries_of(self, key: Key) -> list[Entry]:
+        """Return the entry of this key, if the ModelNode has one."""
+        return [e for e in self.model_node.spec.entries if e.key == key] if self.model_node else []
+
     @property
     def storage_limit(self) -> int:
         """What the ModelNode allows; 0 is no limit."""
@@ -138,10 +146,19 @@ def held_of(snapshot: Snapshot) -> Held:
 
 
 def sole_bytes(held: Mapping[Key, Snapshot]) -> dict[Key, int]:
-    """Return the bytes that would go with each snapshot alone: of files that no other one has."""
+    """Return the bytes, in blocks, that would go with each snapshot alone; 0 where others have all its files.
+
+    Beside the files that no other one has, these are its directory, its mark, and the model's directory, which goes
+    with the last revision.
+    """
     sizes = {key: contents_of([snapshot]) for key, snapshot in held.items()}
     holders = Counter(sha256 for files in sizes.values() for sha256 in files)
-    return {key: sum(n for sha256, n in files.items() if holders[sha256] == 1) for key, files in sizes.items()}
+    alone = {key: [n for sha256, n in files.items() if n and holders[sha256] == 1] for key, files in sizes.items()}
+    return {key: _blocks_bytes(found) if found else 0 for key, found in alone.items()}
+
+
+def _blocks_bytes(sizes: Iterable[int]) -> int:
+    return _OWN_BLOCKS * _BLOCK_BYTES + sum(blocks_bytes(size, _BLOCK_BYTES) for size in sizes)
 
 
 def contents_of(snapshots: Iterable[Snapshot]) -> dict[str, int]:

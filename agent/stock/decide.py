@@ -1,9 +1,10 @@
 """What to do next: a plain function of what is wanted, what is there and what is under way."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
 from agent.stock.labels import is_ready_by_another, label_changes
+from agent.stock.turns import by_rank, by_turn
 from agent.stock.world import (
     Fetching,
     Key,
@@ -19,6 +20,8 @@ from agent.stock.world import (
 )
 from shared.api.model_node import Entry, EntryState, ModelNode
 from shared.names import ready_label, snapshot_label
+
+_MOST_PREPARING = 8  # at one time: the controller's API counts what a node asks for
 
 
 def decide(world: World) -> list[Action]:
@@ -88,13 +91,13 @@ def _removals(world: World, node: ModelNode) -> Iterator[Action]:
 
 
 def _beginnings(world: World) -> Iterator[Action]:
-    for entry in _by_turn(world, _missing(world)):
-        if entry.key not in world.works and entry.manifest and not world.blocked(entry):
-            yield Prepare(entry)
+    free = _MOST_PREPARING - sum(isinstance(w, Preparing) for w in world.works.values())
+    due = [e for e in _missing(world) if e.key not in world.works and e.manifest and not world.blocked(e)]
+    yield from (Prepare(entry) for entry in by_turn(world, due, Preparing)[: max(free, 0)])
 
 
 def _reservations(world: World) -> Iterator[Action]:
-    for entry in _by_turn(world, _missing(world)):
+    for entry in by_rank(world, _missing(world)):
         work = world.works.get(entry.key)
         if isinstance(work, Prepared) and work.manifest == entry.manifest and not world.blocked(entry):
             yield Reserve(entry)
@@ -102,20 +105,17 @@ def _reservations(world: World) -> Iterator[Action]:
 
 def _starts(world: World) -> Iterator[Action]:
     free = world.slots - sum(isinstance(w, Fetching) for w in world.works.values())
-    for entry in _by_turn(world, _missing(world)):
-        work, repair = world.works.get(entry.key), entry.key in world.held
-        ready = isinstance(work, Reserved) and work.manifest == entry.manifest and (entry.granted or repair)
-        if ready and free > 0:
-            free -= 1
-            yield Start(entry, repair)
+    ready = [e for e in _missing(world) if _may_start(world, e)]
+    yield from (Start(e, e.key in world.held) for e in by_turn(world, ready, Fetching)[: max(free, 0)])
+
+
+def _may_start(world: World, entry: Entry) -> bool:
+    work = world.works.get(entry.key)
+    reserved = isinstance(work, Reserved) and work.manifest == entry.manifest
+    return reserved and (entry.granted or entry.key in world.held)
 
 
 def _missing(world: World) -> Iterator[Entry]:
     for entry in world.entries.values():
         if is_present(entry) and not world.is_sound(entry.key, entry.manifest):
             yield entry
-
-
-def _by_turn(world: World, entries: Iterable[Entry]) -> list[Entry]:
-    """What is damaged comes first, then the higher priority, then the older wish."""
-    return sorted(entries, key=lambda e: (e.key not in world.held, -e.priority, e.since, e.key))

@@ -3,6 +3,7 @@
 import threading
 from dataclasses import dataclass
 
+from agent.stock.world import Key
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
@@ -82,7 +83,7 @@ class Downloader:
                     stop=stop,
                     concurrency=self.connections,
                     bucket=self.bucket,
-                    reservation=reservation_of(entry),
+                    reservation=reservation_of(entry.key),
                     prove_access=prove_access,
                 )
             except AuthDenied as error:
@@ -92,6 +93,6 @@ class Downloader:
         raise refusals[0]
 
 
-def reservation_of(entry: Entry) -> str:
-    """Return the name under which the entry's bytes are reserved."""
-    return f"{entry.id}@{entry.revision}"
+def reservation_of(key: Key) -> str:
+    """Return the name under which an entry's bytes are reserved."""
+    return "@".join(key)

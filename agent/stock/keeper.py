@@ -13,7 +13,7 @@ from agent.node import OwnNode
 from agent.reporter import Reporter
 from agent.stock.act import Hands
 from agent.stock.book import Book, Space, observe
-from agent.stock.conditions import store_conditions
+from agent.stock.conditions import node_conditions
 from agent.stock.decide import decide, next_due_s
 from agent.stock.labels import label_changes
 from agent.stock.phases import statuses
@@ -25,6 +25,7 @@ from shared.api.model_node import PROTOCOL, ModelNode, ModelNodeStatus, Phase
 from shared.errors import LarderError
 from shared.kube.backoff import Backoff
 from shared.kube.errors import KubeError
+from shared.quantity import format_bytes
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _LONGEST_PAUSE_S = 10.0
@@ -173,7 +174,10 @@ class Keeper:
         works = dict(self.book.works)
         for key, work in works.items():
             if isinstance(work, Fetching):
-                works[key] = replace(work, trouble=troubles.get(key))
+                running = self.meters.running.get(key)
+                works[key] = replace(
+                    work, trouble=troubles.get(key), moved=running is not None and running.received > 0
+                )
             elif isinstance(work, Removing) and (removal := self.meters.removals.get(key)):
                 works[key] = Removing(removal.done, removal.total)
         return works
@@ -198,7 +202,10 @@ class Keeper:
                 limit=space.limit,
                 disk_free=space.disk_free,
                 floor=space.floor,
-                conditions=store_conditions(self.scanner.ground, space.disk_size, space.floor),
+                printed_used=format_bytes(space.used),
+                printed_limit=format_bytes(space.limit) if space.limit else "none",
+                printed_free=format_bytes(space.disk_free),
+                conditions=node_conditions(self.scanner.ground, space.disk_size, space.floor, node.metadata.generation),
                 ready_count=sum(s.phase == Phase.READY for s in entries),
                 entry_count=len(entries),
                 entries=entries,

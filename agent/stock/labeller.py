@@ -31,17 +31,18 @@ class Labeller:
         except KubeError as error:
             if isinstance(error, Conflict | NotFound):
                 self.look_at_node()
-            self._wait(error.reason, str(error))
+            self.put_off(error.reason, str(error))
             return
         self.book.node, self.book.label_changes = view, self.book.label_changes + 1
         if refused := sorted(k for k, v in changes.items() if view.labels.get(k) != v):
-            self._wait("LabelsRefused", f"the API server left {', '.join(refused)} as they were")
+            self.put_off("LabelsRefused", f"the API server left {', '.join(refused)} as they were")
             return
         self._failures, self.book.patch_due_s = 0, 0.0
         dropped = sorted(k for k, v in changes.items() if v is None)
         _LOG.info("labels changed", node=self.node.name, set=sorted(changes.keys() - dropped), dropped=dropped)
 
-    def _wait(self, reason: str, message: str) -> None:
+    def put_off(self, reason: str, message: str) -> None:
+        """Try again later, after a failure."""
         self._failures += 1
         delay_s = self.backoff.delay_s(self._failures)
         self.book.patch_due_s = self.clock() + delay_s

@@ -13,22 +13,40 @@ from agent.stock.world import (
     Removed,
     Removing,
     Reserved,
+    Setback,
     Trouble,
     World,
     is_claim,
 )
-from shared.api.model_node import EVICTED, Entry, EntryState, EntryStatus, Phase
+from shared.api.model_node import EVICTED, Entry, EntryState, EntryStatus, ModelNodeStatus, Phase
+from shared.errors import InsufficientStorage, SourceChanged
 from shared.names import ready_label
 from shared.quantity import format_bytes
 
 _LONGEST_MESSAGE = 2000
+# What another attempt answers before a byte comes: there is room now, or the source was resolved again.
+_ANSWERED = frozenset((InsufficientStorage.__name__, SourceChanged.__name__))
+_SHORTER_MESSAGES = (500, 200, 80, 0)
+_MOST_UNNAMED = 500  # the controller answers a hundred at a time, and the others are reported then
+_MOST_BYTES = 384 * 1024  # of a status: with the spec, the object stays below 1 MiB
 
 
 def statuses(world: World) -> list[EntryStatus]:
     """Return the status of every entry, and of every snapshot that no entry names; `since` is left empty."""
     entries = world.entries
     reported = [_with_space(s, e, world) for e in entries.values() if (s := _of_entry(e, world))]
-    return reported + [_unnamed(key, world) for key in sorted(world.held) if key not in entries]
+    unnamed = sorted(key for key in world.held if key not in entries)
+    return reported + [_unnamed(key, world) for key in unnamed[:_MOST_UNNAMED]]
+
+
+def fitted(status: ModelNodeStatus) -> ModelNodeStatus:
+    """Return the status with messages cut as far as it takes to bound its size."""
+    for longest in _SHORTER_MESSAGES:
+        if len(msgspec.json.encode(status)) <= _MOST_BYTES:
+            break
+        cut = [msgspec.structs.replace(e, message=e.message[:longest]) for e in status.entries]
+        status = msgspec.structs.replace(status, entries=cut)
+    return status
 
 
 def _of_entry(entry: Entry, world: World) -> EntryStatus | None:
@@ -71,15 +89,24 @@ def _present(entry: Entry, world: World) -> EntryStatus:
         return _status(entry, Phase.REPAIRING, trouble or _damage(held.damaged))
     work = world.works.get(entry.key)
     match work:
-        case Fetching():
+        case Fetching(moved=True):
             return _status(entry, Phase.DOWNLOADING, work.trouble)
+        case Fetching():
+            return _tried_again(entry, Phase.DOWNLOADING, setback, work.trouble)
         case Reserved():
-            return _status(entry, Phase.WAITING, None)
+            return _tried_again(entry, Phase.WAITING, setback, None)
         case Preparing() | Prepared() | Removing() | Removed() | None:
             failed = setback and not setback.passing
-            return _status(entry, Phase.FAILED if failed else Phase.PENDING, trouble)
+            return _tried_again(entry, Phase.FAILED if failed else Phase.PENDING, setback, trouble)
         case _:
             assert_never(work)
+
+
+def _tried_again(entry: Entry, phase: Phase, setback: Setback | None, trouble: Trouble | None) -> EntryStatus:
+    """Return the status of an entry that no byte has come for since it failed: why it failed stands until one does."""
+    if setback is None or setback.passing or setback.trouble.reason in _ANSWERED:
+        return _status(entry, phase, trouble)
+    return msgspec.structs.replace(_status(entry, phase, setback.trouble), attempts=setback.failures)
 
 
 def _damage(paths: tuple[str, ...]) -> Trouble | None:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from agent.stock.world import Setback, Trouble, fingerprint
 from shared.api.model_node import Entry
@@ -13,6 +14,7 @@ _GRANT_CAP_S = 30.0
 _UNTIL_IT_CHANGES_S = 365 * 86_400.0  # the same bytes will be refused again, after a whole download
 _SOMEBODY_S = (15 * 60.0, 60 * 60.0)
 _LARGEST_EXPONENT = 30
+_ATTEMPT = " (attempt "
 WHEN_SPACE_CHANGES_S = float("inf")
 
 
@@ -20,7 +22,16 @@ def is_news(before: Trouble, after: Trouble) -> bool:
     """Tell whether a trouble is worth a line in the log: a shortage whose other figures alone differ is not."""
     if before.reason == after.reason == InsufficientStorage.__name__:
         return before.shortage != after.shortage
-    return before != after
+    return (before.reason, _words(before)) != (after.reason, _words(after))
+
+
+def _words(trouble: Trouble) -> str:
+    """Return the message without the number of the attempt."""
+    return trouble.message.partition(_ATTEMPT)[0]
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,7 @@ class Retries:
     """Turns a failure into a setback; `uniform` draws the jitter."""
 
     uniform: Callable[[float, float], float] = random.uniform
+    now: Callable[[], datetime] = _utc_now
 
     def setback(
         self, entry: Entry, error: LarderError, before: Setback | None, now_s: float, *, passing: bool
@@ -35,9 +47,16 @@ class Retries:
         """Return the setback of an entry; failures of the same wish in a row wait longer and longer."""
         wish = fingerprint(entry)
         failures = before.failures + 1 if before and before.fingerprint == wish else 1
-        due_s = now_s + self.delay_s(error, failures)
+        delay_s = self.delay_s(error, failures)
         shortage = error.shortage_bytes if isinstance(error, InsufficientStorage) else 0
-        return Setback(Trouble(error.reason, str(error), shortage), due_s, wish, failures, passing)
+        message = f"{error}{self._attempt(error, failures, delay_s)}"
+        return Setback(Trouble(error.reason, message, shortage), now_s + delay_s, wish, failures, passing)
+
+    def _attempt(self, error: LarderError, failures: int, delay_s: float) -> str:
+        """Return which attempt it was and when the next is, where the clock decides."""
+        if isinstance(error, InsufficientStorage) or delay_s >= _UNTIL_IT_CHANGES_S:
+            return ""
+        return f"{_ATTEMPT}{failures}; the next is at {self.now() + timedelta(seconds=delay_s):%Y-%m-%d %H:%M:%S} UTC)"
 
     def delay_s(self, error: LarderError, failures: int) -> float:
         """Return the wait in seconds after `failures` >= 1 failures in a row."""

@@ -120,6 +120,8 @@ class Scanner:
             covered = self.watch.cover([self.store.blobs_directory], births=False)
             self._watched = self.watch.cover(self.store.directories(), births=True) and covered
         held = {(s.id, s.revision): s for s in self.store.snapshots()}
+        if orphans := self.store.drop_orphans():
+            _LOG.info("blobs without a snapshot removed", count=orphans, hint="a snapshot was removed by hand")
         space = self._space(self.store.used_bytes())
         self._cost_s = self.cpu_clock() - began_s
         return held, space

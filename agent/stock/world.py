@@ -52,11 +52,12 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """A download runs; `trouble` is what it is trying again just now."""
+    """A download runs; `trouble` is what it is trying again just now, `moved` whether bytes have come."""
 
     manifest: str
     trouble: Trouble | None = None
     stopping: bool = False
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

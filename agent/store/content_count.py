@@ -1,22 +1,22 @@
-"""How many bytes the content of a store takes, for those who wait for room and ask all the time."""
+"""How many bytes a store takes, for those who wait for room and ask all the time."""
 
 from pathlib import Path
 
-from agent.store.tree import content_bytes
+from agent.store.tree import lasting_bytes
 
 
 class ContentCount:
-    """Counts the files below some directories, anew only where they may have changed since. Not thread-safe."""
+    """Counts what is below a directory, anew only where it may have changed since. Not thread-safe."""
 
-    def __init__(self, *tops: Path) -> None:
-        self._tops = tops
+    def __init__(self, top: Path) -> None:
+        self._top = top
         self._known: int | None = None
         self._writers = 0
 
     def read(self) -> int:
         """Return the bytes. Raises OSError."""
         if self._known is None or self._writers:
-            self._known = content_bytes(*self._tops)
+            self._known = lasting_bytes(self._top)
         return self._known
 
     def forget(self) -> None:

@@ -35,11 +35,6 @@ class Layout:
         return self.root / "partial"
 
     @property
-    def contents(self) -> tuple[Path, ...]:
-        """Where the bytes of models are."""
-        return self.blobs, self.models, self.partial
-
-    @property
     def identity(self) -> Path:
         """The store's id."""
         return self.root / "store.json"

@@ -8,7 +8,7 @@ a publisher's digest will tell (`held_spans`).
 import os
 import stat
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -114,13 +114,25 @@ class Holds:
         self._held: set[str] = set()
         self._changed = threading.Condition()
 
-    def take(self, key: str, stop: threading.Event) -> bool:
-        """Wait for the content and hold it; False where `stop` was set first."""
+    def take(self, key: str, stop: threading.Event, before_wait: Callable[[], None] = lambda: None) -> bool:
+        """Wait for the content and hold it; False where `stop` was set first.
+
+        `before_wait` is called ahead of each wait. Whoever keeps contents for later gives them back there: two
+        downloads that wait for what the other one keeps would wait for ever.
+        """
+        while not self._take_free(key):
+            if stop.is_set():
+                return False
+            before_wait()
+            with self._changed:
+                if key in self._held:
+                    self._changed.wait(0.2)  # the event has no condition of its own to wake us
+        return True
+
+    def _take_free(self, key: str) -> bool:
         with self._changed:
-            while key in self._held:
-                if stop.is_set():
-                    return False
-                self._changed.wait(0.2)  # the event has no condition of its own to wake us
+            if key in self._held:
+                return False
             self._held.add(key)
             return True
 

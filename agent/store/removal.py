@@ -74,18 +74,21 @@ def leftovers(layout: Layout) -> Iterator[Path]:
 
 def remove_blob(layout: Layout, sha256: str) -> int:
     """Remove a blob that no snapshot and no unfinished download links; returns its bytes, 0 if it stays. OSError."""
+    return _removed_bytes(layout, sha256) or 0
+
+
+def _removed_bytes(layout: Layout, sha256: str) -> int | None:
     with suppress(FileNotFoundError):
         found = layout.blob(sha256).lstat()
         if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
             layout.blob(sha256).unlink()
             return found.st_size
-    return 0
+    return None
 
 
-def remove_blobs(layout: Layout, digests: Iterable[str]) -> None:
-    """Remove those of the blobs that nothing links. Raises OSError."""
-    for sha256 in digests:
-        remove_blob(layout, sha256)
+def remove_blobs(layout: Layout, digests: Iterable[str]) -> int:
+    """Remove those of the blobs that nothing links; returns how many. Raises OSError."""
+    return sum(_removed_bytes(layout, sha256) is not None for sha256 in digests)
 
 
 def blob_digests(layout: Layout) -> list[str]:

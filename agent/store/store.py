@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.lock import lock_directory
 from agent.store.opening import ensure_identity, ensure_layout
+from agent.store.overhead import content_overhead, snapshot_overhead
 from agent.store.partials import Holds, Partial, held_spans, open_partial
 from agent.store.publish import install, prepare, remove_empty
 from agent.store.removal import blob_digests, is_ours, leftovers, remove_blob, remove_blobs, remove_litter, set_aside
@@ -47,7 +48,7 @@ class Store:
         self._layout, self._disk, self._descriptor = layout, disk, lock
         self._inventory, self._ledger, self._holds, self._wanted = Inventory(layout), Ledger(), Holds(), Wanted()
         self._lock = threading.RLock()
-        self._content = ContentCount(*layout.contents)
+        self._content = ContentCount(layout.root)
 
     @classmethod
     def open(cls, root: Path, *, disk: Disk | None = None) -> "Store":
@@ -142,6 +143,26 @@ class Store:
         with self._lock, translated(f"reading {self._layout.partial}"):
             return fetched + unpacked.missing_bytes(self._layout, self._inventory, manifest)
 
+    def overhead_bytes(self, manifest: Manifest, identity: str) -> int:
+        """Return what the model takes beside `missing_bytes`: ends of blocks, and directories and mark where it is new.
+
+        Of an archive's files, `unpacked_overhead_bytes` tells.
+        """
+        block = self._disk_block()
+        found = read_snapshot(self._layout, self._layout.snapshot(identity, manifest.revision))
+        is_new = found is None or found.manifest_digest != manifest.digest
+        content = content_overhead(self._missing(manifest).values(), block)
+        return content + (snapshot_overhead(manifest, identity, block) if is_new else 0)
+
+    def unpacked_overhead_bytes(self, members: Manifest, missing: Iterable[File]) -> int:
+        """Return what an archive's files take beside their bytes; those `missing` are not here yet."""
+        block = self._disk_block()
+        return content_overhead(missing, block) + snapshot_overhead(members, "", block)
+
+    def _disk_block(self) -> int:
+        with translated(f"asking for the size of {self.root}"):
+            return os.statvfs(self.root).f_frsize
+
     def find_unpacked(self, manifest: Manifest) -> Unpacked | None:
         """Return what the manifest's archive became before, where every file of that is still here."""
         with self._lock:
@@ -151,7 +172,7 @@ class Store:
     # Room.
 
     def used_bytes(self) -> int:
-        """Return the allocated blocks below the root, each inode counted once."""
+        """Return the allocated blocks of the root and all below, each inode counted once, as `du` counts them."""
         with translated(f"counting {self.root}"):
             return allocated_bytes(self._layout.root)
 
@@ -174,8 +195,8 @@ class Store:
     def reserve(self, key: str, need: int, limit: int, floor: int) -> None:
         """Promise `need` bytes to a key, in place of an earlier promise to it; InsufficientStorage has the numbers.
 
-        `limit` bounds all that the store holds (0: no limit); `floor` bytes of the file system stay free. An exact
-        fit is accepted; the rest of a file's last block does not count against the limit.
+        `limit` bounds all that the store holds, as `du` counts it (0: no limit); `floor` bytes of the file system stay
+        free. An exact fit is accepted.
         """
         with self._lock, translated(f"counting {self.root}"):
             self._check_room(key, need, Bounds(limit, floor))
@@ -227,14 +248,20 @@ class Store:
 
     @contextmanager
     def partial(
-        self, manifest: Manifest, file: File, stop: threading.Event, *, cached: bool = True
+        self,
+        manifest: Manifest,
+        file: File,
+        stop: threading.Event,
+        *,
+        cached: bool = True,
+        before_wait: Callable[[], None] = lambda: None,
     ) -> Iterator[Partial | None]:
         """Hold the unfinished file of a content, alone; None where `stop` was set while another held it.
 
-        `cached` is as for `open_partial`.
+        `cached` is as for `open_partial`, `before_wait` as for `Holds.take`.
         """
         key = content_key(source_key(manifest.uri), manifest.revision, file)
-        if not self._holds.take(key, stop):
+        if not self._holds.take(key, stop, before_wait):
             yield None
             return
         with self._lock:
@@ -301,6 +328,7 @@ class Store:
             with self._lock:
                 aside = install(self._layout, tmp, mark, self._disk)
                 self._unpin(manifest)
+                self._content.forget()
             if aside:
                 remove_litter(aside)
         return self._written(identity, manifest.revision)
@@ -388,15 +416,27 @@ class Store:
             self._remove_unreferenced()
             self._content.forget()
 
+    def drop_orphans(self) -> int:
+        """Remove blobs that no snapshot names and no download keeps; returns how many.
+
+        A removal leaves none, but somebody may have removed a snapshot by hand.
+        """
+        with self._lock, translated(f"removing blobs in {self._layout.blobs}"):
+            count = self._remove_unreferenced()
+            if count:
+                self._content.forget()
+                self._inventory.forget()
+            return count
+
     def _kept(self, keep: Collection[Manifest]) -> set[str]:
         """Return the contents of the manifests that are wanted; no others are counted on from here on."""
         with self._lock:
             self._wanted.keep(keep)
         return {key for manifest in keep for key in distinct_files(manifest)}
 
-    def _remove_unreferenced(self) -> None:
+    def _remove_unreferenced(self) -> int:
         marked = {f.sha256 for snapshot in self._inventory.marked() for f in snapshot.files}
-        remove_blobs(self._layout, (sha256 for sha256 in blob_digests(self._layout) if sha256 not in marked))
+        return remove_blobs(self._layout, (sha256 for sha256 in blob_digests(self._layout) if sha256 not in marked))
 
     def _drop(self, keys: set[str]) -> None:
         self._drop_now(self._holds.free(keys))

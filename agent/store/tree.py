@@ -74,6 +74,15 @@ def parents_of(path: str) -> Iterator[str]:
     return ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
+def blocks_bytes(size_bytes: int, block: int) -> int:
+    """Return the bytes of the blocks that hold so many bytes.
+
+    >>> blocks_bytes(1, 4096), blocks_bytes(4096, 4096), blocks_bytes(0, 4096)
+    (4096, 4096, 0)
+    """
+    return -(-size_bytes // block) * block
+
+
 def is_hollow(path: Path) -> bool:
     """Tell whether there is nothing here but directories, as a container runtime makes them."""
     try:
@@ -84,18 +93,18 @@ def is_hollow(path: Path) -> bool:
 
 
 def allocated_bytes(top: Path) -> int:
-    """Return the allocated blocks below, in bytes, each inode counted once."""
-    return sum(found.st_blocks * 512 for found in _distinct(_stats(top, skip="")))
+    """Return the allocated blocks of a directory and all below, in bytes, each inode counted once, as `du` counts."""
+    return sum(found.st_blocks * 512 for found in _distinct(_stats(top)))
 
 
-def content_bytes(*tops: Path) -> int:
-    """Return the bytes of model files that are on the disk, each inode counted once, our own marks left out.
+def lasting_bytes(top: Path) -> int:
+    """Return `allocated_bytes` without the blocks that a file system allocates ahead of the end of a growing file."""
+    return sum(_lasting(found) for found in _distinct(_stats(top)))
 
-    The rest of a file's last block and blocks allocated ahead of its end do not count, so that what fits by its size
-    fits.
-    """
-    stats = (found for top in tops for found in _stats(top, skip=COMPLETED))
-    return sum(min(found.st_blocks * 512, found.st_size) for found in _distinct(stats))
+
+def _lasting(found: os.stat_result) -> int:
+    blocks = found.st_blocks * 512
+    return min(blocks, blocks_bytes(found.st_size, found.st_blksize)) if stat.S_ISREG(found.st_mode) else blocks
 
 
 def _distinct(stats: Iterable[os.stat_result]) -> Iterator[os.stat_result]:
@@ -106,12 +115,13 @@ def _distinct(stats: Iterable[os.stat_result]) -> Iterator[os.stat_result]:
             yield found
 
 
-def _stats(top: Path, skip: str) -> Iterator[os.stat_result]:
+def _stats(top: Path) -> Iterator[os.stat_result]:
     with suppress(FileNotFoundError), os.scandir(top) as entries:  # what is removed meanwhile is not used
+        yield top.lstat()
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                yield from _stats(top / entry.name, skip)
-            elif entry.name != skip:
+                yield from _stats(top / entry.name)
+            else:
                 with suppress(FileNotFoundError):
                     yield entry.stat(follow_symlinks=False)
 

@@ -10,7 +10,7 @@ from shared.manifest import File
 from shared.spans import Span, Spans
 
 PIECE_BYTES = 16 * 2**20
-_NOTE_BYTES = 2**20
+_NOTE_BYTES = 2**17  # what a kill costs each connection, beside what is in its buffer
 _LOOK_S = 0.2
 
 

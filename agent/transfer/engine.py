@@ -1,6 +1,7 @@
 """A download: every file of a manifest, several at a time, verified, in the store."""
 
 import threading
+from collections import deque
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +22,12 @@ from agent.transfer.unpacking import Unpacking
 from agent.verify import Check, verification
 from shared.errors import LarderError, StoreFailure
 from shared.manifest import File, Manifest
-from shared.sources.port import Source
-from shared.sources.retry import RetryPolicy, Timing
+from shared.sources.port import SharedRights, Source
+from shared.sources.retry import RetryPolicy, Timing, act_patiently
 
 __all__ = ["FetchResult", "Stopped", "fetch"]
+
+_PROOFS_AT_A_TIME = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +62,13 @@ def fetch(
 ) -> FetchResult:
     """Bring every missing file of the manifest into the store; what is verified stays, however this ends.
 
-    `reservation` is the key of the store's promise, which shrinks as bytes arrive. Of the files that this download did
+    `reservation` is the key of the store's promise, which shrinks as bytes arrive. Of each file that this download did
     not bring itself, one byte is asked for, so that what another's credentials brought is not linked without the
-    source's consent; `prove_access=False` is for repairs of what is linked already. An archive that is the only file is
-    unpacked, but for `unpack=False`. Blobs are named by their SHA-256; without `sha256`, for a store that does not
-    outlive the download, bytes are hashed only as their publisher did, and where that was otherwise, the content's key
-    is the name. Raises LarderError; Stopped within a second after `stop` was set.
+    source's consent (of the largest alone where all have the same readers); `prove_access=False` is for repairs of what
+    is linked already. An archive that is the only file is unpacked, but for `unpack=False`. Blobs are named by their
+    SHA-256; without `sha256`, for a store that does not outlive the download, bytes are hashed only as their publisher
+    did, and where that was otherwise, the content's key is the name. Raises LarderError; Stopped within a second after
+    `stop` was set.
     """
     found = store.pin(manifest)
     before = progress.done
@@ -130,12 +134,32 @@ def _by_path(manifest: Manifest, blobs: Mapping[str, str]) -> dict[str, str]:
 
 
 def _prove_access(fetching: Fetching, stop: threading.Event) -> None:
-    """Ask the source for a byte of the largest file that it did not give to this download, if there is one."""
-    files = distinct_files(fetching.manifest).values()
-    if found := [f for f in files if f.size and f.path not in fetching.brought]:
-        crew = Crew(threading.Event())
-        crew.start(lambda: _ask_for_a_byte(fetching.path, max(found, key=lambda f: f.size)))
-        crew.wait(stop)
+    """Ask the source for a byte of each file that it did not give to this download; of shared rights, of the largest.
+
+    That is never more requests than the download of those files would have taken.
+    """
+    path, halt = fetching.path, threading.Event()
+    files = [f for f in distinct_files(fetching.manifest).values() if f.size and f.path not in fetching.brought]
+    files.sort(key=lambda f: f.size)
+    waiting = deque(files[-1:] if isinstance(path.source, SharedRights) else files)
+
+    def wait(pause_s: float, error: LarderError) -> None:
+        path.progress.trouble = error
+        if halt.wait(pause_s):
+            raise Stopped
+
+    def work() -> None:
+        while not halt.is_set():
+            try:
+                file = waiting.pop()
+            except IndexError:
+                return
+            act_patiently(partial(_ask_for_a_byte, path, file), fetching.policy, fetching.timing, wait)
+
+    crew = Crew(halt)
+    for _ in range(min(_PROOFS_AT_A_TIME, len(waiting))):
+        crew.start(work)
+    crew.wait(stop)
 
 
 def _ask_for_a_byte(path: BytePath, file: File) -> None:

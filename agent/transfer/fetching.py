@@ -50,10 +50,13 @@ class Fetching:
     cached: bool
 
     @contextmanager
-    def opened(self, file: File) -> Iterator[Work]:
-        """Hold the file alone and yield it. Raises InsufficientStorage, StoreFailure, Stopped."""
-        cached = self.cached or file.size <= SMALL_BYTES
-        with self.store.partial(self.manifest, file, self.path.stop, cached=cached) as partial:
+    def opened(self, file: File, before_wait: Callable[[], None] = lambda: None) -> Iterator[Work]:
+        """Hold the file alone and yield it; `before_wait` is called while another download holds it.
+
+        Raises InsufficientStorage, StoreFailure, Stopped.
+        """
+        cached, stop = self.cached or file.size <= SMALL_BYTES, self.path.stop
+        with self.store.partial(self.manifest, file, stop, cached=cached, before_wait=before_wait) as partial:
             if partial is None:
                 raise Stopped
             held = partial.held.size_bytes

@@ -70,7 +70,8 @@ class SmallLane:
 
     def _fetch(self, file: File, buffer: memoryview) -> None:
         with ExitStack() as closing:
-            work = closing.enter_context(self._fetching.opened(file))
+            # A batch holds its files until it is on the disk; who waits for another download lets go of them first.
+            work = closing.enter_context(self._fetching.opened(file, before_wait=lambda: self._flush(1)))
             if work.blob:
                 self.blobs[file.path] = work.blob
                 return

@@ -94,7 +94,7 @@ class Unpacking:
         into = members_manifest(archive_key(self.manifest), [File(m.path, m.size) for m in members])
         digests = {f.path: known for f in into.files if (known := self.store.find_blob(into, f))}
         missing = [m for m in members if m.path not in digests]
-        self._make_room(into.size_bytes, sum(m.size for m in missing))
+        self._make_room(into, [f for f in into.files if f.path not in digests])
         with self._opened(sha256, stop) as file, ExitStack() as closing:
             batch: list[tuple[Partial, str]] = []
             for content in unpack_archive(file, self.kind, missing):
@@ -120,14 +120,16 @@ class Unpacking:
         """How much there is to do before the files are written: to fetch, and to look through where all is unpacked."""
         return self.manifest.size_bytes * (2 if self.kind is Kind.TAR_GZIP else 1)
 
-    def _make_room(self, all_bytes: int, missing_bytes: int) -> None:
+    def _make_room(self, into: Manifest, missing: Sequence[File]) -> None:
         """Have room for the files that are not there yet, or drop the archive and raise InsufficientStorage."""
+        all_bytes, missing_bytes = into.size_bytes, sum(f.size for f in missing)
+        overhead = self.store.unpacked_overhead_bytes(into, missing)
         self.progress.total = self._read_bytes + all_bytes
         self.progress.find(all_bytes - missing_bytes)
         try:
-            self.store.renew(self.reservation, missing_bytes)
+            self.store.renew(self.reservation, missing_bytes + overhead)
         except InsufficientStorage:
-            raise self._refusal(all_bytes) from None
+            raise self._refusal(all_bytes + overhead) from None
 
     def _refusal(self, need: int) -> InsufficientStorage:
         """Drop the archive, and return why with the numbers of all that it takes."""

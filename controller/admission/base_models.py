@@ -15,9 +15,17 @@ from controller.admission.errors import ModelNotFound, ModelNotReady, MountConfl
 from controller.admission.given import Given, left_alone
 from controller.admission.keys import BASE_MODEL, MODEL_CONTAINER, MODEL_KIND, Json, annotations_of
 from controller.admission.marks import ensure_selector, selectors_of
+from controller.admission.ome import volume_of_ome
 from controller.admission.paths import DEFAULT_MODEL_PATH, checked_mount_path
 from controller.admission.settings import AdmissionSettings
-from controller.admission.volumes import BASE_MODEL_VOLUME, Snapshot, claim_volume, ensure_volume, model_volume
+from controller.admission.volumes import (
+    BASE_MODEL_VOLUME,
+    Snapshot,
+    claim_volume,
+    drop_volume,
+    ensure_volume,
+    model_volume,
+)
 from controller.placement.demand import FOREIGN
 from shared.uri import PvcUri, parse_uri
 
@@ -29,13 +37,28 @@ def give_base_model(draft: Json, namespace: str, name: str, catalog: Catalog, se
     if model is None:
         raise ModelNotFound(_not_found(namespace, name, kind))
     if not model.managed:
+        drop_volume(draft["spec"], BASE_MODEL_VOLUME, settings.store_root)
         return Given()
-    if model.uri.startswith(FOREIGN):
-        return left_alone(draft, f"{model.title} is at {model.uri}, which its vendor provides")
+    if why := _provided_by_others(draft, model):
+        drop_volume(draft["spec"], BASE_MODEL_VOLUME, settings.store_root)
+        return left_alone(draft, why)
     uri = parse_uri(model.uri, cluster_scoped=not model.namespace) if model.uri else None
     if isinstance(uri, PvcUri):
         return _on_claim(draft, namespace, model, uri, settings)
     return _on_nodes(draft, model, settings)
+
+
+def _provided_by_others(draft: Json, model: CatalogModel) -> str:
+    """Return who else sees to it that the pod finds the model, or nothing."""
+    if model.uri.startswith(FOREIGN):
+        return f"{model.title} is at {model.uri}, which its vendor provides"
+    path = _path_of(model)
+    volume = volume_of_ome(draft, model.name, path)
+    return f"OME made this pod for {model.title}, and mounts volume {volume!r} at {path}" if volume else ""
+
+
+def _path_of(model: CatalogModel) -> str:
+    return checked_mount_path(model.mount_path or DEFAULT_MODEL_PATH)
 
 
 def _not_found(namespace: str, name: str, kind: str) -> str:
@@ -84,7 +107,7 @@ def _check_usable(model: CatalogModel, problem: str) -> None:
 
 
 def _mount(draft: Json, model: CatalogModel, volume: Json, sub_path: str, settings: AdmissionSettings) -> None:
-    path = checked_mount_path(model.mount_path or DEFAULT_MODEL_PATH)
+    path = _path_of(model)
     spec, chosen = draft["spec"], annotations_of(draft).get(MODEL_CONTAINER, "")
     if chosen and all(container.get("name") != chosen for container in containers_of(spec)):
         raise MountConflict(f"annotation {MODEL_CONTAINER} is {chosen!r}, and the pod has no container of that name")

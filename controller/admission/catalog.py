@@ -76,6 +76,10 @@ class Catalog(Protocol):
         """Return the members of a node group, none where there is no such group."""
         ...
 
+    def has_no_room(self, model: CatalogModel, node: str) -> bool:
+        """Return whether a node says that the serving revision does not fit on it."""
+        ...
+
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
         """Return what the serving revision has at a path; None where its files are not known."""
         ...
@@ -84,16 +88,20 @@ class Catalog(Protocol):
         """Wait, well below the webhook's timeout, for the files of the serving revision; raises nothing."""
         ...
 
-    async def group_names(self) -> Sequence[str]:
-        """Return the names of the node groups that exist now, read live."""
+    async def group_names(self, wanted: Collection[str]) -> Sequence[str]:
+        """Return the names of the node groups; those of `wanted` that memory lacks are read live, one by one."""
         ...
 
-    async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision of a model, as `namespace/name`, listed live.
+    def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+        """Return the non-terminal pods that use any revision of a model, as `namespace/name`, from memory.
 
         `namespace` is that of the model, empty for one of the whole cluster: only pods of its own can use it, and a
         label on another team's pod must not hold it.
         """
+        ...
+
+    async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
+        """Return the same, listed live: for the controller, and never for a review."""
         ...
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
@@ -113,7 +121,9 @@ class MemoryCatalog:
     unread: dict[str, set[str]] = field(default_factory=dict)  # known once they are asked for
     users: dict[str, list[str]] = field(default_factory=dict)
     services: dict[str, list[str]] = field(default_factory=dict)
+    unseen_groups: set[str] = field(default_factory=set)  # found by a live read alone
     foreign: set[str] = field(default_factory=set)
+    full: set[tuple[str, str]] = field(default_factory=set)  # ids of models and the nodes that they do not fit on
     lookups: int = 0
     reads: int = 0
 
@@ -143,6 +153,11 @@ class MemoryCatalog:
         self.lookups += 1
         return self.members.get(name, [])
 
+    def has_no_room(self, model: CatalogModel, node: str) -> bool:
+        """As in the port."""
+        self.lookups += 1
+        return (model.id, node) in self.full
+
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
         """As in the port."""
         self.lookups += 1
@@ -155,11 +170,15 @@ class MemoryCatalog:
         if model.id in self.unread:
             self.paths[model.id] = self.unread.pop(model.id)
 
-    async def group_names(self) -> Sequence[str]:
+    async def group_names(self, wanted: Collection[str]) -> Sequence[str]:
         """As in the port."""
-        return sorted(self.groups)
+        return sorted({*self.groups, *self.unseen_groups.intersection(wanted)})
 
-    async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+    async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
+        """As in the port."""
+        return self.users_of(identity, namespace)
+
+    def users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """As in the port."""
         return [user for user in self.users.get(identity, []) if user.startswith(f"{namespace}/" if namespace else "")]
 

@@ -1,27 +1,31 @@
 """Which cache serves the URI that a pod asks for, and on which group of nodes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeAlias
 
-from controller.admission.catalog import Catalog, CatalogModel
+from controller.admission.catalog import Catalog, CatalogModel, CatalogNode
 from controller.admission.keys import NODE_GROUP, annotations_of
 from controller.placement.selectors import matches_affinity, matches_labels
 from shared.errors import InvalidURI
+from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
 from shared.uri import parse_uri, sub_path_of
+
+_OURS = (READY_PREFIX, SNAPSHOT_PREFIX)
+_MANY = 32  # nodes: one of as many has room
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The cache, what follows its URI in the wanted one, and its group.
+    """The cache, what follows its URI in the wanted one, and the group that the pod names, empty where it names none.
 
-    `confined`: the pod named the group; `is_file`: the sub-path is one file, not a directory.
+    `is_file`: the sub-path is one file, not a directory.
     """
 
     cache: CatalogModel
     sub_path: str = ""
     group: str = ""
-    confined: bool = False
     is_file: bool = False
 
 
@@ -48,7 +52,7 @@ def problem_of(model: CatalogModel, *, needs_revision: bool = True) -> str:
 
 
 def choose_cache(text: str, pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
-    """Return the usable cache with the longest prefix of the URI, by the group that fits the pod best."""
+    """Return the usable cache with the longest prefix of the URI that is kept where the pod can run."""
     try:
         wanted = str(parse_uri(text))
     except InvalidURI as error:
@@ -78,7 +82,7 @@ def _of_one_uri(wanted: str, caches: list[CatalogModel], pod: Mapping[str, Any],
     if not usable:
         return NotCached(f"{caches[0].title} {problem_of(caches[0])}")
     tail = sub_path_of(wanted, usable[0].uri) or ""
-    outcome = _by_group([Choice(c, tail, g) for c in usable for g in c.groups], pod, catalog)
+    outcome = _where_pod_runs(usable, tail, pod, catalog)
     if isinstance(outcome, NotCached):
         return NotCached(f"{usable[0].title} {outcome.why}")
     return _with_part(outcome, catalog) if tail else outcome
@@ -98,30 +102,43 @@ def _with_part(choice: Choice, catalog: Catalog) -> Outcome:
             return choice
 
 
-def _by_group(choices: list[Choice], pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
-    """Return the choice whose group fits best, or why none does, for a sentence about the cache."""
-    groups = ", ".join(sorted({c.group for c in choices})) or "no group"
+def _where_pod_runs(caches: list[CatalogModel], tail: str, pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
+    """Return the first cache with a node that the pod may run on, or why there is none, for a sentence about it."""
     named = annotations_of(pod).get(NODE_GROUP, "")
-    if named:
-        choices = [replace(c, confined=True) for c in choices if c.group == named]
-        if not choices:
-            return NotCached(f"is kept on {groups}, not on {named} that {NODE_GROUP} names")
-        groups = named
+    listed = sorted({group for cache in caches for group in cache.groups})
+    if named and named not in listed:
+        return NotCached(f"is kept on {_listed(listed)}, not on {named} that {NODE_GROUP} names")
+    groups = {group: list(catalog.nodes_of_group(group)) for group in ([named] if named else listed)}
+    where = f"is kept on {_listed(groups)}"
     node = pod.get("spec", {}).get("nodeName") or ""
-    held = [c for c in choices if any(node in ("", n.name) for n in catalog.nodes_of_group(c.group))]
-    if not held:
-        missing = f"node {node} (spec.nodeName) is not" if node else "there is no node"
-        return NotCached(f"is kept on {groups}, where {missing}")
-    if len(held) == 1:
-        return held[0]
-    return next(_reachable(held, pod, catalog), held[0])
+    if node and not any(node == member.name for held in groups.values() for member in held):
+        return NotCached(f"{where}, where node {node} (spec.nodeName) is not")
+    if not any(groups.values()):
+        return NotCached(f"{where}, where there is no node")
+    may_run, full = _reach_of(pod), set[str]()
+    for cache in caches:
+        reached = (m.name for group in cache.groups for m in groups.get(group, ()) if may_run(m))
+        names = list(islice(reached, _MANY))
+        if len(names) == _MANY or not all(catalog.has_no_room(cache, name) for name in names):
+            return Choice(cache, tail, named)
+        full |= set(names)
+    if full:
+        nodes = _listed(sorted(full))
+        return NotCached(f"{where}, but does not fit on any node there that the pod may run on ({nodes})")
+    return NotCached(f"{where}, but the pod's own nodeSelector or node affinity excludes every node there")
 
 
-def _reachable(choices: list[Choice], pod: Mapping[str, Any], catalog: Catalog) -> Iterator[Choice]:
+def _listed(groups: Iterable[str]) -> str:
+    return ", ".join(groups) or "no group"
+
+
+def _reach_of(pod: Mapping[str, Any]) -> Callable[[CatalogNode], bool]:
+    """Return whether the pod may run on a node, by what it says itself; labels of ours count as given."""
     spec = pod.get("spec", {})
-    selector = spec.get("nodeSelector") or {}
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    for choice in choices:
-        nodes = catalog.nodes_of_group(choice.group)
-        if any(matches_labels(selector, n.labels) and matches_affinity(affinity, n.name, n.labels) for n in nodes):
-            yield choice
+    selector = {k: v for k, v in (spec.get("nodeSelector") or {}).items() if not k.startswith(_OURS)}
+    affinity, bound = (spec.get("affinity") or {}).get("nodeAffinity") or {}, spec.get("nodeName") or ""
+    return lambda node: (
+        node.name == bound
+        if bound
+        else matches_labels(selector, node.labels) and matches_affinity(affinity, node.name, node.labels)
+    )

@@ -52,11 +52,19 @@ def ensure_mount(container: Json, place: Place) -> None:
         if mount.get("name") != place.volume and is_within(path_of(mount), place.path):
             raise MountConflict(
                 f"container {container.get('name')!r} mounts volume {mount.get('name')!r} at {mount.get('mountPath')}, "
-                f"where the model is mounted read-only ({place.path}); move that mount, or set another path in the "
-                "model's spec.storage.path"
+                f"where the model is mounted read-only ({place.path}); move that mount, or give the model another path "
+                "(spec.storage.path of a BaseModel, mountPath of KServe's storageUris)"
             )
     if not any(m.get("name") == place.volume and path_of(m) == place.path for m in mounts_of(container)):
         container["volumeMounts"] = [*mounts_of(container), place.mount()]
+
+
+def take_mounts(container: Json, volume: str) -> list[str]:
+    """Take the mounts of a volume out of a container and return their paths."""
+    taken = [path_of(m) for m in mounts_of(container) if m.get("name") == volume]
+    if taken:
+        container["volumeMounts"] = [m for m in mounts_of(container) if m.get("name") != volume]
+    return taken
 
 
 def confine_mounts(container: Json, volume: str, sub_path: str) -> None:

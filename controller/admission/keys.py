@@ -12,14 +12,15 @@ MODEL_KIND = "larder.dev/model-kind"  # of the two that can have that name; the 
 MODEL_CONTAINER = "larder.dev/model-container"  # the one that gets the model; all if not said
 ENABLE_CACHE = "serving.kserve.io/enable-model-cache"
 NODE_GROUP = "serving.kserve.io/nodegroup"
+READ_ONLY = "storage.kserve.io/readonly"
+KSERVE_LABEL = "serving.kserve.io/inferenceservice"  # KServe's webhook looks at the pods that have it
 KSERVE_URI = "internal.serving.kserve.io/storage-initializer-sourceuri"
 INITIALIZER = "storage-initializer"
 KSERVE_CONTAINER = "kserve-container"
-PROVISION_VOLUME = "kserve-provision-location"
 
 MODELS = "larder.dev/models"  # what the pod was given: <id>@<revision>, comma-separated
 NOT_CACHED = "larder.dev/not-cached"  # why it was left alone
-SOURCE_URI = "larder.dev/source-uri"  # what KServe asked for, once its init container is gone
+SOURCE_URI = "larder.dev/source-uri"  # what KServe would have downloaded, had a cache not taken its place
 
 TRIGGERS = (BASE_MODEL, ENABLE_CACHE)
 OURS = (MODELS, NOT_CACHED, SOURCE_URI)

@@ -7,50 +7,60 @@ from typing import Any
 
 from controller.admission.catalog import Catalog
 from controller.admission.choose import Choice, NotCached, choose_cache
-from controller.admission.containers import Place, confine_mounts, containers_of, ensure_mount, mounts_of, path_of
-from controller.admission.errors import MountConflict
+from controller.admission.confine import ensure_affinity
+from controller.admission.containers import (
+    Place,
+    confine_mounts,
+    containers_of,
+    ensure_mount,
+    mounts_of,
+    path_of,
+    take_mounts,
+)
+from controller.admission.download import Download, Unclear, awaits_kserve, find_download, is_of_kserve
+from controller.admission.errors import ModelNotReady, MountConflict
 from controller.admission.given import Given, left_alone
 from controller.admission.keys import (
     ENABLE_CACHE,
     INITIALIZER,
     KSERVE_CONTAINER,
     KSERVE_URI,
-    PROVISION_VOLUME,
+    READ_ONLY,
     SOURCE_URI,
     Json,
     annotations_of,
 )
 from controller.admission.marks import ensure_selector, selectors_of
-from controller.admission.paths import KSERVE_MODEL_PATH
+from controller.admission.paths import KSERVE_MODEL_PATH, is_within
 from controller.admission.settings import AdmissionSettings
-from controller.admission.volumes import CACHE_VOLUME, Snapshot, ensure_volume, model_volume
-
-_ARGUMENTS_OF_ONE = 2  # the URI and where to put it
+from controller.admission.volumes import CACHE_VOLUME, Snapshot, drop_volume, ensure_volume, model_volume
 
 
 def give_cache(draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings) -> Given:
     """Change the draft so that it mounts the cache; on any obstacle leave it as it is, marked with the reason."""
-    refusal = _not_asked(pod, settings)
-    if refusal:
-        return left_alone(draft, refusal)
-    uri = source_uri(pod)
-    outcome = choose_cache(uri, draft, catalog) if uri else NotCached(_NO_URI)
-    if isinstance(outcome, NotCached):
-        return left_alone(draft, outcome.why, outcome.unread)
+    match find_download(pod, settings.store_root):
+        case None:
+            return Given()
+        case Unclear() as unclear:
+            return left_alone(draft, _not_asked(draft, settings) or unclear.why)
+        case Download() as download:
+            outcome = _try_cache(draft, download, catalog, settings)
+            return _keep_download(draft, download, outcome, settings) if isinstance(outcome, NotCached) else outcome
+
+
+def _try_cache(draft: Json, download: Download, catalog: Catalog, settings: AdmissionSettings) -> Given | NotCached:
+    if refusal := _not_asked(draft, settings):
+        return NotCached(refusal)
+    choice = choose_cache(download.uri, draft, catalog)
+    if isinstance(choice, NotCached):
+        return choice
     trial = copy.deepcopy(draft)
     try:
-        given = _replace_download(trial, outcome, catalog, settings)
+        given = _replace_download(trial, download, choice, catalog, settings)
     except MountConflict as conflict:
-        return left_alone(draft, str(conflict))
-    if KSERVE_URI not in annotations_of(pod):
-        trial["metadata"]["annotations"] = annotations_of(trial) | {SOURCE_URI: uri}
+        return NotCached(str(conflict))
     draft.update(trial)
     return given
-
-
-_NO_URI = (
-    f"the pod has neither annotation {KSERVE_URI} nor a container {INITIALIZER} with one URI: its model is unknown"
-)
 
 
 def _not_asked(pod: Mapping[str, Any], settings: AdmissionSettings) -> str:
@@ -62,33 +72,53 @@ def _not_asked(pod: Mapping[str, Any], settings: AdmissionSettings) -> str:
     return "" if value.lower() == "true" else f'annotation {ENABLE_CACHE} is {value!r}; write "true" or "false"'
 
 
-def source_uri(pod: Mapping[str, Any]) -> str:
-    """Return the URI that KServe would download, "" where there is none or more than one."""
-    annotations = annotations_of(pod)
-    arguments = _initializer(pod).get("args") or []
-    if len(arguments) > _ARGUMENTS_OF_ONE:
-        return ""
-    first = arguments[0] if arguments else ""
-    return annotations.get(KSERVE_URI) or first or annotations.get(SOURCE_URI, "")
+def _keep_download(draft: Json, download: Download, outcome: NotCached, settings: AdmissionSettings) -> Given:
+    """Leave the pod its download; where an earlier pass replaced it, have KServe's webhook add it again."""
+    paths = drop_volume(draft["spec"], CACHE_VOLUME, settings.store_root)
+    if download.volume:
+        return left_alone(draft, outcome.why, outcome.unread)
+    if not is_of_kserve(draft) or not all(is_within(path, KSERVE_MODEL_PATH) for path in paths):
+        raise ModelNotReady(
+            f"{outcome.why}; the pod was given a cache in place of its download of {download.uri} earlier, and mounts "
+            f"it at {', '.join(sorted(set(paths))) or 'no path'} by volume {CACHE_VOLUME!r}: its own download cannot "
+            "be added again, so create the pod from its InferenceService or Deployment, not from a copy of it"
+        )
+    draft["metadata"]["annotations"] = annotations_of(draft) | {KSERVE_URI: download.uri}
+    return left_alone(draft, _not_asked(draft, settings) or awaits_kserve(download.uri))
 
 
-def _initializer(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    containers = pod.get("spec", {}).get("initContainers") or []
-    return next((c for c in containers if c.get("name") == INITIALIZER), {})
-
-
-def _replace_download(pod: Json, choice: Choice, catalog: Catalog, settings: AdmissionSettings) -> Given:
+def _replace_download(
+    pod: Json, download: Download, choice: Choice, catalog: Catalog, settings: AdmissionSettings
+) -> Given:
+    """Put the cache in the place of the download, and take away what would have KServe's webhook add it again."""
     spec, snapshot = pod["spec"], Snapshot(choice.cache.id, choice.cache.serving_revision)
     volume = model_volume(CACHE_VOLUME, snapshot, settings.store_root)
-    _drop_initializer(spec)
-    _drop_provision_volume(spec)
+    if download.volume:
+        drop_volume(spec, CACHE_VOLUME, settings.store_root)
+        _drop_initializer(spec)
+        spec["volumes"] = [v for v in spec.get("volumes") or [] if v.get("name") != download.volume]
     ensure_volume(spec, volume, settings.store_root)
-    _mount_everywhere(spec, choice)
+    _mount_everywhere(spec, download, choice)
     ensure_selector(spec, selectors_of(snapshot))
-    group = catalog.group(choice.group) if choice.confined else None
-    if group is not None and group.spec.node_selector:
+    group = catalog.group(choice.group) if choice.group else None
+    if group is not None:
         ensure_selector(spec, group.spec.node_selector)
-    return Given((snapshot.id, snapshot.revision), volume, selects=True)
+        ensure_affinity(spec, group.spec.node_affinity)
+    kept = {key: value for key, value in annotations_of(pod).items() if key != KSERVE_URI}
+    pod["metadata"]["annotations"] = kept | {SOURCE_URI: download.uri}
+    return Given((snapshot.id, snapshot.revision), volume, selects=True, warnings=_warnings(pod))
+
+
+def _warnings(pod: Json) -> tuple[str, ...]:
+    if annotations_of(pod).get(READ_ONLY, "").lower() != "false":
+        return ()
+    return (_READ_ONLY_ANYWAY,)
+
+
+_READ_ONLY_ANYWAY = (
+    f'annotation {READ_ONLY} is "false", but a cached model is mounted read-only, since other pods read it too; '
+    f'for a copy of its own that a server may write to, set {ENABLE_CACHE}: "false"'
+)
 
 
 def _drop_initializer(spec: Json) -> None:
@@ -99,24 +129,18 @@ def _drop_initializer(spec: Json) -> None:
         spec.pop("initContainers", None)
 
 
-def _drop_provision_volume(spec: Json) -> None:
-    volumes: list[Json] = spec.get("volumes") or []
-    found = next((v for v in volumes if v.get("name") == PROVISION_VOLUME), None)
-    if found is not None and "emptyDir" not in found:
-        raise MountConflict(f"volume {PROVISION_VOLUME} is not the emptyDir that KServe makes")
-    spec["volumes"] = [v for v in volumes if v is not found]
-
-
-def _mount_everywhere(spec: Json, choice: Choice) -> None:
+def _mount_everywhere(spec: Json, download: Download, choice: Choice) -> None:
     """Mount the cache wherever the download was mounted, at least in KServe's container."""
-    at_least = _place(KSERVE_MODEL_PATH, choice)
     containers = list(containers_of(spec))
+    _check_whole(containers, download.volume)
     for container in containers:
-        for path in _take_provision_mounts(container):
+        for path in take_mounts(container, download.volume):
             ensure_mount(container, _place(path, choice))
-    ours = (path_of(m) for c in containers for m in mounts_of(c) if m.get("name") == CACHE_VOLUME)
-    if at_least.path not in ours:
-        ensure_mount(_serving(spec), at_least)
+    if download.path:
+        at_least = _place(download.path, choice)
+        ours = (path_of(m) for c in containers for m in mounts_of(c) if m.get("name") == CACHE_VOLUME)
+        if at_least.path not in ours:
+            ensure_mount(_serving(spec), at_least)
     for container in containers:
         confine_mounts(container, CACHE_VOLUME, choice.sub_path)
 
@@ -127,14 +151,15 @@ def _place(path: str, choice: Choice) -> Place:
     return Place(CACHE_VOLUME, posixpath.join(path, name) if name else path, choice.sub_path)
 
 
-def _take_provision_mounts(container: Json) -> list[str]:
-    """Take the download's mounts out of a container and return their paths."""
-    taken = [m for m in mounts_of(container) if m.get("name") == PROVISION_VOLUME]
-    if any(m.get("subPath") or m.get("subPathExpr") for m in taken):
-        raise MountConflict(f"container {container.get('name')!r} mounts only a part of {PROVISION_VOLUME}")
-    if taken:
-        container["volumeMounts"] = [m for m in mounts_of(container) if m not in taken]
-    return [path_of(m) for m in taken]
+def _check_whole(containers: list[Json], volume: str) -> None:
+    """Raise MountConflict where a container mounts only a part of the download."""
+    for container in containers:
+        for mount in mounts_of(container):
+            if mount.get("name") == volume and (mount.get("subPath") or mount.get("subPathExpr")):
+                raise MountConflict(
+                    f"container {container.get('name')!r} mounts only a part of volume {volume!r}, at "
+                    f"{path_of(mount)}; mount all of it to have it replaced by a cache"
+                )
 
 
 def _serving(spec: Json) -> Json:

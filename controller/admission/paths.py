@@ -1,6 +1,7 @@
 """Where in a pod a model may be, and which host paths reach into the store."""
 
 import posixpath
+import re
 
 from controller.admission.errors import InvalidPath
 
@@ -8,25 +9,27 @@ DEFAULT_MODEL_PATH = "/opt/ml/model"
 KSERVE_MODEL_PATH = "/mnt/models"
 
 _LONGEST = 1024
+_PROCESSES = re.compile(r"/proc(/([0-9]+|self|thread-self)(/.*)?)?|/dev/fd(/.*)?", re.ASCII | re.DOTALL)
 # The container's own: a model there, or below, would hide what the runtime, kubelet or the image need.
 _FORBIDDEN_TREES = (
-    *("/proc", "/sys", "/dev", "/etc", "/boot", "/run", "/var/run"),
-    *("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/libexec"),
+    *("/proc", "/sys", "/dev", "/etc", "/boot", "/run", "/var/run", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
+    *("/nix", "/snap", "/app", "/code", "/src"),  # where images keep their programs
 )
-# Shared with others: a model may be below, never in place of them.
+# Shared with programs: a model may only be below, and where a part of the path says that it is one.
+_SHARED_TREES = (
+    *("/usr", "/var", "/home", "/root", "/workspace", "/sgl-workspace", "/vllm-workspace"),
+    *("/opt/nvidia", "/opt/tritonserver", "/opt/app-root"),
+)
 _FORBIDDEN = (
-    "/",
-    "/usr",
-    "/usr/local",
-    "/usr/share",
-    "/var",
-    "/var/lib",
-    "/opt",
-    "/mnt",
-    "/home",
-    "/root",
+    *("/", "/opt", "/mnt", "/srv"),
     "/tmp",  # noqa: S108 - a name in the container that is refused
-    "/srv",
+)
+# Directories that interpreters, shells, loaders and daemons load code or settings from, wherever they are.
+_TRUSTED_PARTS = re.compile(
+    r"\.(?!cache$).*|s?bin|lib(32|64|x32|exec)?|etc|include|(site|dist)-packages|node_modules|gems|venv|virtualenv"
+    r"|(python|pypy|perl|ruby|lua|php|java|jdk|jre|jvm|dotnet|cuda|(ana|mini)?conda|(mini|mamba)forge)[0-9.-]*"
+    r"|micromamba|cron.*|spool|systemd|(init|conf|profile)\.d|ssh",
+    re.ASCII | re.IGNORECASE,
 )
 
 
@@ -44,7 +47,18 @@ def checked_mount_path(path: str) -> str:
         raise InvalidPath(f"{path!r} has a colon or a control character, which no mount path may have; {_ADVICE}")
     if plain in _FORBIDDEN or any(is_within(plain, tree) for tree in _FORBIDDEN_TREES):
         raise InvalidPath(f"{path!r} belongs to the container's own system; {_ADVICE}")
+    if trusted := next((part for part in _leading(parts) if _TRUSTED_PARTS.fullmatch(part)), ""):
+        raise InvalidPath(f"{path!r} is where programs load code or settings from ({trusted}); {_ADVICE}")
+    if any(is_within(plain, tree) for tree in _SHARED_TREES) and not any("model" in part.lower() for part in parts):
+        raise InvalidPath(f"{path!r} is among the files of programs, and no part of it is called models; {_ADVICE}")
     return plain
+
+
+def _leading(parts: list[str]) -> list[str]:
+    """Return the parts that say whose directory it is: below one of models, names are those of models and vendors."""
+    first = next((i for i, part in enumerate(parts) if "model" in part.lower()), len(parts))
+    hidden = [part for part in parts[first:] if part.startswith(".")]
+    return parts[2 if parts[:2] == ["var", "lib"] else 0 : first] + hidden
 
 
 _ADVICE = f"write a directory of its own such as {DEFAULT_MODEL_PATH} (the default) or /models/llama"
@@ -56,6 +70,6 @@ def is_within(path: str, tree: str) -> bool:
 
 
 def reaches(host_path: str, store_root: str) -> bool:
-    """Return whether a host path is the store, in it, or a directory that holds it."""
+    """Return whether a host path is the store, in it, or leads to it from above or by another process's root."""
     plain = "/" + posixpath.normpath(host_path).lstrip("/")
-    return is_within(plain, store_root) or is_within(store_root, plain)
+    return is_within(plain, store_root) or is_within(store_root, plain) or bool(_PROCESSES.fullmatch(plain))

@@ -1,5 +1,9 @@
-"""The two admission endpoints; TLS and the port are the composition root's."""
+"""The two admission endpoints; TLS and the port are the composition root's.
 
+A caller that has not proved to be the API server is answered before a byte of its body is read.
+"""
+
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
@@ -8,6 +12,7 @@ import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from controller.admission import validate
+from controller.admission.callers import Callers
 from controller.admission.catalog import Catalog
 from controller.admission.ephemeral import protect
 from controller.admission.errors import AdmissionFailure, Refused
@@ -20,12 +25,18 @@ from controller.admission.settings import AdmissionSettings
 from controller.bodies import BodyTooLargeError, read_body
 from shared.errors import InvalidURI, LarderError
 from shared.names import model_id
+from shared.patience import PEER_CERTIFICATE
 
 MUTATE_PATH = "/mutate-pods"
 VALIDATE_PATH = "/validate"
 PATHS = (MUTATE_PATH, VALIDATE_PATH)
 OUTCOMES = ("allowed", "denied", "failed")
-_LARGEST_BODY_BYTES = 8 * 2**20  # two objects of the 3 MiB that the API server takes, and what is around them
+_PREFIX = "/admission/{key}"
+_LARGEST_BODY_BYTES = 3 * 2**20
+_LONGEST_BODY_S = 2.0  # the API server sends a review at once
+_MOST_READING = 32
+_MOST_DECIDING = 8
+_BAD_REQUEST, _TOO_LATE, _TOO_LARGE = 400, 408, 413
 
 _log = structlog.get_logger("admission")
 Outcome = Literal["allowed", "denied", "failed"]
@@ -33,18 +44,26 @@ Decide = Callable[[Review], Awaitable[bytes]]
 Record = Callable[[str, Outcome, float], None]
 
 
-def admission_app(catalog: Catalog, settings: AdmissionSettings) -> FastAPI:
+def path_with(key: str, path: str) -> str:
+    """Return where an endpoint is for those who know the key."""
+    return _PREFIX.format(key=key) + path
+
+
+def admission_app(catalog: Catalog, settings: AdmissionSettings, callers: Callers) -> FastAPI:
     """Return an application with the admission endpoints alone."""
     app = FastAPI(openapi_url=None)
-    app.include_router(admission_router(catalog, settings))
+    app.include_router(admission_router(catalog, settings, callers))
     return app
 
 
-def admission_router(catalog: Catalog, settings: AdmissionSettings, record: Record = lambda *_: None) -> APIRouter:
+def admission_router(
+    catalog: Catalog, settings: AdmissionSettings, callers: Callers, record: Record = lambda *_: None
+) -> APIRouter:
     """Return the endpoints that the webhook configurations name.
 
-    `record` is told of each review: the path, how it ended, and how many seconds the answer took.
+    `record` is told of each review: the path without its key, how it ended, and how many seconds the answer took.
     """
+    reviews = _Reviews(callers, record)
 
     async def mutate(review: Review) -> bytes:
         change = mutate_pod(review, catalog, settings)
@@ -56,13 +75,13 @@ def admission_router(catalog: Catalog, settings: AdmissionSettings, record: Reco
     async def check(review: Review) -> bytes:
         return allow(review, warnings=await validate_object(review, catalog, settings))
 
-    async def mutate_endpoint(request: Request) -> Response:
-        return await _respond(request, mutate, record)
+    async def mutate_endpoint(request: Request, key: str) -> Response:
+        return await reviews.respond(request, key, MUTATE_PATH, mutate)
 
-    async def validate_endpoint(request: Request) -> Response:
-        return await _respond(request, check, record)
+    async def validate_endpoint(request: Request, key: str) -> Response:
+        return await reviews.respond(request, key, VALIDATE_PATH, check)
 
-    router = APIRouter()
+    router = APIRouter(prefix=_PREFIX)
     router.add_api_route(MUTATE_PATH, mutate_endpoint, methods=["POST"])
     router.add_api_route(VALIDATE_PATH, validate_endpoint, methods=["POST"])
     return router
@@ -94,12 +113,13 @@ async def validate_object(review: Review, catalog: Catalog, settings: AdmissionS
         return []
     if not validate.needs_check(review.object, review.old_object):
         return _annotation_warnings(kind, review.object)
-    groups = await catalog.group_names() if kind == validate.CACHE_KIND else ()
+    is_cache = kind == validate.CACHE_KIND
+    groups = await catalog.group_names(validate.named_groups(review.object.get("spec") or {})) if is_cache else ()
     warnings = [
         *validate.check_write(kind, review.object, groups, settings.allowed),
         *_annotation_warnings(kind, review.object),
     ]
-    return [*warnings, *_room_warnings(review.object, catalog)] if kind == validate.CACHE_KIND else warnings
+    return [*warnings, *_room_warnings(review.object, catalog)] if is_cache else warnings
 
 
 def _annotation_warnings(kind: str, found: Mapping[str, Any]) -> list[str]:
@@ -121,25 +141,52 @@ async def _check_delete(review: Review, catalog: Catalog) -> None:
     identity = model_id(review.namespace, review.name)
     where = f"{review.namespace}/{review.name}" if review.namespace else review.name
     services = await catalog.services_of(review.kind.kind, review.namespace, review.name)
-    users = await catalog.users_of(identity, review.namespace)
+    users = catalog.users_of(identity, review.namespace)
     validate.check_delete_model(f"{review.kind.kind} {where}", users, services)
 
 
-async def _respond(request: Request, decide: Decide, record: Record) -> Response:
-    try:
-        body = await read_body(request, _LARGEST_BODY_BYTES)
-    except BodyTooLargeError as error:
-        record(request.scope["path"], "failed", 0.0)
-        return Response(str(error), status_code=413, media_type="text/plain", headers={"Connection": "close"})
-    began_s = time.perf_counter()
-    try:
-        review = read_review(body)
-    except MalformedReviewError as error:
-        record(request.scope["path"], "failed", time.perf_counter() - began_s)
-        return Response(str(error), status_code=400, media_type="text/plain")
-    answer, outcome = await _decided(review, decide)
-    record(request.scope["path"], outcome, time.perf_counter() - began_s)
-    return Response(answer, media_type="application/json")
+class _Reviews:
+    """Answers reviews, a bounded number at one time: what waits has no body in memory yet."""
+
+    def __init__(self, callers: Callers, record: Record) -> None:
+        self._callers, self._record = callers, record
+        self._reading, self._deciding = asyncio.Semaphore(_MOST_READING), asyncio.Semaphore(_MOST_DECIDING)
+
+    async def respond(self, request: Request, key: str, path: str, decide: Decide) -> Response:
+        """Return the answer to a request; `path` is what it is recorded as."""
+        certificate = request.scope.get("state", {}).get(PEER_CERTIFICATE) or {}
+        if denial := self._callers.denial(key, certificate):
+            return _plain(denial.message, denial.status)
+        try:
+            async with self._reading:
+                async with asyncio.timeout(_LONGEST_BODY_S):
+                    body = await read_body(request, _LARGEST_BODY_BYTES)
+                async with self._deciding:
+                    return await self._answered(body, path, decide)
+        except BodyTooLargeError as error:
+            self._record(path, "failed", 0.0)
+            return _plain(str(error), _TOO_LARGE)
+        except TimeoutError:
+            self._record(path, "failed", _LONGEST_BODY_S)
+            return _plain(f"the body did not arrive within {_LONGEST_BODY_S:.0f} s", _TOO_LATE)
+
+    async def _answered(self, body: bytes, path: str, decide: Decide) -> Response:
+        began_s = time.perf_counter()
+        try:
+            review = read_review(body)
+        except MalformedReviewError as error:
+            self._record(path, "failed", time.perf_counter() - began_s)
+            return _plain(str(error), _BAD_REQUEST)
+        answer, outcome = await _decided(review, decide)
+        took_s = time.perf_counter() - began_s
+        self._record(path, outcome, took_s)
+        _log.debug("reviewed", kind=review.kind.kind, namespace=review.namespace, outcome=outcome, took_s=took_s)
+        return Response(answer, media_type="application/json")
+
+
+def _plain(message: str, status: int) -> Response:
+    """Return words for a caller that is hung up on: what it still sends is not read."""
+    return Response(message, status_code=status, media_type="text/plain", headers={"Connection": "close"})
 
 
 async def _decided(review: Review, decide: Decide) -> tuple[bytes, Outcome]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from controller.admission.containers import containers_of, mounts_of, path_of, take_mounts
 from controller.admission.errors import MountConflict, StorePathReserved
 from controller.admission.keys import Json
 from controller.admission.paths import is_within, reaches
@@ -50,11 +51,26 @@ def ensure_volume(spec: Json, wanted: Json, store_root: str) -> None:
     if found is None:
         spec["volumes"] = [*volumes, wanted]
         return
-    if found != wanted and not is_snapshot(found, store_root):
+    if found != wanted and not is_snapshot(found, store_root) and not _is_claim_of_ours(found):
         raise MountConflict(
-            f"the pod has a volume {wanted['name']!r} of its own, the name that the model's volume needs; rename it"
+            f"the pod has a volume {wanted['name']!r} of its own{_mounted(spec, wanted['name'])}, the name that the "
+            "model's volume needs; rename it"
         )
     spec["volumes"] = [wanted if v is found else v for v in volumes]
+
+
+def _is_claim_of_ours(volume: Mapping[str, Any]) -> bool:
+    """Return whether a volume is what `claim_volume` makes for a base model."""
+    claim = volume.get("persistentVolumeClaim") or {}
+    return volume.get("name") == BASE_MODEL_VOLUME and claim.get("readOnly") is True
+
+
+def drop_volume(spec: Json, name: str, store_root: str) -> list[str]:
+    """Take a snapshot's volume of that name out of the pod, if it has one, and return where it was mounted."""
+    if not any(v.get("name") == name and is_snapshot(v, store_root) for v in spec.get("volumes") or []):
+        return []
+    spec["volumes"] = [v for v in spec["volumes"] if v.get("name") != name]
+    return [path for container in containers_of(spec) for path in take_mounts(container, name)]
 
 
 def check_host_paths(spec: Mapping[str, Any], ours: list[Json], store_root: str) -> None:
@@ -63,6 +79,13 @@ def check_host_paths(spec: Mapping[str, Any], ours: list[Json], store_root: str)
         path = (volume.get("hostPath") or {}).get("path", "")
         if path and volume not in ours and reaches(path, store_root):
             raise StorePathReserved(
-                f"volume {volume.get('name')!r} mounts {path} of the host, which is or holds the store of models "
-                f"({store_root}); remove the volume and ask for the model by annotation alone"
+                f"volume {volume.get('name')!r} mounts {path} of the host{_mounted(spec, volume.get('name'))}, "
+                f"which is the store of models ({store_root}) or leads to it; remove the volume and its mounts, and "
+                "ask for the model by annotation alone"
             )
+
+
+def _mounted(spec: Mapping[str, Any], name: object) -> str:
+    """Return where in the pod a volume is, for a message about it."""
+    paths = sorted({path_of(m) for c in containers_of(spec) for m in mounts_of(c) if m.get("name") == name})
+    return f" (mounted at {', '.join(paths)})" if paths else ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from controller.admission.keys import OURS, TRIGGERS, Json
-from controller.admission.server import MUTATE_PATH, VALIDATE_PATH
+from controller.admission.server import MUTATE_PATH, VALIDATE_PATH, path_with
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP
 from shared.names import USES_PREFIX
 
@@ -43,10 +43,11 @@ Address: TypeAlias = AtUrl | AtService
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """How the configurations differ between installations; `ca_bundle` is PEM."""
+    """How the configurations differ between installations; `ca_bundle` is PEM, `key` the secret part of the path."""
 
     address: Address
     ca_bundle: bytes
+    key: str
     release_namespace: str
     store_root: str
     name: str = "larder"
@@ -113,7 +114,7 @@ def _webhook(settings: WebhookSettings, name: str, path: str) -> Json:
     return {
         "name": name,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": settings.address.client(path) | {"caBundle": bundle},
+        "clientConfig": settings.address.client(path_with(settings.key, path)) | {"caBundle": bundle},
         "failurePolicy": settings.failure_policy,
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout_s,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from controller.api.authenticate import Agent, Authenticator
-from controller.api.buckets import Buckets, Rate
+from controller.buckets import Buckets, Rate
 from shared.kube.errors import KubeError
 
 # For each node and replica. An agent asks once a download for credentials, once a revision for a manifest, and tells

@@ -1,8 +1,9 @@
 """From a view of a model on a claim to what is to be done for it. No input or output, no clock."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,7 +17,7 @@ from controller.metadata.fill import fields_to_write
 from controller.metadata.kept import METADATA, again_at, kept_reading
 from controller.turns import Again, WriteSpec
 from shared.api.meta import ReadMetadata, condition_of
-from shared.handover import Reading
+from shared.handover import MOST_MESSAGE, Reading
 
 _IDLE_S = 300.0  # the watch tells within a second; this is for where it may not watch
 _LABELS_S = 30.0  # nobody watches the labels of namespaces
@@ -64,12 +65,20 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
     if isinstance(outcome, Running):
         return [_tell(view, order, outcome), Again(_BUSY_S)]
     kept = kept_reading(outcome, kept_of(view), order.identity, order.attempt, now)
-    after = replace(view, status=msgspec.structs.replace(view.status, metadata=kept))
+    filling = _fill(view, kept)
+    status = msgspec.structs.replace(view.status, metadata=kept)
+    after = replace(view, spec=_filled(view.spec, filling), status=status)
     told = Tell(verdict(after, None, Running()), kept, view.demand.refresh)
-    return [*_fill(view, kept), told, Again(_idle_s(after, now, labels_count=labels_count))]
+    return [*filling, told, Again(_idle_s(after, now, labels_count=labels_count))]
 
 
-def _fill(view: ClaimView, kept: ReadMetadata | None) -> list[Action]:
+def _filled(spec: Mapping[str, Any], writes: list[WriteSpec]) -> dict[str, Any]:
+    """Return the spec after these writes: what an earlier reading filled in does not count as the user's."""
+    fields = {name: value for write in writes for name, value in write.fields.items()}
+    return {name: value for name, value in {**spec, **fields}.items() if value is not None}
+
+
+def _fill(view: ClaimView, kept: ReadMetadata | None) -> list[WriteSpec]:
     """Return the spec's fields that are empty, or of an earlier reading: perhaps of another claim."""
     if kept is None or view.skip:
         return []
@@ -104,12 +113,15 @@ def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
         case Reading(reason="DeadlineExceeded" | "JobFailed"):
             last = condition_of(view.status.conditions, METADATA)
             if last is not None and last.reason in TROUBLES:
-                return Reading(reason=last.reason, message=f"{last.message} (given up: {outcome.message})"[:1024])
+                words = f"{last.message} (given up: {outcome.message})"[:MOST_MESSAGE]
+                return Reading(found=outcome.found, reason=last.reason, message=words)
     return outcome
 
 
 def _idle_s(view: ClaimView, now: datetime, *, labels_count: bool) -> float:
     waits = [_LABELS_S if labels_count else _IDLE_S]
+    if view.refused:
+        waits.append(_REFUSED_S)  # nobody tells when a right is given
     if view.waits or view.starting or not view.allowed:
         waits.append(_BUSY_S)  # nor how a volume is mounted, and somebody waits
     kept = kept_of(view)

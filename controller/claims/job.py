@@ -23,11 +23,12 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """What the chart says: the agent's image, when it is pulled, and the taints that the Jobs put up with."""
+    """What the chart says: the agent's image, when and with which Secrets it is pulled, and the tolerated taints."""
 
     image: str
     pull_policy: str = "IfNotPresent"
     tolerations: Sequence[Json] = ()
+    pull_secrets: Sequence[Json] = ()
 
 
 def job_manifest(
@@ -93,6 +94,8 @@ def _pod_spec(place: Place, holder: ClaimPod | None, settings: JobSettings) -> J
         "containers": [_container(place.sub_path, settings)],
         "volumes": [{"name": "claim", "persistentVolumeClaim": {"claimName": place.claim, "readOnly": True}}],
     }
+    if settings.pull_secrets:
+        spec["imagePullSecrets"] = list(settings.pull_secrets)
     tolerations = [*settings.tolerations, *(holder.spec.tolerations if holder else ())]
     if tolerations:
         spec["tolerations"] = tolerations

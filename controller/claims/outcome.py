@@ -9,7 +9,7 @@ from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.kinds import Job, JobPod
 from shared.api.core import Observed
 from shared.api.meta import condition_of
-from shared.handover import MOST_MESSAGE, Reading, decode_reading
+from shared.handover import MOST_MESSAGE, UNFINISHED, Reading, decode_reading
 
 DEADLINE_S = 300
 MEMORY_LIMIT = "512Mi"
@@ -44,7 +44,7 @@ def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
     latest = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
     done = next((pod for pod in latest if pod.status.phase == "Succeeded"), None)
     if done is not None:
-        return _handed_in(done) or _failed("JobFailed", "the Job's pod ended without a word")
+        return _handed_in(done) or _given_up(latest, "JobFailed", "the Job's pod ended without a word")
     end = job.end
     if end is not None:
         return _ended(end, latest)
@@ -52,36 +52,48 @@ def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
 
 
 def _handed_in(pod: JobPod) -> Reading | None:
+    """Return the last word of a pod; None where it has none, or an early word alone."""
+    word = _word(pod)
+    return word if word is not None and word.reason != UNFINISHED else None
+
+
+def _word(pod: JobPod) -> Reading | None:
     terminated = pod.state.terminated
     if terminated is None or not terminated.message:
         return None
     try:
         return decode_reading(terminated.message)
     except ValueError as error:
-        return _failed("ResultMalformed", f"what the Job's pod handed in is not used: {error}")
+        words = f"what the Job's pod handed in is not used: {error}"
+        return Reading(reason="ResultMalformed", message=words[:MOST_MESSAGE])
 
 
 def _ended(end: Observed, pods: Sequence[JobPod]) -> Reading:
     for pod in pods:
         terminated = pod.state.terminated
         if terminated is not None and terminated.reason == "OOMKilled":
-            return _failed("OutOfMemory", f"reading it took more than the {MEMORY_LIMIT} that the Job may use")
+            words = f"reading it took more than the {MEMORY_LIMIT} that the Job may use"
+            return _given_up(pods, "OutOfMemory", words)
         if (handed_in := _handed_in(pod)) is not None:
             return handed_in
     if end.reason == "DeadlineExceeded":
-        return _failed("DeadlineExceeded", f"reading it took more than {DEADLINE_S} seconds")
+        return _given_up(pods, "DeadlineExceeded", f"reading it took more than {DEADLINE_S} seconds")
     for pod in pods:
         if pod.status.reason:
             words = f"{pod.status.reason}: {pod.status.message}".rstrip(": ")
-            return _failed("JobKilled", f"the Job's pod was ended by its node: {words}")
+            return _given_up(pods, "JobKilled", f"the Job's pod was ended by its node: {words}")
         if pod.state.terminated is not None and pod.state.terminated.exit_code == _KILLED:
-            return _failed("JobKilled", f"the Job's pod was killed (exit code {_KILLED}), and not for its memory")
+            words = f"the Job's pod was killed (exit code {_KILLED}), and not for its memory"
+            return _given_up(pods, "JobKilled", words)
     words = "its pods are gone" if end.type == "Complete" else f"{end.reason}: {end.message}"
-    return _failed("JobFailed", f"the Job ended without a result: {words}")
+    return _given_up(pods, "JobFailed", f"the Job ended without a result: {words}")
 
 
-def _failed(reason: str, message: str) -> Reading:
-    return Reading(reason=reason, message=message[:MOST_MESSAGE])
+def _given_up(pods: Sequence[JobPod], reason: str, message: str) -> Reading:
+    """Return a reading that came to nothing; whether the sub-path is there is known only from an early word."""
+    words = (_word(pod) for pod in pods)
+    found = True if any(word is not None and word.reason == UNFINISHED for word in words) else None
+    return Reading(found=found, reason=reason, message=message[:MOST_MESSAGE])
 
 
 def _hindrance(job: Job, pods: Sequence[JobPod], now: datetime) -> Running:

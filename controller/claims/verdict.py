@@ -1,6 +1,8 @@
 """What the user is told of a model on a claim. No input or output, no clock."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.outcome import Running
@@ -10,24 +12,35 @@ from controller.metadata.fill import is_written
 from controller.metadata.kept import METADATA, again_at
 from controller.models.revisions import Told
 from shared.api.base_model import State
+from shared.api.meta import Condition, condition_of
 
 ON_CLAIM = "OnClaim"
 READING = "Reading"
 WAITS = "WaitForFirstConsumer"
-# What keeps pods from the model: with these they are refused. Whatever else is wrong, the claim can be mounted.
-BLOCKING = frozenset(
-    (
-        "NamespaceNotAllowed",
-        "PVCDeleting",
-        "PVCLost",
-        "PVCNotBound",
-        "PVCNotFound",
-        "PVCNotMountable",
-        "PathNotFound",
-        READING,
-        "UnsafePath",
-    )
-)
+NOT_PERMITTED = "NotPermitted"
+_SKIPPED, _WRITTEN = "Skipped", "Written"
+
+
+class _Ready(Protocol):
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+def takes_pods(ready: _Ready) -> bool:
+    """Return whether pods may mount the model, by its condition Ready: it was looked at, or a pod must bind the claim.
+
+    Kubelet makes a directory that is missing on the claim, so before anybody has looked no pod may come.
+    """
+    return ready.status == "True" or ready.reason == WAITS
+
+
+def is_read_later(conditions: Iterable[Condition]) -> bool:
+    """Return whether a Job is to read a claim that is not bound yet, by a model's conditions."""
+    told = condition_of(conditions, METADATA)
+    return told is not None and told.reason not in (_SKIPPED, _WRITTEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,8 @@ def verdict(view: ClaimView, order: Order | None, running: Running) -> Verdict:
 
 def _ready(view: ClaimView, order: Order | None, running: Running) -> tuple[State, Told]:
     problem = claim_problem(view)
+    if view.refused and _was_usable(view):
+        return "Ready", Told("Ready", "True", NOT_PERMITTED, f"pods mount it as before, but {_refusal(view)}")
     if problem is not None:
         return problem
     kept = kept_of(view)
@@ -53,18 +68,43 @@ def _ready(view: ClaimView, order: Order | None, running: Running) -> tuple[Stat
         return "Failed", Told("Ready", "False", kept.reason, _with_retry(view, kept.message))
     if view.claim is not None and view.claim.status.phase != "Bound":
         return "In_Transit", _waits(view, order, running)
-    if kept is None and order is not None:
-        reading = f"a Job reads {view.place.sub_path} on PVC {view.place.claim}; pods are taken when it has looked"
-        return "In_Transit", Told("Ready", "False", running.reason or READING, running.message or reading)
-    return "Ready", _usable(view)
+    unseen = _unseen(view, order, running)
+    return ("In_Transit", unseen) if unseen is not None else ("Ready", _usable(view))
+
+
+def _unseen(view: ClaimView, order: Order | None, running: Running) -> Told | None:
+    """Return that nobody has looked at the sub-path though somebody is to, None where pods can come."""
+    kept, place = kept_of(view), view.place
+    if kept is not None and not kept.unchecked:
+        return None
+    if order is None:
+        if kept is None or view.skip or is_written(view.spec, kept):
+            return None
+        words = f"nobody has looked at {place.sub_path} on PVC {place.claim}, so pods wait: "
+        return Told("Ready", "False", kept.reason, words + _with_retry(view, kept.message))
+    until = f"pods wait until a Job has looked at {place.sub_path} on PVC {place.claim}"
+    if running.reason:
+        return Told("Ready", "False", running.reason, f"{running.message}; {until}")
+    if kept is not None:
+        return Told("Ready", "False", kept.reason, f"{kept.message}; {until}, and one is under way")
+    return Told("Ready", "False", READING, f"{until}; it is under way")
+
+
+def _was_usable(view: ClaimView) -> bool:
+    """Return whether the sub-path was seen when the controller could still look at the claim."""
+    kept = view.status.metadata
+    return kept is not None and view.status.source == view.demand.uri and not (kept.missing or kept.unchecked)
+
+
+def _refusal(view: ClaimView) -> str:
+    return f"the controller may not look at it: {view.refused}; upgrade the chart, or give that right"
 
 
 def claim_problem(view: ClaimView) -> tuple[State, Told] | None:
     """Return why the claim cannot be used at all, None where it can, or will by itself."""
     place, claim = view.place, view.claim
     if view.refused:
-        words = f"the controller may not look at it: {view.refused}; upgrade the chart, or give that right"
-        return "In_Transit", Told("Ready", "Unknown", "NotPermitted", words)
+        return "In_Transit", Told("Ready", "Unknown", NOT_PERMITTED, _refusal(view))
     if not view.allowed:
         words = (
             f"ClusterBaseModels may be on claims of labelled namespaces alone; label namespace {place.namespace} "
@@ -103,7 +143,7 @@ def _waits(view: ClaimView, order: Order | None, running: Running) -> Told:
 def _metadata(view: ClaimView, order: Order | None, running: Running) -> Told:
     kept = kept_of(view)
     if view.skip:
-        return Told(METADATA, "Unknown", "Skipped", "annotation ome.io/skip-config-parsing is true: nothing is read")
+        return Told(METADATA, "Unknown", _SKIPPED, "annotation ome.io/skip-config-parsing is true: nothing is read")
     if running.reason:
         return Told(METADATA, "Unknown", running.reason, running.message)
     if kept is not None and kept.reason:
@@ -116,7 +156,7 @@ def _metadata(view: ClaimView, order: Order | None, running: Running) -> Told:
     if order is not None and claim_problem(view) is None:
         return Told(METADATA, "Unknown", READING, f"a Job reads {view.place.sub_path} on PVC {view.place.claim}")
     if is_written(view.spec, view.status.metadata):
-        return Told(METADATA, "True", "Written", "the spec has all of it, so nothing is read")
+        return Told(METADATA, "True", _WRITTEN, "the spec has all of it, so nothing is read")
     return Told(METADATA, "Unknown", "NoClaim", "nothing can be read while the claim cannot be used")
 
 

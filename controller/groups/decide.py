@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from controller.models.revisions import Told
+from controller.models.words import with_conditions
 from controller.placement.groups import MAX_INT64
-from shared.api.meta import Condition, condition_of
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupStatus
-from shared.quantity import parse_quantity
+from shared.quantity import format_bytes, parse_quantity
 
 _MAX_NODES = 100
 _SHOWN = 3
@@ -31,31 +32,42 @@ def decide_status(
     available = sum(max(0, limit_of.get(m.name, _own_limit(group)) - max(0, m.used_bytes)) for m in members)
     return msgspec.structs.replace(
         group.status,
-        conditions=[_overlapping(group, members, stamp)],
+        conditions=with_conditions(
+            group.status.conditions, [_ready(members), _overlapping(members)], stamp, group.metadata.generation
+        ),
         observed_generation=group.metadata.generation,
         node_count=len(members),
         nodes=[m.name for m in members][:_MAX_NODES],
         used=min(used, MAX_INT64),
         available=min(available, MAX_INT64),
+        printed_limit=_printed_limit(group),
+        printed_used=format_bytes(used),
+        printed_available=format_bytes(available),
     )
+
+
+def _printed_limit(group: ModelCacheNodeGroup) -> str:
+    """Return the limit as it was written, where that has a unit."""
+    written = str(group.spec.storage_limit)
+    return format_bytes(_own_limit(group)) if written.isdecimal() else written
 
 
 def _own_limit(group: ModelCacheNodeGroup) -> int:
     return parse_quantity(group.spec.storage_limit)
 
 
-def _overlapping(group: ModelCacheNodeGroup, members: Sequence[Member], stamp: str) -> Condition:
+def _ready(members: Sequence[Member]) -> Told:
+    """Return that the group counts; one without nodes does, from the first that matches."""
+    if not members:
+        return Told("Ready", "True", "NoNodes", "no node matches yet; the first that does is in the group at once")
+    return Told("Ready", "True", "HasNodes", f"nodes in the group: {len(members)}")
+
+
+def _overlapping(members: Sequence[Member]) -> Told:
     shared = [m for m in members if m.other_groups]
-    status = "True" if shared else "False"
-    before = condition_of(group.status.conditions, "Overlapping")
-    return Condition(
-        type="Overlapping",
-        status=status,
-        reason="Overlapping" if shared else "Separate",
-        message=_words(shared) if shared else "no node is in another group as well",
-        last_transition_time=before.last_transition_time if before and before.status == status else stamp,
-        observed_generation=group.metadata.generation,
-    )
+    if not shared:
+        return Told("Overlapping", "False", "Separate", "no node is in another group as well")
+    return Told("Overlapping", "True", "Overlapping", _words(shared))
 
 
 def _words(shared: Sequence[Member]) -> str:

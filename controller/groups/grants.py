@@ -1,6 +1,7 @@
 """One turn for the downloads of all limited groups."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -41,6 +42,8 @@ _NOTHING = _Load()
 class GrantsReconciler:
     """Decides which nodes of limited groups may download, and asks for their ModelNodes to say so.
 
+    A grant ends after `stalled_s` without progress, and after `longest_s` in any case; others have their turn then.
+
     `granted` is shared with those who write ModelNodes: this turn alone changes it.
     """
 
@@ -51,6 +54,7 @@ class GrantsReconciler:
     enqueue: Callable[[str], None]
     lost_s: float
     stalled_s: float
+    longest_s: float = math.inf
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _granted_at: dict[str, float] = field(default_factory=dict, init=False)
     _stalls: dict[str, int] = field(default_factory=dict, init=False)
@@ -107,7 +111,7 @@ class GrantsReconciler:
             wants=load.wants,
             holds=load.holds,
             granted=name in self.granted,
-            lost=self.world.presence.away_s(name) > self.lost_s or self._is_stalled(name),
+            lost=self.world.presence.away_s(name) > self.lost_s or self._is_over(name),
             priority=load.priority,
             since=load.since,
             stalls=self._stalls.get(name, 0),
@@ -124,12 +128,13 @@ class GrantsReconciler:
             known = self._loads[node.metadata.name] = found, node, load
         return known[2]
 
-    def _is_stalled(self, name: str) -> bool:
-        granted_at = self._granted_at.get(name)
+    def _is_over(self, name: str) -> bool:
+        """Return whether a grant ends because nothing moves, or because it has lasted as long as one may."""
+        granted_at, now = self._granted_at.get(name), self.world.clock()
         if granted_at is None:
             return False
         moved_at = max(granted_at, self.progress.grew_at(name) or granted_at)
-        return self.world.clock() - moved_at > self.stalled_s
+        return now - moved_at > self.stalled_s or now - granted_at > self.longest_s
 
     def _note(self, granted: frozenset[str], contenders: list[Contender]) -> None:
         for c in contenders:
@@ -138,6 +143,8 @@ class GrantsReconciler:
             elif not c.wants:
                 self._stalls.pop(c.node, None)
         now = self.world.clock()
+        for name in granted - self._granted_at.keys():
+            self.progress.begin(name)
         self._granted_at = {name: self._granted_at.get(name, now) for name in granted}
 
     def _prune(self) -> None:

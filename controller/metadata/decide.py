@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from controller.metadata.fill import fields_to_write, is_written
-from controller.metadata.kept import METADATA, again_at, kept_reading
+from controller.metadata.kept import FAILED, METADATA, again_at, kept_reading
 from controller.metadata.view import MetadataView
 from controller.models.revisions import Told, short
 from controller.turns import Again, WriteSpec
@@ -63,7 +63,7 @@ def _settled(view: MetadataView, kept: ReadMetadata, now: datetime) -> list[Acti
     fields = fields_to_write(view.spec, view.status.metadata, kept.values) if view.spec is not None else {}
     actions: list[Action] = [WriteSpec(fields)] if fields else []
     actions.append(Tell(_told(view, kept), kept))
-    if kept.reason:
+    if kept.reason and kept.reason != FAILED:
         wait_s = (again_at(kept, LONGEST_WAIT) - now).total_seconds()
         actions.append(Again(wait_s) if wait_s > 0 else Read(view.identity))
     return actions
@@ -74,8 +74,9 @@ def _told(view: MetadataView, kept: ReadMetadata) -> Told:
         return Told(METADATA, "True", "Read", f"read from the source of revision {short(view.demand.serving)}")
     again = again_at(kept, LONGEST_WAIT).strftime(_WHEN)
     retry = f"read again at {again}, or at once with another value of annotation larder.dev/refresh"
-    by_hand = (
-        "; the fields of the spec can be written by hand" if kept.reason in _OF_FILES and view.spec is not None else ""
-    )
+    if kept.reason == FAILED:
+        retry = "these files are read again only with another value of annotation larder.dev/refresh"
+    can_be_written = kept.reason in (*_OF_FILES, FAILED) and view.spec is not None
+    by_hand = "; the fields of the spec can be written by hand" if can_be_written else ""
     earlier = "; what is known is of earlier files" if kept.values else ""
     return Told(METADATA, "False", kept.reason, f"{kept.message}{by_hand}{earlier}; {retry}")

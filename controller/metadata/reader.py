@@ -9,19 +9,19 @@ import structlog
 
 from controller.aside import run_aside
 from controller.credentials import Secrets
+from controller.fair_slots import FairSlots
 from controller.keys import ModelKey
 from controller.manifests import Manifests
-from controller.metadata.remote import Allowance, failed, read_remote
+from controller.metadata.apart import Child
+from controller.metadata.kept import FAILED
+from controller.metadata.order import Order
+from controller.metadata.remote import failed
 from controller.placement.demand import Demand, Resolution
-from shared.errors import LarderError, SourceChanged
+from shared.errors import LarderError
 from shared.handover import Reading
-from shared.manifest import Manifest, decode_manifest
-from shared.sources.port import Credentials
-from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
 
-_AT_ONE_TIME = 2  # each may take 64 MiB
+_AT_ONE_TIME = 2  # children, each of at most 320 MiB: more than two would not fit into the container's memory
 _SETTLE_S = 600.0  # where a result does not stay in a status, as without its field in an old definition, no loop begins
 _TIMEOUT_S = 10.0  # of one answer: threads that wait for one hold up the end of the program
 _log = structlog.get_logger()
@@ -39,9 +39,10 @@ class MetadataReader:
     _found: dict[ModelKey, tuple[str, Reading]] = field(default_factory=dict, init=False)
     _ended: dict[ModelKey, tuple[str, float]] = field(default_factory=dict, init=False)
     _running: dict[tuple[ModelKey, str], asyncio.Task[None]] = field(default_factory=dict, init=False)
-    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONE_TIME), init=False)
+    _slots: FairSlots = field(init=False)
 
     def __post_init__(self) -> None:
+        self._slots = FairSlots(_AT_ONE_TIME, self.clock)
         self.settings = dataclasses.replace(
             self.settings,
             connect_timeout_s=min(self.settings.connect_timeout_s, _TIMEOUT_S),
@@ -85,36 +86,28 @@ class MetadataReader:
             self.on_done(run[0])
 
     async def _run(self, key: ModelKey, demand: Demand, resolution: Resolution, identity: str) -> None:
-        async with self._slots:
+        async with self._slots.slot(demand.namespace):
             reading = await self._reading(demand, resolution)
         tell = _log.warning if reading.reason else _log.info
         tell("metadata_read", model=demand.id, uri=demand.uri, revision=resolution.revision, reason=reading.reason)
         self._found[key], self._ended[key] = (identity, reading), (identity, self.clock())
 
     async def _reading(self, demand: Demand, resolution: Resolution) -> Reading:
-        allowance = Allowance(self.clock)
-        left_out = resolution.left_out.files if resolution.left_out else 0
+        child = Child()
         try:
-            credentials = await self.secrets.credentials_of(demand)
-            manifest = await self._manifest(resolution)
-            return await run_aside(self._read, manifest, credentials, left_out, allowance)
+            order = Order(
+                manifest=await self.manifests.find(resolution.manifest),
+                digest=resolution.manifest,
+                revision=resolution.revision,
+                left_out=resolution.left_out.files if resolution.left_out else 0,
+                credentials=await self.secrets.credentials_of(demand),
+                settings=self.settings,
+            )
+            return await run_aside(child.read, order)
         except LarderError as error:
             return failed(error.reason, str(error))
         except Exception as error:  # noqa: BLE001 - what a model's files do concerns that model alone
             _log.exception("metadata_unreadable", model=demand.id, uri=demand.uri)
-            return failed("MetadataFailed", f"{type(error).__name__}; the controller's log has more")
+            return failed(FAILED, f"{type(error).__name__}; the controller's log has more")
         finally:
-            allowance.end()
-
-    async def _manifest(self, resolution: Resolution) -> Manifest:
-        manifest = decode_manifest(await self.manifests.find(resolution.manifest), resolution.manifest)
-        if manifest.revision != resolution.revision:
-            raise SourceChanged(f"the list of files {resolution.manifest} is of another revision; ask for a refresh")
-        return manifest
-
-    def _read(self, manifest: Manifest, credentials: Credentials, left_out: int, allowance: Allowance) -> Reading:
-        source = open_source(parse_uri(manifest.uri), credentials, self.settings)
-        try:
-            return read_remote(source, manifest, left_out, allowance)
-        finally:
-            source.close()
+            child.end()

@@ -19,28 +19,21 @@ MOST_BYTES = 256 * 2**20  # the largest real one, of 163 files, takes 20 MB
 
 @dataclass(slots=True)
 class Allowance:
-    """How long a reading may take and how many bytes it may fetch; `end` ends it at the next bytes that come."""
+    """How long a reading may take and how many bytes it may fetch."""
 
     clock: Callable[[], float]
     seconds: float = LONGEST_S
     left_bytes: int = MOST_BYTES
     _until: float = field(init=False)
-    _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __post_init__(self) -> None:
         self._until = self.clock() + self.seconds
 
-    def end(self) -> None:
-        """End the reading: nobody waits for it any more."""
-        self._ended.set()
-
     def take(self, size_bytes: int) -> None:
         """Count bytes that came. Raises Unreachable where there is no more time, or too much was fetched."""
         with self._lock:
             self.left_bytes -= size_bytes
-        if self._ended.is_set():
-            raise Unreachable("the reading was ended; it begins again where the controller goes on")
         if self.clock() >= self._until:
             raise Unreachable(f"the source did not bring the headers within {self.seconds:.0f} s; it may be slow now")
         if self.left_bytes < 0:

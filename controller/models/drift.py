@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from controller.fair_slots import FairSlots
 from controller.keys import ModelKey
 from controller.models.view import Trouble, Upstream
 from controller.placement.demand import Demand
@@ -16,7 +17,7 @@ from shared.errors import InvalidURI, LarderError, RateLimited, Unreachable
 from shared.uri import HfUri, parse_uri
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_AT_ONE_TIME = 2
+_AT_ONE_TIME = 3
 _AGAIN_S = 900.0  # after a look that failed
 _log = structlog.get_logger()
 
@@ -53,7 +54,10 @@ class DriftWatch:
     _seen: dict[str, tuple[str, Upstream]] = field(default_factory=dict, init=False)
     _quiet: dict[str, float] = field(default_factory=dict, init=False)
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
-    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONE_TIME), init=False)
+    _slots: FairSlots = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = FairSlots(_AT_ONE_TIME, self.clock)
 
     def look_in_s(self, uid: str) -> float | None:
         """Return in how many seconds the next look is due; None where there is none to come, or one is under way.
@@ -104,7 +108,7 @@ class DriftWatch:
 
     async def _look(self, demand: Demand) -> None:
         place = _place(demand.uri)
-        async with self._slots:
+        async with self._slots.slot(demand.namespace):
             silent_s = self._quiet.get(place, 0.0) - self.clock()
             if silent_s > 0:
                 self._due[demand.uid] = self.clock() + silent_s * self.uniform(1.0, 1.5)

@@ -8,12 +8,14 @@ from controller.keys import ModelKey
 from controller.models.drift import DriftWatch, is_pinned
 from controller.models.users import known_users
 from controller.models.view import Leaving, ModelView, TargetNode, Trouble
+from controller.nodes.view import EntryKey, why_not_ours
 from controller.placement.demand import Demand, Resolution
 from controller.progress import ProgressBook
 from controller.resolver import Resolver
 from controller.world import World
 from shared.api.core import Node
 from shared.api.model_node import Entry, EntryState, ModelNode
+from shared.errors import NameConflict, TooManyModels
 
 OWN_FINALIZER = "larder.dev/finalizer"
 FINALIZERS = {
@@ -84,7 +86,15 @@ class ModelObserver:
             total_bytes=total,
             serving=statuses.get((demand.id, demand.serving)),
             revisions=self.world.complete_on(node, demand.id, (demand.serving, key[1])),
+            obstacle=self._obstacle(node, key),
         )
+
+    def _obstacle(self, node: Node, key: EntryKey) -> Trouble | None:
+        found = self.world.model_node(node.metadata.name)
+        if found is not None and (words := why_not_ours(found, node.metadata.uid)):
+            return Trouble(NameConflict.__name__, words, retryable=False)
+        words = self.world.crowded_out(node.metadata.name, key)
+        return Trouble(TooManyModels.__name__, words, retryable=True) if words else None
 
     def _leaving(self, demand: Demand) -> Iterator[Leaving]:
         """Yield what nodes list for this object though it does not want it there; of a refused one everything stays."""
@@ -125,7 +135,7 @@ class ModelObserver:
     def _sharing(self, demand: Demand) -> list[Demand]:
         """Return this demand and the others with its id, source and files that are not going away."""
         others = (d for d in self.world.same_id(demand.id) if d.uid != demand.uid and not d.deleting)
-        return [demand, *(d for d in others if d.wants_same_as(demand))]
+        return [demand, *(d for d in others if d.id == demand.id and d.wants_same_as(demand))]
 
     def _reserved(self, demand: Demand) -> Resolution | None:
         for model_node in self.world.model_nodes:

@@ -64,7 +64,9 @@ class ModelReconciler:
         return min((wait_s for wait_s in waits if wait_s), default=None)
 
     async def _leave_alone(self, key: ModelKey) -> None:
-        """Take our finalizer from a model that Larder does not manage any more: nothing else of it is ours."""
+        """Forget a model that is gone; take our finalizer from one that Larder does not manage any more."""
+        if uid := self.resolver.forget_key(key):
+            self.drift.forget(uid)
         other = self.observer.world.others.get(key)
         if other is not None and OWN_FINALIZER in other.metadata.finalizers:
             await self.actor.remove_finalizer(key, other, OWN_FINALIZER)

@@ -24,6 +24,7 @@ from shared.api.model_node import EVICTED, Phase
 MAX_LISTED = 100
 _MAX_MESSAGE = 1024
 _MOST_REVISIONS = 8
+_UNDER_WAY = (Phase.PENDING, Phase.WAITING, Phase.DOWNLOADING)
 _HELD = (Phase.READY, Phase.REPAIRING, Phase.DOWNLOADING, Phase.DRAINING)
 
 Overall = Literal["Pending", "Downloading", "Ready", "Failed", "Deleting"]
@@ -92,11 +93,15 @@ def _node_state(node: TargetNode, view: ModelView) -> NodeState:
     )
     if not node.ready:
         return replace(state, message="the node is not Ready")
+    if told is None and node.obstacle is not None:
+        return replace(state, phase=Phase.FAILED, reason=node.obstacle.reason, message=node.obstacle.message)
     if told is None:
         why = "" if node.agent_ready else "no agent is ready on this node"
         return replace(state, phase=Phase.PENDING, message=why)
     percent = 100 if told.phase == Phase.READY else coarse_percent(node.done_bytes, node.total_bytes)
     phase = EVICTED if told.reason == EVICTED else told.phase
+    if told.attempts and phase in _UNDER_WAY:
+        phase = Phase.FAILED  # until bytes come, each attempt would change the state to and fro
     return replace(state, phase=phase, percent=percent, reason=told.reason, message=told.message)
 
 
@@ -159,7 +164,7 @@ def _unresolved(view: ModelView) -> tuple[Overall, str, str]:
 def _incomplete(nodes: tuple[NodeState, ...]) -> tuple[Overall, str, str]:
     failed = [n for n in nodes if n.phase == Phase.FAILED]
     if failed:
-        busy = any(n.phase in (Phase.DOWNLOADING, Phase.WAITING, Phase.PENDING) for n in nodes)
+        busy = any(n.phase in _UNDER_WAY for n in nodes)
         words = f"{_counts(nodes)}; {some(n.name for n in failed)}: {failed[0].reason}: {failed[0].message}"
         return ("Downloading" if busy else "Failed"), failed[0].reason or "Failed", words
     if all(n.phase == "NotReady" for n in nodes):

@@ -12,6 +12,7 @@ class TargetNode:
     """A node that shall hold the model. `status` is of the resolved revision; done and total are bytes.
 
     `serving` is of the revision that new pods get, where that is another; `revisions` are complete on the node.
+    `obstacle`: why it cannot be in the node's ModelNode.
     """
 
     name: str
@@ -22,6 +23,7 @@ class TargetNode:
     total_bytes: int = 0
     serving: EntryStatus | None = None
     revisions: tuple[str, ...] = ()
+    obstacle: "Trouble | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why the source could not be resolved the last time."""
+    """Why the source could not be resolved the last time, or a model not be placed on a node."""
 
     reason: str
     message: str

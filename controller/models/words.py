@@ -5,17 +5,21 @@ from typing import TypeVar
 
 import msgspec
 
+from controller.metadata.kept import METADATA
 from controller.models.decide import Record
+from controller.models.kstatus import model_progress
 from controller.models.report import MAX_LISTED, Report
-from controller.models.revisions import DRIFTED, REFRESHED, Told, up_to_date
+from controller.models.revisions import DRIFTED, REFRESHED, REMOVING, UPDATING, Told, up_to_date
 from controller.models.view import ModelView
 from shared.api.base_model import BaseModelStatus, State
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
-from shared.api.meta import Condition, NodeState, StockStatus, condition_of
+from shared.api.meta import ABNORMAL, Condition, NodeState, StockStatus, condition_of
 from shared.api.model_node import Phase
+from shared.quantity import printed_bytes
 
 S = TypeVar("S", bound=StockStatus)
 _LONGEST_MESSAGE = 2048
+_OURS = frozenset(("Ready", "Resolved", METADATA, DRIFTED, REFRESHED, UPDATING, REMOVING))
 
 
 def recorded_status(record: Record, before: S, stamp: str, generation: int) -> S:
@@ -30,6 +34,7 @@ def recorded_status(record: Record, before: S, stamp: str, generation: int) -> S
         upstream_revision=found.revision,
         manifest_digest=found.manifest,
         size=found.size_bytes,
+        printed_size=printed_bytes(found.size_bytes),
         files=found.files,
         resolution_number=record.number,
         refreshed=record.refreshed,
@@ -37,7 +42,8 @@ def recorded_status(record: Record, before: S, stamp: str, generation: int) -> S
     told = [up_to_date(found)] if condition_of(before.conditions, DRIFTED) else []
     if record.refreshed != before.refreshed:
         told.append(_answered(record, before))
-    return msgspec.structs.replace(status, conditions=with_conditions(before.conditions, told, stamp, generation))
+    seen = before.observed_generation if before.observed_generation > 0 else generation  # Ready follows with its echo
+    return msgspec.structs.replace(status, conditions=with_conditions(before.conditions, told, stamp, seen))
 
 
 def _answered(record: Record, before: StockStatus) -> Told:
@@ -78,6 +84,7 @@ def _stock(view: ModelView, report: Report, before: S, stamp: str, *, ready: boo
         Told("Ready", _truth(ready), report.reason, report.message),
         Told("Resolved", _truth(report.resolved), report.resolved_reason, report.resolved_message),
         *report.conditions,
+        *model_progress(report, ready=ready),
     ]
     status = msgspec.structs.replace(
         before,
@@ -100,6 +107,7 @@ def _stock(view: ModelView, report: Report, before: S, stamp: str, *, ready: boo
         resolved_revision=resolution.revision,
         manifest_digest=resolution.manifest,
         size=resolution.size_bytes,
+        printed_size=printed_bytes(resolution.size_bytes),
     )
 
 
@@ -122,11 +130,12 @@ def _truth(holds: object) -> str:
 def with_conditions(
     before: Sequence[Condition], wanted: Sequence[Told], stamp: str, generation: int
 ) -> list[Condition]:
-    """Return the wanted conditions, and those that were there beside them."""
-    ours = {told.kind for told in wanted}
+    """Return the wanted conditions, and those that were there beside them: our own hold for this generation, too."""
+    ours = {told.kind for told in wanted} | set(ABNORMAL)
+    kept = (c for c in before if c.type not in ours)
     return [
         *(_condition(before, told, stamp, generation) for told in wanted),
-        *(c for c in before if c.type not in ours),
+        *(msgspec.structs.replace(c, observed_generation=generation) if c.type in _OURS else c for c in kept),
     ]
 
 

@@ -9,8 +9,9 @@ import msgspec
 
 from controller.nodes.evict import Turn, take_turn
 from controller.nodes.steps import Pace, drains_for_s, is_drained, is_gone, stamp, told, turned
-from controller.nodes.view import EntryKey, NodeView
+from controller.nodes.view import EntryKey, NodeView, is_of_another_node, why_not_ours
 from controller.placement.demand import Demand
+from controller.placement.shares import Room, share_room
 from controller.turns import Again
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, NEVER
 from shared.api.model_node import Claim, Entry, EntryState, EntryStatus, ModelNodeSpec, Phase
@@ -53,8 +54,8 @@ Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnwanted | Aga
 def decide(view: NodeView, now: datetime, pace: Pace) -> list[Action]:
     """Return what to do, in order; nothing when the ModelNode is as it shall be."""
     found = view.model_node
-    if found is not None and found.spec.node_uid not in ("", view.uid):
-        return [Replace()]
+    if found is not None and is_of_another_node(found, view.uid):
+        return [] if why_not_ours(found, view.uid) else [Replace()]
     turn = _evictions(view, now, pace)
     if view.users is None and (turn.wants_users or _needs_users(view, now, pace)):
         return [ListUsers()]
@@ -73,6 +74,18 @@ def decide(view: NodeView, now: datetime, pace: Pace) -> list[Action]:
     if found is None:
         return [Create(spec)] if view.demands or view.limits.storage_bytes else []
     return ([Write(spec)] if spec != found.spec else []) + again
+
+
+def crowd_out(view: NodeView, now: datetime, room: Room) -> dict[EntryKey, str]:
+    """Return the entries that objects want and the ModelNode has no room for, each with why."""
+    old, wanted = _old(view), _wanted(view)
+    new = sorted(wanted.keys() - old.keys(), key=lambda key: _turn(wanted[key], key))
+    return share_room(old.values(), (_kept(view, None, {}, wanted[key], key, now) for key in new), room)
+
+
+def _turn(demands: list[Demand], key: EntryKey) -> tuple[int, tuple[str, str], EntryKey]:
+    """Order the models of a namespace: the higher priority first, then the older object."""
+    return -max(d.priority for d in demands), min(d.age for d in demands), key
 
 
 def _old(view: NodeView) -> dict[EntryKey, Entry]:
@@ -117,7 +130,7 @@ def _wanted(view: NodeView) -> dict[EntryKey, list[Demand]]:
     wanted: dict[EntryKey, list[Demand]] = {}
     for demand in view.demands:
         resolved = demand.resolution.revision if demand.resolution else ""
-        if resolved:
+        if resolved and (demand.id, resolved) not in view.crowded:
             wanted.setdefault((demand.id, resolved), []).append(demand)
         serving = (demand.id, demand.serving)
         if demand.serving not in ("", resolved) and serving in here:

@@ -1,18 +1,29 @@
 """One turn for one node: observe, decide, act."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
 import structlog
 
 from controller.nodes.act import NodeActor
-from controller.nodes.decide import Action, ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, in_question
+from controller.nodes.decide import (
+    Action,
+    ConfirmUnwanted,
+    Create,
+    ListUsers,
+    Replace,
+    Write,
+    crowd_out,
+    decide,
+    in_question,
+)
 from controller.nodes.evicted import Evictions
 from controller.nodes.observe import NodeObserver
 from controller.nodes.steps import Pace
-from controller.nodes.view import NodeView
+from controller.nodes.view import NodeView, why_not_ours
+from controller.placement.shares import Room
 from controller.turns import Again
 from shared.api.model_node import ModelNodeSpec
 
@@ -30,12 +41,17 @@ class NodeReconciler:
     now: Callable[[], datetime]
     pace: Pace
     granted: set[str] = field(default_factory=set)
+    room: Room = Room()
+    _left_alone: dict[str, str] = field(default_factory=dict, init=False)  # the uid of another's ModelNode, by node
 
     async def reconcile(self, name: str) -> float | None:
         """Return in how many seconds to look again, or None."""
         view = self.observer.view(name, self.granted, self.now())
         if view is None:
             return None
+        self._tell_of_another(view)
+        view = replace(view, crowded=crowd_out(view, self.now(), self.room))
+        self.observer.world.note_crowded(name, view.crowded)
         return await self._apply(view, decide(view, self.now(), self.pace))
 
     async def _apply(self, view: NodeView, actions: list[Action]) -> float | None:
@@ -70,6 +86,16 @@ class NodeReconciler:
         if await self.observer.live.node_uid(view.name) == view.uid:
             _log.info("model_node_replaced", node=view.name, uid=view.uid)
             await self.actor.replace(view)
+
+    def _tell_of_another(self, view: NodeView) -> None:
+        """Say once that a ModelNode of somebody else's is in the way."""
+        found = view.model_node
+        words = why_not_ours(found, view.uid) if found is not None else ""
+        if found is None or not words:
+            self._left_alone.pop(view.name, None)
+        elif self._left_alone.get(view.name) != found.metadata.uid:
+            self._left_alone[view.name] = found.metadata.uid
+            _log.warning("model_node_not_ours", node=view.name, message=words)
 
     def _tell(self, view: NodeView, spec: ModelNodeSpec) -> None:
         before = {e.key: e.state for e in view.model_node.spec.entries} if view.model_node else {}

@@ -25,6 +25,26 @@ class Held:
 _NOTHING_HELD = Held()
 
 
+def is_of_another_node(model_node: ModelNode, node_uid: str) -> bool:
+    """Return whether a ModelNode is for a Node of another uid, which had this name."""
+    return model_node.spec.node_uid not in ("", node_uid)
+
+
+def why_not_ours(model_node: ModelNode, node_uid: str) -> str:
+    """Return what to do where a ModelNode is for another Node and Larder did not make it; else empty.
+
+    One that Larder made is owned by the Node that it is for.
+    """
+    named, meta = model_node.spec.node_uid, model_node.metadata
+    if not is_of_another_node(model_node, node_uid) or any(ref.get("uid") == named for ref in meta.owner_references):
+        return ""
+    return (
+        f"ModelNode {meta.name} is for a Node of uid {named}, the Node of that name has {node_uid}, and Larder did not "
+        "make it: it is left alone, and nothing is placed on this node; delete it "
+        f"(kubectl delete modelnode {meta.name}), and Larder makes its own at once"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """One node, the demands that target it, and who uses its snapshots.
@@ -33,7 +53,8 @@ class NodeView:
     not being deleted, whether they target the node or not. `acknowledged` says since when the agent has confirmed that
     an entry drains. `users` is None until pods have been listed live; `unwanted` is None until live reads have proved
     of which entries no CR wants them here, or lets them be evicted: memory may be old, and is never enough to remove
-    files. `spared` are those that make room for others, and that the same reads keep.
+    files. `spared` are those that make room for others, and that the same reads keep. `crowded` are entries that the
+    ModelNode has no room for, each with why.
     """
 
     name: str
@@ -50,3 +71,4 @@ class NodeView:
     spared: frozenset[EntryKey] = frozenset()
     group_of: Mapping[str, str] = field(default_factory=dict)
     held: Held = _NOTHING_HELD
+    crowded: Mapping[EntryKey, str] = field(default_factory=dict)

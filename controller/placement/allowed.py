@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from shared.artifact_uri import ArtifactUri
+from shared.sources.cloud_hosts import AWS_HOSTS, AZURE_HOSTS, ORACLE_HOSTS, ORACLE_S3_HOSTS
 from shared.sources.hosts import host_matches
 from shared.uri import HfUri, HttpsUri, ModelUri, PvcUri, S3Uri
 
 _EVERYTHING = "*"
 _HTTPS_PORT = 443
-_PATTERN = re.compile(r"(?!https://)[a-z][a-z0-9+.-]*://[^\s,*?#%\\]*|https://((\*\.)?[^\s,*?#%\\@:./][^\s,*?#%\\@]*)?")
+_LABEL = r"[^\s,*?#%\\@:./]+"
+_PATTERN = re.compile(
+    rf"(?!https://)[a-z][a-z0-9+.-]*://[^\s,*?#%\\]*|https://((?:(?:\*|{_LABEL})\.)*{_LABEL}(?:[:/][^\s,*?#%\\@]*)?)?"
+)
+_MOST_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,7 @@ class AllowedSources:
 
     A bare scheme is everything of it. What else a pattern names is compared whole, up to a `/`: an organisation, a
     repository (with a revision or tag that one alone), a bucket, a prefix, a host with its port. `*.` in front of the
-    host of an https URL stands for one or more labels.
+    host of an https URL stands for one or more labels, a `*` further on for exactly one.
     """
 
     patterns: tuple[str, ...]
@@ -33,9 +38,11 @@ class AllowedSources:
         """Return why the source is refused, with what is allowed; empty where it is allowed."""
         if self.allows(uri):
             return ""
+        more = len(self.patterns) - _MOST_SHOWN
+        shown = (*self.patterns[:_MOST_SHOWN], *((f"{more} more",) if more > 0 else ()))
         return (
             f"{uri} is not among the sources that models of namespaces may use: "
-            f"{', '.join((*self.patterns, 'pvc:// for a claim of the namespace'))}; name one of those, or ask an "
+            f"{', '.join((*shown, 'pvc:// for a claim of the namespace'))}; name one of those, or ask an "
             "administrator to add it to the chart's allowedSources or to declare a ClusterBaseModel"
         )
 
@@ -49,11 +56,9 @@ PUBLIC_SOURCES = AllowedSources(
         "az://",
         "oci://n",
         "https://huggingface.co",
-        "https://*.amazonaws.com",
         "https://storage.googleapis.com",
         "https://*.storage.googleapis.com",
-        "https://*.blob.core.windows.net",
-        "https://*.oraclecloud.com",
+        *(f"https://{host}" for host in (*AZURE_HOSTS, *ORACLE_HOSTS, *ORACLE_S3_HOSTS, *AWS_HOSTS)),
     )
 )
 
@@ -90,7 +95,7 @@ def _names_of(uri: ModelUri) -> Iterator[str]:
         case HfUri():
             yield uri.repo
         case S3Uri():
-            yield f"{uri.bucket}/{uri.prefix}"
+            yield f"{uri.bucket}/{uri.prefix}".rstrip("/")
         case ArtifactUri():
             yield f"{uri.registry}/{uri.repository}"
         case _:

@@ -10,7 +10,7 @@ from shared.api.base_model import RESERVE_LABEL, BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.meta import LeftOut, StockStatus
 from shared.errors import InvalidURI
-from shared.names import model_id
+from shared.names import model_id, short_id
 from shared.selection.choice import WHOLE, Selection, Wish, choose, wish_of_parameters
 from shared.uri import PvcUri, parse_declared
 
@@ -230,22 +230,27 @@ def _resolution(status: StockStatus, uri: str, selection: str) -> Resolution | N
 
 
 def winners(demands: Iterable[Demand]) -> dict[str, Demand]:
-    """Return, of each model id, the oldest demand that is not going away: its source is the one that counts."""
+    """Return, of each model id as nodes have it, the oldest demand that is not going away: its source counts."""
     first: dict[str, Demand] = {}
     for demand in sorted(demands, key=lambda d: d.age):
         if demand.uri and not demand.deleting:
-            first.setdefault(demand.id, demand)
+            first.setdefault(short_id(demand.id), demand)
     return first
 
 
 def difference(demand: Demand, other: Demand) -> str:
     """Return in what an older object of the same id differs, in words."""
+    if demand.id != other.id:
+        return f"a name that nodes know as {short_id(demand.id)!r}, as they know this one"
     return f"another source ({other.uri})" if demand.uri != other.uri else "another choice of that source's files"
 
 
 def conflict_of(demand: Demand, same_id: Sequence[Demand]) -> Demand | None:
-    """Return the older demand that has the same id for another source, or other files of it, or None."""
-    winner = winners(same_id).get(demand.id)
-    if winner is None or winner.uid == demand.uid or winner.wants_same_as(demand):
+    """Return the older demand that has the same id for another source, or other files of it, or None.
+
+    Nodes know a long id by a shorter name: another id of that name is the same id to them.
+    """
+    winner = winners(same_id).get(short_id(demand.id))
+    if winner is None or winner.uid == demand.uid or (winner.id == demand.id and winner.wants_same_as(demand)):
         return None
     return winner

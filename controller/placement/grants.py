@@ -28,8 +28,9 @@ class Contender:
 def decide_grants(contenders: Iterable[Contender], limits: Mapping[str, int]) -> frozenset[str]:
     """Return the nodes that may download.
 
-    A slot is free again when the old holder's spec says so, and one look after it was told so: that write may still be
-    on its way.
+    A node that lost its grant of late comes after those that did not, whatever its priority: otherwise a model that
+    never arrives would hold the only grant for ever. A slot is free again when the old holder's spec says so, and one
+    look after it was told so: that write may still be on its way.
     """
     nodes = list(contenders)
     kept = {c.node for c in nodes if (c.granted or c.holds) and c.wants and not c.lost}
@@ -38,7 +39,7 @@ def decide_grants(contenders: Iterable[Contender], limits: Mapping[str, int]) ->
         if c.granted or c.holds:
             taken.update(c.groups)
     waiting = [c for c in nodes if c.wants and not (c.granted or c.holds or c.lost)]
-    for c in sorted(waiting, key=lambda c: (-c.priority, c.stalls, c.since, c.node)):
+    for c in sorted(waiting, key=lambda c: (c.stalls, -c.priority, c.since, c.node)):
         if all(taken[g] < limits[g] for g in c.groups if limits.get(g)):
             kept.add(c.node)
             taken.update(c.groups)

@@ -7,6 +7,7 @@ from controller.admission.choose import problem_of
 from controller.claims.contention import limit_of, waits_of
 from controller.claims.place import place_of
 from controller.claims.reads import live_pods, read_claim
+from controller.claims.verdict import WAITS
 from controller.keys import ModelKey, ServiceKey
 from controller.placement.demand import Demand
 from controller.services.kinds import SERVICE_LABEL, Deployment
@@ -120,6 +121,6 @@ class ServiceObserver:
     def _not_ready(self, key: ModelKey) -> tuple[str, str]:
         declared = self.world.declared(key)
         ready = condition_of(declared.status.conditions, "Ready") if declared else None
-        if ready is not None and ready.status == "True":
+        if ready is not None and (ready.status == "True" or ready.reason == WAITS):  # a pod must bind the claim
             return "", ""
         return (ready.reason, ready.message) if ready else ("ModelNotReady", "nothing is known of it yet")

@@ -1,16 +1,13 @@
 """Which model a service means, and which services use a model: plain functions of data."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from controller.admission.keys import ENABLE_CACHE, NODE_GROUP
 from controller.placement.demand import Demand
 from shared.api.inference_service import InferenceService
 from shared.errors import InvalidURI
-from shared.uri import parse_uri, sub_path_of
+from shared.uri import parse_uri
 
 BASE_KINDS = ("BaseModel", "ClusterBaseModel")
-Json = Mapping[str, Any]
 
 
 def model_of(service: InferenceService, demands: Iterable[Demand]) -> Demand | None:
@@ -42,46 +39,6 @@ def services_with(
             meant = model_of(service, known)
             if meant is None or meant.uid == demand.uid:
                 yield service
-
-
-def kserve_services_with(cache: Demand, services: Iterable[Json], usable: Iterable[Demand]) -> Iterator[str]:
-    """Yield KServe's services, as `namespace/name`, that a cache serves: those that ask for one, by the longest URI.
-
-    `usable` are the caches that pods can get. One of a longer URI takes a service from this cache only if it is among
-    them, kept on the group that the service names, and the service wants all of it: of a part, admission looks whether
-    it is there, and takes the shorter one where it is not.
-    """
-    rivals = [other for other in usable if len(other.uri) > len(cache.uri)]
-    for service in services:
-        meta = service.get("metadata") or {}
-        if meta.get("deletionTimestamp") or not asks_for_cache(service):
-            continue
-        groups = set(_annotated(service, NODE_GROUP))
-        others = [other.uri for other in rivals if groups <= set(other.groups)]
-        wanted = [uri for text in kserve_uris(service) if (uri := _canonical(text, cluster_scoped=True))]
-        if any(sub_path_of(uri, cache.uri) is not None and uri not in others for uri in wanted):
-            yield f"{meta.get('namespace', '')}/{meta.get('name', '')}"
-
-
-def asks_for_cache(service: Json) -> bool:
-    """Return whether one of KServe's services opts in, for itself or for its predictor's pods."""
-    return any(value.lower() == "true" for value in _annotated(service, ENABLE_CACHE))
-
-
-def _annotated(service: Json, key: str) -> Iterator[str]:
-    """Yield what an annotation says on one of KServe's services and on its predictor's pods."""
-    predictor = (service.get("spec") or {}).get("predictor") or {}
-    for place in ((service.get("metadata") or {}).get("annotations"), predictor.get("annotations")):
-        if value := str((place or {}).get(key, "")):
-            yield value
-
-
-def kserve_uris(service: Json) -> Iterator[str]:
-    """Yield the URIs that a predictor of KServe's names: its own, its model's, or that of an older framework field."""
-    predictor = (service.get("spec") or {}).get("predictor") or {}
-    for part in (predictor, *(value for value in predictor.values() if isinstance(value, dict))):
-        if isinstance(uri := part.get("storageUri"), str) and uri:
-            yield uri
 
 
 def _canonical(text: str, *, cluster_scoped: bool) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from controller.models.kstatus import progress
 from controller.models.revisions import Told
 from controller.models.words import with_conditions
 from controller.services.decide import conflicts
@@ -13,12 +14,14 @@ from shared.api.inference_service import InferenceServiceStatus
 from shared.api.meta import condition_of
 
 READY, MODEL_READY = "Ready", "ModelReady"
+_STUCK = frozenset(("ModelNotFound", "ModelNotManaged", "NameConflict", "NamespaceNotAllowed", "Refused", "Stalled"))
 
 
 def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> InferenceServiceStatus:
     """Return the status; `refused` is, by kind, what the API server said of an object that it did not take."""
     service, deployment = view.service, view.own_deployment
-    told = [_ready(view, refused, deployment), _model_ready(view)]
+    ready = _ready(view, refused, deployment)
+    told = [ready, _model_ready(view), *_progress(ready)]
     return InferenceServiceStatus(
         conditions=with_conditions(service.status.conditions, told, stamp, service.metadata.generation),
         observed_generation=service.metadata.generation,
@@ -28,6 +31,12 @@ def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> Infe
         replicas=deployment.status.replicas if deployment else 0,
         ready_replicas=deployment.status.ready_replicas if deployment else 0,
     )
+
+
+def _progress(ready: Told) -> list[Told]:
+    """Return how far it is; nothing where it is as it was asked to be."""
+    as_asked = ready.reason == "Stopped" or (ready.status == "True" and ready.reason != "Updating")
+    return [] if as_asked else [progress(ready, stuck=ready.reason in _STUCK)]
 
 
 def _model_ready(view: ServiceView) -> Told:

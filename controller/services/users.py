@@ -1,14 +1,15 @@
 """Which InferenceServices use a model, read live: what is about to be deleted is not asked of memory."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
-
-import structlog
 
 from controller.keys import ModelKey
 from controller.placement.demand import Demand
-from controller.services.references import kserve_services_with, services_with
+from controller.services.kserve import KindOf, kserve_services_with, nothing_known
+from controller.services.references import services_with
+from controller.shared_read import SharedRead
 from controller.world import World
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import CLUSTER_MODEL_CACHE, INFERENCE_SERVICE
@@ -16,43 +17,63 @@ from shared.kube.collection import decode, list_objects, pages
 from shared.kube.errors import NotFound, Refused
 from shared.kube.transport import Kube
 
-KSERVE_PATH = "/apis/serving.kserve.io/v1beta1/inferenceservices"
-_log = structlog.get_logger()
+_KSERVE = "/apis/serving.kserve.io"
+# Each kind under the versions that releases of KServe serve it by, the newest first.
+KSERVE_PATHS = (
+    (f"{_KSERVE}/v1beta1/inferenceservices",),
+    (f"{_KSERVE}/v1alpha2/llminferenceservices", f"{_KSERVE}/v1alpha1/llminferenceservices"),
+)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ServiceUsers:
-    """Lists ours where the kind is ours and they are switched on, KServe's where they are served."""
+    """Lists ours where the kind is ours and they are switched on, KServe's where they are served.
+
+    However many models are asked about at one time, each collection is listed once for all of them.
+    """
 
     kube: Kube
     world: World
     enabled: bool
+    _ours: SharedRead[list[InferenceService]] = field(init=False)
+    _of_kserve: SharedRead[list[Mapping[str, Any]]] = field(init=False)
 
-    async def of(self, key: ModelKey) -> list[str]:
-        """Return the services that use a model, as `namespace/name`; raises KubeError."""
+    def __post_init__(self) -> None:
+        self._ours = SharedRead(partial(list_objects, self.kube, INFERENCE_SERVICE.path, InferenceService))
+        self._of_kserve = SharedRead(self._list_kserve)
+
+    async def of(self, key: ModelKey, kind_of: KindOf = nothing_known) -> list[str]:
+        """Return the services that use a model, as `namespace/name`; raises KubeError.
+
+        `kind_of` tells which parts of a cache are there.
+        """
         demand = self.world.demands.get(key)
         if demand is None:
             return []
-        found = await self._kserve(demand) if key.kind == CLUSTER_MODEL_CACHE.kind else await self._ours(demand)
-        return sorted(found)
+        if key.kind != CLUSTER_MODEL_CACHE.kind:
+            return sorted(await self._using(demand))
+        services = await self._of_kserve.get()
+        return sorted(kserve_services_with(demand, services, self._usable_caches(), kind_of))
 
-    async def _ours(self, demand: Demand) -> list[str]:
+    async def _using(self, demand: Demand) -> list[str]:
         if not self.enabled or self.world.ownership.is_foreign(INFERENCE_SERVICE.kind):
             return []
-        listed = await list_objects(self.kube, INFERENCE_SERVICE.path, InferenceService)
-        using = services_with(demand, listed, self.world.demands.values())
+        using = services_with(demand, await self._ours.get(), self.world.demands.values())
         return [f"{service.metadata.namespace}/{service.metadata.name}" for service in using]
 
-    async def _kserve(self, cache: Demand) -> list[str]:
-        try:
-            listed = [decode(raw, dict[str, Any]) async for page in pages(self.kube, KSERVE_PATH) for raw in page.items]
-        except NotFound:
-            return []
-        except Refused as error:
-            _log.warning("kserve_services_unread", error=str(error), hint="the controller's ClusterRole lacks a rule")
-            return []
-        services: list[Mapping[str, Any]] = list(listed)
-        return list(kserve_services_with(cache, services, self._usable_caches()))
+    async def _list_kserve(self) -> list[Mapping[str, Any]]:
+        return [service for paths in KSERVE_PATHS for service in await self._of_kind(paths)]
+
+    async def _of_kind(self, paths: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Return all of one kind, none where it is not served; what may not be listed is not taken for none."""
+        for path in paths:
+            try:
+                return [decode(raw, dict[str, Any]) async for page in pages(self.kube, path) for raw in page.items]
+            except NotFound:
+                continue
+            except Refused as error:
+                raise Refused(f"{error}; the controller's ClusterRole must let it list {path}", error.code) from error
+        return []
 
     def _usable_caches(self) -> list[Demand]:
         """Return the caches that admission would give to pods, each with those of its groups that have nodes."""

@@ -3,20 +3,22 @@
 import asyncio
 import difflib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 from rich.console import Console
-from rich.live import Live
 
-from controller.cli.report import Table
-from controller.cli.status import read_table, render
+from controller.cli.status.command import reports_of
+from controller.cli.status.observe import read_models
+from controller.cli.status.report import ModelReport, NodeReport
+from controller.cli.status.show import View, Writer
 from rig.demo import parts
 from rig.demo.parts import Json
 from rig.errors import StartFailed
+from shared.api.model_node import Phase
 from shared.kube.errors import KubeError
 from shared.kube.transport import Kube, connect
 from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
@@ -61,34 +63,31 @@ async def _declare(console: Console, kube: Kube, declared: Json) -> None:
 
 async def _watch(console: Console, kube: Kube) -> None:
     deadline, before = time.monotonic() + _READY_S, ""
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            table = await read_table(kube)
-            live.update(render(table), refresh=True)
-            if not console.is_terminal and (line := _line(table)) != before:
-                console.print(line)
-                before = line
-            if _all_ready(table):
-                return
-            if time.monotonic() > deadline:
-                raise StartFailed(f"not all nodes were ready within {_READY_S:.0f} s: {'; '.join(table.troubles)}")
-            await asyncio.sleep(_STEP_S)
+    while True:
+        reports = reports_of(await read_models(kube, everywhere=True))
+        if (line := _line(reports)) != before:
+            console.print(f"   {line}", style="dim")
+            before = line
+        if _all_ready(reports):
+            Writer(console, View()).show_table(reports)
+            return
+        if time.monotonic() > deadline:
+            troubles = "; ".join(t for r in reports for t in r.troubles)
+            raise StartFailed(f"not all nodes were ready within {_READY_S:.0f} s: {troubles}")
+        await asyncio.sleep(_STEP_S)
 
 
-def _all_ready(table: Table) -> bool:
-    counts = [row.ready.split("/") for row in table.rows]
-    return bool(counts) and all(
-        ready == total != "0" and row.state == "Ready" for (ready, total), row in zip(counts, table.rows, strict=True)
-    )
+def _all_ready(reports: Sequence[ModelReport]) -> bool:
+    return bool(reports) and all(r.state == "Ready" and r.ready == r.total != 0 for r in reports)
 
 
-def _line(table: Table) -> str:
-    """Return the table in one line, for a log."""
-    return "; ".join(
-        f"{row.model}: "
-        + ", ".join(f"{n} {cell}" for n, cell in zip(table.nodes, row.cells, strict=True) if cell != "-")
-        for row in table.rows
-    )
+def _line(reports: Sequence[ModelReport]) -> str:
+    """Return in one line where each model is, and how far."""
+    return "; ".join(f"{r.model}: " + (", ".join(_where(n) for n in r.nodes) or r.state) for r in reports)
+
+
+def _where(node: NodeReport) -> str:
+    return f"{node.name} {node.phase}" + (f" {node.percent}%" if node.phase == Phase.DOWNLOADING else "")
 
 
 async def _show_labels(console: Console, kube: Kube) -> None:

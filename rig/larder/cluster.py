@@ -13,6 +13,7 @@ from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
 from rig.larder import objects
 from rig.larder.programs import (
+    ADMISSION_KEY,
     CONTROLLER,
     NAMESPACE,
     STORE_ROOT,
@@ -58,6 +59,7 @@ class LarderCluster(Running):
         agents.ensure_namespace(self.api, NAMESPACE)
         objects.install_kinds(self.api)
         objects.install_roles(self.api, NAMESPACE)
+        objects.open_to_services(self.api, "default")
         self._closing.enter_context(self.nodes)
         self._closing.callback(self._stop_programs)
         environ = self._options.sources.environ() | dict(self._options.controller)
@@ -79,7 +81,7 @@ class LarderCluster(Running):
 
     def aim_webhooks(self, controller: ControllerProgram) -> None:
         """Send admission to one replica, and return when it is asked; the Service does that in a cluster."""
-        settings = WebhookSettings(AtUrl(controller.url), self.plane.ca_pem, NAMESPACE, STORE_ROOT)
+        settings = WebhookSettings(AtUrl(controller.url), self.plane.ca_pem, ADMISSION_KEY, NAMESPACE, STORE_ROOT)
         objects.install_webhooks(self.api, settings)
         wait_until(lambda: self._asks(controller), _IN_FORCE_S, f"the API server to ask {controller.name}")
 

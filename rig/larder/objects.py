@@ -1,5 +1,6 @@
 """The cluster's objects that an installation consists of: CRDs, roles, policies, webhooks."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import yaml
 
 from controller.admission.webhooks import WebhookSettings, mutating_configuration, validating_configuration
+from rig.agents import ensure_service_account
 from rig.api import Api
 from rig.processes import wait_until
 
@@ -21,6 +23,7 @@ KINDS = {
 }
 _ROOT = Path(__file__).parents[2]
 _NAMESPACE = "{{ .Release.Namespace }}"
+_ACCOUNT = re.compile(r'\{\{ include "larder\.account" \(list \. "(\w+)"\) \}\}')
 _ESTABLISHED_S = 60.0
 _PLURALS = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
@@ -68,8 +71,15 @@ def install_kinds(api: Api) -> None:
 
 def install_roles(api: Api, namespace: str) -> None:
     """Create the service accounts, roles and policies, as the chart has them."""
+    for program in ("controller", "agent"):
+        ensure_service_account(api, f"larder-{program}", namespace)
     for manifest in _templates(namespace):
         ensure(api, manifest)
+
+
+def open_to_services(api: Api, namespace: str) -> None:
+    """Let InferenceServices be served in a namespace, as an administrator would."""
+    api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/inference-services": "true"}}})
 
 
 def install_webhooks(api: Api, settings: WebhookSettings) -> None:
@@ -85,10 +95,15 @@ def ensure(api: Api, manifest: dict[str, Any]) -> None:
         api.patch(f"{collection}/{manifest['metadata']['name']}", manifest)
 
 
+def without_helm(template: str, namespace: str) -> str:
+    """Return a template with the namespace and the accounts in it, as the chart's defaults have them."""
+    return _ACCOUNT.sub(r"larder-\1", template.replace(_NAMESPACE, namespace))
+
+
 def _templates(namespace: str) -> Iterator[dict[str, Any]]:
     """Read the chart's templates that depend on nothing but the namespace."""
     folder = _ROOT / "charts" / "larder" / "templates"
     for name in ("controller-rbac.yaml", "agent-rbac.yaml", "agent-policies.yaml", "inference-services.yaml"):
-        lines = (folder / name).read_text().replace(_NAMESPACE, namespace).splitlines()
+        lines = without_helm((folder / name).read_text(), namespace).splitlines()
         plain = (line for line in lines if not line.startswith("{{") and "{{- include" not in line)
         yield from yaml.safe_load_all("\n".join(plain))

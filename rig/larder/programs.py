@@ -18,6 +18,7 @@ NAMESPACE = "larder-system"
 CONTROLLER = "larder-controller"
 AGENT = "larder-agent"
 AUDIENCE = "larder"
+ADMISSION_KEY = "the-key-of-the-rig-of-forty-letters-or-so"
 STORE_ROOT = "/var/lib/larder"  # where pods would find the store on a node; the rig's nodes have theirs elsewhere
 _READY_S = 120.0
 
@@ -94,6 +95,8 @@ class ControllerProgram(_OurProgram):
         key.write_bytes(pair.private_pem)
         key.chmod(0o600)
         self.ca.write_bytes(self._plane.ca_pem)
+        keys = self._state / "admission-keys"
+        keys.write_text(ADMISSION_KEY)
         kubeconfig = self._plane.token_kubeconfig(self._token(), self._state / "kubeconfig")
         environ = {
             "LARDER_NAMESPACE": NAMESPACE,
@@ -104,9 +107,11 @@ class ControllerProgram(_OurProgram):
             "LARDER_ADVERTISE": f"{LOOPBACK}:{self.port}",
             "LARDER_TLS_NAME": f"larder.{NAMESPACE}.svc",
             "LARDER_LISTEN_HEALTH": f"{LOOPBACK}:{self.health_port}",
+            "LARDER_INFERENCE_SERVICES": "true",
             "LARDER_CERTIFICATE": str(certificate),
             "LARDER_PRIVATE_KEY": str(key),
             "LARDER_CA": str(self.ca),
+            "LARDER_ADMISSION_KEYS": str(keys),
         } | self._environ
         program = Program(self.name, python("controller"), environ)
         self._process = Process(program, self.log)

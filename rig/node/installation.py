@@ -9,6 +9,7 @@ from rig.api import Api
 from rig.errors import StartFailed
 from rig.helm import LARDER, LARDER_CRDS
 from rig.larder.moves import Json, Moves
+from rig.larder.objects import open_to_services
 from rig.node.cluster import NodeCluster
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.machine import STORE
@@ -36,12 +37,14 @@ class Installation(Moves):
         addresses = [f"{self.cluster.host}/32"]
         sources = {"hfEndpoint": self.hub.endpoint, "s3Endpoint": self.s3.endpoint, "allowAddresses": addresses}
         agent = {"floor": "1Gi", **changes.pop("agent", {})}  # the nodes' disk is a part of this machine's
-        return {"image": image, "sources": sources, "agent": agent, **changes}
+        services = {"inferenceServices": {"enabled": True}}
+        return {"image": image, "sources": sources, "agent": agent, **services, **changes}
 
     def install(self, **changes: Any) -> None:  # noqa: ANN401 - values of a chart
         """Install both charts, or bring them up to date, and return when every pod of theirs is ready."""
         levels = {f"{_LEVEL}/enforce": "privileged", f"{_LEVEL}/audit": "restricted", f"{_LEVEL}/warn": "restricted"}
         self.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": levels}})
+        open_to_services(self.api, "default")
         self.cluster.helm.upgrade(LARDER_CRDS, {}, NAMESPACE, CRDS_RELEASE)
         self.cluster.helm.upgrade(LARDER, self.values(**changes), NAMESPACE, RELEASE)
         self.wait_rolled_out()

@@ -9,6 +9,7 @@ from pathlib import Path
 from rig import binaries, build
 from rig.errors import MissingBinaries, SetupFailed
 from rig.helm import find_helm
+from rig.kserve import files as kserve_files
 from rig.node import binaries as node_binaries
 from rig.node import cgroups, images, programs
 from rig.node.cluster import Tools
@@ -56,6 +57,7 @@ def setup(env: Mapping[str, str], say: Say) -> Tools:
         raise SetupFailed("real nodes need root: run this as root, or do without the tests in tests/e2e")
     _install_packages(programs.missing(), env, say)
     build.setup(env, say, [*binaries.SET_UP, *binaries.NODE])
+    kserve_files.ensure(env, say)
     images.ensure_base(binaries.cache_dir(env), say)
     return tools(env)
 

@@ -28,7 +28,11 @@ class ClusterModelCacheSpec(Api, frozen=True, kw_only=True):
         ),
     ]
     model_size: Annotated[
-        Quantity | None, Meta(description="Bytes of the model; kept and not used, because the source tells.")
+        Quantity | None,
+        Meta(
+            description="Bytes of the model, until the source has told them: admission warns where they are more than "
+            "a group's limit."
+        ),
     ] = None
     node_group: Annotated[
         str, Meta(max_length=253, description="The ModelCacheNodeGroup whose nodes shall hold the model.")
@@ -69,7 +73,10 @@ class ClusterModelCacheStatus(StockStatus, frozen=True, kw_only=True):
 
     storage_status: Annotated[
         StorageStatus | None,
-        Meta(description="Ready when every node of the groups that is itself Ready has the model."),
+        Meta(
+            description="Ready when every node of the groups that is itself Ready has the model. `pvcCreated` is the "
+            "proposal's; Larder does not write it."
+        ),
     ] = None
 
 

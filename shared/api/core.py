@@ -57,11 +57,40 @@ class Node(Object, frozen=True, kw_only=True):
         return self.status.ready
 
 
+class HostPath(Api, frozen=True, kw_only=True):
+    """A directory of the node."""
+
+    path: str = ""
+
+
+class MountedClaim(Api, frozen=True, kw_only=True):
+    """A claim of the pod's namespace."""
+
+    claim_name: str = ""
+
+
+class Volume(Api, frozen=True, kw_only=True):
+    """Where a volume comes from, if that can be a model."""
+
+    host_path: HostPath = HostPath()
+    persistent_volume_claim: MountedClaim = MountedClaim()
+
+
 class PodSpec(Api, frozen=True, kw_only=True):
-    """Where a pod runs, and by which labels it was put there."""
+    """Where a pod runs, and what it mounts."""
 
     node_name: str = ""
-    node_selector: dict[str, str] = {}
+    volumes: list[Volume] = []
+
+    @property
+    def host_paths(self) -> list[str]:
+        """The directories of the node that it mounts."""
+        return [volume.host_path.path for volume in self.volumes if volume.host_path.path]
+
+    @property
+    def claims(self) -> list[str]:
+        """The claims that it mounts."""
+        return [v.persistent_volume_claim.claim_name for v in self.volumes if v.persistent_volume_claim.claim_name]
 
 
 class Pod(Object, frozen=True, kw_only=True):

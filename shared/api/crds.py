@@ -10,6 +10,8 @@ from shared.api.kinds import DEFINITIONS, Definition
 from shared.api.meta import Json
 from shared.api.schema import structural
 
+# Until a status is written, the object is not one that nobody has to do anything for: kstatus asks for this.
+_NOT_SEEN_YET = {"observedGeneration": -1}
 _KEEP_UNKNOWN = {"x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -45,7 +47,7 @@ def _version(definition: Definition) -> Json:
         "kind": {"type": "string"},
         "metadata": {"type": "object"},
         "spec": spec,
-        "status": status,
+        "status": status | ({"default": _NOT_SEEN_YET} if definition.has_observer else {}),
     }
     required = ["spec"] if "required" in spec else []
     schema: Json = {"type": "object", "properties": properties} | ({"required": required} if required else {})

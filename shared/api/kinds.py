@@ -9,13 +9,17 @@ Column = tuple[str, str, str, int]  # name, type, JSON path, priority
 _AGE: Column = ("Age", "date", ".metadata.creationTimestamp", 0)
 _REASON: Column = ("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0)
 _REVISION: Column = ("Revision", "string", ".status.servingRevision", 1)
+_READY: Column = ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0)
+_SINCE: Column = ("Since", "date", '.status.conditions[?(@.type=="Ready")].lastTransitionTime', 1)
+_MESSAGE: Column = ("Message", "string", '.status.conditions[?(@.type=="Ready")].message', 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
     """One kind, as the API server shall serve it; `open_spec` keeps fields that we do not know.
 
-    `rules` are expressions over the whole object that must hold, each with what it says.
+    `has_observer`: the controller looks at every object, so one without a status has not been seen yet. `rules` are
+    expressions over the whole object that must hold, each with what it says.
     """
 
     group: str
@@ -28,6 +32,7 @@ class Definition:
     status: type
     columns: tuple[Column, ...]
     open_spec: bool = False
+    has_observer: bool = True
     rules: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -40,6 +45,10 @@ class Definition:
         """The API path of the collection over all namespaces."""
         return f"/apis/{self.group}/{self.version}/{self.plural}"
 
+    def path_in(self, namespace: str) -> str:
+        """Return the API path of the collection in one namespace."""
+        return f"/apis/{self.group}/{self.version}/namespaces/{namespace}/{self.plural}"
+
 
 _BASE_COLUMNS: tuple[Column, ...] = (
     ("State", "string", ".status.state", 0),
@@ -48,8 +57,10 @@ _BASE_COLUMNS: tuple[Column, ...] = (
     ("Architecture", "string", ".spec.modelArchitecture", 1),
     ("Parameters", "string", ".spec.modelParameterSize", 1),
     ("URI", "string", ".spec.storage.storageUri", 1),
-    ("Size", "integer", ".status.size", 1),
+    ("Size", "string", ".status.printedSize", 1),
     _REVISION,
+    _SINCE,
+    _MESSAGE,
     _AGE,
 )
 BASE_MODEL = Definition(
@@ -90,9 +101,11 @@ CLUSTER_MODEL_CACHE = Definition(
         ("Nodes", "string", ".status.ready", 0),
         _REASON,
         ("Group", "string", ".spec.nodeGroup", 0),
+        ("Size", "string", ".status.printedSize", 0),
         ("URI", "string", ".spec.storageUri", 1),
-        ("Size", "integer", ".status.size", 1),
         _REVISION,
+        _SINCE,
+        _MESSAGE,
         _AGE,
     ),
 )
@@ -107,9 +120,11 @@ NODE_GROUP = Definition(
     status=model_cache_node_group.ModelCacheNodeGroupStatus,
     columns=(
         ("Nodes", "integer", ".status.nodeCount", 0),
-        ("Limit", "string", ".spec.storageLimit", 0),
-        ("Used", "integer", ".status.used", 0),
-        ("Available", "integer", ".status.available", 0),
+        ("Limit", "string", ".status.printedLimit", 0),
+        ("Used", "string", ".status.printedUsed", 0),
+        ("Available", "string", ".status.printedAvailable", 0),
+        ("Concurrency", "integer", ".spec.maxConcurrentNodes", 1),
+        ("Eviction", "string", ".spec.evictionPolicy", 1),
         ("Overlapping", "string", '.status.conditions[?(@.type=="Overlapping")].status', 1),
         _AGE,
     ),
@@ -124,12 +139,15 @@ MODEL_NODE = Definition(
     spec=model_node.ModelNodeSpec,
     status=model_node.ModelNodeStatus,
     columns=(
-        ("Ready", "integer", ".status.readyCount", 0),
+        _READY,
+        ("Complete", "integer", ".status.readyCount", 0),
         ("Models", "integer", ".status.entryCount", 0),
-        ("Used", "integer", ".status.used", 0),
-        ("Limit", "integer", ".spec.storageLimit", 0),
-        ("Free", "integer", ".status.diskFree", 1),
+        ("Used", "string", ".status.printedUsed", 0),
+        ("Limit", "string", ".status.printedLimit", 0),
+        ("Free", "string", ".status.printedFree", 1),
         ("Agent", "string", ".status.agentVersion", 1),
+        _SINCE,
+        _MESSAGE,
         _AGE,
     ),
 )
@@ -143,14 +161,18 @@ INFERENCE_SERVICE = Definition(
     spec=inference_service.InferenceServiceSpec,
     status=inference_service.InferenceServiceStatus,
     columns=(
-        ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', 0),
+        _READY,
         _REASON,
         ("Model", "string", ".status.model", 0),
         ("Replicas", "integer", ".status.readyReplicas", 0),
         ("URL", "string", ".status.url", 0),
         _REVISION,
+        _SINCE,
+        _MESSAGE,
         _AGE,
     ),
+    has_observer=False,  # nobody looks at them where inferenceServices.enabled is false
     rules=inference_service.RULES,
 )
 DEFINITIONS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP, MODEL_NODE, INFERENCE_SERVICE)
+MODEL_KINDS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE)

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from shared import quantity
 
 Json = dict[str, Any]
+RECONCILING, STALLED = ABNORMAL = ("Reconciling", "Stalled")  # as kstatus has them: there only while they are True
 
 
 class Api(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True, kw_only=True):
@@ -23,7 +24,7 @@ class Condition(Api, frozen=True, kw_only=True, omit_defaults=False):
     reason: Annotated[str, Meta(max_length=1024)]
     message: Annotated[str, Meta(max_length=32768)] = ""
     last_transition_time: str
-    observed_generation: int = 0
+    observed_generation: int | UnsetType = UNSET  # others may leave it out; ours always have it
 
 
 class _Told(Protocol):
@@ -44,9 +45,9 @@ def condition_of(conditions: Iterable[_C], kind: str) -> _C | None:
     return next((c for c in conditions if c.type == kind), None)
 
 
-def holds(conditions: Iterable[_Told], kind: str) -> bool:
-    """Return whether the condition of a type is True."""
-    return any(c.type == kind and c.status == "True" for c in conditions)
+def holds(conditions: Iterable[_Told], kind: str, status: str = "True") -> bool:
+    """Return whether the condition of a type is there and True, or of another status."""
+    return any(c.type == kind and c.status == status for c in conditions)
 
 
 Quantity = Annotated[int | str, Meta(extra_json_schema={"x-larder-quantity": quantity.PATTERN})]
@@ -105,6 +106,9 @@ class ReadMetadata(Api, frozen=True, kw_only=True):
     time: Annotated[str, Meta(max_length=32, description="When it was read.")] = ""
     attempts: Annotated[int, Meta(description="How often it was tried.")] = 0
     missing: Annotated[bool, Meta(description="There is nothing that pods could mount at the sub-path.")] = False
+    unchecked: Annotated[
+        bool, Meta(description="Nobody could look whether there is anything at the sub-path; pods wait until then.")
+    ] = False
     reason: Annotated[str, Meta(max_length=63, description="Why it could not be read, in a stable word.")] = ""
     message: Annotated[str, Meta(max_length=2048, description="The same with the way out.")] = ""
     values: Annotated[RawObject, Meta(description="What `larder inspect -o json` would show.")] = {}
@@ -137,6 +141,7 @@ class StockStatus(Api, frozen=True, kw_only=True):
         str, Meta(max_length=64, description="SHA-256 of the list of files; names the ConfigMap that has it.")
     ] = ""
     size: Annotated[int, Meta(description="Bytes of one copy.")] = 0
+    printed_size: Annotated[str, Meta(max_length=32, description="The same for the printed table.")] = ""
     files: Annotated[int, Meta(description="How many files the model has.")] = 0
     selection: Annotated[
         str, Meta(max_length=63, description="Which choice of files was resolved; empty for the whole source.")

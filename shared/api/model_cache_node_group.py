@@ -47,6 +47,9 @@ class ModelCacheNodeGroupStatus(Api, frozen=True, kw_only=True):
     nodes: Annotated[NodeNames, Meta(description="Their names, up to 100.")] = []
     used: Annotated[int, Meta(description="Bytes that their stores take.")] = 0
     available: Annotated[int, Meta(description="Bytes that are left under their limits.")] = 0
+    printed_limit: Annotated[str, Meta(max_length=32, description="The limit for the printed table.")] = ""
+    printed_used: Annotated[str, Meta(max_length=32, description="The same of what is used.")] = ""
+    printed_available: Annotated[str, Meta(max_length=32, description="The same of what is left.")] = ""
 
 
 class ModelCacheNodeGroup(Object, frozen=True, kw_only=True):

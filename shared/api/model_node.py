@@ -126,6 +126,9 @@ class EntryStatus(Api, frozen=True, kw_only=True):
     verified: Annotated[
         str, Meta(max_length=63, description="What the files were checked against: digest, or size alone.")
     ] = ""
+    attempts: Annotated[
+        int, Meta(description="How often it has failed in a row; 0 where it has not, and once bytes come.")
+    ] = 0
     shortage: Annotated[int, Meta(description="Bytes that must go before it fits; 0 where it fits, or never can.")] = 0
     frees: Annotated[int, Meta(description="Bytes that go with it alone: no other snapshot has them.")] = 0
 
@@ -153,6 +156,9 @@ class ModelNodeStatus(Api, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(description="Bytes that it may take.")] = 0
     disk_free: Annotated[int, Meta(description="Bytes free on its disk.")] = 0
     floor: Annotated[int, Meta(description="Bytes of its disk that are never filled.")] = 0
+    printed_used: Annotated[str, Meta(max_length=32, description="What it takes, for the printed table.")] = ""
+    printed_limit: Annotated[str, Meta(max_length=32, description="The same of the limit.")] = ""
+    printed_free: Annotated[str, Meta(max_length=32, description="The same of what is free on its disk.")] = ""
     ready_count: Annotated[int, Meta(description="How many entries are Ready.")] = 0
     entry_count: Annotated[int, Meta(description="How many entries there are.")] = 0
     conditions: Conditions = []

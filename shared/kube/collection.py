@@ -7,12 +7,13 @@ import msgspec
 
 from shared.kube.errors import Malformed, NotFound
 from shared.kube.objects import Object, Page
-from shared.kube.transport import Kube
+from shared.kube.transport import JSON, Kube
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S")
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)  # the last of what is nested too deeply
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _NO_QUERY: Mapping[str, str] = {}
 
 
@@ -35,13 +36,23 @@ async def list_objects(kube: Kube, path: str, kind: type[T], query: Mapping[str,
     return [decode(raw, kind) async for page in pages(kube, path, query) for raw in page.items]
 
 
+async def list_metadata(kube: Kube, path: str, query: Mapping[str, str] = _NO_QUERY) -> list[Object]:
+    """Read the metadata of a whole collection, and not what its objects hold; raises KubeError."""
+    return [decode(raw, Object) async for page in pages(kube, path, query, accept=METADATA) for raw in page.items]
+
+
 async def pages(
-    kube: Kube, path: str, query: Mapping[str, str] = _NO_QUERY, size: int = 500, timeout_s: float = 60
+    kube: Kube,
+    path: str,
+    query: Mapping[str, str] = _NO_QUERY,
+    size: int = 500,
+    timeout_s: float = 60,
+    accept: str = JSON,
 ) -> AsyncIterator[Page]:
     """Yield the pages of one consistent list; Expired means that it took too long and must start again."""
     step = {**query, "limit": str(size)}
     while True:
-        page = decode(await kube.request("GET", path, step, timeout_s=timeout_s), Page)
+        page = decode(await kube.request("GET", path, step, timeout_s=timeout_s, accept=accept), Page)
         yield page
         if not page.metadata.continue_:
             return

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.kube.client import Configuration, load_kube_config
 from shared.kube.errors import NoCluster
@@ -14,6 +14,14 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # What the loader warns of is told by NoCluster; without a handler Python would write it to stderr as well.
 logging.getLogger("kubernetes").addHandler(logging.NullHandler())
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+_DEFAULT_NAMESPACE = "default"
+
+
+class Access(NamedTuple):
+    """How to reach an API server, and the namespace that the credentials name: the context's, or the pod's own."""
+
+    configuration: Configuration
+    namespace: str
 
 
 @dataclass(slots=True)
@@ -41,42 +49,64 @@ class TokenFile:
         self._read_at = self.clock()
 
 
-async def configure(kubeconfig: str | Path | None, service_account: Path, environ: Mapping[str, str]) -> Configuration:
+async def configure(
+    kubeconfig: str | Path | None, service_account: Path, environ: Mapping[str, str], context: str | None = None
+) -> Access:
     """Return the client's configuration; raise NoCluster, naming what was looked for."""
     configuration = Configuration()
     # Python 3.13 demands of certificates what Go does not, and what the CAs of many clusters lack.
     configuration.disable_strict_ssl_verification = True
-    if kubeconfig is None and environ.get(_HOST) and (service_account / "token").is_file():
-        _use_service_account(configuration, service_account, environ)
-        return configuration
+    named = kubeconfig is not None or context is not None
+    if not named and environ.get(_HOST) and (service_account / "token").is_file():
+        return Access(configuration, _use_service_account(configuration, service_account, environ))
     try:
-        await _use_kubeconfig(configuration, kubeconfig)
+        return Access(configuration, await _use_kubeconfig(configuration, kubeconfig, context))
+    except NoCluster:
+        raise
     except Exception as error:  # the loader raises whatever a wrong file makes it stumble over
-        wanted = "a kubeconfig in the usual place" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
-        why = "there is no such file" if _is_absent(kubeconfig) else error
-        raise NoCluster(f"cannot use {wanted}: {why}; set KUBECONFIG to a file that kubectl accepts") from error
-    return configuration
+        raise NoCluster(_unusable(_files(kubeconfig, environ), context, error)) from error
 
 
-def _is_absent(kubeconfig: str | Path | None) -> bool:
-    return kubeconfig is not None and not Path(kubeconfig).exists()
+def _unusable(files: list[str], context: str | None, error: Exception) -> str:
+    wanted = f"the kubeconfig {':'.join(files)}"
+    if context is not None:
+        wanted = f"context {context} of {wanted}"
+    why = error if any(Path(file).exists() for file in files) else "there is no such file"
+    way_out = "set KUBECONFIG to a file that kubectl accepts; `kubectl config get-contexts` shows what it has"
+    return f"cannot use {wanted}: {why}; {way_out}"
 
 
-def _use_service_account(configuration: Any, folder: Path, environ: Mapping[str, str]) -> None:  # noqa: ANN401 - as above
+def _files(kubeconfig: str | Path | None, environ: Mapping[str, str]) -> list[str]:
+    """Return where a kubeconfig is looked for."""
+    if kubeconfig is not None:
+        return [str(kubeconfig)]
+    return [f for f in environ.get("KUBECONFIG", "").split(":") if f] or [str(Path.home() / ".kube" / "config")]
+
+
+def _use_service_account(configuration: Any, folder: Path, environ: Mapping[str, str]) -> str:  # noqa: ANN401 - as above
     host, port = environ[_HOST], environ.get(_PORT, "443")
     configuration.host = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     configuration.ssl_ca_cert = str(folder / "ca.crt")
     _use_token_file(configuration, folder / "token")
+    namespace = folder / "namespace"
+    return (namespace.read_text().strip() if namespace.is_file() else "") or _DEFAULT_NAMESPACE
 
 
-async def _use_kubeconfig(configuration: Any, path: str | Path | None) -> None:  # noqa: ANN401 - as above
+async def _use_kubeconfig(configuration: Any, path: str | Path | None, context: str | None) -> str:  # noqa: ANN401 - as above
     load: Any = load_kube_config  # it has no types
-    loader = await load(config_file=None if path is None else str(path), client_configuration=configuration)
+    file = None if path is None else str(path)
+    loader = await load(config_file=file, context=context, client_configuration=configuration)
     user = loader._user  # noqa: SLF001 - the loader reads a token file once and offers no way to it
     if user and "tokenFile" in user:
         _use_token_file(configuration, Path(user.path).parent / user["tokenFile"])
     elif hasattr(loader, "exec_plugin_expiry"):
         configuration.refresh_api_key_hook = _plugin_again(loader)
+    elif user and "exec" in user and not hasattr(loader, "token") and not configuration.cert_file:
+        command = user["exec"]["command"]
+        raise NoCluster(
+            f"the credential plugin {command} of the kubeconfig gave no credentials; `kubectl get nodes` shows why"
+        )
+    return str(loader.current_context["context"].get("namespace") or _DEFAULT_NAMESPACE)
 
 
 def _use_token_file(configuration: Any, path: Path) -> None:  # noqa: ANN401 - as above

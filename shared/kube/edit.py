@@ -73,12 +73,13 @@ async def create_if_missing(kube: Kube, collection: str, body: object) -> bool:
     return True
 
 
-async def delete_if_present(kube: Kube, path: str, uid: str | None = None) -> bool:
-    """Ask for the object's deletion; False when it is gone, or another than `uid` has its name.
+async def delete_if_present(kube: Kube, path: str, uid: str | None = None, version: str = "") -> bool:
+    """Ask for the object's deletion; False when it is gone, or another than `uid`, or than its `version`, has its name.
 
     With finalizers it stays, with a deletionTimestamp, until they are gone.
     """
-    body = {"preconditions": {"uid": uid}} if uid else None
+    conditions = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
+    body = {"preconditions": conditions} if conditions else None
     try:
         await kube.request("DELETE", path, body=body)
     except (NotFound, Conflict):

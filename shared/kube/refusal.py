@@ -36,7 +36,7 @@ def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] = _
 def _status(body: bytes | msgspec.Raw) -> Status:
     try:
         return msgspec.json.decode(body, type=Status)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Status(message=bytes(body)[:200].decode(errors="replace"))
 
 

@@ -15,6 +15,7 @@ from shared.kube.credentials import SERVICE_ACCOUNT, configure
 from shared.kube.errors import NoCluster, Unreachable
 from shared.kube.lines import split_lines
 from shared.kube.refusal import refusal
+from shared.no_answer import no_answer_message
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -25,9 +26,13 @@ _FIRST_ERROR = 400
 
 @dataclass(frozen=True, slots=True)
 class Kube:
-    """An authenticated connection; credentials and their refresh are the client's affair."""
+    """An authenticated connection; credentials and their refresh are the client's affair.
+
+    `namespace` is where commands look for namespaced objects: the one that the user named, else the context's.
+    """
 
     api: ApiClient
+    namespace: str = "default"
     connect_s: float = 5
     line_limit_bytes: int = 32 * 2**20
 
@@ -39,11 +44,12 @@ class Kube:
         body: object = None,
         content_type: str = JSON,
         timeout_s: float = 30,
+        accept: str = JSON,
     ) -> bytes:
         """Return the body of a success; `body` is JSON builtins or a Struct; raises KubeError."""
         limits = aiohttp.ClientTimeout(total=timeout_s, connect=self.connect_s)
-        async with self._open(method, path, query, limits, body, content_type) as response:
-            with _translated():
+        async with self._open(method, path, query, limits, body, content_type, accept) as response:
+            with self._translated():
                 return await response.read()
 
     @asynccontextmanager
@@ -52,7 +58,7 @@ class Kube:
         limits = aiohttp.ClientTimeout(total=None, connect=self.connect_s, sock_read=idle_s)
         async with (
             self._open("GET", path, query, limits) as response,
-            aclosing(_received(response)) as chunks,
+            aclosing(self._received(response)) as chunks,
             aclosing(split_lines(chunks, self.line_limit_bytes)) as lines,
         ):
             yield lines
@@ -66,24 +72,37 @@ class Kube:
         limits: aiohttp.ClientTimeout,
         body: object = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        with _translated():
+        with self._translated():
             request = await self.api.param_serialize(
                 method,
                 path,
                 query_params=list(query.items()),
-                header_params={"Content-Type": content_type, "Accept": JSON},
+                header_params={"Content-Type": content_type, "Accept": accept},
                 body=None if body is None else msgspec.to_builtins(body),
                 auth_settings=["BearerToken"],
             )
             response: aiohttp.ClientResponse = (await self.api.call_api(*request, _request_timeout=limits)).response
         try:
             if response.status >= _FIRST_ERROR:
-                with _translated():
+                with self._translated():
                     raise refusal(response.status, await response.read(), response.headers)
             yield response
         finally:
             response.release() if response.content.at_eof() else _drop(response)
+
+    async def _received(self, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+        with self._translated():
+            async for chunk in response.content.iter_any():
+                yield chunk
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unreachable(no_answer_message(error, f"the API server at {self.api.configuration.host}")) from error
 
 
 def connect(
@@ -91,27 +110,36 @@ def connect(
     service_account: Path = SERVICE_ACCOUNT,
     user_agent: str = "larder",
     environ: Mapping[str, str] = os.environ,
+    context: str | None = None,
 ) -> AbstractAsyncContextManager[Kube]:
-    """Connect by this kubeconfig; without one as the pod's service account, else by the user's own kubeconfig.
+    """Connect by this kubeconfig or context; without one as the pod's service account, else by the user's kubeconfig.
 
     Raises NoCluster when there is none that could be used. The `user_agent` is what `managedFields` show.
     """
-    return _connected(kubeconfig, service_account, user_agent, environ)
+    return _connected(kubeconfig, service_account, user_agent, environ, context)
 
 
 @asynccontextmanager
 async def _connected(
-    kubeconfig: str | Path | None, service_account: Path, user_agent: str, environ: Mapping[str, str]
+    kubeconfig: str | Path | None,
+    service_account: Path,
+    user_agent: str,
+    environ: Mapping[str, str],
+    context: str | None,
 ) -> AsyncIterator[Kube]:
-    configuration = await configure(kubeconfig, service_account, environ)
+    configuration, namespace = await configure(kubeconfig, service_account, environ, context)
     try:
         client = ApiClient(configuration)
     except OSError as error:  # an SSLError too
-        files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
-        raise NoCluster(f"unusable certificates, one of {[file for file in files if file]}: {error}") from error
+        files = [f for f in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file) if f]
+        why = (getattr(error, "reason", None) or error.strerror or str(error)).replace("_", " ").lower()
+        raise NoCluster(
+            f"cannot use a certificate or key of the kubeconfig or service account ({', '.join(files)}): {why}; "
+            "correct certificate-authority, client-certificate or client-key"
+        ) from error
     async with client as api:
         api.user_agent = user_agent
-        yield Kube(api)
+        yield Kube(api, namespace)
     await asyncio.sleep(0)  # connections that were aborted are gone after one turn of the loop
 
 
@@ -120,17 +148,3 @@ def _drop(response: aiohttp.ClientResponse) -> None:
     if response.connection is not None and response.connection.transport is not None:
         response.connection.transport.abort()
     response.close()
-
-
-async def _received(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    with _translated():
-        async for chunk in response.content.iter_any():
-            yield chunk
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise Unreachable(f"{type(error).__name__}: {error}") from error

@@ -1,14 +1,18 @@
-"""Keys that need work: each once in line, each in one pair of hands, failures later and later."""
+"""Keys that need work: deduplicated, one worker per key, exponential backoff, lanes that take turns."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from shared.fair_queue import FairQueue
 from shared.kube.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
+
+
+def _one_lane(_: object) -> Hashable:
+    return ""
 
 
 @dataclass(slots=True)
@@ -16,11 +20,13 @@ class WorkQueue(Generic[K]):
     """A queue of keys for one event loop; a key added while in hand is served once more afterwards.
 
     An `add` is served at once, also while the key waits after a failure: a handler must not cause one by failing.
+    Lanes, which `lane_of` gives keys, take turns.
     """
 
     on_error: Callable[[K, Exception, float], None]  # the key, its error, the wait in seconds before its next turn
     backoff: Backoff = Backoff(first_s=0.1, cap_s=60)
-    _line: deque[K] = field(default_factory=deque, init=False)
+    lane_of: Callable[[K], Hashable] = _one_lane
+    _line: FairQueue[Hashable, K] = field(default_factory=FairQueue, init=False)
     _wanted: set[K] = field(default_factory=set, init=False)
     _in_hand: set[K] = field(default_factory=set, init=False)
     _failures: dict[K, int] = field(default_factory=dict, init=False)
@@ -82,10 +88,9 @@ class WorkQueue(Generic[K]):
                 self._put_down(key)
 
     async def _take(self) -> K:
-        while not self._line:
+        while (key := self._line.pop()) is None:
             self._arrival.clear()
             await self._arrival.wait()
-        key = self._line.popleft()
         self._wanted.discard(key)
         self._in_hand.add(key)
         return key
@@ -102,5 +107,5 @@ class WorkQueue(Generic[K]):
         self.add_after(key, delay_s)
 
     def _enqueue(self, key: K) -> None:
-        self._line.append(key)
+        self._line.push(self.lane_of(key), key)
         self._arrival.set()

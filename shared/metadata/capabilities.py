@@ -45,10 +45,18 @@ def of_model(config: Fields, *, sentence: bool) -> tuple[str, ...]:
         return ("RERANK",)
     if "ForSequenceClassification" in name or "ForTokenClassification" in name or "RewardModel" in name:
         return ()
-    bare = name.endswith("Model") and not name.endswith("LMHeadModel") and "T5" not in name
-    if sentence or kind in _EMBEDDERS or (bare and "ForCausalLM" not in str(config.values.get("auto_map"))):
+    if sentence or kind in _EMBEDDERS or _is_bare(config, kind, name):
         return ("EMBEDDING",)
     return _of_generator(config, kind)
+
+
+def _is_bare(config: Fields, kind: str, name: str) -> bool:
+    """Return whether a class has no head that makes text; one that sees has, unless it compares texts with images."""
+    if not name.endswith("Model") or name.endswith("LMHeadModel") or "T5" in name:
+        return False
+    if vision_part(config) is not None and not kind.endswith(("clip", "siglip", "siglip2")):
+        return False
+    return "ForCausalLM" not in str(config.values.get("auto_map"))
 
 
 def _reranks(config: Fields, name: str) -> bool:

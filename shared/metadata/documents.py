@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from shared.metadata.errors import MetadataOversized
+from shared.metadata.errors import MetadataOversized, directory_in_place_of
 from shared.metadata.fields import Fields, parse_fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.json_text import MOST_SCANNED_BYTES, parse_json
@@ -37,6 +37,8 @@ def read_documents(files: ModelFiles) -> Documents:
         return read_fields(files, path)
 
     config, params = fields("config.json"), None
+    if config is not None and _is_of_library(config):
+        config = None
     if config is None and (params := fields("params.json")):
         config = config_of_params(params)
     tokenizer = fields("tokenizer_config.json")
@@ -64,10 +66,17 @@ def _body(files: ModelFiles, path: str) -> bytes | None:
         raise files.broken[path]
     size = files.sizes.get(path)
     if size is None:
+        if any(other.startswith(f"{path}/") for other in files.sizes):
+            raise directory_in_place_of(path)
         return None
     if size > MOST_SCANNED_BYTES:
         raise MetadataOversized(path, "", f"has {size} bytes, more than any real one; it is not read")
     return files.read(path, 0, size)
+
+
+def _is_of_library(config: Fields) -> bool:
+    """Return whether sentence-transformers says only its own version here, as it did in its first releases."""
+    return "__version__" in config and not any(name in config for name in ("model_type", "architectures"))
 
 
 def _embeds(files: ModelFiles) -> bool:

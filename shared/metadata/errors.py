@@ -33,6 +33,11 @@ class MetadataOversized(MetadataError):
     """The file, or a value in it, is larger than any real one."""
 
 
+def directory_in_place_of(file: str) -> MetadataMalformed:
+    """Return the error for a directory that has the name of a file that describes the model."""
+    return MetadataMalformed(file, "", "is a directory; put the file itself there, or remove it")
+
+
 def shown(name: str) -> str:
     """Return a name as it may stand in a message: printable ASCII, not too long."""
     text = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from shared.errors import LarderError, SourceNotFound, Unreachable
 from shared.manifest import File, Manifest
+from shared.metadata.errors import directory_in_place_of
 from shared.sources.beneath import Beneath
 from shared.sources.listing import bounded
 from shared.sources.port import Source
@@ -87,6 +88,8 @@ class DirectoryFiles:
                 broken[name] = seen
             elif stat.S_ISREG(seen.st_mode):
                 sizes[name] = seen.st_size
+        if not self.only and "config.json" not in {**sizes, **broken} and self._is_directory("config.json"):
+            broken["config.json"] = directory_in_place_of("config.json")
         object.__setattr__(self, "sizes", MappingProxyType(sizes))
         object.__setattr__(self, "broken", MappingProxyType(broken))
 
@@ -100,6 +103,17 @@ class DirectoryFiles:
             return f"{self.root.rstrip('/')}/{path}"
         rest = path.removeprefix(f"{self.path}/{self.only}" if self.only else self.path).strip("/")
         return f"{self.shown.rstrip('/')}/{rest}" if rest else self.shown
+
+    def _is_directory(self, name: str) -> bool:
+        """Return whether there is such a directory, which may be empty and so in no list of files."""
+        try:
+            descriptor = self._beneath.open(f"{self.path}/{name}")
+        except LarderError:
+            return False
+        try:
+            return stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        finally:
+            os.close(descriptor)
 
     def _look(self) -> os.stat_result:
         """Return the stat of the one file; what stands beside it is none of ours."""

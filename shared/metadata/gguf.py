@@ -7,7 +7,7 @@ from math import prod
 
 from shared.metadata.errors import MetadataMalformed, MetadataOversized
 from shared.metadata.gguf_types import TENSOR_TYPES, VALUE_FORMATS
-from shared.metadata.tensors import Tally
+from shared.metadata.tensors import LONGEST_NAME, Tally
 
 Value = int | float | bool | str | tuple[int, int]  # an array is told by its length and the type of its elements
 _WINDOW_BYTES = 256 * 1024
@@ -17,9 +17,9 @@ _MOST_ELEMENTS = 4_000_000
 _MOST_TENSORS = 100_000
 _MOST_DIMENSIONS = 8
 _MOST_PER_BYTE = 8  # elements: none has less than a bit
-_LONGEST_KEY_BYTES = 1024
 _LONGEST_TEXT_BYTES = 256 * 1024
 _KEPT_CHARACTERS = 512  # of a chat template only its presence is told
+_MOST_COMPARED = 1024  # elements of an array whose largest is wanted: one for each layer
 _STRING, _ARRAY = 8, 9
 _DEFAULT_ALIGNMENT = 32
 
@@ -46,7 +46,7 @@ def read_gguf(file: str, size: int, read: Callable[[int, int], bytes], tally: Ta
     if header.tensors > _MOST_TENSORS or keys > _MOST_KEYS:
         raise MetadataOversized(file, "header", f"says {header.tensors} tensors and {keys} keys")
     for _ in range(keys):
-        key = window.text("key", _LONGEST_KEY_BYTES)
+        key = window.text("key", LONGEST_NAME)
         if key in header.keys:
             raise MetadataMalformed(file, key, "stands twice; remove one")
         header.keys[key] = _value(window, key, window.number("<I", key), header)
@@ -74,7 +74,7 @@ def _array(window: "_Window", key: str, header: GgufHeader) -> tuple[int, int]:
         window.skip_texts(length, key)
     elif kind in VALUE_FORMATS:
         wide = struct.calcsize(VALUE_FORMATS[kind])
-        if length <= _LONGEST_KEY_BYTES and kind not in (6, 7, 12):
+        if length <= _MOST_COMPARED and kind not in (6, 7, 12):
             body = window.take(wide * length, key)
             header.largest[key] = max((v for (v,) in struct.iter_unpack(VALUE_FORMATS[kind], body)), default=0)
         else:
@@ -88,7 +88,7 @@ def _tally_tensors(window: "_Window", header: GgufHeader, tally: Tally) -> None:
     ends: list[tuple[int, str]] = []
     names: set[str] = set()
     for _ in range(header.tensors):
-        name = window.text("tensor name", _LONGEST_KEY_BYTES)
+        name = window.text("tensor name", LONGEST_NAME)
         dimensions = window.number("<I", name)
         if dimensions > _MOST_DIMENSIONS:
             raise MetadataMalformed(window.file, name, f"has {dimensions} dimensions")

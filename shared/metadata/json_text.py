@@ -11,7 +11,9 @@ _MOST_BYTES = 2 * 2**20
 _MOST_STRING_BYTES = 512 * 1024
 _MOST_VALUES = 60_000
 _DEEPEST = 64
-_TOKEN = re.compile(rb'"(?:[^"\\]+|\\.)*+"|[\[\]{},:]', re.DOTALL)
+_LONGEST_KEY_BYTES = 1024
+# A string that does not end is one token up to the end of the text: the search never begins again within it.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[\[\]{},:]', re.DOTALL)
 
 
 def parse_json(file: str, body: bytes) -> Any:  # noqa: ANN401 - any JSON value
@@ -61,6 +63,10 @@ class _Place:
     def name(self) -> str:
         return ".".join(key for key in self._keys if key)
 
+    @property
+    def before_key(self) -> bool:
+        return bool(self._in_object) and self._in_object[-1] and not self._before_value
+
     def step(self, token: bytes) -> None:
         match token:
             case b"{" | b"[":
@@ -75,7 +81,7 @@ class _Place:
                 self._before_value = not (self._in_object and self._in_object[-1])
             case b":":
                 self._before_value = True
-            case _ if self._in_object and self._in_object[-1] and not self._before_value:
+            case _ if self.before_key:
                 self._keys[-1] = token[1:65].rstrip(b'"').decode(errors="replace")
 
 
@@ -85,10 +91,11 @@ def _check_bounds(file: str, body: bytes) -> None:
     place = _Place()
     for values, found in enumerate(_TOKEN.finditer(body), 1):
         token_bytes = found.end() - found.start()
+        most_bytes = _LONGEST_KEY_BYTES if place.before_key else _MOST_STRING_BYTES
         place.step(body[found.start() : min(found.end(), found.start() + 66)])
-        if token_bytes > _MOST_STRING_BYTES:
-            problem = f"is a string of {token_bytes} bytes; at most {_MOST_STRING_BYTES} are read"
-            raise MetadataOversized(file, place.name, problem)
+        if token_bytes - 2 > most_bytes:
+            problem = f"is a {'name' if most_bytes == _LONGEST_KEY_BYTES else 'string'} of {token_bytes - 2} bytes"
+            raise MetadataOversized(file, place.name, f"{problem}; at most {most_bytes} are read")
         if place.depth > _DEEPEST:
             raise MetadataMalformed(file, place.name, f"is nested deeper than {_DEEPEST} levels")
         if values > 2 * _MOST_VALUES:

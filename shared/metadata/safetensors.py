@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from shared.metadata.errors import MetadataMalformed, MetadataOversized
-from shared.metadata.tensors import BITS, Tally
+from shared.metadata.tensors import BITS, LONGEST_NAME, Tally
 
 FIRST_BYTES = 64 * 1024
 _MOST_HEADER_BYTES = 8 * 2**20
@@ -72,6 +72,8 @@ def _tensors(file: str, header: bytes) -> Iterator[tuple[str, _Tensor]]:
     for name, body in raw.items():
         if name == "__metadata__":
             continue
+        if len(name) > LONGEST_NAME:
+            raise MetadataOversized(file, name, f"is a name of {len(name)} characters; at most {LONGEST_NAME} are read")
         try:
             yield name, _TENSOR.decode(body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:

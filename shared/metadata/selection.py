@@ -1,6 +1,7 @@
 """Which of a model's files are its weights: one set of them, where a repository has several of the same."""
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -30,15 +31,13 @@ def select_weights(sizes: Mapping[str, int], *, pipeline: tuple[str, ...] = ()) 
     Of several whole sets of one folder the usual name wins, then a plain file over a variant (`fp16`, `consolidated`).
     """
     for kind in _FORMATS:
-        names = [path for path in sizes if _format_of(path) == kind]
-        chosen = [
-            path
-            for folder in (pipeline or ("",))
-            for path in _one_set([p for p in names if p.rpartition("/")[0] == folder], kind)
-        ]
-        if not chosen and not pipeline:
-            folders = sorted({p.rpartition("/")[0] for p in names})
-            chosen = _one_set([p for p in names if p.rpartition("/")[0] == folders[0]], kind) if folders else []
+        by_folder: defaultdict[str, list[str]] = defaultdict(list)
+        for path in sizes:
+            if _format_of(path) == kind:
+                by_folder[path.rpartition("/")[0]].append(path)
+        chosen = [path for folder in (pipeline or ("",)) for path in _one_set(by_folder.get(folder, []), kind)]
+        if not chosen and not pipeline and by_folder:
+            chosen = _one_set(by_folder[min(by_folder)], kind)
         if chosen:
             files = tuple(sorted(chosen))[:_MOST_SHARDS]
             return Weights(kind, files, sum(sizes[path] for path in files), _is_whole(files))
@@ -47,8 +46,8 @@ def select_weights(sizes: Mapping[str, int], *, pipeline: tuple[str, ...] = ()) 
 
 def _is_whole(files: tuple[str, ...]) -> bool:
     shards = [shard for path in files if (shard := _SHARD.match(path.rpartition(".")[0]))]
-    promised = {(shard["stem"], int(shard["of"])) for shard in shards}
-    return all(sum(shard["stem"] == stem for shard in shards) == count for stem, count in promised)
+    there = Counter(shard["stem"] for shard in shards)
+    return all(there[shard["stem"]] == int(shard["of"]) for shard in shards)
 
 
 def _format_of(path: str) -> str:

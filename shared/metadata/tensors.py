@@ -8,6 +8,7 @@ from math import prod
 from shared.metadata.errors import MetadataOversized
 
 MOST_TENSORS = 500_000
+LONGEST_NAME = 1024  # characters of a tensor's; real ones have a hundred
 # Bits of an element, by its name in safetensors.
 BITS: Mapping[str, int] = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
@@ -24,7 +25,7 @@ _NOT_PARAMETERS = re.compile(
     r"|\.tid2eid|pos_embed\.pos_embed|num_batches_tracked|running_mean|running_var)$"
 )
 # Scales that a model learns and no quantizer writes: of norms, of logits, of Gemma 3n's heads and streams.
-_LEARNED = re.compile(r"(?:norm\w*\.scale|logit_scale|layer_scale(?:\.scale)?|per_dim_scale|correct_output_scale)$")
+_LEARNED = ("logit_scale", "layer_scale", "layer_scale.scale", "per_dim_scale", "correct_output_scale")
 _MASK = re.compile(r"\.(?:attn|attention)\.bias$")
 _ROUTED = re.compile(r"\.experts\.|block_sparse_moe\.(?:input|output)_linear\.|\.expert_\d|ffn\.experts|_exps\.")
 
@@ -72,7 +73,7 @@ def parameters_of(
 
     `double_packed` is whether its second scale stands beside it, as of two 4-bit values a byte.
     """
-    if (_NOT_PARAMETERS.search(name) and not _LEARNED.search(name)) or (_MASK.search(name) and len(shape) == 4):  # noqa: PLR2004 - a causal mask
+    if (_NOT_PARAMETERS.search(name) and not _is_learned(name)) or (_MASK.search(name) and len(shape) == 4):  # noqa: PLR2004 - a causal mask
         return 0
     elements, bits = prod(shape), BITS.get(kind, 8)
     if name.endswith((".qweight", ".weight_packed", ".q_weight", ".B")) and kind in ("I32", "U8", "I8", "I16"):
@@ -84,6 +85,12 @@ def parameters_of(
         return elements * 2
     if packing.paired_experts and kind in ("I8", "U8") and _ROUTED.search(name):
         return elements * 2
-    if kind == "U8" and (double_packed or (packing.method, packing.bits) == ("bitsandbytes", 4)):
+    packed = packing.method == "nvfp4" or (packing.method, packing.bits) == ("bitsandbytes", 4)
+    if kind == "U8" and (double_packed or packed):
         return elements * 2
     return elements
+
+
+def _is_learned(name: str) -> bool:
+    *_, part, last = ("", *name.rsplit(".", 2))
+    return name.endswith(_LEARNED) or (last == "scale" and "norm" in part)

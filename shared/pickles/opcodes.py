@@ -2,11 +2,14 @@
 
 A pickle needs no header, and runs code before its end, so that a broken one may be dangerous, too. What follows from
 the instructions is kept track of as far as it tells a pickle from a text or from numbers that look like a few of them.
+Where CPython stops for certain, the scan ends; in doubt it goes on as if CPython did: it takes every argument that
+CPython takes, and more.
 """
 
 import pickletools
 import re
 import struct
+import sys
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import BinaryIO
@@ -20,7 +23,7 @@ _STEPS_A_TIME = 256
 _WORK_OF_A_STEP = 4
 _NEWEST_PROTOCOL = 5
 _OPERATIONS = {operation.code: operation for operation in pickletools.opcodes}
-_NUMBER = re.compile(rb"\s*[+-]?[0-9a-fA-FxXoObB_]+L?\s*")
+_NUMBER = re.compile(rb"\s*+[+-]?[0-9a-fA-FxXoObB_]*+L?\s*")
 _LENGTHS = {
     pickletools.TAKEN_FROM_ARGUMENT1: "<B",
     pickletools.TAKEN_FROM_ARGUMENT4: "<i",
@@ -57,8 +60,9 @@ class _BrokenError(Exception):
 def is_pickle(file: BinaryIO, size: int, budget: Budget, *, cut: bool = False) -> bool:
     """Return whether the file, from its start to `size`, is a pickle. Raises UnreadableError, OSError.
 
-    It is one if code would run, if it has a pickle's header and comes to an end, or if pickles without a header fill it
-    from end to end. `cut` is whether more follows that is not here. Long values are skipped, not read.
+    It is one if code would run, if it has a pickle's header and comes to an end, if it has none, comes to an end and
+    imports something that exists, or if pickles without a header fill it from end to end. `cut` is whether more follows
+    that is not here. Long values are skipped, not read.
     """
     file.seek(0)
     machine = _Machine()
@@ -70,7 +74,7 @@ def is_pickle(file: BinaryIO, size: int, budget: Budget, *, cut: bool = False) -
             if not step % _STEPS_A_TIME:
                 budget.spend(_STEPS_A_TIME * _WORK_OF_A_STEP)
             machine.step(file, size)
-            if machine.ended and machine.headed:
+            if machine.ended and (machine.headed or machine.imports):
                 return True
     except _RunsError:
         return True
@@ -99,6 +103,7 @@ class _Machine:
     memo: dict[int, _Thing] = field(default_factory=dict)
     headed: bool = False
     ended: bool = False
+    imports: bool = False
 
     def step(self, file: BinaryIO, size: int) -> None:
         """Follow one instruction. Raises _RunsError, _BrokenError, _TruncatedError, OSError."""
@@ -122,10 +127,15 @@ class _Machine:
                 self.ended = True
             case "GLOBAL":
                 self._name(named=_is_global(argument))
+                self.imports = self.imports or _is_importable(argument)
             case "STACK_GLOBAL":
-                self._name(named={self._pop(), self._pop()} == {_Thing.TEXT})
+                self._name(named={self._pop(), self._pop()} <= {_Thing.TEXT, _Thing.NAMED})
+                self.imports = True
             case "EXT1" | "EXT2" | "EXT4":
-                raise _BrokenError  # numbers that a program must have registered before
+                self._name(named=True)  # by a number that the program may have registered
+            case "PERSID" | "BINPERSID":
+                self._move(operation)
+                self.stack[-1] = _Thing.NAMED  # whatever the program makes of it
             case "INST" | "OBJ" | "REDUCE" | "NEWOBJ" | "NEWOBJ_EX" | "BUILD":
                 self._call(operation.name, argument)
             case _:
@@ -139,9 +149,9 @@ class _Machine:
                 self._run(_Thing.NAMED if _is_global(argument) else _Thing.PLAIN)
             case "OBJ":
                 self._run(*self._pop_to_mark()[:1])
-            case "BUILD":
+            case "BUILD":  # of what has no say in it, nothing is built where the state is None
                 self._pop()
-                self._run(self._top())
+                self._change()
             case _:
                 if name == "NEWOBJ_EX":
                     self._pop()
@@ -190,7 +200,9 @@ class _Machine:
         self.stack.append(_Thing.NAMED)
 
     def _run(self, function: _Thing = _Thing.PLAIN, arguments: _Thing = _Thing.TUPLE) -> None:
-        raise _RunsError if (function, arguments) == (_Thing.NAMED, _Thing.TUPLE) else _BrokenError
+        # What a name brings may itself be a tuple or a text, such as sys.version_info or os.name.
+        may_run = function is _Thing.NAMED and arguments in (_Thing.TUPLE, _Thing.NAMED)
+        raise _RunsError if may_run else _BrokenError
 
     def _change(self) -> None:
         if self._top() is _Thing.NAMED:
@@ -259,6 +271,8 @@ def _exactly(file: BinaryIO, count: int) -> bytes:
 def _lines(operation: pickletools.OpcodeInfo, file: BinaryIO) -> bytes:
     """Return one line, or the two of a name, without the last end; of a long one the start. Wrong ones are broken."""
     first, shortened = _line(file)
+    if operation.name in ("INT", "LONG", "FLOAT", "GET", "PUT"):
+        first = first.partition(b"\0")[0]  # as a text of C ends
     match operation.name:
         case "GLOBAL" | "INST":
             return first + b"\n" + _line(file)[0]
@@ -296,12 +310,27 @@ def _is_quoted(text: bytes) -> bool:
 
 
 def _is_global(argument: bytes) -> bool:
-    """Return whether two lines are the names of a module and of something in it."""
+    """Return whether two lines may be the names of a module and of something in it; of a long one, the start is here.
+
+    A module is a file, so its name may have a hyphen or begin with a digit; what is in it may have any name.
+    """
+    if len(argument) >= _LONGEST_LINE:
+        return True
+    module = (_decoded(argument) or "").partition("\n")[0]
+    return bool(module) and all(f"_{part.replace('-', '_')}".isidentifier() for part in module.split("."))
+
+
+def _is_importable(argument: bytes) -> bool:
+    """Return whether two lines name something of a module that is everywhere, or in a package: words do not."""
+    module = (_decoded(argument) or "").partition("\n")[0]
+    return "." in module or module in sys.stdlib_module_names
+
+
+def _decoded(argument: bytes) -> str | None:
     try:
-        module, name = argument.decode().split("\n")
-    except ValueError:
-        return False
-    return all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
+        return argument.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _index(operation: pickletools.OpcodeInfo, argument: bytes) -> int:

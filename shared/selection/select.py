@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from shared.api.meta import LeftOut
-from shared.errors import SourceNotFound
+from shared.errors import SourceNotFound, TooManyFiles
 from shared.manifest import File, Manifest
 from shared.selection.choice import Selection
 from shared.selection.duplicates import second_copies
@@ -13,13 +13,15 @@ from shared.selection.patterns import is_kept
 
 _MOST_NAMES = 20
 _LONGEST_NAME = 256
+_MOST_COMPARISONS = 10**10  # of a character with another: five seconds at worst
 
 
 def select_files(manifest: Manifest, selection: Selection) -> tuple[Manifest, LeftOut]:
     """Return the manifest of the selected files, a revision of its own, and what was left out.
 
-    Raises SourceNotFound where no file is left.
+    Raises SourceNotFound where no file is left, TooManyFiles where comparing would take too long.
     """
+    _check_work(manifest.files, selection)
     fitting = [f for f in manifest.files if is_kept(f.path, selection.allow, selection.ignore)]
     copies = second_copies({f.path: f.size for f in fitting}) if selection.duplicates == "skip" else frozenset()
     kept = tuple(f for f in fitting if f.path not in copies)
@@ -32,6 +34,16 @@ def select_files(manifest: Manifest, selection: Selection) -> tuple[Manifest, Le
         allow_pickle=selection.pickle,
     )
     return selected, _left_out(manifest.files, {f.path for f in kept}, copies)
+
+
+def _check_work(files: Sequence[File], selection: Selection) -> None:
+    """Refuse what would take hours, as a stranger's longest names and longest patterns do together."""
+    of_patterns, of_names = sum(map(len, (*selection.allow, *selection.ignore))), sum(len(f.path) for f in files)
+    if of_patterns * of_names > _MOST_COMPARISONS:
+        raise TooManyFiles(
+            f"patterns of {of_patterns} characters cannot be compared with {len(files)} file names of {of_names} "
+            "characters; write fewer or shorter patterns, or choose a source with fewer files"
+        )
 
 
 def _left_out(files: Sequence[File], kept: set[str], copies: frozenset[str]) -> LeftOut:

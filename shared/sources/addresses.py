@@ -26,6 +26,11 @@ _METADATA = frozenset(
         "fd00:ec2::253",
         "fd00:ec2::23",
         "fd20:ce::254",
+        "fd00:c1::a9fe:a9fe",
+        "fe80::a9fe:a9fe",
+        "169.254.42.42",
+        "fd00:42::42",
+        "169.254.0.23",
     )
 )
 # Packets to these are sent on to the IPv4 address in their last bits, and so they count as that address.

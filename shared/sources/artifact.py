@@ -3,14 +3,15 @@
 import hashlib
 import re
 from http import HTTPStatus
+from typing import Literal
 
 import msgspec
 
 from shared.artifact_uri import ArtifactUri
 from shared.errors import InvalidURI, RevisionNotFound, SourceNotFound, Unreachable
 from shared.manifest import File, Manifest, build_manifest
-from shared.sources.connections import origin_of
 from shared.sources.http import Call, HttpClient
+from shared.sources.origins import origin_of
 from shared.sources.port import Body, Credentials
 from shared.sources.ranges import open_range
 from shared.sources.registry_auth import RegistryAuth
@@ -46,6 +47,8 @@ class ArtifactManifest(msgspec.Struct, frozen=True, rename="camel"):
 
 class ArtifactSource:
     """The layers of one artifact; a tag is resolved once and pinned to its digest."""
+
+    shares_rights: Literal[True] = True
 
     def __init__(self, uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> None:
         if not isinstance(uri, ArtifactUri):

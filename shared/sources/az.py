@@ -12,13 +12,14 @@ from shared.sources.az_requests import AzRequests
 from shared.sources.failures import Subject, denied, failure_of
 from shared.sources.http import HttpClient, Reply
 from shared.sources.key_words import AZURE
-from shared.sources.listing import bounded
+from shared.sources.listing import bounded, bounded_pages
 from shared.sources.port import Body, Credentials
-from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name, path_below
+from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below
 from shared.sources.ranges import open_range, range_header
 from shared.sources.settings import SourceSettings
 from shared.uri import ModelUri
 
+_BLOBS_A_PAGE = "1000"  # of 5,000 a page would have more tags than `plain_xml` lets pass
 _LONGEST_PAGE_BYTES = 32 * 1024 * 1024
 _DENIED = frozenset({"AuthenticationFailed", "NoAuthenticationInformation", "PublicAccessNotPermitted"})
 
@@ -42,7 +43,7 @@ class AzSource:
 
     def resolve(self) -> Manifest:
         """List the blobs: the one that the URI names exactly, else all below it, never those beside it."""
-        found = self._head(self._uri.prefix)
+        found = self._head(self._uri.prefix) if self._uri.prefix else None
         exact = file_of(last_name(self._uri.prefix), found) if found and not found.is_directory else None
         files = choose_files(self._uri, exact, self._files_below, place="container", thing="blob")
         return build_manifest(str(self._uri), "", files)
@@ -64,7 +65,7 @@ class AzSource:
         return blob_of_headers(key, reply.headers) if reply.status == HTTPStatus.OK else None
 
     def _files_below(self) -> Iterator[File]:
-        pages = bounded(self._pages(f"{self._uri.prefix}/"), str(self._uri))
+        pages = bounded_pages(self._pages(beginning_of(self._uri.prefix)), str(self._uri))
         for blob in bounded((blob for page in pages for blob in page.blobs), str(self._uri)):
             path = path_below(self._uri.prefix, blob.name, blob.size)
             if path is not None and not blob.is_directory:
@@ -73,7 +74,8 @@ class AzSource:
     def _pages(self, prefix: str) -> Iterator[Page]:
         marker = ""
         while True:
-            query = {"restype": "container", "comp": "list", "include": "metadata", "prefix": prefix, "marker": marker}
+            asked = {"include": "metadata", "prefix": prefix, "marker": marker, "maxresults": _BLOBS_A_PAGE}
+            query = {"restype": "container", "comp": "list", **asked}
             reply = self._client.send(self._requests.call("GET", self._uri.container, query, {}))
             if reply.status != HTTPStatus.OK:
                 reply.read_small()

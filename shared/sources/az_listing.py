@@ -9,6 +9,8 @@ from shared.errors import Unreachable
 from shared.manifest import File
 from shared.sources.checksums import base64_digest
 from shared.sources.heads import LENGTH
+from shared.sources.plain_xml import plain_xml
+from shared.sources.prefix_keys import size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +35,11 @@ class Page:
 def parse_page(body: bytes, host: str) -> Page:
     """Return a page of a listing; raises Unreachable for what is none. Entities are not read: none are served."""
     try:
-        text = body.decode("utf-8-sig")
-        root = _root_of(text)
+        root = ET.fromstring(plain_xml(body))  # noqa: S314 - without a document type there is nothing to expand
         blobs = tuple(_blob_of(element) for element in root.iterfind("Blobs/Blob"))
     except (ValueError, ET.ParseError) as error:
         raise Unreachable(f"{host} does not list as Azure's blob service does: {error}") from error
     return Page(blobs, root.findtext("NextMarker") or "")
-
-
-def _root_of(text: str) -> ET.Element:
-    if "<!" in text.replace("<![CDATA[", ""):
-        raise ValueError("it declares a document type")
-    return ET.fromstring(text)  # noqa: S314 - without a document type there is nothing to expand
 
 
 def _blob_of(element: ET.Element) -> Blob:
@@ -65,11 +60,10 @@ def _blob_of(element: ET.Element) -> Blob:
 
 
 def blob_of_headers(name: str, headers: Mapping[str, str]) -> Blob:
-    """Return the blob that an answer to HEAD describes."""
+    """Return the blob that an answer to HEAD describes; raises Unreachable where it has no length."""
     folder = headers.get("x-ms-meta-hdi_isfolder", "").lower() == "true"
     is_directory = folder or headers.get("x-ms-resource-type") == "directory"
-    size = int(headers.get("Content-Length", "0"))
-    return Blob(name, size, headers.get("ETag", ""), headers.get("Content-MD5", ""), is_directory)
+    return Blob(name, size_of(headers, name), headers.get("ETag", ""), headers.get("Content-MD5", ""), is_directory)
 
 
 def file_of(path: str, blob: Blob) -> File:

@@ -16,8 +16,10 @@ from shared.sources.failures import Subject
 from shared.sources.hosts import Grant, grant_for
 from shared.sources.http import Call, HttpClient
 from shared.sources.key_words import AZURE_LOGIN
+from shared.sources.origins import endpoint_origin, origin_of
 from shared.sources.port import Credentials
-from shared.sources.settings import AZURE_KEYS, SourceSettings, default_hosts
+from shared.sources.scheme_keys import AZURE_KEYS, AZURE_LOGIN_KEYS
+from shared.sources.settings import SourceSettings, default_hosts
 from shared.sources.tokens import KeptToken, Token, ask_for_token, bearer
 
 _VERSION = "2021-12-02"
@@ -53,11 +55,11 @@ class AzRequests:
     def grant(self) -> Grant:
         """What may be sent to the account's host."""
         return grant_for(
-            urlsplit(self.base).hostname or "",
+            origin_of(self.base),
             AZURE_KEYS,
             self.credentials,
             defaults=default_hosts("az", self.settings),
-            endpoint_host=urlsplit(self.settings.az_endpoint).hostname or "",
+            endpoint=endpoint_origin(self.settings.az_endpoint),
         )
 
     def call(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Call:
@@ -81,9 +83,7 @@ class AzRequests:
 
     @cached_property
     def _token(self) -> KeptToken | None:
-        tenant, client_id, secret = (
-            self.grant.values.get(f"AZURE_{n}") for n in ("TENANT_ID", "CLIENT_ID", "CLIENT_SECRET")
-        )
+        tenant, client_id, secret = (self.grant.values.get(key) for key in AZURE_LOGIN_KEYS)
         if not tenant or not client_id or not secret:
             return None
         if not _TENANT.fullmatch(tenant):

@@ -1,11 +1,13 @@
 """What a registry asks for in WWW-Authenticate."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-_PARAMETER = re.compile(r'([A-Za-z]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
-_SCHEME = re.compile(r"(?:^|,)\s*(bearer|basic)\b(?!\s*=)", re.IGNORECASE)
+# Takes every character, so that no search begins again within what was read; a quoted text may lack its end.
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|[^\s",=]++|[,=]|\s++', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_SCHEMES = ("bearer", "basic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +19,37 @@ class Challenge:
     service: str = ""
 
 
+@dataclass(slots=True)
+class _Offer:
+    scheme: str
+    parameters: dict[str, str] = field(default_factory=dict)
+
+
 def parse_challenge(header: str) -> Challenge:
     """Return the first challenge that can be met: a token before a password."""
-    masked = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), header)
-    found = list(_SCHEME.finditer(masked))
-    ends = [*(match.start() for match in found[1:]), len(header)]
-    challenges = [
-        _challenge(match[1].lower(), header[match.end() : end]) for match, end in zip(found, ends, strict=False)
-    ]
-    return min(challenges, key=lambda challenge: challenge.scheme != "bearer", default=Challenge())
+    known = [offer for offer in _offers(header) if offer.scheme in _SCHEMES]
+    best = min(known, key=lambda offer: offer.scheme != "bearer", default=None)
+    if best is None:
+        return Challenge()
+    return Challenge(best.scheme, best.parameters.get("realm", ""), best.parameters.get("service", ""))
 
 
-def _challenge(scheme: str, parameters: str) -> Challenge:
-    said = {m[1].lower(): m[3] or re.sub(r"\\(.)", r"\1", m[2] or "") for m in _PARAMETER.finditer(parameters)}
-    return Challenge(scheme, said.get("realm", ""), said.get("service", ""))
+def _offers(header: str) -> Iterator[_Offer]:
+    """Yield each scheme with its parameters: a word that stands first or behind a comma, and is not given a value."""
+    tokens = [token for token in _TOKEN.findall(header) if not token.isspace()]
+    offer, at, first = _Offer(""), 0, True
+    while at < len(tokens):
+        word, is_named = tokens[at], tokens[at + 1 : at + 2] == ["="]
+        if is_named and at + 2 < len(tokens):
+            offer.parameters[word.lower()] = _unquoted(tokens[at + 2])
+            at += 2
+        elif first and word != ",":
+            yield offer
+            offer = _Offer(word.lower())
+        first = word == ","
+        at += 1
+    yield offer
+
+
+def _unquoted(token: str) -> str:
+    return _ESCAPED.sub(r"\1", token[1:].removesuffix('"')) if token.startswith('"') else token

@@ -5,70 +5,18 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from shared.errors import AddressRefused, InvalidURI, Unreachable
+from shared.errors import Unreachable
 from shared.sources.addresses import Network, connect, refuse_known
+from shared.sources.origins import Origin, origin_of
 from shared.sources.proxies import Proxy
-from shared.sources.settings import DEFAULT_PORTS, SourceSettings
+from shared.sources.settings import SourceSettings
 from shared.sources.tunnels import open_tunnel
 from shared.sources.wire import Wire
 
 _KEEP_IDLE_S = 20.0  # servers commonly close after 30 to 60 s
 _KEEP_IDLE = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Scheme, host and port: what a connection leads to and what a secret is bound to."""
-
-    scheme: str
-    host: str
-    port: int
-
-    @property
-    def netloc(self) -> str:
-        """The value of the Host header."""
-        name = f"[{self.host}]" if ":" in self.host else self.host
-        return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
-
-
-def origin_of(url: str) -> Origin:
-    """Return the origin of an http(s) URL; raises InvalidURI, AddressRefused for other schemes."""
-    slash = url.find("/", url.find("://") + 3)
-    return _origin(url if slash < 0 else url[:slash])
-
-
-@lru_cache(maxsize=256)
-def _origin(url: str) -> Origin:
-    """Return the origin of a URL that may be cut before its path: thousands of files have the same."""
-    try:
-        parts = urlsplit(url)
-        port, host = parts.port, _ascii(parts.hostname or "")
-    except (ValueError, UnicodeError) as error:
-        raise InvalidURI(f"{public(url)} is not a URL that can be fetched: {error}") from error
-    if parts.scheme not in DEFAULT_PORTS:
-        raise AddressRefused(f"{public(url)} is neither http nor https and is not followed")
-    if not host:
-        raise InvalidURI(f"{public(url)} names no host")
-    return Origin(parts.scheme, host, port or DEFAULT_PORTS[parts.scheme])
-
-
-@lru_cache(maxsize=64)
-def _ascii(host: str) -> str:
-    return host.encode("idna").decode()
-
-
-def public(url: str) -> str:
-    """Return a URL as it may stand in messages: without user, query and fragment, which can hold secrets."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "what is no URL"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 class ConnectionPool:

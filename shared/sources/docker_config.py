@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shared.errors import AuthDenied
-from shared.sources.settings import DOCKER_CONFIG_KEYS
+from shared.sources.scheme_keys import DOCKER_CONFIG_KEYS
 
 _DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 _LONGEST = 1024 * 1024

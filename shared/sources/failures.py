@@ -13,6 +13,7 @@ from shared.sources.key_words import KeyWords
 
 _DEFAULT_WAIT_S = 30.0
 _LONGEST_WAIT_S = 3600.0
+REDIRECT_TRIES = 1  # a server that leads astray does so again a second later
 _SECONDS = re.compile(r"\d+(\.\d+)?")
 _SECONDS_TO_RESET = re.compile(r";\s*t=(\d+)")
 
@@ -29,7 +30,7 @@ class Subject:
 def failure_of(status: int, headers: Mapping[str, str], subject: Subject, now: float) -> LarderError:
     """Return the error for a status of 300 or more; `now` in seconds since 1970, for dates in Retry-After."""
     where = f"{subject.what} at {subject.grant.host} (status {status})"
-    wait_s = _wait_s(headers, now)
+    wait_s = asked_wait_s(status, headers, now)
     match status:
         case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
             return denied(subject, f"status {status}")
@@ -47,7 +48,13 @@ def failure_of(status: int, headers: Mapping[str, str], subject: Subject, now: f
         case HTTPStatus.TOO_MANY_REQUESTS:
             return rate_limited(headers, subject, now)
         case HTTPStatus.SERVICE_UNAVAILABLE if wait_s is not None:
-            return RateLimited(f"{subject.grant.host} is not available for {_words(wait_s, now)}", wait_s)
+            return RateLimited(f"{subject.grant.host} is not available for {wait_words(wait_s, now)}", wait_s)
+        case _ if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+            return Unreachable(
+                f"{where} redirects, which is not followed because requests are signed for one host; configure the "
+                "endpoint that is meant",
+                REDIRECT_TRIES,
+            )
         case _:
             return Unreachable(f"no usable answer for {where}")
 
@@ -56,9 +63,17 @@ def rate_limited(
     headers: Mapping[str, str], subject: Subject, now: float, unsaid_s: float = _DEFAULT_WAIT_S
 ) -> RateLimited:
     """Return what a server's demand for fewer requests means; `unsaid_s` is waited where it does not say how long."""
-    said_s = _wait_s(headers, now)
+    said_s = _stated_wait_s(headers, now)
     wait_s = unsaid_s if said_s is None else said_s
-    return RateLimited(f"{subject.grant.host} asks to wait {_words(wait_s, now)} before {subject.what}", wait_s)
+    return RateLimited(f"{subject.grant.host} asks to wait {wait_words(wait_s, now)} before {subject.what}", wait_s)
+
+
+def asked_wait_s(status: int, headers: Mapping[str, str], now: float) -> float | None:
+    """Return how many seconds an answer asks to be left alone; None where it does not."""
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        stated_s = _stated_wait_s(headers, now)
+        return _DEFAULT_WAIT_S if stated_s is None else stated_s
+    return _stated_wait_s(headers, now) if status == HTTPStatus.SERVICE_UNAVAILABLE else None
 
 
 def denied(subject: Subject, detail: str) -> AuthDenied:
@@ -69,7 +84,8 @@ def denied(subject: Subject, detail: str) -> AuthDenied:
     if subject.grant.withheld:
         return AuthDenied(
             f"{host} wants credentials for {subject.what} ({detail}), and the Secret's were not sent because it does "
-            f"not name this host; if it may have them, add {host} to the Secret's annotation larder.dev/hosts"
+            f"not name this host; if it may have them, add {subject.grant.place} to the Secret's annotation "
+            "larder.dev/hosts"
         )
     if subject.grant.values:
         return AuthDenied(
@@ -88,7 +104,7 @@ def _denied_to_person(subject: Subject, detail: str) -> AuthDenied:
     return AuthDenied(f"{grant.host} {refused} for {subject.what} ({detail}){held}; {subject.keys.own}")
 
 
-def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
+def _stated_wait_s(headers: Mapping[str, str], now: float) -> float | None:
     text = headers.get("Retry-After") or ""
     if _SECONDS.fullmatch(text.strip()):
         return min(float(text), _LONGEST_WAIT_S)
@@ -101,7 +117,7 @@ def _wait_s(headers: Mapping[str, str], now: float) -> float | None:
     return min(max(at - (now if said is None else said), 0.0), _LONGEST_WAIT_S)
 
 
-def _words(wait_s: float, now: float) -> str:
+def wait_words(wait_s: float, now: float) -> str:
     """Return how long that is, and until when; of what asks for more than an hour, an hour is waited."""
     until = datetime.fromtimestamp(now + wait_s, UTC).strftime("%H:%M:%SZ")
     return f"{'at least ' if wait_s == _LONGEST_WAIT_S else ''}{wait_s:.0f} s (until {until})"

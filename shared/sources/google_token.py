@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from shared.errors import AddressRefused, AuthDenied, InvalidURI
-from shared.sources.connections import origin_of
 from shared.sources.failures import Subject
 from shared.sources.hosts import Grant, host_matches
 from shared.sources.http import HttpClient
 from shared.sources.key_words import GOOGLE
+from shared.sources.origins import origin_of
 from shared.sources.port import Credentials
 from shared.sources.rsa import NotAKey, RsaKey, parse_key
-from shared.sources.settings import GOOGLE_KEY
+from shared.sources.scheme_keys import GOOGLE_KEY
 from shared.sources.tokens import Token, ask_for_token, withheld_token
 
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
@@ -75,8 +75,9 @@ def check_token_uri(url: str, credentials: Credentials, endpoint: str) -> None:
         raise AuthDenied(f"{GOOGLE_KEY} names a token_uri that is no URL of http; correct it") from error
     if urlsplit(url).username or (origin != configured and origin.scheme != "https"):
         raise AuthDenied(f"{GOOGLE_KEY} names a token_uri with a user or without https; correct it")
-    if origin != configured and not host_matches(origin.host, (*_GOOGLES_OWN, *credentials.hosts)):
-        raise withheld_token("Google Cloud Storage", GOOGLE, Grant(origin.host, withheld=True, own=credentials.own))
+    if origin != configured and not host_matches(origin.host, (*_GOOGLES_OWN, *credentials.hosts), origin.port):
+        held = Grant(origin.host, withheld=True, own=credentials.own, place=origin.netloc)
+        raise withheld_token("Google Cloud Storage", GOOGLE, held)
 
 
 def ask_google(client: HttpClient, account: ServiceAccount, now: Callable[[], float], *, own: bool) -> Token:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -16,11 +16,13 @@ from shared.sources.gs_objects import FIELDS, Object, Page, decoded, file_of
 from shared.sources.hosts import grant_for
 from shared.sources.http import Call, HttpClient, Reply
 from shared.sources.key_words import GOOGLE
-from shared.sources.listing import bounded
+from shared.sources.listing import bounded, bounded_pages
+from shared.sources.origins import endpoint_origin, origin_of
 from shared.sources.port import Body, Credentials
-from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name, path_below
+from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below
 from shared.sources.ranges import open_range
-from shared.sources.settings import GOOGLE_KEY, SourceSettings, default_hosts
+from shared.sources.scheme_keys import GOOGLE_KEY, GOOGLE_KEYS
+from shared.sources.settings import SourceSettings, default_hosts
 from shared.sources.tokens import KeptToken, Token, bearer
 from shared.uri import ModelUri
 
@@ -42,18 +44,21 @@ class GsSource:
             raise InvalidURI(f"{uri} is not a gs:// URI")
         self._uri, self._settings, self._now, self._clock = uri, settings, now, clock
         self._endpoint = settings.gs_endpoint or _GOOGLE
-        host = urlsplit(self._endpoint).hostname or ""
-        configured = host if settings.gs_endpoint else ""
         self._credentials = credentials
-        defaults = default_hosts("gs", settings)
-        self._grant = grant_for(host, (GOOGLE_KEY,), credentials, defaults=defaults, endpoint_host=configured)
+        self._grant = grant_for(
+            origin_of(self._endpoint),
+            GOOGLE_KEYS,
+            credentials,
+            defaults=default_hosts("gs", settings),
+            endpoint=endpoint_origin(settings.gs_endpoint),
+        )
         self._client = HttpClient(settings)
         self._keys = PrefixKeys(uri.prefix)
         self._token = self._make_token()
 
     def resolve(self) -> Manifest:
         """List the objects: the one that the URI names exactly, else all below it, never those beside it."""
-        found = self._describe(self._uri.prefix)
+        found = self._describe(self._uri.prefix) if self._uri.prefix else None
         exact = file_of(last_name(self._uri.prefix), found, self._uri.bucket) if found else None
         return build_manifest(str(self._uri), "", choose_files(self._uri, exact, self._files_below))
 
@@ -78,7 +83,7 @@ class GsSource:
         return KeptToken(ask, self._clock)
 
     def _files_below(self) -> Iterator[File]:
-        pages = bounded(self._pages(f"{self._uri.prefix}/"), str(self._uri))
+        pages = bounded_pages(self._pages(beginning_of(self._uri.prefix)), str(self._uri))
         for item in bounded((item for page in pages for item in page.items), str(self._uri)):
             if (path := path_below(self._uri.prefix, item.name, item.size)) is not None:
                 yield file_of(path, item, self._uri.bucket)

@@ -8,6 +8,7 @@ from functools import lru_cache
 _STATUS = re.compile(r"HTTP/1\.([01]) ([0-9]{3})(?: [^\r\n]*)?")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NO_BODY = frozenset({204, 304})
+_LONGEST_LINE = 8192  # as servers limit the headers of requests; signed URLs have some two thousand bytes
 LENGTH = re.compile(r"[0-9]{1,18}")  # of anything in bytes, as a file system can count it
 
 
@@ -47,6 +48,8 @@ class Head:
 def parse_head(text: bytes, method: str) -> Head:
     """Return what a head says, without the blank line at its end; raises NotHttp."""
     first, *lines = text.decode("latin-1").split("\r\n")
+    if longest := next((line for line in (first, *lines) if len(line) > _LONGEST_LINE), None):
+        raise NotHttp(f"a header of {len(longest)} bytes ({longest[:40]!r}...), of {_LONGEST_LINE} at most")
     match = _STATUS.fullmatch(first)
     if match is None:
         raise NotHttp("no status line")

@@ -3,27 +3,37 @@
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import quote
 
-from shared.errors import AuthDenied, InvalidURI, LarderError, RevisionNotFound, SourceNotFound, Unreachable
+from shared.errors import (
+    AuthDenied,
+    InvalidURI,
+    LarderError,
+    RateLimited,
+    RevisionNotFound,
+    SourceNotFound,
+    Unreachable,
+)
 from shared.manifest import File, Manifest, build_manifest
-from shared.sources.connections import origin_of
 from shared.sources.failures import Subject, denied, failure_of
 from shared.sources.hosts import grant_for
 from shared.sources.http import Call, HttpClient, Reply
 from shared.sources.key_words import HUB
+from shared.sources.origins import Origin, origin_of
 from shared.sources.port import Body, Credentials
 from shared.sources.ranges import EmptyBody, RangeBody, open_range
+from shared.sources.scheme_keys import HUB_KEYS
 from shared.sources.settings import SourceSettings, default_hosts
 from shared.uri import HfUri, ModelUri
 
 T = TypeVar("T")
-_KEYS = ("HF_TOKEN", "token")
 
 
 class HfSource:
     """A model repository at a revision; a commit id once it is resolved."""
+
+    shares_rights: Literal[True] = True
 
     def __init__(
         self,
@@ -36,9 +46,13 @@ class HfSource:
             raise InvalidURI(f"{uri} is not an hf:// URI")
         self._uri, self._settings, self._now = uri, settings, now
         self._revision = uri.revision
-        defaults = default_hosts("hf", settings)
+        self._hub = origin_of(settings.hf_endpoint)
         self._grant = grant_for(
-            settings.hf_host, _KEYS, credentials, defaults=defaults, endpoint_host=settings.configured_hf_host
+            self._hub,
+            HUB_KEYS,
+            credentials,
+            defaults=default_hosts("hf", settings),
+            endpoint=settings.configured_hub,
         )
         self._token = _checked(next(iter(self._grant.values.values()), ""))
         self._client = HttpClient(settings)
@@ -66,7 +80,7 @@ class HfSource:
         try:
             return question(self._uri.repo, self._uri.revision, self._token, self._settings)
         except HubRefusal as refusal:
-            subject = self._subject(str(self._uri), self._settings.hf_host)
+            subject = self._subject(str(self._uri), self._hub)
             raise decide_hub_failure(refusal.status, refusal.headers, subject, self._now()) from None
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
@@ -79,8 +93,8 @@ class HfSource:
                 return self._open(Call(link), file, offset, length)
             except LarderError as error:
                 self._links.pop(file.path, None)  # expired, or its host is out of order: the hub knows more
-                if isinstance(error, Unreachable) and error.tries:
-                    raise  # of few tries none is spent at once
+                if isinstance(error, RateLimited) or (isinstance(error, Unreachable) and error.tries):
+                    raise  # it asks for time, or of few tries none is spent at once
         revision, path = quote(self._revision, safe=""), quote(file.path)
         url = f"{self._settings.hf_endpoint}/{self._uri.repo}/resolve/{revision}/{path}"
         body = self._open(
@@ -92,7 +106,7 @@ class HfSource:
 
     def _open(self, call: Call, file: File, offset: int, length: int | None) -> RangeBody | EmptyBody:
         def failure(reply: Reply) -> LarderError:
-            subject = self._subject(f"{self._uri}, file {file.path!r},", reply.host)
+            subject = self._subject(f"{self._uri}, file {file.path!r},", origin_of(reply.url))
             return decide_hub_failure(reply.status, reply.headers, subject, self._now())
 
         return open_range(self._client, call, file, offset, length, failure=failure)
@@ -101,8 +115,8 @@ class HfSource:
         """Close the connections that are kept."""
         self._client.close()
 
-    def _subject(self, what: str, host: str) -> Subject:
-        return Subject(what, HUB, self._grant.as_seen_by(host))
+    def _subject(self, what: str, origin: Origin) -> Subject:
+        return Subject(what, HUB, self._grant.as_seen_by(origin))
 
 
 def _checked(token: str) -> str:
@@ -114,7 +128,10 @@ def _checked(token: str) -> str:
 
 
 def decide_hub_failure(status: int, headers: Mapping[str, str], subject: Subject, now: float) -> LarderError:
-    """Return the error for a hub's refusal; a hub hides what is private as if it did not exist."""
+    """Return the error for a hub's refusal.
+
+    Without a token a hub answers 401 for what is private and for what does not exist, with another's token 404.
+    """
     code, host = headers.get("X-Error-Code") or "", subject.grant.host
     match code:
         case "GatedRepo":
@@ -125,10 +142,19 @@ def decide_hub_failure(status: int, headers: Mapping[str, str], subject: Subject
             )
         case "EntryNotFound":
             return SourceNotFound(f"{host} has no {subject.what} any more; correct the URI or resolve it again")
-        case "RepoNotFound" if status == HTTPStatus.NOT_FOUND or not (subject.grant.values or subject.grant.withheld):
-            way = subject.keys.own if subject.grant.own else "name a Secret with an HF_TOKEN that may read it"
+        case "RepoNotFound" if status == HTTPStatus.NOT_FOUND:
             return SourceNotFound(
-                f"{host} has no {subject.what}, or hides it because it is private: correct the URI, or {way}"
+                f"{host} has no {subject.what}, or hides it because it is private: correct the URI, or "
+                f"{_way_in(subject)}"
+            )
+        case "RepoNotFound" if not (subject.grant.values or subject.grant.withheld):
+            return AuthDenied(
+                f"{host} wants credentials for {subject.what} (status {status}): it is private or does not exist, and "
+                f"without a token a hub does not say which; correct the URI, or {_way_in(subject)}"
             )
         case _:
             return failure_of(status, headers, subject, now)
+
+
+def _way_in(subject: Subject) -> str:
+    return subject.keys.own if subject.grant.own else "name a Secret with an HF_TOKEN that may read it"

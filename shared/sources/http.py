@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from urllib.parse import quote, urljoin
 
-from shared.errors import AddressRefused, InvalidURI, LarderError, Unreachable
+from shared.errors import AddressRefused, InvalidURI, LarderError, RateLimited, Unreachable
 from shared.sources.bodies import BrokeOff, WireBody, body_of
-from shared.sources.connections import ConnectionPool, Origin, origin_of, public
+from shared.sources.connections import ConnectionPool
+from shared.sources.failures import REDIRECT_TRIES
 from shared.sources.heads import Head, NotHttp, parse_head
+from shared.sources.holds import Holds
+from shared.sources.origins import Origin, origin_of, public
 from shared.sources.proxies import Proxy
 from shared.sources.settings import SourceSettings
 from shared.sources.wire import MOMENT_S, Wire
@@ -23,6 +26,7 @@ _MOST_INTERIM = 20
 _ERROR_S = 10.0  # what an error says beyond its status is worth so much time
 _ANSWER_S = 60.0  # a whole answer that is no file, however it drips
 _NOT_A_LINE = re.compile("[\r\n\0]|[^\0-\xff]")
+_NOT_A_TARGET = re.compile(r"[\s\0]")  # more of them would be another request line
 _TARGET = re.compile(r"[^:/?#]+://[^/?#]*([^#]*)")  # path and query
 _NOT_URL = re.compile(r"[^!-~]")
 
@@ -119,12 +123,22 @@ class HttpClient:
     """Requests with redirects followed by us: at most `Call.redirects`, never to plain http, never with secrets."""
 
     def __init__(self, settings: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._pool, self._clock = ConnectionPool(settings, clock), clock
+        self._pool, self._clock, self._holds = ConnectionPool(settings, clock), clock, Holds(clock)
 
     def send(self, call: Call) -> Reply:
-        """Return the last answer, whatever its status; raises Unreachable, AddressRefused."""
+        """Return the last answer, whatever its status, unless it asks for time.
+
+        Raises RateLimited, also for every later request until that time, Unreachable, AddressRefused.
+        """
         origin = origin_of(call.url)
+        self._holds.check(origin, call.url)
         reply = self._send_once(origin, call)
+        try:
+            self._holds.note(origin, call.url, reply.status, reply.headers)
+        except RateLimited:
+            reply.read_small()
+            reply.close()
+            raise
         if reply.status not in _REDIRECTS or not call.follow or call.body:
             return reply
         location = reply.headers.get("Location", "")
@@ -153,7 +167,12 @@ class HttpClient:
             raise _unreachable(call.url, error) from error
 
     def _exchange(self, origin: Origin, wire: Wire, call: Call) -> Reply:
-        wire.send(_request(origin, call, wire.via))
+        try:
+            request = _request(origin, call, wire.via)
+        except InvalidURI:
+            wire.close()
+            raise
+        wire.send(request)
         head = _final_head(wire, call.method)
 
         def release(keep: bool) -> None:  # noqa: FBT001 - a callback of one answer
@@ -180,7 +199,7 @@ def _request(origin: Origin, call: Call, proxy: Proxy | None) -> bytes:
         lines.append(f"Proxy-Authorization: {proxy.authorization}")
     length = {"Content-Length": str(len(call.body))} if call.body else {}
     lines += [f"{name}: {value}" for name, value in {**length, **call.headers, **call.secrets}.items()]
-    if _NOT_A_LINE.search("".join(lines)):
+    if _NOT_A_LINE.search("".join(lines)) or _NOT_A_TARGET.search(target):
         raise InvalidURI(
             f"{public(call.url)}: a line break, or what no header can hold, stands in the request; correct the URI or "
             "the credentials"
@@ -191,13 +210,13 @@ def _request(origin: Origin, call: Call, proxy: Proxy | None) -> bytes:
 def decide_redirect(call: Call, status: int, location: str) -> Call:
     """Return the request that a redirect asks for, without secrets where it leads to another origin."""
     if not location:
-        raise Unreachable(f"{public(call.url)} answered {status} without saying where to go")
+        raise Unreachable(f"{public(call.url)} answered {status} without saying where to go", REDIRECT_TRIES)
     if call.redirects == 0:
-        raise Unreachable(f"{public(call.url)} redirects too often")
+        raise Unreachable(f"{public(call.url)} redirects too often", REDIRECT_TRIES)
     try:
         url = urljoin(call.url, _NOT_URL.sub(lambda c: quote(c.group().encode("latin-1", "replace")), location))
     except ValueError as error:
-        raise Unreachable(f"{public(call.url)} redirects to what is no URL ({error})") from error
+        raise Unreachable(f"{public(call.url)} redirects to what is no URL ({error})", REDIRECT_TRIES) from error
     before, after = origin_of(call.url), origin_of(url)
     if before.scheme == "https" and after.scheme != "https":
         raise AddressRefused(f"{public(call.url)} redirects to {public(url)}, from https to plain http; not followed")

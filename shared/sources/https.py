@@ -8,14 +8,15 @@ from urllib.parse import quote, unquote, urlsplit
 
 from shared.errors import InvalidURI, LarderError, UnsafePath
 from shared.manifest import File, Manifest, build_manifest
-from shared.sources.connections import public
 from shared.sources.failures import Subject, failure_of
 from shared.sources.heads import LENGTH
 from shared.sources.hosts import grant_for
 from shared.sources.http import Call, HttpClient, Reply
 from shared.sources.key_words import HTTPS, HUB
+from shared.sources.origins import origin_of, public
 from shared.sources.port import Body, Credentials
 from shared.sources.ranges import open_range, precondition, validator_of
+from shared.sources.scheme_keys import HUB_KEYS, keys_of
 from shared.sources.settings import SourceSettings
 from shared.uri import HttpsUri, ModelUri
 
@@ -38,11 +39,10 @@ class HttpsSource:
             raise InvalidURI(f"{uri} is not an https:// URI")
         self._uri, self._now = uri, now
         self._url = _ascii_url(uri.url)
-        host = urlsplit(uri.url).hostname or ""
         # A hub's token is for the hub, whatever other hosts the same credentials name.
-        is_hub = host == settings.hf_host
-        self._grant = grant_for(host, ("token", "HF_TOKEN") if is_hub else ("token",), credentials, defaults=())
-        self._keys = HUB if is_hub and credentials.own else HTTPS
+        keys = keys_of(uri, settings.hf_endpoint)
+        self._grant = grant_for(origin_of(self._url), keys, credentials, defaults=())
+        self._keys = HUB if keys is HUB_KEYS and credentials.own else HTTPS
         self._client = HttpClient(settings)
 
     def resolve(self) -> Manifest:
@@ -98,7 +98,7 @@ class HttpsSource:
         return int(text)
 
     def _failure(self, reply: Reply) -> LarderError:
-        subject = Subject(public(self._url), self._keys, self._grant.as_seen_by(reply.host))
+        subject = Subject(public(self._url), self._keys, self._grant.as_seen_by(origin_of(reply.url)))
         return failure_of(reply.status, reply.headers, subject, self._now())
 
 

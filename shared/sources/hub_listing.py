@@ -17,8 +17,10 @@ from huggingface_hub.utils import logging
 
 from shared.errors import AddressRefused, InvalidURI, Unreachable
 from shared.manifest import File
-from shared.sources.connections import make_tls_context, origin_of, public, tls_words
-from shared.sources.listing import bounded
+from shared.sources.connections import make_tls_context, tls_words
+from shared.sources.failures import REDIRECT_TRIES
+from shared.sources.listing import LONGEST_LIST_S, bounded
+from shared.sources.origins import origin_of, public
 from shared.sources.settings import SourceSettings
 
 _LONGEST_BYTES = 64 * 1024 * 1024  # of an answer, unpacked; 1,000 files take about half a MiB
@@ -27,6 +29,7 @@ _OF_THE_WAY = ("content-encoding", "content-length", "transfer-encoding")
 _COMMIT = re.compile(r"[0-9a-zA-Z]{1,100}")
 _DIGEST = re.compile(r"git-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64}")
 _MOST_PAGES = 2000
+_MOST_REDIRECTS = 5
 _BEYOND_BYTES = 2**63  # no file system counts so far
 
 
@@ -66,9 +69,16 @@ class _Transport(httpx2.HTTPTransport):
 
 
 def _refuse_circles(url: str) -> None:
-    """Raise Unreachable where a listing comes back to the same page, or has more of them than a hub has for a model."""
+    """Raise Unreachable where a listing comes back to the same page, or has more of them than a hub has for a model.
+
+    Or takes longer than any does.
+    """
+    if time.monotonic() > _ASKED.until_s:
+        raise Unreachable(f"the hub's list does not come to an end ({public(url)}); check HF_ENDPOINT")
     if url in _ASKED.urls or len(_ASKED.urls) >= _MOST_PAGES:
-        raise Unreachable(f"the hub answers {public(url)} in a circle or without an end; check HF_ENDPOINT")
+        raise Unreachable(
+            f"the hub answers {public(url)} in a circle or without an end; check HF_ENDPOINT", REDIRECT_TRIES
+        )
     _ASKED.urls.add(url)
 
 
@@ -106,7 +116,12 @@ class _Client(httpx2.Client):
     """The one HTTP client that `huggingface_hub` keeps a process, with our settings."""
 
     def __init__(self, settings: SourceSettings) -> None:
-        super().__init__(transport=_Transport(settings), timeout=_timeout(settings), follow_redirects=True)
+        super().__init__(
+            transport=_Transport(settings),
+            timeout=_timeout(settings),
+            follow_redirects=True,
+            max_redirects=_MOST_REDIRECTS,
+        )
         self.settings = settings
 
 
@@ -118,6 +133,7 @@ class _Asked(threading.local):
 
     def __init__(self) -> None:
         self.urls: set[str] = set()
+        self.until_s = 0.0
 
 
 _ASKED = _Asked()
@@ -150,6 +166,7 @@ def list_repository(repo: str, revision: str, token: str, settings: SourceSettin
 @contextmanager
 def _as_errors(repo: str, settings: SourceSettings) -> Iterator[None]:
     _ASKED.urls.clear()
+    _ASKED.until_s = time.monotonic() + LONGEST_LIST_S
     try:
         yield
     except HFValidationError as error:
@@ -157,6 +174,9 @@ def _as_errors(repo: str, settings: SourceSettings) -> Iterator[None]:
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         said = f"{type(error).__name__}: {str(error)[:200]}"
         raise Unreachable(f"{settings.hf_host} does not answer as a hub does ({said}); check HF_ENDPOINT") from error
+    except httpx2.TooManyRedirects as error:
+        words = f"the hub {settings.hf_host} redirects too often; check HF_ENDPOINT"
+        raise Unreachable(words, REDIRECT_TRIES) from error
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
         raise Unreachable(f"the hub {settings.hf_host} cannot be listed: {_words(error)}") from error
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from shared.sources.settings import AZURE_KEYS, DOCKER_CONFIG_KEYS, GOOGLE_KEY, OCI_KEYS
+from shared.sources.scheme_keys import AZURE_LOGIN_KEYS, DOCKER_CONFIG_KEYS, GOOGLE_KEY, OCI_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,9 @@ AZURE = KeyWords(
     "set AZURE_STORAGE_ACCOUNT to that account, with AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or set "
     "AZURE_STORAGE_CONNECTION_STRING, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET",
 )
-AZURE_LOGIN = KeyWords(", ".join(AZURE_KEYS[3:]), f"set {AZURE_KEYS[3]}, {AZURE_KEYS[4]} and {AZURE_KEYS[5]} right")
+AZURE_LOGIN = KeyWords(
+    ", ".join(AZURE_LOGIN_KEYS), f"set {', '.join(AZURE_LOGIN_KEYS[:-1])} and {AZURE_LOGIN_KEYS[-1]} right"
+)
 REGISTRY = KeyWords(
     DOCKER_CONFIG_KEYS[0],
     "put an account that may pull it into docker's config.json (in DOCKER_CONFIG, else in ~/.docker), as `docker "

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from typing import Literal
 
 from shared.errors import InvalidURI, SourceChanged, SourceNotFound, Unreachable
 from shared.manifest import File, Manifest, build_manifest
@@ -14,6 +15,8 @@ from shared.uri import LocalUri, ModelUri
 
 class LocalSource:
     """A file, or a directory with all below it. There is no digest: size and time of change stand for the content."""
+
+    shares_rights: Literal[True] = True
 
     def __init__(self, uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> None:
         del credentials  # the file system's permissions are all there is
@@ -36,8 +39,19 @@ class LocalSource:
         else:
             files = [File(self._path.rpartition("/")[2], found.st_size, etag=_tag(found))]
         if not files:
-            raise SourceNotFound(f"{self._uri} has no files; correct the URI")
+            raise SourceNotFound(f"{self._uri} has no files{self._directories()}; correct the URI")
         return build_manifest(str(self._uri), "", files)
+
+    def _directories(self) -> str:
+        """Return what stands there in the place of files, in words that follow; "" for nothing."""
+        descriptor = self._beneath.open(self._path)
+        try:
+            names = sorted(os.listdir(descriptor))  # noqa: PTH208 - a path cannot be made of a descriptor
+        finally:
+            os.close(descriptor)
+        if not names:
+            return ""
+        return f", only directories: {', '.join(map(repr, names[:3]))}{', ...' if len(names) > 3 else ''}"  # noqa: PLR2004 - as shown
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
         """Open a part of a file, if size and time of change are those that were listed."""

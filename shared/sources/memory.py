@@ -5,6 +5,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from shared.errors import AuthDenied, LarderError, SourceChanged, SourceNotFound, Unreachable
 from shared.manifest import File, Manifest, build_manifest
@@ -100,6 +101,12 @@ class MemorySource:
     def _check_token(self) -> None:
         if self._token and self._credentials.values.get("HF_TOKEN") != self._token:
             raise AuthDenied(f"hf://{self._repo} refuses these credentials; put a valid HF_TOKEN into the Secret")
+
+
+class MemoryRepository(MemorySource):
+    """One whose files are all for the same readers."""
+
+    shares_rights: Literal[True] = True
 
 
 class MemoryBody:

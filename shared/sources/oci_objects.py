@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from typing import Annotated
 
 import msgspec
 
@@ -13,10 +14,10 @@ from shared.sources.checksums import base64_digest
 from shared.sources.failures import Subject, failure_of
 from shared.sources.http import HttpClient, Reply
 from shared.sources.key_words import OCI_OBJECTS
-from shared.sources.listing import bounded
+from shared.sources.listing import bounded, bounded_pages
 from shared.sources.oci_requests import OciRequests
 from shared.sources.port import Body, Credentials
-from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name, path_below
+from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below, size_of
 from shared.sources.ranges import open_range
 from shared.sources.settings import SourceSettings
 from shared.uri import ModelUri
@@ -29,7 +30,7 @@ class OciObject(msgspec.Struct, frozen=True):
     """An object as a listing has it; one that was uploaded in parts has no MD5."""
 
     name: str
-    size: int | None = None
+    size: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] | None = None
     md5: str | None = None
     etag: str | None = None
 
@@ -58,7 +59,7 @@ class OciObjectsSource:
 
     def resolve(self) -> Manifest:
         """List the objects: the one that the URI names exactly, else all below it, never those beside it."""
-        found = self._head(self._uri.prefix)
+        found = self._head(self._uri.prefix) if self._uri.prefix else None
         exact = _file_of(last_name(self._uri.prefix), found) if found else None
         return build_manifest(str(self._uri), "", choose_files(self._uri, exact, self._files_below))
 
@@ -79,10 +80,10 @@ class OciObjectsSource:
         if reply.status != HTTPStatus.OK:
             return None
         headers = reply.headers
-        return OciObject(key, int(headers.get("Content-Length", "0")), headers.get("Content-MD5"), headers.get("ETag"))
+        return OciObject(key, size_of(headers, key), headers.get("Content-MD5"), headers.get("ETag"))
 
     def _files_below(self) -> Iterator[File]:
-        pages = bounded(self._pages(f"{self._uri.prefix}/"), str(self._uri))
+        pages = bounded_pages(self._pages(beginning_of(self._uri.prefix)), str(self._uri))
         for found in bounded((found for page in pages for found in page.objects), str(self._uri)):
             if (path := path_below(self._uri.prefix, found.name, found.size or 0)) is not None:
                 yield _file_of(path, found)
@@ -99,7 +100,7 @@ class OciObjectsSource:
             body = reply.read_all(_LONGEST_PAGE_BYTES)
             try:
                 page = msgspec.json.decode(body, type=_Page)
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 raise Unreachable(f"{reply.host} does not list as OCI Object Storage does: {error}") from error
             yield page
             start = page.next_start_with or ""

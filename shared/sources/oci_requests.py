@@ -10,12 +10,13 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from shared.cloud_uris import OciObjectsUri
 from shared.errors import AuthDenied, InvalidURI
-from shared.sources.connections import origin_of
 from shared.sources.hosts import Grant, grant_for
 from shared.sources.http import Call
+from shared.sources.origins import endpoint_origin, origin_of
 from shared.sources.port import Credentials
 from shared.sources.rsa import NotAKey, RsaKey, parse_key
-from shared.sources.settings import OCI_KEYS, SourceSettings, default_hosts
+from shared.sources.scheme_keys import OCI_KEYS, OCI_OBJECT_KEYS
+from shared.sources.settings import SourceSettings, default_hosts
 
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,255}")
@@ -47,11 +48,11 @@ class OciRequests:
     def grant(self) -> Grant:
         """What may be sent to the service."""
         return grant_for(
-            urlsplit(self.endpoint).hostname or "",
-            OCI_KEYS,
+            origin_of(self.endpoint),
+            OCI_OBJECT_KEYS,
             self.credentials,
             defaults=default_hosts("oci", self.settings),
-            endpoint_host=urlsplit(self.settings.oci_endpoint).hostname or "",
+            endpoint=endpoint_origin(self.settings.oci_endpoint),
         )
 
     def call(self, method: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Call:
@@ -75,7 +76,7 @@ class OciRequests:
 
     @cached_property
     def _key(self) -> RsaKey | None:
-        if any(name not in self.grant.values for name in OCI_KEYS):
+        if not self.grant.values:
             return None
         try:
             return parse_key(self.grant.values["OCI_CLI_KEY_CONTENT"])

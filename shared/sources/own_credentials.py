@@ -6,18 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from shared.sources.port import Credentials
-from shared.sources.settings import (
-    AZURE_KEYS,
-    DOCKER_CONFIG_KEYS,
-    GOOGLE_KEY,
-    OCI_KEYS,
-    SourceSettings,
-    connection_string,
-    default_hosts,
-)
+from shared.sources.scheme_keys import AZURE_KEYS, DOCKER_CONFIG_KEYS, GOOGLE_KEY, OCI_OBJECT_KEYS, S3_KEYS
+from shared.sources.settings import SourceSettings, connection_string, default_hosts
 
-_AWS_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-_SECRET_KEYS = (*_AWS_KEYS, *AZURE_KEYS, *OCI_KEYS)
+_SECRET_KEYS = (*S3_KEYS.secrets, *AZURE_KEYS.secrets, *OCI_OBJECT_KEYS.secrets)
 _LONGEST_FILE_BYTES = 1024 * 1024
 _TRUE = {"1", "ON", "YES", "TRUE"}
 
@@ -68,7 +60,7 @@ def _aws_profile(environ: Mapping[str, str]) -> dict[str, str]:
     home, name = _home(environ) / ".aws", environ.get("AWS_PROFILE") or environ.get("AWS_DEFAULT_PROFILE") or "default"
     config = _section(environ.get("AWS_CONFIG_FILE") or home / "config", f"profile {name}", name)
     keys = config | _section(environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials", name)
-    found = {key: keys[key.lower()] for key in _AWS_KEYS if keys.get(key.lower())}
+    found = {key: keys[key.lower()] for key in S3_KEYS.secrets if keys.get(key.lower())}
     if config.get("region") and not (environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")):
         found["AWS_REGION"] = config["region"]
     return found

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from shared.manifest import File, Manifest
 
@@ -68,6 +68,16 @@ class Source(Protocol):
     def close(self) -> None:
         """Close the connections that are kept."""
         ...
+
+
+@runtime_checkable
+class SharedRights(Protocol):
+    """A source that whoever may read one large file of may read whole, such as a repository.
+
+    Of others, a bucket among them, each file can have readers of its own.
+    """
+
+    shares_rights: Literal[True]
 
 
 @runtime_checkable

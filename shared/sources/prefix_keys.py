@@ -1,17 +1,18 @@
 """The objects of a bucket that a URI means, and which of them a path of the manifest stands for."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
-from shared.errors import AuthDenied, SourceNotFound
+from shared.errors import AuthDenied, SourceNotFound, Unreachable
 from shared.manifest import File
+from shared.sources.heads import LENGTH
 
 T = TypeVar("T")
 
 
 class PrefixUri(Protocol):
-    """A URI that names an object, or everything below a prefix."""
+    """A URI that names an object, or everything below a prefix; where that is empty, the whole bucket."""
 
     @property
     def prefix(self) -> str:
@@ -19,11 +20,25 @@ class PrefixUri(Protocol):
         ...
 
 
+def beginning_of(prefix: str) -> str:
+    """Return what every key below a prefix begins with."""
+    return f"{prefix}/" if prefix else ""
+
+
 def path_below(prefix: str, key: str, size_bytes: int) -> str | None:
     """Return what follows `prefix/` in a key; None for others, and for empty objects that stand for directories."""
-    if not key.startswith(f"{prefix}/") or (key.endswith("/") and not size_bytes):
+    beginning = beginning_of(prefix)
+    if not key.startswith(beginning) or (key.endswith("/") and not size_bytes):
         return None
-    return key.removeprefix(f"{prefix}/")
+    return key.removeprefix(beginning)
+
+
+def size_of(headers: Mapping[str, str], name: str) -> int:
+    """Return the length of an object that an answer to HEAD describes; raises Unreachable where it has none."""
+    text = headers.get("Content-Length") or ""
+    if not LENGTH.fullmatch(text):
+        raise Unreachable(f"the store does not say how long {name!r} is (Content-Length); it is asked again")
+    return int(text)
 
 
 def choose_files(
@@ -39,6 +54,8 @@ def choose_files(
     Raises SourceNotFound where there is neither, and what `below` raises. `place` and `thing` are the store's words.
     """
     files = [exact] if exact else list(below())
+    if not files and not uri.prefix:
+        raise SourceNotFound(f"{uri}: the {place} is empty")
     if not files:
         raise SourceNotFound(f"{uri}: the {place} has neither this {thing} nor anything below {uri.prefix}/")
     return files
@@ -78,7 +95,7 @@ class PrefixKeys:
         with self._lock:
             if path in self._known:
                 return [self._known[path]]
-        below = f"{self._prefix}/{path}"
+        below = f"{beginning_of(self._prefix)}{path}"
         return [self._prefix, below] if path == last_name(self._prefix) else [below]
 
     def _remember(self, path: str, key: str) -> None:

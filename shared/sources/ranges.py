@@ -7,9 +7,9 @@ from http import HTTPStatus
 
 from shared.errors import LarderError, SourceChanged, Unreachable
 from shared.manifest import File
-from shared.sources.connections import origin_of, public
 from shared.sources.failures import seconds_of
 from shared.sources.http import Call, HttpClient, Reply
+from shared.sources.origins import origin_of, public
 from shared.spans import Span
 
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]+|\*)", re.IGNORECASE)

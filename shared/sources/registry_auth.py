@@ -10,19 +10,19 @@ from urllib.parse import urlencode, urlsplit
 from shared.artifact_uri import ArtifactUri
 from shared.errors import AuthDenied, LarderError
 from shared.sources.challenges import Challenge, parse_challenge
-from shared.sources.connections import Origin, origin_of, public
 from shared.sources.docker_config import Account, account_for
 from shared.sources.failures import Subject, denied, failure_of
 from shared.sources.hosts import Grant, host_matches
 from shared.sources.http import Call, HttpClient, Reply
 from shared.sources.key_words import REGISTRY
+from shared.sources.origins import Origin, origin_of, public
 from shared.sources.port import Credentials
 from shared.sources.tokens import Token, ask_for_token, bearer, read_token
 
 T = TypeVar("T")
 _LONGEST_ANSWER_BYTES = 64 * 1024
 # Registries whose tokens come from a host of another name, as their operators document it.
-_TOKEN_HOSTS = {"registry-1.docker.io": "auth.docker.io", "registry.gitlab.com": "gitlab.com"}
+_TOKEN_HOSTS = {"registry-1.docker.io": ("auth.docker.io",), "registry.gitlab.com": ("gitlab.com",)}
 
 
 class Challenged(AuthDenied):
@@ -36,8 +36,9 @@ class Challenged(AuthDenied):
 class RegistryAuth:
     """The right to pull from one repository. Thread-safe; a token is kept until the registry refuses it.
 
-    The docker config binds each account to its registry. A token service gets it where it is the registry's own host,
-    a known one of that registry, or named by the credentials.
+    The docker config binds each account to its registry. A token service gets it where it is at the registry's own
+    host and port (for a person's account at any port of that host, for whom nobody names others), a known one of that
+    registry, or named by the credentials.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class RegistryAuth:
         self._uri, self._origin, self._repository = uri, origin, repository
         self._credentials, self._client = credentials, client
         self._headers: dict[str, str] = {}
-        self._withheld_from = ""
+        self._withheld_from: Origin | None = None
         self._lock = threading.Lock()
 
     def run(self, act: Callable[[dict[str, str]], T]) -> T:
@@ -63,7 +64,7 @@ class RegistryAuth:
 
     def failure_of(self, reply: Reply, what: str) -> LarderError:
         """Return the error for an answer that is no success; to be raised within `run`."""
-        subject = Subject(what, REGISTRY, self._grant.as_seen_by(reply.host))
+        subject = Subject(what, REGISTRY, self._grant.as_seen_by(origin_of(reply.url)))
         error = failure_of(reply.status, reply.headers, subject, time.time())
         is_challenge = reply.status == HTTPStatus.UNAUTHORIZED and origin_of(reply.url) == self._origin
         if not is_challenge or not isinstance(error, AuthDenied):
@@ -76,15 +77,17 @@ class RegistryAuth:
 
     @property
     def _grant(self) -> Grant:
-        return self._shown_to(self._origin.host, self._account)
+        return self._shown_to(self._origin, self._account)
 
-    def _shown_to(self, host: str, account: Account) -> Grant:
-        return Grant(host, {"account": "sent"} if account else {}, own=self._credentials.own)
+    def _shown_to(self, origin: Origin, account: Account) -> Grant:
+        shown = {"account": "sent"} if account else {}
+        return Grant(origin.host, shown, own=self._credentials.own, place=origin.netloc)
 
     def _denied(self, denial: AuthDenied) -> AuthDenied:
-        if not self._withheld_from:
+        if self._withheld_from is None:
             return denial
-        held = Grant(self._withheld_from, withheld=True, own=self._credentials.own)
+        place = self._withheld_from.netloc
+        held = Grant(self._withheld_from.host, withheld=True, own=self._credentials.own, place=place)
         subject = Subject(f"a token for {self._uri}", REGISTRY, held)
         return denied(subject, "it is the registry's token service")
 
@@ -110,15 +113,20 @@ class RegistryAuth:
                 f"{self._origin.host} sends those who want a token to {public(challenge.realm)}, which is plain http "
                 "and is not asked; let the registry's operator correct its realm"
             )
-        own = (self._origin.host, _TOKEN_HOSTS.get(self._origin.host, ""), *self._credentials.hosts)
-        if account and not host_matches(realm.host, own):
-            account, self._withheld_from = Account(), realm.host
+        if account and not self._may_have_account(realm):
+            account, self._withheld_from = Account(), realm
         scope = {"service": challenge.service, "scope": f"repository:{self._repository}:pull"}
-        subject = Subject(f"a token for {self._uri}", REGISTRY, self._shown_to(realm.host, account))
+        subject = Subject(f"a token for {self._uri}", REGISTRY, self._shown_to(realm, account))
         if account.identity_token:
             form = {"grant_type": "refresh_token", "client_id": "larder", "refresh_token": account.identity_token}
             return ask_for_token(self._client, challenge.realm, form | scope, subject, time.time())
         return self._ask_plainly(challenge.realm, scope, account, subject)
+
+    def _may_have_account(self, realm: Origin) -> bool:
+        if realm == self._origin or (self._credentials.own and realm.host == self._origin.host):
+            return True
+        named = (*_TOKEN_HOSTS.get(self._origin.netloc, ()), *self._credentials.hosts)
+        return host_matches(realm.host, named, realm.port)
 
     def _ask_plainly(self, realm: str, scope: dict[str, str], account: Account, subject: Subject) -> Token:
         joint = "&" if urlsplit(realm).query else "?"

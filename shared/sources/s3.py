@@ -17,7 +17,7 @@ from shared.sources.http import HttpClient, Reply
 from shared.sources.key_words import S3
 from shared.sources.listing import LONGEST_LIST_S, in_time
 from shared.sources.port import Body, Credentials
-from shared.sources.prefix_keys import PrefixKeys, choose_files, last_name
+from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name
 from shared.sources.ranges import open_range
 from shared.sources.s3_endpoint import named_endpoint
 from shared.sources.s3_failures import decide_s3_failure, error_fields
@@ -72,7 +72,10 @@ class S3Source:
         self._client.close()
 
     def _head_exact(self) -> Mapping[str, str] | None:
-        """Return the headers of the object that the URI names; None where it is not there or not ours to see."""
+        """Return the headers of the object that the URI names; None where it is not there or not ours to see.
+
+        The bucket itself is asked where the URI names no object: it may be in another region.
+        """
         reply = self._head(self._uri.prefix)
         region = reply.headers.get(_REGION_HEADER, "")
         if reply.status != HTTPStatus.OK and region not in ("", self._requests.region):
@@ -81,7 +84,7 @@ class S3Source:
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise self._failure(reply, str(self._uri))
         # A HEAD that is refused has no body to say why; the listing that follows is refused with one.
-        return reply.headers if reply.status == HTTPStatus.OK else None
+        return reply.headers if reply.status == HTTPStatus.OK and self._uri.prefix else None
 
     def _files_below(self) -> list[File]:
         from shared.sources.s3_listing import S3Refusal, list_paths  # noqa: PLC0415 - heavy; controller only
@@ -107,7 +110,7 @@ class S3Source:
             raise
 
     def _describe(self, path: str) -> File:
-        key = f"{self._uri.prefix}/{path}"
+        key = f"{beginning_of(self._uri.prefix)}{path}"
         reply = self._head(key)
         if reply.status != HTTPStatus.OK:
             raise self._failure(reply, f"s3://{self._uri.bucket}/{key}")

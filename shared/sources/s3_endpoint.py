@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from shared.errors import AuthDenied
-from shared.sources.settings import DEFAULT_PORTS, SourceSettings
+from shared.sources.origins import DEFAULT_PORTS
+from shared.sources.scheme_keys import ENDPOINT_KEY
+from shared.sources.settings import SourceSettings
 
-ENDPOINT_KEY = "AWS_ENDPOINT_URL"
 _LABEL = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _FORM = re.compile(rf"https://{_LABEL}(\.{_LABEL})*(:[0-9]{{1,5}})?/?")
 

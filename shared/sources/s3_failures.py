@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from shared.errors import AuthDenied, InvalidURI, LarderError, SourceNotFound, Unreachable
-from shared.sources.failures import Subject, denied, failure_of, rate_limited
+from shared.sources.failures import REDIRECT_TRIES, Subject, denied, failure_of, rate_limited
 
 _FIELD = re.compile(r"<(Code|Region|ServerTime)>([^<]{1,200})</\1>")
 _SLOW_DOWN_S = 5.0
@@ -58,5 +58,6 @@ def _other_region(subject: Subject, region: str) -> LarderError:
 def _moved(subject: Subject, status: int) -> LarderError:
     return Unreachable(
         f"{subject.grant.host} redirects {subject.what} (status {status}), which is not followed because requests are "
-        "signed for one host; configure the endpoint or the region that is meant"
+        "signed for one host; configure the endpoint or the region that is meant",
+        REDIRECT_TRIES,
     )

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import boto3
@@ -13,17 +14,17 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import Unreachable
-from shared.sources.connections import public
-from shared.sources.heads import Headers
 from shared.sources.http import Call, HttpClient
 from shared.sources.listing import bounded, in_time
-from shared.sources.prefix_keys import path_below
+from shared.sources.origins import public
+from shared.sources.plain_xml import plain_xml
+from shared.sources.prefix_keys import beginning_of, path_below
+from shared.sources.s3_failures import error_fields
 from shared.sources.s3_requests import Requests
 from shared.sources.settings import PATH_STYLE, VIRTUAL_STYLE
 from shared.uri import S3Uri
 
 _MOST_PAGE_BYTES = 5 * 2**20  # of a thousand keys, each of 1 KiB at most, three characters a byte where it is quoted
-_MOST_TAGS = 100_000  # a page has some twenty for each key; as a tree each takes far more memory than in the text
 _OURS = frozenset({"accept-encoding", "host", "user-agent"})  # headers that our client says itself, with these values
 
 
@@ -43,13 +44,11 @@ def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient, until_s:
     client = _client(requests, connections)
     try:
         paginator = client.get_paginator("list_objects_v2")
-        found = bounded(paginator.paginate(Bucket=uri.bucket, Prefix=f"{uri.prefix}/"), str(uri))
+        found = bounded(paginator.paginate(Bucket=uri.bucket, Prefix=beginning_of(uri.prefix)), str(uri))
         pages = in_time(found, until_s, str(uri))
         listed = bounded((entry for page in pages for entry in page.get("Contents", ())), str(uri))
         entries = [(str(entry["Key"]), int(entry["Size"])) for entry in listed]
-    except ClientError as error:
-        raise _refusal(error) from None
-    except BotoCoreError as error:
+    except (BotoCoreError, ClientError) as error:  # what it takes for no list, it calls an error of the server
         raise Unreachable(f"{requests.grant.host} cannot be listed for {uri}: {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         said = f"{type(error).__name__}: {str(error)[:200]}"
@@ -65,9 +64,8 @@ def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient, until_s:
 def _client(requests: Requests, connections: HttpClient) -> Any:  # noqa: ANN401 - boto3 has no types
     """Return a client that opens no connection itself: an address that is checked must be the one that is used."""
     keys = requests.grant.values
-    signed = bool(keys.get("AWS_ACCESS_KEY_ID") and keys.get("AWS_SECRET_ACCESS_KEY"))
     config = Config(
-        signature_version="s3v4" if signed else UNSIGNED,
+        signature_version="s3v4" if keys else UNSIGNED,
         s3={"addressing_style": VIRTUAL_STYLE if requests.is_virtual else PATH_STYLE},
         retries={"total_max_attempts": 1},
         ignore_configured_endpoint_urls=True,
@@ -91,12 +89,23 @@ def _client(requests: Requests, connections: HttpClient) -> Any:  # noqa: ANN401
 
 
 def _send(connections: HttpClient, request: AWSPreparedRequest) -> AWSResponse:
-    """Send what botocore prepared, and return the answer with its body read. Raises Unreachable, AddressRefused."""
+    """Send what botocore prepared, and return the answer with its body read.
+
+    Raises S3Refusal, Unreachable, RateLimited, AddressRefused. A refusal ends it here: botocore would follow a redirect
+    to another region by itself, and then the next.
+    """
     headers = {name: _text(value) for name, value in request.headers.items() if name.lower() not in _OURS}
     reply = connections.send(Call(request.url, request.method, secrets=headers, follow=False))
+    if reply.status >= HTTPStatus.MULTIPLE_CHOICES:
+        said = reply.read_small()
+        reply.close()
+        raise S3Refusal(reply.status, reply.headers, error_fields(said))
     body = reply.read_all(_MOST_PAGE_BYTES)
-    if body.count(b"<") > _MOST_TAGS:
-        raise Unreachable(f"{public(request.url)}: the answer is no list of S3; check the endpoint")
+    try:
+        body = plain_xml(body).encode()
+    except ValueError as error:
+        problem = f"{public(request.url)}: the answer is no list of S3: {error}; check the endpoint"
+        raise Unreachable(problem) from None
     return AWSResponse(request.url, reply.status, dict(reply.headers), _Whole(body))
 
 
@@ -124,10 +133,3 @@ def _session_without_files() -> Any:  # noqa: ANN401 - botocore has no types
     # No time of an answer is read, and understanding them takes as long as all else of a listing.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
     return session
-
-
-def _refusal(error: ClientError) -> S3Refusal:
-    meta, detail = error.response.get("ResponseMetadata", {}), error.response.get("Error", {})
-    fields = {name: str(detail[name]) for name in ("Code", "Region", "ServerTime") if name in detail}
-    headers = {name.lower(): value for name, value in meta.get("HTTPHeaders", {}).items()}
-    return S3Refusal(int(meta.get("HTTPStatusCode", 0)), Headers(headers), fields)

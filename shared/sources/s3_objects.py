@@ -3,10 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from shared.errors import Unreachable
 from shared.manifest import File
 from shared.sources.checksums import best_digest
-from shared.sources.heads import LENGTH
+from shared.sources.prefix_keys import size_of
 
 _CHECKSUMS = ("sha256", "crc64nvme", "crc32c", "crc32")
 MD5 = re.compile(r"[0-9a-f]{32}")
@@ -14,10 +13,7 @@ MD5 = re.compile(r"[0-9a-f]{32}")
 
 def file_of(path: str, headers: Mapping[str, str]) -> File:
     """Return the file that an answer to HEAD describes; raises Unreachable where it has no length."""
-    text = headers.get("Content-Length") or ""
-    if not LENGTH.fullmatch(text):
-        raise Unreachable(f"the store does not say how long {path!r} is (Content-Length); it is asked again")
-    return File(path, int(text), digest_of(headers), headers.get("ETag") or "")
+    return File(path, size_of(headers, path), digest_of(headers), headers.get("ETag") or "")
 
 
 def digest_of(headers: Mapping[str, str]) -> str:

@@ -5,18 +5,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from shared.errors import AuthDenied, InvalidURI
 from shared.sources.hosts import Grant, grant_for
 from shared.sources.http import Call
+from shared.sources.origins import endpoint_origin, origin_of
 from shared.sources.port import Credentials
-from shared.sources.s3_endpoint import ENDPOINT_KEY, named_endpoint
+from shared.sources.s3_endpoint import named_endpoint
 from shared.sources.s3_signature import Keys, Signer
+from shared.sources.scheme_keys import AWS_KEYS, ENDPOINT_KEY, S3_KEYS
 from shared.sources.settings import VIRTUAL_STYLE, SourceSettings, default_hosts
 
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
-_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,11 @@ class Requests:
     def grant(self) -> Grant:
         """What may be sent to the endpoint; a bucket's own host is looked at as the endpoint's."""
         return grant_for(
-            urlsplit(self.endpoint).hostname or "",
-            _KEYS,
+            origin_of(self.endpoint),
+            S3_KEYS,
             self.credentials,
             defaults=default_hosts("s3", self.settings),
-            endpoint_host=self.settings.s3_host,
+            endpoint=endpoint_origin(self.settings.s3_endpoint),
         )
 
     def url_of(self, key: str) -> str:
@@ -95,7 +96,8 @@ class Requests:
 
     @cached_property
     def _signer(self) -> Signer | None:
-        access_key, secret_key, session_token = (self.grant.values.get(key) for key in _KEYS)
-        if not access_key or not secret_key:
+        values = self.grant.values
+        if not values:
             return None
-        return Signer(Keys(access_key, secret_key, session_token or ""), self.region)
+        access_key, secret_key = (values[key] for key in AWS_KEYS)
+        return Signer(Keys(access_key, secret_key, values.get("AWS_SESSION_TOKEN", "")), self.region)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from shared.sources.connections import origin_of
+from shared.sources.origins import origin_of
 
 _NOTHING = hashlib.sha256().hexdigest()
 

@@ -6,24 +6,13 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from shared.sources.cloud_hosts import AWS_HOSTS, AZURE_HOSTS, GOOGLE_HOSTS, ORACLE_HOSTS
+from shared.sources.origins import DEFAULT_PORTS, Origin, origin_of
 from shared.sources.proxies import Proxies, proxies_from_environ
 
 DEFAULT_HF_ENDPOINT = "https://huggingface.co"
 DEFAULT_S3_REGION = "us-east-1"
 PATH_STYLE, VIRTUAL_STYLE = "path", "virtual"
-DEFAULT_PORTS = {"http": 80, "https": 443}
-DOCKER_CONFIG_KEYS = (".dockerconfigjson", "config.json")
-GOOGLE_KEY = "GOOGLE_APPLICATION_CREDENTIALS"
-AZURE_KEYS = (
-    "AZURE_STORAGE_KEY",
-    "AZURE_STORAGE_ACCESS_KEY",
-    "AZURE_STORAGE_SAS_TOKEN",
-    "AZURE_TENANT_ID",
-    "AZURE_CLIENT_ID",
-    "AZURE_CLIENT_SECRET",
-)
-OCI_KEYS = ("OCI_CLI_TENANCY", "OCI_CLI_USER", "OCI_CLI_FINGERPRINT", "OCI_CLI_KEY_CONTENT")
-_AWS_HOSTS = ("*.amazonaws.com", "*.amazonaws.com.cn")
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
@@ -95,9 +84,9 @@ class SourceSettings:
         return urlsplit(self.hf_endpoint).hostname or ""
 
     @property
-    def configured_hf_host(self) -> str:
-        """The host name of a hub that the administrator chose; empty for the public one."""
-        return "" if self.hf_endpoint == DEFAULT_HF_ENDPOINT else self.hf_host
+    def configured_hub(self) -> Origin | None:
+        """The origin of a hub that the administrator chose; None for the public one."""
+        return None if self.hf_endpoint == DEFAULT_HF_ENDPOINT else origin_of(self.hf_endpoint)
 
     @property
     def s3_host(self) -> str:
@@ -180,16 +169,11 @@ def default_hosts(scheme: str, settings: SourceSettings) -> tuple[str, ...]:
 
     Those of `oci` are object storage's; a docker config names the hosts of its accounts itself.
     """
-    match scheme:
-        case "hf":
-            return (settings.hf_host,)
-        case "s3":
-            return (settings.s3_host,) if settings.s3_host else _AWS_HOSTS
-        case "gs":
-            return (urlsplit(settings.gs_endpoint).hostname or "storage.googleapis.com",)
-        case "az":
-            return (urlsplit(settings.az_endpoint).hostname or "*.blob.core.windows.net",)
-        case "oci":
-            return (urlsplit(settings.oci_endpoint).hostname or "*.oraclecloud.com",)
-        case _:
-            return ()
+    endpoint, hosts = {
+        "hf": (settings.hf_endpoint, ()),
+        "s3": (settings.s3_endpoint, AWS_HOSTS),
+        "gs": (settings.gs_endpoint, GOOGLE_HOSTS),
+        "az": (settings.az_endpoint, AZURE_HOSTS),
+        "oci": (settings.oci_endpoint, ORACLE_HOSTS),
+    }.get(scheme, ("", ()))
+    return (origin_of(endpoint).netloc,) if endpoint else hosts

@@ -9,11 +9,11 @@ from http import HTTPStatus
 from urllib.parse import urlencode
 
 from shared.errors import AuthDenied, Unreachable
-from shared.sources.connections import public
 from shared.sources.failures import Subject, denied, failure_of
 from shared.sources.hosts import Grant
 from shared.sources.http import Call, HttpClient
 from shared.sources.key_words import KeyWords
+from shared.sources.origins import public
 
 _LONGEST_ANSWER_BYTES = 64 * 1024
 _EARLY_S = 120.0
@@ -65,7 +65,7 @@ def read_token(body: bytes, url: str) -> Token:
         answer = json.loads(body)
         value = answer.get("access_token") or answer.get("token")
         good_s = float(answer.get("expires_in") or _SHORTEST_S)
-    except (ValueError, AttributeError, TypeError, RecursionError):
+    except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
         value, good_s = None, 0.0
     if not isinstance(value, str) or not value.isascii() or not value.isprintable() or " " in value:
         raise Unreachable(f"{public(url)} gave an answer without a token; it is asked again")

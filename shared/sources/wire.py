@@ -61,14 +61,15 @@ class Wire:
 
     def read_head(self) -> bytes:
         """Return the next head, without the blank line at its end. Raises NotHttp; EOFError where none comes."""
-        text, at = self._ahead, -1
+        text, seen = bytearray(self._ahead), 0
         until = self._until()
-        while (at := text.find(_END)) < 0:
+        while (at := text.find(_END, max(0, seen - len(_END)))) < 0:
             if len(text) > _MOST_HEAD_BYTES:
                 raise NotHttp("a head without an end")
+            seen = len(text)
             text += self._read_part(until)
-        self._ahead = text[at + len(_END) :]
-        return text[:at]
+        self._ahead = bytes(text[at + len(_END) :])
+        return bytes(text[:at])
 
     def readinto(self, buffer: memoryview) -> int:
         """Take what has come, at most what fits; 0 at the connection's end."""

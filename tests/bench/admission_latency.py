@@ -24,14 +24,14 @@ import aiohttp
 import httpx
 
 from controller.admission.keys import BASE_MODEL
-from controller.admission.server import MUTATE_PATH
+from controller.admission.server import MUTATE_PATH, path_with
 from rig import agents
 from rig.binaries import find
 from rig.control_plane import ControlPlane
 from rig.hub import Hub
 from rig.larder.cluster import LarderCluster, LarderOptions
 from rig.larder.objects import path_of
-from rig.larder.programs import Sources
+from rig.larder.programs import ADMISSION_KEY, Sources
 from rig.model import write_model
 from rig.pods import base_model_pod, plain_pod
 from rig.ports import LOOPBACK
@@ -148,7 +148,8 @@ class Load:
     async def review(self, index: int) -> bool:
         """Ask the webhook itself."""
         body = json.dumps(review(self._pod, f"uid-{index}"))
-        return "patch" in (await self._post(f"{self._webhook}{MUTATE_PATH}", body)).get("response", {})
+        url = f"{self._webhook}{path_with(ADMISSION_KEY, MUTATE_PATH)}"
+        return "patch" in (await self._post(url, body)).get("response", {})
 
     async def pod_with_model(self, index: int) -> bool:
         """Create a pod that admission rewrites."""

@@ -30,11 +30,12 @@ from controller.resolver import Resolver
 from controller.watch import Watcher
 from controller.world import World
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
-from shared.api.core import Node, PlainCondition, Pod, PodSpec, StatusWithConditions
+from shared.api.core import HostPath, Node, PlainCondition, Pod, PodSpec, StatusWithConditions, Volume
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.api.model_node import Claim, Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
+from shared.names import snapshot_path
 from shared.sources.settings import settings_from_environ
 
 Scale = tuple[int, int, int]
@@ -99,7 +100,8 @@ def entry(model: str) -> Entry:
 
 
 def pod(name: str, node_name: str) -> Pod:
-    spec = PodSpec(node_name=node_name, node_selector={"model-cache-ready-x": "true"})
+    path = f"/var/lib/larder/{snapshot_path('x', 'c0ffee')}"
+    spec = PodSpec(node_name=node_name, volumes=[Volume(host_path=HostPath(path=path))])
     return Pod(metadata=Meta(name=name, namespace="default", resource_version="1"), spec=spec, status=READY)
 
 

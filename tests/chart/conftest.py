@@ -9,7 +9,7 @@ import pytest
 
 from rig.api import Api
 from rig.binaries import Binaries
-from rig.control_plane import ControlPlane
+from rig.control_plane import ControlPlane, Options
 from rig.errors import MissingBinaries
 from rig.helm import LARDER, LARDER_CRDS, Helm, Json, find_helm
 from rig.processes import wait_until
@@ -18,6 +18,7 @@ NAMESPACE = "larder-system"
 TEAMS = ("team-a", "team-b")
 VALUES = {
     "credentialNamespaces": list(TEAMS),
+    "inferenceServices": {"enabled": True},
     # no controller runs here; what the API server itself refuses is the question
     "admission": {"failurePolicy": {"ephemeralContainers": "Ignore", "models": "Ignore"}},
 }
@@ -51,7 +52,8 @@ def render(helm: Helm) -> Render:
 @pytest.fixture(scope="package")
 def plane(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane of the charts' own: their cluster-wide objects would be in the way of others."""
-    with ControlPlane(binaries, tmp_path_factory.mktemp("plane")) as running:
+    options = Options(apiserver_flags=["--allow-privileged=true"])  # as real clusters have it
+    with ControlPlane(binaries, tmp_path_factory.mktemp("plane"), options) as running:
         yield running
 
 

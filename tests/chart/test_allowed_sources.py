@@ -26,7 +26,7 @@ def test_a_list_of_ones_own_replaces_it(render: Render) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["hf:/org", "org/m", "hf://a,b", "hf://org/*", "https://a.*.org", "https://*", "hf://o m"]
+    "wrong", ["hf:/org", "org/m", "hf://a,b", "hf://org/*", "https://a.b*.org", "https://*", "hf://o m"]
 )
 def test_what_is_no_pattern_is_refused_before_it_is_installed(wrong: str, render: Render) -> None:
     with pytest.raises(HelmFailed, match="allowedSources"):

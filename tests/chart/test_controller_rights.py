@@ -8,6 +8,7 @@ from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
 from rig.helm import Json
+from rig.processes import wait_until
 from tests.chart.conftest import NAMESPACE, Render
 from tests.chart.objects import only
 
@@ -36,6 +37,7 @@ CLUSTER: dict[tuple[str, str], dict[str, str]] = {
     (KSERVE, "clustermodelcaches"): MODEL,
     (KSERVE, "modelcachenodegroups"): READ,
     (KSERVE, "inferenceservices"): {"list": "which of KServe's use a cache that is to be deleted"},
+    (KSERVE, "llminferenceservices"): {"list": "which of KServe's use a cache that is to be deleted"},
     (KSERVE, "clustermodelcaches/status"): STATUS,
     (KSERVE, "modelcachenodegroups/status"): STATUS,
     (OWN, "modelnodes"): READ
@@ -44,7 +46,12 @@ CLUSTER: dict[tuple[str, str], dict[str, str]] = {
     ("authentication.k8s.io", "tokenreviews"): {"create": "whose token an agent sends"},
 }
 RELEASE: dict[tuple[str, str], dict[str, str]] = {
-    ("", "configmaps"): {"get": "manifests", "create": "manifests, which are immutable"},
+    ("", "configmaps"): {
+        "get": "manifests",
+        "create": "manifests, which are immutable",
+        "list": "manifests that nothing may refer to any more",
+        "delete": "those; a policy holds it to manifests",
+    },
     ("", "secrets"): {"get": "credentials of cluster-scoped models"},
     ("coordination.k8s.io", "leases"): {
         "create": "the Lease, once",
@@ -114,7 +121,8 @@ _LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
         ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
         ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/modelnodes.larder.dev"),
         ("PUT", "/apis/larder.dev/v1alpha1/modelnodes/any/status"),
-        ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/configmaps/any"),
+        ("PUT", f"/api/v1/namespaces/{NAMESPACE}/configmaps/any"),
+        ("DELETE", "/api/v1/namespaces/default/configmaps/any"),
         ("GET", "/api/v1/namespaces"),
         ("GET", "/apis/batch/v1/namespaces/default/jobs"),
         ("DELETE", "/apis/batch/v1/namespaces/default/jobs/any"),
@@ -138,3 +146,40 @@ def test_its_own_lease_is_its_own(controller: Api) -> None:
     finally:
         with pytest.raises(CallRefused, match="403"):
             controller.delete(f"{_LEASES}/larder-controller")
+
+
+_CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+_CONFINED = "makes and removes ConfigMaps manifest-<digest>"
+_MANIFEST = {"name": f"manifest-{'a' * 64}", "labels": {"larder.dev/kind": "manifest"}}
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"name": "settings", "labels": {"larder.dev/kind": "manifest"}},
+        {"name": "manifest-of-somebody", "labels": {"larder.dev/kind": "manifest"}},
+        {"name": f"manifest-{'b' * 64}"},
+    ],
+    ids=["another name", "no digest", "no label"],
+)
+def test_config_maps_of_others_are_neither_made_nor_removed(metadata: Json, controller: Api, api: Api) -> None:
+    wait_until(lambda: _is_confined(controller, metadata), 60, "the policy to be in force")
+    api.create(_CONFIG_MAPS, {"metadata": metadata})
+    try:
+        with pytest.raises(CallRefused, match=_CONFINED):
+            controller.delete(f"{_CONFIG_MAPS}/{metadata['name']}")
+    finally:
+        api.delete(f"{_CONFIG_MAPS}/{metadata['name']}")
+
+
+def test_lists_of_files_are_made_and_removed(controller: Api) -> None:
+    controller.create(_CONFIG_MAPS, {"metadata": _MANIFEST, "immutable": True})
+    controller.delete(f"{_CONFIG_MAPS}/{_MANIFEST['name']}")
+
+
+def _is_confined(controller: Api, metadata: Json) -> bool:
+    try:
+        controller.create(f"{_CONFIG_MAPS}?dryRun=All", {"metadata": metadata})
+    except CallRefused as refusal:
+        return _CONFINED in str(refusal)
+    return False

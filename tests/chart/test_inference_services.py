@@ -1,5 +1,6 @@
 """What InferenceServices give the controller a right to, and what a policy holds it to, tried with its token."""
 
+import copy
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +19,11 @@ from tests.chart.conftest import NAMESPACE, Render
 from tests.chart.objects import kinds, only
 
 NAME = "larder-inference-services"
-OBJECTS = {("ClusterRole", NAME), ("ClusterRoleBinding", NAME), ("ValidatingAdmissionPolicy", NAME)}
+OWNERS = "larder-inference-service-owners"
+OBJECTS = {("ClusterRole", NAME), ("ClusterRoleBinding", NAME)}
+OBJECTS |= {("ValidatingAdmissionPolicy", name) for name in (NAME, OWNERS)}
+OPENED, LABEL = "opened", {"larder.dev/inference-services": "true"}
+ON = {"inferenceServices": {"enabled": True}}
 FORBIDDEN = 403
 RIGHTS = {
     "inferenceservices": ["get", "list", "watch"],
@@ -29,22 +34,21 @@ RIGHTS = {
 }
 
 
-def manifests(namespace: str = "default") -> list[Json]:
+def manifests(namespace: str = OPENED, name: str = "svc", uid: str = "u") -> list[Json]:
     """What the controller makes for one service."""
     template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = InferenceServiceSpec(template=template, replicas=Replicas(min=1, max=2))
-    service = InferenceService(metadata=Meta(name="svc", namespace=namespace, uid="u"), spec=spec)
+    service = InferenceService(metadata=Meta(name=name, namespace=namespace, uid=uid), spec=spec)
     model = ServedModel("m", ModelKey("ClusterBaseModel", "", "m"), "r", "m@r")
     return [deployment_of(service, model, replicas=1), front_of(service), autoscaler_of(service)]
 
 
-def test_the_rights_are_these_and_can_be_switched_off(render: Render) -> None:
-    rules = only(render(), "ClusterRole", NAME)["rules"]
+def test_the_rights_are_these_and_have_to_be_switched_on(render: Render) -> None:
+    rules = only(render(ON), "ClusterRole", NAME)["rules"]
     assert {resource: r["verbs"] for r in rules for resource in r["resources"]} == RIGHTS
-    off = render({"inferenceServices": {"enabled": False}})
-    assert not kinds(off) & OBJECTS
-    assert kinds(render()) >= OBJECTS
-    for rendered, setting in ((render(), "true"), (off, "false")):
+    assert not kinds(render()) & OBJECTS
+    assert kinds(render(ON)) >= OBJECTS
+    for rendered, setting in ((render(ON), "true"), (render(), "false")):
         (container,) = only(rendered, "Deployment", "larder-controller")["spec"]["template"]["spec"]["containers"]
         assert {"name": "LARDER_INFERENCE_SERVICES", "value": setting} in container["env"]
 
@@ -52,9 +56,11 @@ def test_the_rights_are_these_and_can_be_switched_off(render: Render) -> None:
 @pytest.fixture(scope="module")
 def controller(api: Api, plane: ControlPlane) -> Iterator[Api]:
     """A client with a token of the controller, once the policy is in force."""
+    api.ensure("/api/v1/namespaces", {"metadata": {"name": OPENED, "labels": LABEL}})
     account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/larder-controller"
     client = plane.api_with_token(str(api.create(f"{account}/token", {"spec": {}})["status"]["token"]))
     wait_until(lambda: not takes(client, without_owner(manifests()[0])), 60, "the policy")
+    wait_until(lambda: not takes(client, manifests("default")[0]), 60, "the policy")
     yield client
     client.close()
 
@@ -64,6 +70,10 @@ def without_owner(manifest: Json) -> Json:
 
 
 def takes(client: Api, manifest: Json) -> bool:
+    return not refusal_of(client, manifest)
+
+
+def refusal_of(client: Api, manifest: Json) -> str:
     meta = manifest["metadata"]
     collection = path_of(manifest["kind"], meta["namespace"], "")
     try:
@@ -71,8 +81,8 @@ def takes(client: Api, manifest: Json) -> bool:
     except CallRefused as refusal:
         if refusal.status != FORBIDDEN:
             raise
-        return False
-    return True
+        return str(refusal)
+    return ""
 
 
 @pytest.mark.parametrize("index", range(3))
@@ -93,10 +103,115 @@ def test_it_serves_nothing_where_the_cluster_s_own_parts_run(namespace: str, con
 
 def test_it_changes_nothing_of_somebody_else(controller: Api, api: Api) -> None:
     theirs = without_owner(manifests()[0])
-    path = path_of("Deployment", "default", "svc")
+    path = path_of("Deployment", OPENED, "svc")
     api.create(path.rpartition("/")[0], theirs)
     try:
         with pytest.raises(CallRefused, match="may only touch what an InferenceService of the same name owns"):
             controller.patch(path, {"metadata": {"ownerReferences": manifests()[0]["metadata"]["ownerReferences"]}})
     finally:
         api.delete(path)
+
+
+def with_pod(**spec: object) -> Json:
+    """Return a service's Deployment whose pods have something more, as who stole the token would write it."""
+    deployment: Json = copy.deepcopy(manifests()[0])
+    deployment["spec"]["template"]["spec"] |= spec
+    return deployment
+
+
+def with_container(place: str = "containers", **fields: object) -> Json:
+    plain: Json = {"name": "c", "image": "i"}
+    return with_pod(**({"containers": [plain]} | {place: [plain | {"name": "x"} | fields]}))
+
+
+def test_nothing_is_made_where_no_administrator_opened_a_namespace(controller: Api, api: Api) -> None:
+    for index in range(3):
+        said = refusal_of(controller, manifests("default")[index])
+        assert "kubectl label namespace default larder.dev/inference-services=true" in said
+    api.ensure("/api/v1/namespaces", {"metadata": {"name": "closed", "labels": {next(iter(LABEL)): "false"}}})
+    assert not takes(controller, manifests("closed")[0])
+
+
+@pytest.mark.parametrize("field", ["hostNetwork", "hostPID", "hostIPC"])
+def test_pods_have_no_namespace_of_the_host(field: str, controller: Api) -> None:
+    assert "no namespaces of the host" in refusal_of(controller, with_pod(**{field: True}))
+
+
+@pytest.mark.parametrize("path", ["/", "/var/lib/larder/models/m/r", "/etc"])
+def test_pods_have_no_directory_of_the_host(path: str, controller: Api) -> None:
+    volumes = [{"name": "v", "emptyDir": {}}, {"name": "h", "hostPath": {"path": path}}]
+    assert "no hostPath" in refusal_of(controller, with_pod(volumes=volumes))
+
+
+@pytest.mark.parametrize("place", ["containers", "initContainers"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"securityContext": {"privileged": True}},
+        {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}},
+        {"securityContext": {"capabilities": {"add": ["ALL"]}}},
+        {"securityContext": {"procMount": "Unmasked"}},
+        {"ports": [{"containerPort": 80, "hostPort": 80}]},
+    ],
+)
+def test_containers_have_no_privileges(place: str, fields: Json, controller: Api) -> None:
+    deployment = with_container(place, **fields)
+    deployment["spec"]["template"]["spec"]["hostUsers"] = False  # else the API server itself refuses procMount
+    assert "Pod Security baseline" in refusal_of(controller, deployment)
+
+
+def test_ordinary_pods_are_taken(controller: Api) -> None:
+    context = {"capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}, "runAsUser": 1}
+    container = with_container(securityContext=context, ports=[{"containerPort": 80}])
+    assert takes(controller, container)
+    volumes = [{"name": "s", "secret": {"secretName": "s"}}, {"name": "e", "emptyDir": {}}]
+    assert takes(controller, with_pod(volumes=volumes, serviceAccountName="default"))
+
+
+def test_accounts_are_those_that_an_administrator_lists(controller: Api, api: Api) -> None:
+    assert "larder.dev/inference-service-accounts" in refusal_of(controller, with_pod(serviceAccountName="strong"))
+    assert not takes(controller, with_pod(serviceAccount="strong"))
+    namespace = f"/api/v1/namespaces/{OPENED}"
+    api.patch(namespace, {"metadata": {"annotations": {"larder.dev/inference-service-accounts": "runner, other"}}})
+    wait_until(lambda: takes(controller, with_pod(serviceAccountName="other")), 60, "the annotation to be seen")
+    assert not takes(controller, with_pod(serviceAccountName="strong"))
+
+
+def test_services_and_scalers_are_for_the_service_s_own_pods(controller: Api) -> None:
+    deployment, front, scaler = manifests()
+    assert takes(controller, deployment)
+    changes: list[Json] = [{"externalIPs": ["10.1.2.3"]}, {"type": "LoadBalancer"}, {"type": "NodePort"}]
+    changes += [{"selector": {"app": "other"}}, {"type": "ExternalName", "externalName": "h.test"}]
+    for change in changes:
+        assert "type ClusterIP" in refusal_of(controller, front | {"spec": front["spec"] | change}), change
+    target = scaler["spec"]["scaleTargetRef"] | {"name": "other"}
+    other = scaler | {"spec": scaler["spec"] | {"scaleTargetRef": target}}
+    assert "scales the Deployment of the InferenceService alone" in refusal_of(controller, other)
+
+
+def test_the_owner_is_compared_with_the_service_that_exists(controller: Api, api: Api) -> None:
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}], "serviceAccountName": "runner"}}
+    spec = {"model": {"name": "m"}, "template": template}
+    body = {"apiVersion": "ome.io/v1beta1", "kind": "InferenceService", "metadata": {"name": "real"}, "spec": spec}
+    collection = f"/apis/ome.io/v1beta1/namespaces/{OPENED}/inferenceservices"
+    uid = api.create(collection, body)["metadata"]["uid"]
+    try:
+        wait_until(lambda: "is not the InferenceService" in refusal_of(controller, manifests(name="real")[0]), 60, "it")
+        own = manifests(name="real", uid=uid)[0]
+        assert "names another service account" in refusal_of(controller, own)
+        own["spec"]["template"]["spec"]["serviceAccountName"] = "runner"
+        api.patch(
+            f"/api/v1/namespaces/{OPENED}",
+            {"metadata": {"annotations": {"larder.dev/inference-service-accounts": "runner"}}},
+        )
+        wait_until(lambda: takes(controller, own), 60, "the annotation to be seen")
+    finally:
+        api.delete(f"{collection}/real")
+
+
+def test_others_are_not_held_by_it(api: Api) -> None:
+    """An administrator's Deployment in an opened namespace may have what it likes."""
+    for namespace in (OPENED, "default"):
+        strong = with_pod(hostNetwork=True, hostPID=True)
+        strong["metadata"] = {"name": "theirs", "namespace": namespace}
+        assert takes(api, strong)

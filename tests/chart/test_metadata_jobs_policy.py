@@ -1,6 +1,7 @@
 """The controller makes Jobs of one shape alone, tried with its token on a real API server."""
 
 import copy
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -69,6 +70,24 @@ def test_its_own_job_is_taken(controller: Api, job: Json) -> None:
     assert _is_taken(controller, job)
 
 
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ({}, []),
+        ({"imagePullSecrets": [{"name": "mirror"}]}, ["mirror"]),
+        ({"imagePullSecrets": [{"name": "mirror"}], "claims": {"imagePullSecrets": [{"name": "own"}]}}, ["own"]),
+    ],
+)
+def test_the_job_is_pulled_with_the_secrets_of_the_chart(values: Json, names: list[str], render: Render) -> None:
+    rendered = render(values)
+    (container,) = only(rendered, "Deployment", "larder-controller")["spec"]["template"]["spec"]["containers"]
+    (text,) = (e["value"] for e in container["env"] if e["name"] == "LARDER_CLAIMS_IMAGE_PULL_SECRETS")
+    assert json.loads(text) == [{"name": name} for name in names]
+    policy = only(rendered, "ValidatingAdmissionPolicy", "larder-metadata-jobs")
+    (rule,) = (v["expression"] for v in policy["spec"]["validations"] if "imagePullSecrets" in v["expression"])
+    assert rule.endswith(f"s.name in {names})")
+
+
 WRONG: dict[str, Change] = {
     "an account": lambda spec, _: spec.update(serviceAccountName="admin"),
     "a token": lambda spec, _: spec.update(automountServiceAccountToken=True),
@@ -76,6 +95,7 @@ WRONG: dict[str, Change] = {
     "another image": lambda _, container: container.update(image="other"),
     "another command": lambda _, container: container.update(command=["sh"]),
     "a variable": lambda _, container: container.update(env=[{"name": "A", "value": "b"}]),
+    "somebody's registry": lambda spec, _: spec.update(imagePullSecrets=[{"name": "theirs"}]),
     "two containers": lambda spec, container: spec["containers"].append(container | {"name": "two"}),
     "an init container": lambda spec, container: spec.update(initContainers=[container | {"name": "two"}]),
     "a secret": lambda spec, _: spec["volumes"].append({"name": "s", "secret": {"secretName": "s"}}),

@@ -48,6 +48,7 @@ def _of_agent() -> Iterable[Metric]:
     meters.start(key, "hf://org/m", DOWNLOAD).traffic.retry(RateLimited("wait", 1))
     meters.end(key, DOWNLOAD, Ending(FAILED, "Unreachable"))
     meters.setbacks["Unreachable"] += 1
+    meters.internal_errors.note("Stop", KeyError("m"))
     report = Report("n1", lambda: stuck, lambda: Space(1, 2, 3, 4), meters, str, str, lambda: 0.0)
     return build_registry(report).collect()
 
@@ -59,6 +60,7 @@ def _of_controller() -> Iterable[Metric]:
     for labelled in (metrics.turns, metrics.failures):
         labelled.labels(kind="NodeKey")
     metrics.watch_troubles.labels(resource="nodes")
+    metrics.internal_errors.note("NodeKey", KeyError("m"))
     metrics.request("/v1/credentials", 200)
     return metrics.registry.collect()
 

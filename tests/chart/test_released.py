@@ -1,12 +1,14 @@
 """The last release, which upgrades are tried from, is one, and older than what comes."""
 
 import re
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import yaml
 
+from controller.settings import Settings
 from rig.helm import LARDER, LARDER_CRDS, Helm, Json
 from tests.chart.conftest import NAMESPACE
 from tests.chart.last_release import last_release
@@ -49,3 +51,20 @@ def test_values_of_the_last_release_still_hold(helm: Helm) -> None:
     """Whoever keeps his values gets no error from the schema."""
     values = yaml.safe_load(helm.run("show", "values", str(last_release(LARDER))))
     assert helm.template(LARDER, values, NAMESPACE)
+
+
+def test_values_that_an_upgrade_reuses_start_the_controller(
+    helm: Helm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`helm upgrade --reuse-values` renders today's templates with the values of the last release alone."""
+    chart = tmp_path / "larder"
+    shutil.copytree(LARDER, chart)
+    (chart / "values.yaml").write_text(helm.run("show", "values", str(last_release(LARDER))))
+    deployment = only(helm.template(chart, {}, NAMESPACE), "Deployment", "larder-controller")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    for variable in container["env"]:
+        monkeypatch.setenv(variable["name"], variable.get("value", "x"))
+    settings, usual = Settings(), Settings.model_fields
+    for name in ("models_per_node", "resolutions_per_minute"):
+        assert getattr(settings, name) == usual[name].default
+    assert settings.manifest_bytes_per_namespace == 64 * 2**20

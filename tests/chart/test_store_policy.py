@@ -84,7 +84,99 @@ def test_nothing_may_be_created_in_the_store(kind: str, api: Api) -> None:
     assert "set type: Directory" in _refusal(api, pod, SYSTEM)
 
 
-@pytest.mark.parametrize("path", ["/var/lib/larderer", "/var/lib", "/", "/data", f"/mnt{ROOT}"])
+WIDE = pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "//", "/.", "/var", "/var/", "//var//./lib/", "/proc", "/proc/", "/proc/1/root", f"/proc/1/root{ROOT}"),
+        *(f"/proc/self/root{ROOT}/models", "/proc/thread-self/root/var", "//proc/./4711//cwd", "/proc/1", "/dev/fd/7"),
+        "/proc/1/task/1/root/var/lib/larder",
+    ],
+)
+
+
+@WIDE
+@pytest.mark.parametrize(
+    "mount", [{}, {"readOnly": True}, {"subPath": ROOT[1:]}, {"subPathExpr": "$(X)", "readOnly": True}]
+)
+def test_nobody_comes_from_above(path: str, mount: Json, api: Api) -> None:
+    """A mount of / shows the store, by a sub-path or not, and /proc/1/root is /."""
+    words = _refusal(api, _pod(path, mount))
+    assert "volumes store lead to the store of models, /var/lib/larder, from above" in words
+    assert "kubectl label namespace default larder.dev/allow-host-paths=true" in words
+
+
+@WIDE
+def test_a_volume_that_no_container_mounts_counts_too(path: str, api: Api) -> None:
+    pod = _pod(path)
+    del pod["spec"]["containers"][-1]
+    assert _refusal(api, pod)
+
+
+@WIDE
+def test_what_has_to_see_the_node_goes_on_where_an_administrator_says_so(path: str, api: Api) -> None:
+    api.ensure("/api/v1/namespaces", {"metadata": {"name": "monitoring"}})
+    wait_until(lambda: api.answers("/api/v1/namespaces/monitoring/serviceaccounts/default"), 60, "its account")
+    for namespace in (SYSTEM, NAMESPACE):
+        assert not _refusal(api, _pod(path, {}), namespace)
+    label: Json = {"metadata": {"labels": {"larder.dev/allow-host-paths": "true"}}}
+    api.patch("/api/v1/namespaces/monitoring", label)
+    wait_until(lambda: not _refusal(api, _pod(path, {"readOnly": True}), "monitoring"), 60, "the label to be seen")
+    assert _refusal(api, _pod(f"{ROOT}/blobs", {}), "monitoring"), "the store itself is still nobody's"
+    label["metadata"]["labels"]["larder.dev/allow-host-paths"] = None
+    api.patch("/api/v1/namespaces/monitoring", label)
+    wait_until(lambda: bool(_refusal(api, _pod(path, {"readOnly": True}), "monitoring")), 60, "the label to be gone")
+
+
+def test_a_debugger_does_not_come_from_above_either(api: Api) -> None:
+    """A pod that was there before the policy, or was let in by a label that is gone."""
+    pods = "/api/v1/namespaces/old/pods"
+    label: Json = {"metadata": {"name": "old", "labels": {"larder.dev/allow-host-paths": "true"}}}
+    api.ensure("/api/v1/namespaces", label)
+    wait_until(lambda: api.answers("/api/v1/namespaces/old/serviceaccounts/default"), 60, "its account")
+    wait_until(lambda: not _refusal(api, _pod("/", {}), "old"), 60, "the label to be seen")
+    name = api.create(pods, _pod("/", {}, terminationGracePeriodSeconds=0))["metadata"]["name"]
+    api.patch("/api/v1/namespaces/old", {"metadata": {"labels": {"larder.dev/allow-host-paths": None}}})
+    wait_until(lambda: bool(_refusal(api, _pod("/", {}), "old")), 60, "the label to be gone")
+    debugger: Json = {"name": "debug", "image": "busybox", "volumeMounts": [{"name": "store", "mountPath": "/m"}]}
+    path = f"{pods}/{name}/ephemeralcontainers?dryRun=All"
+    with pytest.raises(CallRefused, match="an ephemeral container may not mount them"):
+        api.patch(path, {"spec": {"ephemeralContainers": [debugger | {"volumeMounts": [
+            {"name": "store", "mountPath": "/m", "readOnly": True}]}]}})  # fmt: skip
+    api.patch(path, {"spec": {"ephemeralContainers": [{"name": "debug", "image": "busybox"}]}})
+    api.delete(f"{pods}/{name}", grace_s=0)
+
+
+def _volume(**source: Json) -> Json:
+    spec: Json = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadOnlyMany"], **source}
+    if "local" in source:
+        term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Exists"}]}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"generateName": "store-"}, "spec": spec}
+
+
+@pytest.mark.parametrize("source", ["hostPath", "local"])
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [
+        *((path, True) for path in (ROOT, f"{ROOT}/models/m/r", "/var//lib", "/", f"/proc/1/root{ROOT}")),
+        *((path, False) for path in ("/var/lib/larderer", "/mnt/disks/one", "/proc-like")),
+    ],
+)
+def test_a_volume_of_the_cluster_is_no_way_around(source: str, path: str, refused: bool, api: Api) -> None:  # noqa: FBT001 - a parameter
+    try:
+        api.create("/api/v1/persistentvolumes?dryRun=All", _volume(**{source: {"path": path}}))
+        words = ""
+    except CallRefused as refusal:
+        words = str(refusal)
+    assert ("is in the store of models, /var/lib/larder, or leads to it" in words) is refused
+    assert bool(words) is refused
+
+
+def test_other_volumes_of_the_cluster_are_left_alone(api: Api) -> None:
+    api.create("/api/v1/persistentvolumes?dryRun=All", _volume(nfs={"server": "s", "path": "/"}))
+
+
+@pytest.mark.parametrize("path", ["/var/lib/larderer", "/data", f"/mnt{ROOT}", "/proc/sys", "/procs/1", "/dev/fuse"])
 def test_other_paths_are_nobody_s_business(path: str, api: Api) -> None:
     assert not _refusal(api, _pod(path, {}, kind="DirectoryOrCreate"))
 

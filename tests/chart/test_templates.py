@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -17,11 +18,12 @@ from controller.admission.webhooks import (
 from controller.models.observe import OWN_FINALIZER
 from controller.settings import Settings as ControllerSettings
 from rig.errors import HelmFailed
-from rig.helm import LARDER, LARDER_CRDS, Helm
+from rig.helm import LARDER, LARDER_CRDS, Helm, Json
 from rig.pki import Authority
 from tests.chart.conftest import NAMESPACE, Render
 from tests.chart.objects import environment, kinds, only, pod_specs
 
+KEY = "0123456789abcdefghijklmnopqrstuvwxyz"
 EVERYTHING = {
     "credentialNamespaces": ["team-a", "team-b", NAMESPACE],
     "monitoring": {"monitors": True, "rules": True, "dashboard": True},
@@ -33,6 +35,7 @@ EVERYTHING = {
         "allowAddresses": ["10.1.0.0/16", "fd00::/8"],
         "caBundle": {"configMap": "sources"},
     },
+    "admission": {"pathKeys": [KEY], "clientCA": Authority().ca_pem.decode(), "clientNames": ["kube-apiserver"]},
     "networkPolicy": {"metricsFrom": [{"namespaceSelector": {}}], "egress": [{"ports": [{"port": 443}]}]},
     "imagePullSecrets": [{"name": "registry"}],
 }
@@ -47,8 +50,8 @@ def test_lint_has_nothing_to_say(chart: Any, helm: Helm) -> None:
 def test_admission_is_what_the_controller_says(root: str, namespace: str, render: Render) -> None:
     pem = Authority().ca_pem
     certificates = {"provider": "existing", "secretName": "mine", "caBundle": pem.decode()}
-    rendered = render({"storeRoot": root, "certificates": certificates}, namespace)
-    settings = WebhookSettings(AtService(namespace, "larder"), pem, namespace, root)
+    rendered = render({"storeRoot": root, "certificates": certificates, "admission": {"pathKeys": [KEY]}}, namespace)
+    settings = WebhookSettings(AtService(namespace, "larder"), pem, KEY, namespace, root)
     assert only(rendered, "MutatingWebhookConfiguration", "larder") == mutating_configuration(settings)
     assert only(rendered, "ValidatingWebhookConfiguration", "larder") == validating_configuration(settings)
 
@@ -70,7 +73,7 @@ def test_the_agent_sees_one_directory_of_the_host_and_of_the_secret_the_ca_alone
     (init,) = spec["initContainers"]
     assert [m["name"] for m in init["volumeMounts"]] == ["store"]
     (token,) = volumes["api-token"]["projected"]["sources"]
-    assert token["serviceAccountToken"] == {"path": "token", "audience": "larder", "expirationSeconds": 7200}
+    assert token["serviceAccountToken"] == {"path": "token", "audience": "larder", "expirationSeconds": 3600}
 
 
 def test_both_programs_understand_their_environment(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +173,8 @@ def test_images_by_tag_and_by_digest(render: Render) -> None:
 
 
 def test_cert_manager_makes_the_certificate_and_fills_in_the_ca(render: Render) -> None:
-    rendered = render({"certificates": {"provider": "cert-manager"}})
+    keys = {"pathKeys": [KEY]}
+    rendered = render({"certificates": {"provider": "cert-manager"}, "admission": keys})
     assert ("Secret", "larder-tls") not in kinds(rendered)
     certificate = only(rendered, "Certificate", "larder-tls")["spec"]
     assert certificate["issuerRef"]["name"] == "larder-ca"
@@ -183,7 +187,7 @@ def test_cert_manager_makes_the_certificate_and_fills_in_the_ca(render: Render) 
         assert configuration["metadata"]["annotations"] == wanted
         assert all("caBundle" not in w["clientConfig"] for w in configuration["webhooks"])
     issuer = {"name": "company", "kind": "ClusterIssuer"}
-    rendered = render({"certificates": {"provider": "cert-manager", "issuerRef": issuer}})
+    rendered = render({"certificates": {"provider": "cert-manager", "issuerRef": issuer}, "admission": keys})
     assert only(rendered, "Certificate", "larder-tls")["spec"]["issuerRef"] == issuer
     assert not any(kind == "Issuer" for kind, _ in kinds(rendered))
 
@@ -209,6 +213,10 @@ def test_cert_manager_makes_the_certificate_and_fills_in_the_ca(render: Render) 
         ({"sources": {"allowAddresses": "10.0.0.0/8"}}, "allowAddresses"),
         ({"credentialNamespaces": ["*"]}, "credentialNamespaces"),
         ({"admission": {"failurePolicy": {"pods": "Maybe"}}}, "failurePolicy"),
+        ({"admission": {"pathKeys": ["guess"]}}, "pathKeys"),
+        ({"admission": {"pathKeys": [KEY.upper()]}}, "pathKeys"),
+        ({"admission": {"pathKeys": [f"{KEY}/.."]}}, "pathKeys"),
+        ({"admission": {"clientCA": "ca.crt"}}, "clientCA"),
         ({"certificates": {"provider": "vault"}}, "provider"),
         ({"certificates": {"provider": "existing"}}, "secretName"),
         ({"priorityClass": {"value": 2000000000}}, "value"),
@@ -220,9 +228,77 @@ def test_the_schema_refuses(values: dict[str, Any], words: str, helm: Helm) -> N
 
 
 def test_an_existing_certificate_needs_its_ca_where_helm_sees_no_cluster(helm: Helm) -> None:
-    values = {"certificates": {"provider": "existing", "secretName": "mine"}}
+    values = {"certificates": {"provider": "existing", "secretName": "mine"}, "admission": {"pathKeys": [KEY]}}
     with pytest.raises(HelmFailed, match=r"certificates\.caBundle: Secret mine .* has no ca\.crt that helm could read"):
         helm.template(LARDER, values, NAMESPACE)
+
+
+@pytest.mark.parametrize("provider", ["cert-manager", "existing"])
+def test_a_path_that_would_change_with_each_rendering_is_refused(provider: str, helm: Helm) -> None:
+    """Argo CD renders without seeing the cluster; with its own certificate the chart is not for such tools at all."""
+    ca = Authority().ca_pem.decode()
+    values: Json = {"certificates": {"provider": provider, "secretName": "mine", "caBundle": ca}}
+    with pytest.raises(HelmFailed, match=r"admission\.pathKeys: helm sees no cluster .* openssl rand -hex 24"):
+        helm.template(LARDER, values, NAMESPACE)
+    values["admission"] = {"pathKeys": [KEY, KEY[::-1]]}
+    rendered = [helm.template(LARDER, values, NAMESPACE) for _ in range(2)]
+    assert rendered[0] == rendered[1], "and nothing else changes either"
+    assert b64decode(only(rendered[0], "Secret", "larder-admission")["data"]["keys"]).decode() == f"{KEY}\n{KEY[::-1]}"
+
+
+def test_a_path_that_the_chart_makes_cannot_be_guessed(helm: Helm) -> None:
+    rendered = [helm.template(LARDER, {}, NAMESPACE) for _ in range(2)]
+    keys = [b64decode(only(found, "Secret", "larder-admission")["data"]["keys"]).decode() for found in rendered]
+    assert keys[0] != keys[1]
+    for key, found in zip(keys, rendered, strict=True):
+        assert re.fullmatch("[a-z0-9]{48}", key)
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+            webhooks = only(found, kind, "larder")["webhooks"]
+            assert all(w["clientConfig"]["service"]["path"].startswith(f"/admission/{key}/") for w in webhooks)
+
+
+def test_pods_are_replaced_when_the_client_ca_is_another(render: Render) -> None:
+    """A program that runs would go on trusting the former one."""
+    templates = [
+        only(render({"admission": {"clientCA": ca}}), "Deployment", "larder-controller")["spec"]["template"]
+        for ca in ("", Authority().ca_pem.decode(), Authority().ca_pem.decode())
+    ]
+    annotations = [t["metadata"]["annotations"].get("larder.dev/client-ca") for t in templates]
+    assert annotations[0] is None
+    assert annotations[1] != annotations[2]
+
+
+CRD_NAMES = {path.stem for path in (LARDER_CRDS / "files").glob("*.yaml")}
+OWN_KINDS = {"modelnodes.larder.dev"}
+
+
+def _crds(helm: Helm, **values: Json) -> dict[str, Json]:
+    return {o["metadata"]["name"]: o for o in helm.template(LARDER_CRDS, values, NAMESPACE)}
+
+
+def test_kinds_that_others_may_have_are_not_rendered_by_chance(helm: Helm) -> None:
+    """Argo CD renders without seeing the cluster: a definition of OME or KServe would be replaced."""
+    words = r"helm sees no cluster .* Set groups\.\w+"
+    for values in ({}, {"groups": {"ome.io": True}}, {"groups": {"ome.io": False, "serving.kserve.io": "auto"}}):
+        with pytest.raises(HelmFailed, match=words):
+            _crds(helm, **values)
+    assert _crds(helm, groups={"ome.io": False, "serving.kserve.io": False}).keys() == OWN_KINDS
+    assert _crds(helm, groups={"ome.io": True, "serving.kserve.io": True}).keys() == CRD_NAMES
+    services = "inferenceservices.ome.io"
+    chosen = _crds(helm, groups={"ome.io": True, "serving.kserve.io": False}, kinds={services: False})
+    assert chosen.keys() == {*OWN_KINDS, "basemodels.ome.io", "clusterbasemodels.ome.io"}
+    chosen = _crds(helm, groups={"ome.io": False, "serving.kserve.io": False}, kinds={services: True})
+    assert chosen.keys() == {*OWN_KINDS, services}
+    with pytest.raises(HelmFailed, match="clusterbasemodel"):
+        _crds(helm, kinds={"clusterbasemodel": True})
+
+
+def test_nobody_deletes_a_definition_and_with_it_every_model(helm: Helm) -> None:
+    for found in _crds(helm, groups={"ome.io": True, "serving.kserve.io": True}).values():
+        annotations = found["metadata"]["annotations"]
+        assert annotations["helm.sh/resource-policy"] == "keep"
+        options = set(annotations["argocd.argoproj.io/sync-options"].split(","))
+        assert options == {"Prune=false", "Delete=false", "ServerSideApply=true"}
 
 
 WITHOUT_FINALIZER = {"modelnodes.larder.dev", "modelcachenodegroups.serving.kserve.io", "inferenceservices.ome.io"}
@@ -230,7 +306,7 @@ WITHOUT_FINALIZER = {"modelnodes.larder.dev", "modelcachenodegroups.serving.kser
 
 def test_the_hook_of_an_uninstall_knows_the_kinds_of_models_and_may_touch_nothing_else(render: Render) -> None:
     rendered = render()
-    names = {path.stem for path in (LARDER_CRDS / "files").glob("*.yaml")} - WITHOUT_FINALIZER
+    names = CRD_NAMES - WITHOUT_FINALIZER
     (container,) = pod_specs(rendered)["larder-uninstall"]["containers"]
     finalizers = json.loads(container["args"][-1])
     assert finalizers.keys() == names

@@ -91,9 +91,9 @@ def test_pods_have_an_account_of_their_own_and_a_token_where_they_need_it(render
     for name, spec in pod_specs(rendered).items():
         assert spec["serviceAccountName"] == name
         assert name in accounts
-        assert spec["automountServiceAccountToken"] is (name != "larder-agent")  # which mounts it beside its audience
+        assert spec["automountServiceAccountToken"] is (name not in PROGRAMS)  # they mount one that lasts an hour
         assert spec["enableServiceLinks"] is False
-    for name in accounts - {"larder-controller"}:
+    for name in accounts:
         assert only(rendered, "ServiceAccount", name)["automountServiceAccountToken"] is False
 
 

@@ -49,16 +49,46 @@ def test_a_model_on_a_claim_is_read_by_a_job_and_by_a_pod(site: Installation, na
     assert (found["spec"]["modelType"], found["spec"]["maxTokens"]) == ("llama", 128)
     assert found["status"]["metadata"]["values"]["parametersFrom"] == "dimensions"
 
-    main: Json = {"name": "main", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
-    main |= {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}
-    user = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
-    web = site.deployment(found["metadata"]["name"], namespace, containers=[main], securityContext=user)
+    web = _deployment(site, namespace, found["metadata"]["name"])
     pod = site.running(web, namespace)
     assert json.loads(site.sh(pod, "cat $MODEL_PATH/config.json")) == CONFIG
     site.remove_deployment(web, namespace)
     site.api.delete(model)
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     site.until(lambda: not site.api.get(jobs)["items"], "the Jobs to go with their model")
+
+
+def _deployment(site: Installation, namespace: str, model: str) -> str:
+    """Run a workload with a model where the strictest pod security is enforced, and return its name."""
+    main: Json = {"name": "main", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
+    main |= {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}
+    user = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    return site.deployment(model, namespace, containers=[main], securityContext=user)
+
+
+def test_no_pod_makes_the_directory_while_nobody_can_look(site: Installation, namespace: str, tmp_path: Path) -> None:
+    """Kubelet makes a missing directory of a mount: that is why pods wait, and it shows only on a node."""
+    quotas, sets = f"/api/v1/namespaces/{namespace}/resourcequotas", f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+    site.api.create(quotas, {"metadata": {"name": "no-jobs"}, "spec": {"hard": {"count/jobs.batch": "0"}}})
+    site.until(lambda: "hard" in site.api.get(f"{quotas}/no-jobs").get("status", {}), "the quota to hold")
+    folder = tmp_path / "volume"
+    model = _model(site, namespace, bind_claim(site, namespace, folder))
+    site.until(lambda: _reason(site, model) == "JobRefused", "the Job to be refused")
+    web = _deployment(site, namespace, model.rpartition("/")[2])
+
+    def is_refused() -> bool:
+        told = [c for rs in site.api.get(sets)["items"] for c in rs["status"].get("conditions", [])]
+        return any(c["type"] == "ReplicaFailure" and "JobRefused" in c["message"] for c in told)
+
+    site.until(is_refused, "the pod to be refused")
+    assert list(folder.iterdir()) == [], "nobody made the directory"
+    write_llama(folder)
+    site.api.delete(f"{quotas}/no-jobs")
+    site.until(lambda: _reason(site, model) == "OnClaim", "the model to be read")
+    pod = site.running(web, namespace, within_s=300)
+    assert json.loads(site.sh(pod, "cat $MODEL_PATH/config.json")) == CONFIG
+    site.remove_deployment(web, namespace)
+    site.api.delete(model)
 
 
 def test_the_controller_makes_no_other_job(site: Installation, namespace: str) -> None:

@@ -65,6 +65,10 @@ def _chart_of(site: Installation) -> str:
     return str(site.api.get(_DAEMON_SET)["metadata"]["labels"]["helm.sh/chart"])
 
 
+@pytest.mark.skip(
+    reason="NOT TESTED: the charts of 0.1.0-alpha.1 give no path key, which the controller needs, and the images of "
+    "that release are nowhere; put the charts of the next release into tests/chart/releases, and take this mark away"
+)
 def test_an_upgrade_from_the_last_release_and_the_way_back_leave_everything_in_place(
     site: Installation, tmp_path: Path
 ) -> None:

@@ -71,7 +71,7 @@ def certificate(service: str) -> str:
 
 def replica(metrics: str) -> str:
     """Return what a replica says of itself; raise HTTPError where it is not ready."""
-    with urllib.request.urlopen(f"http://{metrics}:8080/readyz", timeout=TIMEOUT_S) as answer:
+    with urllib.request.urlopen(f"http://{metrics}/readyz", timeout=TIMEOUT_S) as answer:
         return f"{metrics}: {answer.read().decode().strip()}"
 
 

@@ -29,6 +29,13 @@ app.kubernetes.io/part-of: larder
 {{- end }}
 {{- end -}}
 
+{{- /* Labels that the values add to the pods of a program; none of ours can be replaced. Called with (list $ program). */ -}}
+{{- define "larder.extraLabels" -}}
+{{- with omit ((index (index . 0).Values (index . 1)).podLabels | default dict) "app.kubernetes.io/name" "app.kubernetes.io/component" "app.kubernetes.io/part-of" -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Called with (list $ "controller" | "agent"). */ -}}
 {{- define "larder.image" -}}
 {{- $root := index . 0 -}}
@@ -43,6 +50,32 @@ app.kubernetes.io/part-of: larder
 {{- $root := index . 0 -}}
 {{- $own := ternary $root.Values.priorityClass.name "" $root.Values.priorityClass.create -}}
 {{- (index $root.Values (index . 1)).priorityClassName | default $own -}}
+{{- end -}}
+
+{{- /*
+The account of a program. Called with (list $ "controller" | "agent"). Values of an earlier release may lack the part.
+*/ -}}
+{{- define "larder.account" -}}
+{{- dig "serviceAccount" "name" "" (index (index . 0).Values (index . 1)) | default (printf "larder-%s" (index . 1)) -}}
+{{- end -}}
+
+{{- define "larder.port" -}}
+{{- .Values.controller.port | default 8443 -}}
+{{- end -}}
+
+{{- define "larder.healthPort" -}}
+{{- .Values.controller.healthPort | default 8080 -}}
+{{- end -}}
+
+{{- /* How the pods of a program find names. Called with (list $ "controller" | "agent"). */ -}}
+{{- define "larder.dns" -}}
+{{- $program := index (index . 0).Values (index . 1) -}}
+{{- with $program.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" ($program.hostNetwork | default false)) }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with $program.dnsConfig }}
+dnsConfig: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "larder.address" -}}
@@ -111,6 +144,20 @@ larder.{{ .Release.Namespace }}.svc
 {{- /* A quantity as text: helm reads whole numbers as floating ones, and would write 1e+11. */ -}}
 {{- define "larder.quantity" -}}
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ int64 . }}{{ end -}}
+{{- end -}}
+
+{{- /* What a client of the API server needs. Kubelet's own token is valid for a year after a lapse; this one is not. */ -}}
+{{- define "larder.kubeApi" -}}
+defaultMode: 0444
+sources:
+  - serviceAccountToken: {path: token, expirationSeconds: 3600}
+  - configMap:
+      name: kube-root-ca.crt
+      items:
+        - {key: ca.crt, path: ca.crt}
+  - downwardAPI:
+      items:
+        - {path: namespace, fieldRef: {fieldPath: metadata.namespace}}
 {{- end -}}
 
 {{- define "larder.confined" -}}

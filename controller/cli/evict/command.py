@@ -1,25 +1,21 @@
 """`larder evict --dry-run`: reads ModelNodes and pods, and changes nothing."""
 
 import argparse
-import asyncio
-import sys
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from controller.cli.cluster import add_cluster_options, run_on_cluster
 from controller.cli.evict.preview import Preview, Question, is_listed, preview
+from controller.cli.table import Column, lay_out
 from controller.nodes.users import users_of
 from shared.api.core import PODS
 from shared.api.model_node import PATH, ModelNode
-from shared.errors import LarderError
+from shared.exits import printable
 from shared.kube.collection import decode, get_object, list_objects, pages
 from shared.kube.errors import NotFound
-from shared.kube.transport import Kube, connect
+from shared.kube.transport import Kube
 from shared.quantity import parse_quantity
 
 _ONLY_DRY = (
@@ -27,7 +23,10 @@ _ONLY_DRY = (
     "this command only shows them: add --dry-run"
 )
 _LONGEST_S = 1e9  # some thirty years
-_COLUMNS = 200  # where no terminal says how wide it is
+_COLUMNS = (
+    Column("MODEL", folds=True), Column("REVISION", drop=2), Column("FREES"), Column("PRIORITY", drop=1),
+    Column("IDLE SINCE", drop=3), Column("VERDICT", folds=True),
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,22 +41,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--idle", type=_seconds, default=3600, metavar="SECONDS", help="as the controller has it (%(default)s)"
     )
-    parser.add_argument("--kubeconfig", type=Path, help="default: as kubectl's")
+    add_cluster_options(parser)
     given = parser.parse_args(arguments)
     if not given.dry_run:
         parser.error(_ONLY_DRY)
     question = Question(given.model, given.need, given.priority, given.idle)
-    try:
-        found = asyncio.run(_ask(given.kubeconfig, given.node, question))
-    except LarderError as error:
-        sys.stderr.write(f"{error.reason}: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    console = Console(soft_wrap=True) if sys.stdout.isatty() else Console(soft_wrap=True, width=_COLUMNS)
-    for one in found:
-        _show(console, one)
-    return 0
+    return run_on_cluster(given, lambda kube: _tell(kube, given.node, question))
 
 
 def _size(text: str) -> int:
@@ -80,9 +69,12 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-async def _ask(kubeconfig: Path | None, node: str | None, question: Question) -> list[Preview]:
-    async with connect(kubeconfig, user_agent="larder-cli") as kube:
-        return await previews(kube, node, question, datetime.now(UTC))
+async def _tell(kube: Kube, node: str | None, question: Question) -> int:
+    found = await previews(kube, node, question, datetime.now(UTC))
+    width = shutil.get_terminal_size(fallback=(0, 0)).columns
+    told = "\n".join(line for one in found for line in lines_of(one, width))
+    print(told or "no node has an agent: there are no ModelNodes")
+    return 0
 
 
 async def previews(kube: Kube, node: str | None, question: Question, now: datetime) -> list[Preview]:
@@ -107,17 +99,23 @@ async def _model_nodes(kube: Kube, name: str | None) -> list[ModelNode]:
 async def _users(kube: Kube, node: ModelNode) -> dict[tuple[str, str], tuple[str, ...]]:
     query = {"fieldSelector": f"spec.nodeName={node.metadata.name}"}
     pods = [decode(raw, dict[str, Any]) async for page in pages(kube, PODS, query) for raw in page.items]
-    return users_of(pods, [e.key for e in node.spec.entries], node.status.store_root)
+    keys = [e.key for e in node.spec.entries]
+    return {key: names for root in _roots(pods) for key, names in users_of(pods, keys, root).items()}
 
 
-def _show(console: Console, found: Preview) -> None:
-    for line in (f"node {found.node}", *(f"  {line}" for line in found.lines)):
-        console.print(Text(line))
-    if found.rows:
-        table = Table(box=None, pad_edge=True, header_style="bold")
-        for head in ("MODEL", "REVISION", "FREES", "PRIORITY", "IDLE SINCE", "VERDICT"):
-            table.add_column(head, no_wrap=True)
-        for row in found.rows:
-            cells = (row.model, row.revision, row.frees, row.priority, row.idle_since, row.verdict)
-            table.add_row(*map(Text, cells))
-        console.print(table)
+def _roots(pods: list[dict[str, Any]]) -> set[str]:
+    """Return the directories that pods may mount models from: a setting of the controller, which no object tells."""
+    volumes = (volume for pod in pods for volume in pod.get("spec", {}).get("volumes") or [])
+    paths = ((volume.get("hostPath") or {}).get("path", "") for volume in volumes)
+    return {root for path in paths if (root := path.rpartition("/models/")[0])}
+
+
+def lines_of(found: Preview, width: int) -> Iterator[str]:
+    """Yield a node's figures, then its table in lines of `width` characters; 0 means of any length."""
+    yield from (printable(line) for line in (f"node {found.node}", *(f"  {line}" for line in found.lines)))
+    rows = [(row.model, row.revision, row.frees, row.priority, row.idle_since, row.verdict) for row in found.rows]
+    if rows:
+        layout = lay_out(_COLUMNS, rows, max(0, width - 1))
+        for row in ([column.head for column in _COLUMNS], *rows):
+            for line in layout.lines(row):
+                yield printable(f" {'  '.join(line)}").rstrip()

@@ -82,7 +82,7 @@ def _policy(node: ModelNode) -> str:
     space = f"limit {limit}, used {format_bytes(node.status.used)}, disk free {format_bytes(node.status.disk_free)}"
     if node.spec.eviction_policy == LEAST_RECENTLY_USED:
         return f"{space}; idle models make room by themselves when another needs it"
-    return f"{space}; a group of the node says evictionPolicy Never, or it is in none: nothing goes; if it might:"
+    return f"{space}; nothing is evicted here: evictionPolicy is Never, or the node is in no group. If it were allowed:"
 
 
 def _need(node: ModelNode, statuses: Mapping[tuple[str, str], EntryStatus], asked: Question) -> tuple[Need | None, str]:

@@ -32,6 +32,7 @@ class Bundle:
     now: datetime
     contents: list[Content] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    complete: bool = False
 
     def add(self, file: str, what: str, data: bytes, left_out: int = 0) -> None:
         """Add a file; `left_out` is how many objects had no room in it."""
@@ -49,6 +50,7 @@ class Bundle:
         files = [asdict(c) for c in sorted(self.contents, key=lambda c: c.file)]
         index = {"made": self.now.strftime("%Y-%m-%dT%H:%M:%SZ"), "files": files}
         self._write(INDEX, msgspec.json.format(msgspec.json.encode(index), indent=2))
+        self.complete = True
 
     def _write(self, file: str, data: bytes) -> None:
         entry = tarfile.TarInfo(f"{ROOT}/{file}")
@@ -58,14 +60,14 @@ class Bundle:
 
 @contextmanager
 def written(path: Path, now: datetime) -> Iterator[Bundle]:
-    """Give a bundle that stands at `path`, readable by its owner alone, once it is complete. Raises OSError."""
+    """Give a bundle that is kept at `path`, readable by its owner alone, if it was closed. Raises OSError."""
     draft = path.with_name(f".{path.name}.part")
     try:
         draft.touch(mode=0o600)
         with tarfile.open(draft, "w:gz") as archive:
             bundle = Bundle(archive, now)
             yield bundle
-            bundle.close()
-        draft.replace(path)
+        if bundle.complete:
+            draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

@@ -58,9 +58,11 @@ class Collector:
                 troubled.add(model_node["metadata"]["name"])
 
         await self._collection(pieces.MODEL_NODES, note)
-        names = [line.partition("\t")[0] for line in lines[1:]]
         self._text("objects/modelnodes.tsv", "a line of figures for every ModelNode", "\n".join(lines))
-        self._text("status.txt", "what `larder status` prints", summary.status_text(declared, names))
+        try:
+            self._text("status.txt", "what `larder status -A -o wide` prints", summary.status_text(declared))
+        except msgspec.ValidationError as error:
+            self._miss("status.txt", f"a model of a shape that was not expected: {error}")
         await self._collection(pieces.nodes(declared))
         found = {p.file: await self._collection(p) for p in pieces.namespace_pieces(self.namespace)}
         for piece in pieces.cluster_pieces():
@@ -145,8 +147,11 @@ class Collector:
                         self._miss(file, f"cut after {_METRICS_BYTES} bytes")
                         break
                     lines.append(line)
-        except (KubeError, TimeoutError) as error:
-            self._miss(file, f"GET {path}: {type(error).__name__}: {error}")
+        except KubeError as error:
+            self._miss(file, f"GET {path}: {error.reason}: {error}")
+            return
+        except TimeoutError:
+            self._miss(file, f"GET {path}: no whole answer within {_METRICS_S:.0f} s")
             return
         self._text(file, "metrics, through the API server", b"\n".join(lines).decode(errors="replace"))
 

@@ -32,36 +32,41 @@ _ANNOTATIONS = (
     "kubernetes.io/", "api-approved.kubernetes.io",
 )  # fmt: skip
 
-_TEXT: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), REMOVED),
+# Where a pattern has a group `cut`, that alone goes, and what has none stays: so the whole of what was looked at is
+# taken, and no search begins again within it.
+_TEXT: tuple[re.Pattern[str], ...] = (
+    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     # a user, unless it is the bucket in s3://BUCKET@REGION
-    (
-        re.compile(r"(?i)\b(?!s3://[a-z0-9.-]+@[a-z]{2}-[a-z-]+-\d)([a-z][a-z0-9+.-]*://)[^/\s\"'<>?#]*@"),
-        rf"\1{REMOVED}@",
-    ),
+    re.compile(r"(?i)(?<=[a-z0-9+.-])://(?!(?<=s3://)[a-z0-9.-]+@[a-z]{2}-[a-z-]+-\d)(?P<cut>[^/\s\"'<>?#]*)(?=@)"),
+    # whoever knows this path may ask for reviews; the API server repeats it where it could not call a webhook
+    re.compile(r"/admission/(?P<cut>[A-Za-z0-9-]{16,})"),
     # no query of a URL is needed to tell where it leads, and many are signed
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://[^\s\"'<>?#]*)\?[^\s\"'<>]+"), rf"\1?{REMOVED}"),
-    (re.compile(r"(?i)\b(X-(?:Amz|Goog)-[a-z-]+|sig|signature|AWSAccessKeyId)=[^\s&\"']+"), rf"\1={REMOVED}"),
-    (re.compile(r"(?i)\b(bearer|basic|digest|negotiate)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {REMOVED}"),
-    (re.compile(r"(?i)((?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?)[^\"'\r\n,}]+"), rf"\1{REMOVED}"),
-    (
-        re.compile(
-            rf"(?i)([\w.-]*(?:{_WORDS})[\w.-]*\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!<removed>|(?:true|false|null)\b)[^\s\"'\\,;&)}}\]]+"
-        ),
-        rf"\1{REMOVED}",
+    re.compile(r"(?i)(?<=[a-z0-9+.-])://[^\s\"'<>?#]*+(?:\?(?P<cut>[^\s\"'<>]+))?"),
+    re.compile(r"(?i)\b(?:X-(?:Amz|Goog)-[a-z-]{1,40}|sig|signature|AWSAccessKeyId)=(?P<cut>[^\s&\"']+)"),
+    re.compile(r"(?i)\b(?:bearer|basic|digest|negotiate)\s+(?P<cut>[A-Za-z0-9._~+/=-]{8,})"),
+    re.compile(r"(?i)(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?P<cut>[^\"'\r\n,}]+)"),
+    re.compile(
+        rf"(?i)(?:{_WORDS})[\w.-]*+(?:\\?[\"']?\s*+[:=]\s*+\\?[\"']?(?!<removed>|(?:true|false|null)\b)(?P<cut>[^\s\"'\\,;&)}}\]]+))?"
     ),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"), REMOVED),
-    (re.compile(r"\b(?:hf|api_org|ghp|gho|ghs|github_pat|glpat|xox[abp])[_-][A-Za-z0-9_-]{10,}"), REMOVED),
-    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), REMOVED),
+    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]++)*+"),
+    re.compile(r"\b(?:hf|api_org|ghp|gho|ghs|github_pat|glpat|xox[abp])[_-][A-Za-z0-9_-]{10,}"),
+    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
 )
 
 
 @lru_cache(maxsize=16384)  # thousands of nodes have the same few revisions, URIs and times
 def scrub_text(text: str) -> str:
     """Return a text without tokens, passwords, keys, users in URLs and queries of URLs."""
-    for pattern, replacement in _TEXT:
-        text = pattern.sub(replacement, text)
+    for pattern in _TEXT:
+        text = pattern.sub(_without_secret, text)
     return text
+
+
+def _without_secret(found: re.Match[str]) -> str:
+    if "cut" not in found.re.groupindex:
+        return REMOVED
+    start, end = (place - found.start() for place in found.span("cut"))
+    return found[0] if found["cut"] is None else f"{found[0][:start]}{REMOVED}{found[0][end:]}"
 
 
 def scrub(value: Any, name: str = "") -> Any:  # noqa: ANN401 - any JSON

@@ -2,20 +2,20 @@
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 from rich.console import Console
 
-from controller.cli.report import build_table
-from controller.cli.status import show
+from controller.cli.status.report import SeenModel, report_of
+from controller.cli.status.show import View, Writer
 from controller.cli.support.scrub import scrub, scrub_text
 from controller.cli.support.trim import is_larders
-from shared.api.kinds import NODE_GROUP
+from shared.api.kinds import MODEL_KINDS
 
 Json = dict[str, Any]
 
-_COLUMNS = 300
 _NODE_HEADS = ("node", "generation", "observed", "ready", "entries", "reasons", "used", "reserved", "limit",
                "diskFree", "agent")  # fmt: skip
 
@@ -76,9 +76,12 @@ def node_line(model_node: Json) -> str:
 NODE_HEAD = "\t".join(_NODE_HEADS)
 
 
-def status_text(declared: Iterable[Json], nodes: Sequence[str]) -> str:
-    """Return what `larder status` prints."""
-    models = [m for m in declared if m["kind"] != NODE_GROUP.kind]
+def status_text(declared: Iterable[Json]) -> str:
+    """Return what `larder status -A -o wide` prints."""
+    definitions = {d.kind: d for d in MODEL_KINDS}
+    reports = [
+        report_of(definitions[m["kind"]], msgspec.convert(m, SeenModel)) for m in declared if m["kind"] in definitions
+    ]
     output = io.StringIO()
-    Console(file=output, width=_COLUMNS, color_system=None, soft_wrap=True).print(show(build_table(models, nodes)))
+    Writer(Console(file=output, color_system=None, soft_wrap=True), View("wide")).show(reports)
     return scrub_text(output.getvalue())

@@ -1,55 +1,59 @@
 """`larder why`: what keeps one thing from where it should be."""
 
 import argparse
-import asyncio
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
-from controller.cli.why.findings import Answer, Finding, stop
+from controller.cli.cluster import add_cluster_options, add_namespace_options, run_on_cluster
+from controller.cli.why.findings import Answer, Finding, not_found
 from controller.cli.why.groups import why_group
 from controller.cli.why.models import why_model
 from controller.cli.why.nodes import why_node
 from controller.cli.why.observe import Observer
 from controller.cli.why.pods import why_pod
-from controller.cli.why.subject import Subject, parse_subject
-from shared.errors import LarderError
-from shared.kube.transport import connect
+from controller.cli.why.subject import WORKLOADS, Subject, parse_subject
+from controller.cli.why.workloads import why_workload
+from shared.exits import printable
+from shared.kube.transport import Kube
+
+_NEEDED = {
+    "BaseModel": "basemodels",
+    "ClusterBaseModel": "clusterbasemodels",
+    "ClusterModelCache": "clustermodelcaches",
+    "ModelCacheNodeGroup": "modelcachenodegroups",
+    "Node": "nodes",
+}  # without these there is nothing to say of the kind
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the answer; 1 where the cluster does not answer or the object is not there."""
+    """Print the answer; 1 where the cluster does not answer, the object is not there, or its model failed."""
     parser = argparse.ArgumentParser(prog="larder why", description="Why something is stuck, and the way out.")
-    parser.add_argument("subject", metavar="KIND/NAME", help="cmc/x, cbm/x, bm/x, mcng/x, pod/x, node/x")
-    parser.add_argument("--kubeconfig", type=Path, help="default: as kubectl's")
-    parser.add_argument("-n", "--namespace", default="default", help="of a pod or BaseModel (%(default)s)")
+    parser.add_argument(
+        "subject", metavar="KIND/NAME", help="cmc/x, cbm/x, bm/x, pod/x, deploy/x, rs/x, sts/x, job/x, node/x, mcng/x"
+    )
+    add_cluster_options(parser)
+    add_namespace_options(parser)
     parser.add_argument("--larder-namespace", default="larder-system", help="where Larder runs (%(default)s)")
     given = parser.parse_args(arguments)
     try:
-        subject = parse_subject(given.subject, given.namespace)
+        subject = parse_subject(given.subject)
     except ValueError as error:
         parser.error(str(error))
-    try:
-        answer = asyncio.run(_answer(subject, given.kubeconfig, given.larder_namespace))
-    except LarderError as error:
-        sys.stderr.write(f"{error.reason}: {error}\n")
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    print(shown(answer))
-    return 1 if [f.reason for f in answer.findings] == ["NotFound"] else 0
 
+    async def tell(kube: Kube) -> int:
+        observer = Observer(kube, given.larder_namespace, lambda: datetime.now(UTC))
+        answer = await answer_of(subject.within(kube.namespace), observer)
+        print(shown(answer))
+        return 1 if answer.failed else 0
 
-async def _answer(subject: Subject, kubeconfig: Path | None, namespace: str) -> Answer:
-    async with connect(kubeconfig, user_agent="larder-cli") as kube:
-        observer = Observer(kube, namespace, lambda: datetime.now(UTC))
-        return await answer_of(subject, observer)
+    return run_on_cluster(given, tell)
 
 
 async def answer_of(subject: Subject, observer: Observer) -> Answer:
     """Return the answer for one object. Raises KubeError."""
-    seen = await observer.look()
+    seen = await observer.look(subject.namespace)
+    if refused := seen.hidden.get(_NEEDED.get(subject.kind, "")):
+        raise refused
     match subject.kind:
         case "Node":
             return why_node(subject.name, seen)
@@ -58,6 +62,9 @@ async def answer_of(subject: Subject, observer: Observer) -> Answer:
         case "Pod":
             pod = await observer.pod(subject.namespace, subject.name)
             return why_pod(pod, seen) if pod else _missing(subject)
+        case kind if kind in WORKLOADS:
+            workload = await observer.workload(kind, subject.namespace, subject.name)
+            return why_workload(workload, seen) if workload else _missing(subject)
         case _:
             found = seen.model(subject.kind, subject.namespace, subject.name)
             return why_model(found, seen) if found else _missing(subject)
@@ -70,10 +77,10 @@ def shown(answer: Answer) -> str:
 
 def _lines(finding: Finding) -> str:
     line = f"  {finding.weight} {finding.about}: {finding.reason}: {finding.words}"
-    return f"{line}\n      do: {finding.do}" if finding.do else line
+    return f"{printable(line)}\n      do: {printable(finding.do)}" if finding.do else printable(line)
 
 
 def _missing(subject: Subject) -> Answer:
     place = f" in namespace {subject.namespace}" if subject.namespace else ""
     title = f"{subject.kind} {subject.name}"
-    return Answer(title, (stop(title, "NotFound", f"there is no such object{place}", "see `larder status`"),))
+    return not_found(title, f"there is no such object{place}", "see `larder status`")

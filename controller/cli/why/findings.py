@@ -26,10 +26,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What `larder why` says of one thing."""
+    """What `larder why` says of one thing; `failed`: it is not there, or a model that it is or needs failed."""
 
     title: str
     findings: tuple[Finding, ...]
+    failed: bool = False
 
     @property
     def verdict(self) -> str:
@@ -39,6 +40,11 @@ class Answer:
             if found is not None:
                 return f"{found.about}: {found.reason}"
         return "nothing is in its way"
+
+
+def not_found(title: str, words: str, do: str = "") -> Answer:
+    """Return the answer about something that is not there."""
+    return Answer(title, (stop(title, "NotFound", words, do),), failed=True)
 
 
 def stop(about: str, reason: str, words: str, do: str = "") -> Finding:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop
+from controller.cli.why.findings import Answer, Finding, fact, not_found, ordered, some, stop
 from controller.cli.why.nodes import agent_findings, holders_of, leader_findings
 from controller.cli.why.seen import Seen, SeenNode
 from controller.placement.groups import may_evict
@@ -17,7 +17,7 @@ def why_group(name: str, seen: Seen) -> Answer:
     group = next((g for g in seen.groups if g.metadata.name == name), None)
     if group is None:
         have = some(g.metadata.name for g in seen.groups) or "none"
-        return Answer(title, (stop(title, "NotFound", f"there is no such group; there are: {have}"),))
+        return not_found(title, f"there is no such group; there are: {have}")
     members = [n for n in seen.nodes if group in seen.groups_of(n)]
     findings = [*leader_findings(seen), *_members(group, members, seen), *_throttle(group, seen)]
     for node in members:

@@ -5,23 +5,28 @@ from collections.abc import Iterator
 from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.place import place_of
 from controller.claims.verdict import READING, WAITS
-from controller.cli.left_out import left_out_words
-from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop, wait
+from controller.cli.why.findings import Answer, Finding, Weight, fact, ordered, some, stop, wait
 from controller.cli.why.nodes import agent_findings, entry_findings, leader_findings, statuses_of
 from controller.cli.why.revisions import removal_findings, revision_findings
 from controller.cli.why.seen import Declared, Seen, SeenNode
-from controller.cli.why.ways_out import PATIENT, way_out
+from controller.cli.why.ways_out import way_out
 from controller.metadata.fill import metadata_of
 from controller.metadata.kept import METADATA
 from controller.metadata.words import line_of
+from controller.models.kstatus import PATIENT
 from controller.ownership import MANAGED_ANNOTATION
 from controller.placement.demand import conflict_of, difference
+from shared.api.base_model import BaseModelStatus
+from shared.api.cluster_model_cache import ClusterModelCacheStatus
 from shared.api.core import SECRET_LABEL
 from shared.api.meta import condition_of
 from shared.api.model_node import Phase
 from shared.quantity import format_bytes
+from shared.selection.left_out import left_out_words
 
 _OUTSIDE = ("NameConflict", "InvalidURI", "Disabled", "NoClaim")  # told beside, or told by the claim itself
+_OF_NODES = ("nodes", "modelnodes", "agents")
+_WEIGHTS: dict[str, Weight] = {Phase.READY: Weight.FACT, Phase.FAILED: Weight.STOP}
 _MOST_NODES = 8  # told one by one; of the others, how many
 
 
@@ -33,7 +38,7 @@ def why_model(found: Declared, seen: Seen) -> Answer:
     if found.demand.stocked:
         findings += [*_source(found), *revision_findings(found, seen), *_credentials(found, seen)]
         findings += _targets(found, seen)
-    return Answer(title_of(found), ordered(findings))
+    return Answer(title_of(found), ordered(findings), failed=has_failed(found))
 
 
 def _not_managed(found: Declared) -> Finding:
@@ -46,6 +51,15 @@ def title_of(found: Declared) -> str:
     """Return kind and name."""
     demand = found.demand
     return f"{demand.kind} {demand.namespace}/{demand.name}" if demand.namespace else f"{demand.kind} {demand.name}"
+
+
+def has_failed(found: Declared) -> bool:
+    """Return whether the object itself says that it failed."""
+    match found.status:
+        case BaseModelStatus(state="Failed") | ClusterModelCacheStatus(storage_status="Failed"):
+            return found.managed
+        case _:
+            return False
 
 
 def summary_of(found: Declared) -> str:
@@ -143,9 +157,12 @@ def _targets(found: Declared, seen: Seen) -> Iterator[Finding]:
     demand = found.demand
     known = {g.metadata.name for g in seen.groups}
     for name in demand.groups:
-        if name not in known:
+        if name not in known and "modelcachenodegroups" not in seen.hidden:
             words = f"there is no ModelCacheNodeGroup {name}; there are: {some(sorted(known)) or 'none'}"
             yield stop("nodes", "UnknownGroup", words, "create it")
+    if not seen.hidden.keys().isdisjoint(_OF_NODES):
+        yield from _as_told(found)
+        return
     targets = [n for n in seen.nodes if seen.is_target(demand, n)]
     if not targets:
         yield stop("nodes", "NoNodes", _near_misses(found, seen), way_out("NoNodes"))
@@ -157,6 +174,16 @@ def _targets(found: Declared, seen: Seen) -> Iterator[Finding]:
         ready = sum(_phase(found, n, seen) == Phase.READY for n in left)
         words = f"{len(left)} more nodes, {ready} of them Ready; `larder why node/NAME` tells of each"
         yield fact("nodes", "More", words)
+
+
+def _as_told(found: Declared) -> Iterator[Finding]:
+    """Yield what the model's own status says of its nodes, to a user who may not look at them."""
+    yield fact("nodes", "NotShown", "you may not list the nodes and their agents; this is what the model says of them")
+    states = sorted(found.node_states.values(), key=lambda state: (state.phase == Phase.READY, state.name))
+    for state in states[:_MOST_NODES]:
+        words = f"{state.phase} {state.reason} {state.message}".strip()
+        weight = _WEIGHTS.get(state.phase, Weight.WAIT)
+        yield Finding(weight, f"node/{state.name}", state.reason or state.phase, words, way_out(state.reason))
 
 
 def _phase(found: Declared, node: SeenNode, seen: Seen) -> str:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop, wait
+from controller.cli.why.findings import Answer, Finding, fact, not_found, ordered, some, stop, wait
 from controller.cli.why.seen import Seen, SeenNode
-from controller.cli.why.ways_out import PATIENT, way_out
+from controller.cli.why.ways_out import way_out
+from controller.models.kstatus import PATIENT
 from controller.placement.groups import Limits, limits_of
 from shared.api.model_node import EVICTED, PROTOCOL, Entry, EntryState, EntryStatus, ModelNode, Phase
 from shared.names import READY_PREFIX, ready_label, snapshot_label
@@ -18,7 +19,7 @@ def why_node(name: str, seen: Seen) -> Answer:
     node = seen.node(name)
     title = f"node/{name}"
     if node is None:
-        return Answer(title, (stop(title, "NotFound", "there is no such node", "see `kubectl get nodes`"),))
+        return not_found(title, "there is no such node", "see `kubectl get nodes`")
     findings = [*leader_findings(seen), *agent_findings(node, seen), *_space(node, seen), *_groups(node, seen)]
     found = seen.model_nodes.get(name)
     if found is not None:

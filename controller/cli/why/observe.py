@@ -1,20 +1,22 @@
 """Reads the cluster for an answer; never a Secret."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from controller.cli.why.seen import Declared, Leader, Seen, SeenNode, SeenPod
+from controller.cli.why.seen import Declared, Leader, Seen, SeenNode, SeenPod, Workload, WorkloadEvent
+from controller.cli.why.workloads import SeenWorkload
 from controller.definitions import OUR_LABEL
 from controller.definitions import PATH as DEFINITIONS_PATH
 from controller.ownership import Ownership
 from controller.placement.demand import Demand, base_model_demand, cache_demand
+from controller.services.kinds import is_controlled_by
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import NODES
-from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP, Definition
+from shared.api.kinds import CLUSTER_MODEL_CACHE, MODEL_KINDS, MODEL_NODE, NODE_GROUP, Definition
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import PATH, ModelNode
 from shared.kube.collection import decode, get_object, list_objects
@@ -24,7 +26,10 @@ from shared.kube.objects import Object
 from shared.kube.transport import Kube
 
 _AGENTS = "app.kubernetes.io/component=agent"
+_REVISION = "deployment.kubernetes.io/revision"
+_FORBIDDEN = 403
 T = TypeVar("T", bound=Object)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +44,72 @@ class Observer:
         """Read a pod, None where there is none. Raises KubeError."""
         return await get_object(self.kube, f"/api/v1/namespaces/{namespace}/pods/{name}", SeenPod)
 
-    async def look(self) -> Seen:
-        """Read everything that is not a pod of a user. Raises KubeError."""
-        nodes = await list_objects(self.kube, NODES, SeenNode)
-        model_nodes = await self._ours(PATH, ModelNode, "modelnodes.larder.dev")
-        kinds = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE)
-        return Seen(
-            models=tuple([m for d in kinds for m in await self._declared(d)]),
-            groups=tuple(await self._ours(NODE_GROUP.path, ModelCacheNodeGroup, NODE_GROUP.name)),
-            nodes=tuple(nodes),
-            model_nodes={m.metadata.name: m for m in model_nodes},
-            agents=await self._agents(),
-            leader=await self._leader(),
-            release_namespace=self.namespace,
+    async def workload(self, kind: str, namespace: str, name: str) -> SeenWorkload | None:
+        """Read a workload with its pods and the warnings about it, None where there is none. Raises KubeError."""
+        path = f"/apis/{'batch' if kind == 'Job' else 'apps'}/v1/namespaces/{namespace}/"
+        body = await get_object(self.kube, f"{path}{kind.lower()}s/{name}", Workload)
+        if body is None:
+            return None
+        labels = {"labelSelector": ",".join(f"{k}={v}" for k, v in sorted(body.spec.selector.match_labels.items()))}
+        sets = await list_objects(self.kube, f"{path}replicasets", Workload, labels) if kind == "Deployment" else []
+        owned = [rs for rs in sets if is_controlled_by(rs.metadata, body.metadata.uid)]
+        uids = {body.metadata.uid, *(rs.metadata.uid for rs in owned)}
+        pods = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", SeenPod, labels)
+        own = (p for p in pods if any(is_controlled_by(p.metadata, uid) for uid in uids))
+        newest = max(owned, key=_revision, default=None)
+        about = [body.metadata.uid, *([newest.metadata.uid] if newest else [])]
+        return SeenWorkload(
+            kind,
+            body,
+            newest,
+            tuple(sorted(own, key=lambda p: p.metadata.name)),
+            tuple([e for uid in about for e in await self._warnings(namespace, uid)]),
         )
 
-    async def _declared(self, definition: Definition) -> list[Declared]:
+    async def _warnings(self, namespace: str, uid: str) -> list[WorkloadEvent]:
+        """Return the warnings about an object, newest first; none for a user who may not read Events."""
+        query = {"fieldSelector": f"involvedObject.uid={uid},type=Warning"}
+        try:
+            found = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/events", WorkloadEvent, query)
+        except Refused:
+            return []
+        return sorted(found, key=lambda event: event.time, reverse=True)
+
+    async def look(self, namespace: str = "") -> Seen:
+        """Read everything that is not a pod of a user: all of it, or as much as this user may list.
+
+        Of BaseModels that is at least those of `namespace`. Raises KubeError.
+        """
+        hidden: dict[str, Refused] = {}
+        model_nodes = await _shown(self._ours(PATH, ModelNode, MODEL_NODE.name), MODEL_NODE.plural, hidden)
+        declared = [await _shown(self._declared(kind, namespace), kind.plural, hidden) for kind in MODEL_KINDS]
+        groups = self._ours(NODE_GROUP.path, ModelCacheNodeGroup, NODE_GROUP.name)
+        return Seen(
+            models=tuple(model for kind in declared for model in kind),
+            groups=tuple(await _shown(groups, NODE_GROUP.plural, hidden)),
+            nodes=tuple(await _shown(list_objects(self.kube, NODES, SeenNode), "nodes", hidden)),
+            model_nodes={m.metadata.name: m for m in model_nodes},
+            agents=_by_node(await _shown(self._agents(), "agents", hidden)),
+            leader=await self._leader(),
+            release_namespace=self.namespace,
+            hidden=hidden,
+        )
+
+    async def _declared(self, definition: Definition, namespace: str) -> list[Declared]:
+        try:
+            return await self._declared_at(definition.path, definition)
+        except Refused:
+            if not definition.namespaced or not namespace:
+                raise
+            return await self._declared_at(definition.path_in(namespace), definition)
+
+    async def _declared_at(self, path: str, definition: Definition) -> list[Declared]:
         ownership = await self._ownership(definition)
         if definition is CLUSTER_MODEL_CACHE:
-            caches = await self._ours(definition.path, ClusterModelCache, definition.name)
+            caches = await self._ours(path, ClusterModelCache, definition.name)
             known = [(ownership.managed(definition.kind, c), c) for c in caches]
             return [_told(cache_demand(definition.kind, ours or c, files=None), ours or c, ours) for ours, c in known]
-        models = await self._ours(definition.path, BaseModel, definition.name)
+        models = await self._ours(path, BaseModel, definition.name)
         found = [(ownership.managed(definition.kind, m), m) for m in models]
         return [_told(base_model_demand(definition.kind, ours or m, files=None), ours or m, ours) for ours, m in found]
 
@@ -81,12 +130,9 @@ class Observer:
         except NotFound as error:
             raise NotFound(f"the cluster does not serve {name}; is Larder installed there? ({error})") from error
 
-    async def _agents(self) -> dict[str, tuple[SeenPod, ...]]:
+    async def _agents(self) -> list[SeenPod]:
         path = f"/api/v1/namespaces/{self.namespace}/pods"
-        found: defaultdict[str, list[SeenPod]] = defaultdict(list)
-        for pod in await list_objects(self.kube, path, SeenPod, {"labelSelector": _AGENTS}):
-            found[pod.spec.node_name].append(pod)
-        return {name: tuple(pods) for name, pods in found.items()}
+        return await list_objects(self.kube, path, SeenPod, {"labelSelector": _AGENTS})
 
     async def _leader(self) -> Leader | None:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/larder-controller"
@@ -97,6 +143,30 @@ class Observer:
         except Refused:
             return None  # a user who may not read it still gets the rest of the answer
         return leader_of(body, self.now())
+
+
+async def _shown(reading: Awaitable[list[R]], what: str, hidden: dict[str, Refused]) -> list[R]:
+    """Return what was read; nothing, with a note in `hidden`, where this user may not list it."""
+    try:
+        return await reading
+    except Refused as error:
+        if error.code != _FORBIDDEN:
+            raise
+        hidden[what] = error
+        return []
+
+
+def _by_node(agents: Iterable[SeenPod]) -> dict[str, tuple[SeenPod, ...]]:
+    found: defaultdict[str, list[SeenPod]] = defaultdict(list)
+    for pod in agents:
+        found[pod.spec.node_name].append(pod)
+    return {name: tuple(pods) for name, pods in found.items()}
+
+
+def _revision(replica_set: Workload) -> int:
+    """Return which ReplicaSet of its Deployment it is; the highest is the newest."""
+    number = replica_set.metadata.annotations.get(_REVISION, "")
+    return int(number) if number.isascii() and number.isdecimal() else 0
 
 
 def _told(demand: Demand, model: BaseModel | ClusterModelCache, ours: Object | None) -> Declared:

@@ -12,7 +12,9 @@ from shared.api.meta import condition_of, holds
 from shared.api.model_node import EVICTED
 from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, ready_label, snapshot_label
 
+_MODELS = frozenset(("basemodels", "clusterbasemodels", "clustermodelcaches"))
 _RUNS = ("Running", "Succeeded")
+_LOGS = "see `kubectl logs` and `kubectl describe pod` of it"
 
 
 def why_pod(pod: SeenPod, seen: Seen) -> Answer:
@@ -61,7 +63,7 @@ def _injection(pod: SeenPod, given: list[tuple[str, str]], seen: Seen) -> Iterat
 
 def _model(identity: str, revision: str, seen: Seen) -> Iterator[Finding]:
     declared = seen.of_id(identity)
-    if not declared:
+    if not declared and not seen.hidden.keys() & _MODELS:
         yield wait(identity, "NoObject", "no object declares this model any more; the pod keeps the files it has")
     for found in declared:
         ready = holds(found.status.conditions, "Ready")
@@ -74,6 +76,9 @@ def _model(identity: str, revision: str, seen: Seen) -> Iterator[Finding]:
 
 
 def _placement(pod: SeenPod, given: list[tuple[str, str]], seen: Seen) -> Iterator[Finding]:
+    if "nodes" in seen.hidden:
+        yield fact("labels", "NotShown", "you may not list nodes, so which of them have the model is not known here")
+        return
     selector, about = pod.spec.node_selector, "labels"
     wanted = {key: value for key, value in selector.items() if key.startswith((READY_PREFIX, SNAPSHOT_PREFIX))}
     for identity, revision in given:
@@ -141,6 +146,14 @@ def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     )
 
 
+def _held_containers(pod: SeenPod) -> list[Finding]:
+    """Return why containers do not run, in kubelet's words."""
+    states = [status.state for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)]
+    waits = [state.waiting for state in states if state.waiting is not None]
+    named = [w for w in waits if w.reason not in ("", "ContainerCreating", "PodInitializing")]
+    return [stop("container", w.reason, w.message or "kubelet says no more", _LOGS) for w in named[:1]]
+
+
 def _where_it_stands(pod: SeenPod, seen: Seen) -> Iterator[Finding]:
     status, about = pod.status, "pod"
     if status.reason in ("NodeAffinity", "UnexpectedAdmissionError"):
@@ -148,6 +161,12 @@ def _where_it_stands(pod: SeenPod, seen: Seen) -> Iterator[Finding]:
             about, status.reason, f"kubelet ended it: {status.message or 'its node lacks the labels it selects'}",
             "remove spec.nodeName, or create it again: it is placed where the labels are",
         )  # fmt: skip
+    elif status.phase == "Failed":
+        yield stop(about, status.reason or "Failed", status.message or "a container ended with an error", _LOGS)
+    elif held := _held_containers(pod):
+        yield from held
+    elif status.phase == "Running" and holds(status.conditions, "Ready", "False"):
+        yield wait(about, "NotReady", f"it runs on {pod.spec.node_name}; its readiness probe does not pass yet", _LOGS)
     elif status.phase in _RUNS:
         yield fact(about, status.phase, f"on {pod.spec.node_name}")
     elif pod.spec.node_name:

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from controller.claims.kinds import ContainerStatus, PodStatus
 from controller.placement.demand import Demand
 from controller.placement.groups import groups_of
 from controller.placement.targets import is_target
-from shared.api.core import Observed, StatusWithConditions
+from shared.api.core import ObservedStatus, StatusWithConditions
 from shared.api.meta import Api, NodeState, StockStatus, holds
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
+from shared.kube.errors import Refused
 from shared.kube.objects import Meta, Object
 
 Json = dict[str, Any]
@@ -62,13 +64,10 @@ class SeenPodSpec(Api, frozen=True, kw_only=True):
     tolerations: list[Toleration] = []
 
 
-class SeenPodStatus(Api, frozen=True, kw_only=True):
+class SeenPodStatus(PodStatus, frozen=True, kw_only=True):
     """Where the pod stands."""
 
-    phase: str = ""
-    reason: str = ""
-    message: str = ""
-    conditions: list[Observed] = []
+    init_container_statuses: list[ContainerStatus] = []
 
 
 class SeenPod(Object, frozen=True, kw_only=True):
@@ -81,6 +80,59 @@ class SeenPod(Object, frozen=True, kw_only=True):
     def ready(self) -> bool:
         """Whether it is Ready now."""
         return holds(self.status.conditions, "Ready")
+
+
+class PodTemplate(Api, frozen=True, kw_only=True):
+    """What the pods of a workload are made by."""
+
+    metadata: Meta = Meta()
+
+
+class PodSelector(Api, frozen=True, kw_only=True):
+    """Which pods are a workload's."""
+
+    match_labels: dict[str, str] = {}
+
+
+class WorkloadSpec(Api, frozen=True, kw_only=True):
+    """How many pods are wanted, and which; the fields of all the kinds together."""
+
+    replicas: int = 1
+    paused: bool = False
+    suspend: bool = False
+    selector: PodSelector = PodSelector()
+    template: PodTemplate = PodTemplate()
+
+
+class WorkloadStatus(ObservedStatus, frozen=True, kw_only=True):
+    """How many there are; the fields of all the kinds together."""
+
+    replicas: int = 0
+    ready_replicas: int = 0
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class Workload(Object, frozen=True, kw_only=True):
+    """A Deployment, ReplicaSet, StatefulSet or Job."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class WorkloadEvent(Object, frozen=True, kw_only=True):
+    """What a controller of Kubernetes told of an object of its own."""
+
+    reason: str = ""
+    message: str = ""
+    last_timestamp: str | None = None
+    event_time: str | None = None
+
+    @property
+    def time(self) -> str:
+        """When it was last seen."""
+        return self.last_timestamp or self.event_time or self.metadata.creation_timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +159,10 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The cluster. `agents` has the pods of each node's agent; `leader` is None where the Lease could not be read."""
+    """The cluster. `agents` has the pods of each node's agent; `leader` is None where the Lease could not be read.
+
+    `hidden` has, by plural, what the API server said of that which this user may not list.
+    """
 
     models: tuple[Declared, ...] = ()
     groups: tuple[ModelCacheNodeGroup, ...] = ()
@@ -116,6 +171,7 @@ class Seen:
     agents: Mapping[str, tuple[SeenPod, ...]] = field(default_factory=dict)
     leader: Leader | None = None
     release_namespace: str = "larder-system"
+    hidden: Mapping[str, Refused] = field(default_factory=dict)
 
     def model(self, kind: str, namespace: str, name: str) -> Declared | None:
         """Return a declared model, or None."""

@@ -1,6 +1,6 @@
 """What is asked about: KIND/NAME in the words of kubectl and of `larder status`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _KINDS = {
     "ClusterModelCache": ("cmc", "clustermodelcache", "clustermodelcaches"),
@@ -9,21 +9,30 @@ _KINDS = {
     "ModelCacheNodeGroup": ("mcng", "modelcachenodegroup", "modelcachenodegroups", "group"),
     "Node": ("node", "nodes", "no", "modelnode", "modelnodes", "mdn"),
     "Pod": ("pod", "pods", "po"),
+    "Deployment": ("deploy", "deployment", "deployments"),
+    "ReplicaSet": ("rs", "replicaset", "replicasets"),
+    "StatefulSet": ("sts", "statefulset", "statefulsets"),
+    "Job": ("job", "jobs"),
 }
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
 _BY_WORD = {word: kind for kind, words in _KINDS.items() for word in words}
-_NAMESPACED = ("BaseModel", "Pod")
+_NAMESPACED = ("BaseModel", "Pod", *WORKLOADS)
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One object; `namespace` is empty where the kind has none."""
+    """One object; `namespace` is empty where the kind has none, or nobody named it."""
 
     kind: str
     namespace: str
     name: str
 
+    def within(self, namespace: str) -> "Subject":
+        """Return it in a namespace, unless it has none, or one of its own."""
+        return replace(self, namespace=namespace) if self.kind in _NAMESPACED and not self.namespace else self
 
-def parse_subject(text: str, namespace: str) -> Subject:
+
+def parse_subject(text: str) -> Subject:
     """Return what KIND/NAME or KIND/NAMESPACE/NAME names; ValueError says how to write it."""
     word, *names = text.split("/")
     kind = _BY_WORD.get(word.lower().partition(".")[0])
@@ -33,4 +42,4 @@ def parse_subject(text: str, namespace: str) -> Subject:
         return Subject(kind, *names)
     if len(names) != 1 or not names[0]:
         raise ValueError(f"{text!r} names nothing; write {word}/NAME")
-    return Subject(kind, namespace if kind in _NAMESPACED else "", names[0])
+    return Subject(kind, "", names[0])

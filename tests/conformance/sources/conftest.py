@@ -61,6 +61,18 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
             yield from _https(request)
 
 
+@pytest.fixture(params=["s3", "gs", "az"])
+def bucket_shelf(request: pytest.FixtureRequest) -> Shelf:
+    """Each kind whose URIs may name a whole bucket."""
+    match request.param:
+        case "s3":
+            return S3Shelf(request.getfixturevalue("s3"))
+        case "gs":
+            return GsShelf(request.getfixturevalue("gcs"))
+        case _:
+            return AzureShelf(request.getfixturevalue("azure"))
+
+
 @pytest.fixture
 def guarded(shelf: Shelf) -> Shelf:
     """Each kind that keeps what is private from those without credentials."""

@@ -125,6 +125,25 @@ def test_a_model_that_is_not_there_is_not_found(shelf: Shelf) -> None:
         source.resolve()
 
 
+@pytest.mark.parametrize("end", ["", "/"])
+def test_a_bucket_alone_means_everything_in_it(bucket_shelf: Shelf, end: str) -> None:
+    stock = bucket_shelf.stock(FILES)
+    bucket = stock.uri.removesuffix("/models/m")
+    with opened(stock, uri=f"{bucket}{end}") as source:
+        manifest = source.resolve()
+    assert [f.path for f in manifest.files] == sorted(f"models/m/{path}" for path in stock.files)
+    with opened(stock, uri=manifest.uri) as source:
+        assert {f.path.removeprefix("models/m/"): drain(source, f) for f in manifest.files} == stock.files
+
+
+def test_an_empty_bucket_is_said_to_be_empty(bucket_shelf: Shelf) -> None:
+    stock = bucket_shelf.stock({"one": b"1"})
+    stock.change("one", None)
+    bucket = stock.uri.removesuffix("/models/m")
+    with opened(stock, uri=bucket) as source, pytest.raises(SourceNotFound, match="is empty"):
+        source.resolve()
+
+
 def test_a_file_that_is_not_there_is_not_found(shelf: Shelf) -> None:
     stock = shelf.stock({"one": b"1", "two": b"2"} if shelf.many else {"one": b"1"})
     with opened(stock) as source:

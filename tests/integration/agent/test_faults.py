@@ -190,8 +190,8 @@ def test_progress_is_told_while_a_download_runs(bench: Bench) -> None:
 class TestCredentials:
     def test_those_of_any_claim_will_do(self, bench: Bench) -> None:
         model = self.private(bench)
-        wrong = Grant("one", {"HF_TOKEN": "wrong"}, ("127.0.0.1",))
-        right = Grant("two", {"HF_TOKEN": "right"}, ("127.0.0.1",))
+        wrong = Grant("one", {"HF_TOKEN": "wrong"})
+        right = Grant("two", {"HF_TOKEN": "right"})
         bench.controller.grants[model.entry.key] = (wrong, right)
         bench.start()
         bench.want(model.entry)
@@ -200,12 +200,12 @@ class TestCredentials:
 
     def test_without_good_ones_it_waits_for_somebody_and_a_change_hurries_it(self, bench: Bench) -> None:
         model = self.private(bench)
-        bench.controller.grants[model.entry.key] = (Grant("one", {"HF_TOKEN": "wrong"}, ("127.0.0.1",)),)
+        bench.controller.grants[model.entry.key] = (Grant("one", {"HF_TOKEN": "wrong"}),)
         bench.start()
         bench.want(model.entry)
         bench.wait_phase(model, "Failed", "AuthDenied")
 
-        bench.controller.grants[model.entry.key] = (Grant("one", {"HF_TOKEN": "right"}, ("127.0.0.1",)),)
+        bench.controller.grants[model.entry.key] = (Grant("one", {"HF_TOKEN": "right"}),)
         bench.want(
             msgspec.structs.replace(
                 model.entry, claims=[Claim(kind="ClusterModelCache", name="c", uid="c", secret="another")]

@@ -1,5 +1,6 @@
 """`larder fetch` of some files, and without pickles."""
 
+import json
 import os
 import pickle
 import subprocess
@@ -42,9 +43,26 @@ def names(to: Path) -> set[str]:
 
 def test_second_copies_are_left_out_and_counted(hub: Hub, tmp_path: Path) -> None:
     done = fetch(hub, tmp_path / "to", "--duplicate-weights", "skip", "--no-pickle")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr == (
+        "1 files of the source are left out, which saves 195.3 KiB (195.3 KiB in second copies of weights): "
+        "pytorch_model.bin\n"
+    )
     assert names(tmp_path / "to") == FILES.keys() - {"pytorch_model.bin"}
     assert "1 files with 195.3 KiB left out" in done.stdout
+
+
+def test_a_program_is_told_what_is_left_out(hub: Hub, tmp_path: Path) -> None:
+    done = fetch(hub, tmp_path / "to", "--duplicate-weights", "skip", "-o", "json")
+    told = json.loads(done.stdout)
+    assert told["directory"] == str(tmp_path / "to")
+    assert told["files"] == len(FILES) - 1
+    assert (told["size"], told["fetched"]) == (sum(map(len, FILES.values())) - told["leftOut"]["size"], told["size"])
+    assert told["leftOut"] == {
+        "files": 1, "size": 200_030, "duplicateSize": 200_030, "names": ["pytorch_model.bin"],
+    }  # fmt: skip
+    whole = json.loads(fetch(hub, tmp_path / "to", "-o", "json", "--quiet").stdout)
+    assert (whole["files"], whole["leftOut"]) == (len(FILES), {})
 
 
 def test_patterns_choose(hub: Hub, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_without_a_token_none_is_looked_for(
 @pytest.mark.parametrize(
     ("access", "token", "error", "words"),
     [
-        (Access(frozenset({"hf_good"})), "", SourceNotFound, "hides it because it is private"),
+        (Access(frozenset({"hf_good"})), "", AuthDenied, "it is private or does not exist"),
         (Access(frozenset({"hf_good"})), "hf_bad", AuthDenied, "refuses these credentials"),
         (Access(frozenset({"hf_good"}), gated=True), "", AuthDenied, "accept its terms"),
         (Access(frozenset({"hf_good"}), gated=True), "hf_bad", AuthDenied, "refuses these credentials"),

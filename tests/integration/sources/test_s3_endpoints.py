@@ -66,6 +66,10 @@ def stock(s3: S3) -> None:
         s3.path("bucket", path).write_bytes(path.encode())
 
 
+def place_of(s3: S3) -> str:
+    return s3.endpoint.partition("://")[2]
+
+
 def keys_of(s3: S3, **more: str) -> dict[str, str]:
     return {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key, **more}
 
@@ -95,7 +99,7 @@ def test_parts_are_asked_for_there_too(virtual: S3, looked_up: set[str]) -> None
 
 def test_a_secret_leads_to_its_own_endpoint(behind_tls: S3, bundle: Path) -> None:
     settings = SourceSettings(allow_addresses=OPENED, ca_bundle=str(bundle))
-    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), ("127.0.0.1",))
+    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), (place_of(behind_tls),))
     source = open_source(parse_uri("s3://bucket/m"), secret, settings)
     manifest = source.resolve()
     source.close()
@@ -110,13 +114,13 @@ def test_its_keys_stay_where_it_does_not_name_that_host(behind_tls: S3, bundle: 
     secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint))
     source = open_source(parse_uri("s3://bucket/m"), secret, settings)
     for act in (source.resolve, lambda: source.open(File("x", 3))):
-        with pytest.raises(AuthDenied, match=r"not sent .* add 127\.0\.0\.1 to the Secret's annotation"):
+        with pytest.raises(AuthDenied, match=f"not sent .* add {place_of(behind_tls)} to the Secret's annotation"):
             act()
     source.close()
 
 
 def test_its_addresses_are_checked_as_those_of_any_host(behind_tls: S3, bundle: Path) -> None:
-    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), ("127.0.0.1",))
+    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), (place_of(behind_tls),))
     source = open_source(parse_uri("s3://bucket/m"), secret, SourceSettings(ca_bundle=str(bundle)))
     for act in (source.resolve, lambda: source.open(File("x", 3))):
         with pytest.raises(AddressRefused, match="loopback"):
@@ -127,7 +131,7 @@ def test_its_addresses_are_checked_as_those_of_any_host(behind_tls: S3, bundle: 
 def test_a_bundle_for_s3_alone_comes_before_that_for_all(behind_tls: S3, bundle: Path) -> None:
     other = ssl.get_default_verify_paths().cafile
     settings = SourceSettings(allow_addresses=OPENED, ca_bundle=other, s3_ca_bundle=str(bundle))
-    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), ("127.0.0.1",))
+    secret = Credentials(keys_of(behind_tls, AWS_ENDPOINT_URL=behind_tls.endpoint), (place_of(behind_tls),))
     source = open_source(parse_uri("s3://bucket/m"), secret, settings)
     assert len(source.resolve().files) == 2
     source.close()

@@ -14,7 +14,7 @@ from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
 from agent.transfer.progress import Progress
 from shared.manifest import Manifest
-from shared.sources.memory import MemorySource
+from shared.sources.memory import MemoryRepository, MemorySource
 from shared.sources.retry import RetryPolicy
 
 FILES = {
@@ -45,7 +45,7 @@ class Fetch(Protocol):
 
 @pytest.fixture
 def source() -> MemorySource:
-    return MemorySource(FILES)
+    return MemoryRepository(FILES)
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 """Processes that fetch, commit and remove a model, to be killed.
 
 Its argument has the sizes of the model's files, by path, in JSON; each line on stdin an Order. It forks a process for
-it, which costs less than to start one, and answers with a line when that has ended: its exit code, -N for signal N.
+it, which costs less than to start one, and answers with a line when that has ended: its exit code, -N for signal N, and
+how many bytes the source has served to all of them.
 """
 
 import json
+import mmap
 import os
 import random
 import signal
@@ -12,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -38,7 +41,29 @@ class FatalDisk(BrokenDisk):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+class CountedSource(MemorySource):
+    """Counts what it serves to all processes that are forked from this one; kills one that got `fatal_bytes` of it."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        super().__init__(files)
+        self.fatal_bytes = 0
+        self._shared = mmap.mmap(-1, 8)
+
+    @property
+    def served_in_all(self) -> int:
+        """The bytes that were served, those of killed processes included."""
+        return int.from_bytes(self._shared[:8], "little")
+
+    def count(self, size_bytes: int) -> None:
+        super().count(size_bytes)
+        with self._lock:
+            self._shared[:8] = (self.served_in_all + size_bytes).to_bytes(8, "little")
+        if 0 < self.fatal_bytes <= self.served_bytes:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 _LONGEST_S = 120
+_PIECE_BYTES = 100_000  # as a fast connection brings at a time
 CHANGES = {"os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.utime", "os.truncate"}
 
 
@@ -59,7 +84,8 @@ def die_before_change(fatal: int) -> None:
 class Order(msgspec.Struct, kw_only=True):
     """What one process does beneath a root, and when it dies; 0 is never.
 
-    It dies in place of its sync, or its change of names, of that number, or after so many seconds. With a fatal change
+    It dies in place of its sync, or its change of names, of that number, after so many bytes were served to it, in
+    pieces as a socket has them, or after so many seconds. With a fatal change
     it also removes `old`, a model that it has committed first.
     """
 
@@ -67,12 +93,15 @@ class Order(msgspec.Struct, kw_only=True):
     rate: float = 0
     fatal_sync: int = 0
     fatal_change: int = 0
+    fatal_bytes: int = 0
     after_s: float = 0
     tight: bool = False
 
 
-def carry_out(order: Order, source: MemorySource) -> None:
+def carry_out(order: Order, source: CountedSource) -> None:
     """Fetch and commit the model."""
+    if order.fatal_bytes:
+        source.fatal_bytes, source.faults.most_bytes = order.fatal_bytes, _PIECE_BYTES
     manifest = source.resolve()
     if order.fatal_change:
         die_before_change(order.fatal_change)
@@ -88,7 +117,7 @@ def carry_out(order: Order, source: MemorySource) -> None:
         store.set_aside_and_remove("old", manifest.revision)
 
 
-def end_of(order: Order, source: MemorySource) -> int:
+def end_of(order: Order, source: CountedSource) -> int:
     """Return the exit code of a process that carries out the order."""
     child = os.fork()
     if not child:
@@ -106,9 +135,12 @@ def end_of(order: Order, source: MemorySource) -> int:
 
 
 def main() -> None:
-    source = MemorySource({path: random.Random(path).randbytes(size) for path, size in json.loads(sys.argv[1]).items()})
+    source = CountedSource(
+        {path: random.Random(path).randbytes(size) for path, size in json.loads(sys.argv[1]).items()}
+    )
     for line in sys.stdin:
-        print(end_of(msgspec.json.decode(line, type=Order), source), flush=True)  # noqa: T201 - the parent waits for it
+        code = end_of(msgspec.json.decode(line, type=Order), source)
+        print(code, source.served_in_all, flush=True)  # noqa: T201 - the parent waits for it
 
 
 if __name__ == "__main__":

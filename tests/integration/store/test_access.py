@@ -1,9 +1,12 @@
 """Bytes that another's credentials brought: the source is asked before a download without them may link them."""
 
+import json
 import os
 import threading
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -11,10 +14,14 @@ from agent.store.identity import keys_by_path
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from rig.processes import wait_until
-from shared.errors import AuthDenied
-from shared.manifest import File
+from rig.s3 import S3
+from shared.errors import AuthDenied, RateLimited, Unreachable
+from shared.manifest import File, Manifest
 from shared.sources.memory import MemorySource
-from shared.sources.port import Body, Credentials
+from shared.sources.port import ANONYMOUS, Body, Credentials
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri import parse_uri
 from tests.integration.store.threads import fetching_threads
 
 Bring = Callable[..., FetchResult]
@@ -79,6 +86,84 @@ def test_a_file_without_bytes_proves_nothing(bring: Bring, store: Store) -> None
     with_empty, _ = gated({"weights": WEIGHTS, "empty": b""})
     with pytest.raises(AuthDenied):
         bring(stranger, store, manifest=with_empty.resolve())
+
+
+class Asked(MemorySource):
+    """One that notes what is asked for, and keeps `denied` to itself."""
+
+    def __init__(self, files: Mapping[str, bytes], denied: str = "") -> None:
+        super().__init__(files)
+        self.denied, self.opened = denied, list[str]()
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        self.opened.append(file.path)
+        if file.path == self.denied:
+            raise AuthDenied(f"{file.path} is not for you")
+        return super().open(file, offset, length)
+
+
+class AskedRepository(Asked):
+    """One whose files are all for the same readers."""
+
+    shares_rights: Literal[True] = True
+
+
+MANY = {"weights": WEIGHTS, "empty": b"", "copy": WEIGHTS, **{f"{n:03}.json": b"{%d}" % n for n in range(40)}}
+
+
+def test_consent_to_the_weights_is_none_to_a_smaller_file(bring: Bring, store: Store) -> None:
+    bring(MemorySource(MANY), store)
+    with pytest.raises(AuthDenied, match=r"017\.json"):
+        bring(Asked(MANY, denied="017.json"), store)
+
+
+def test_each_content_is_asked_for_once_and_by_a_byte(bring: Bring, store: Store) -> None:
+    bring(MemorySource(MANY), store)
+    stranger = Asked(MANY)
+    assert bring(stranger, store).blobs.keys() == MANY.keys()
+    assert sorted(stranger.opened) == sorted(
+        MANY.keys() - {"empty", "copy" if "weights" in stranger.opened else "weights"}
+    )
+    assert stranger.served_bytes == len(stranger.opened)
+
+
+def test_of_a_repository_one_file_stands_for_all(bring: Bring, store: Store) -> None:
+    bring(MemorySource(MANY), store)
+    stranger = AskedRepository(MANY, denied="017.json")
+    assert bring(stranger, store).blobs.keys() == MANY.keys()
+    assert stranger.opened in (["weights"], ["copy"])
+
+
+def test_what_fails_for_a_moment_is_asked_again(bring: Bring, store: Store) -> None:
+    bring(MemorySource(MANY), store)
+    stranger = MemorySource(MANY)
+    stranger.faults.on_open = [Unreachable("for a moment"), RateLimited("later", 0.0)]
+    assert bring(stranger, store).blobs
+
+
+def test_objects_of_a_bucket_have_readers_of_their_own(bring: Bring, store: Store, s3: S3) -> None:
+    bucket, files = f"bucket-{uuid.uuid4().hex}", {"config.json": b"{}", "weights": WEIGHTS, "private": b"recipe"}
+    for path, body in files.items():
+        s3.put(bucket, f"m/{path}", body)
+    for_all = [f"arn:aws:s3:::{bucket}/m/{path}" for path in ("config.json", "weights")]
+    allow = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": for_all}
+    s3.client().put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [allow]}))
+    settings = SourceSettings(s3_endpoint=s3.endpoint, s3_region=s3.region)
+    keys = {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key}
+    owner, stranger = (
+        open_source(parse_uri(f"s3://{bucket}/m"), credentials, settings)
+        for credentials in (Credentials(keys), ANONYMOUS)
+    )
+    try:
+        manifest = owner.resolve()
+        bring(owner, store, manifest=manifest)
+        with pytest.raises(AuthDenied, match="m/private"):
+            bring(stranger, store, manifest=manifest)
+        public = Manifest(manifest.uri, manifest.revision, tuple(f for f in manifest.files if f.path != "private"))
+        assert bring(stranger, store, manifest=public).moved == 0
+    finally:
+        owner.close()
+        stranger.close()
 
 
 def test_consent_to_a_small_file_is_none_to_the_weights(bring: Bring, store: Store) -> None:

@@ -161,43 +161,49 @@ class TestRefusal:
         assert store.blobs() == {}
 
 
+OVERHEAD_BYTES = 64 * 1024  # more than what directories, marks and ends of blocks take here
+
+
 class TestRoom:
     def test_an_exact_fit_is_accepted_and_one_byte_less_is_not(
         self, stock: Callable[..., Snapshot], store: Store, root: Path
     ) -> None:
         source = MemorySource({"m.tgz": tar_gz(FILES)})
         archive = source.resolve().size_bytes
-        limit = archive + UNPACKED_BYTES
+        limit = store.used_bytes() + archive + UNPACKED_BYTES
         store.reserve("llama", store.missing_bytes(source.resolve()), limit - 1, 0)
-        with pytest.raises(InsufficientStorage, match=rf"need {limit} bytes.*have {limit - 1} bytes.*never fit"):
+        with pytest.raises(InsufficientStorage, match="raise storageLimit"):
             stock(source, store, reservation="llama")
         store.release("llama")
         assert store.blobs() == {}
         assert not list(root.glob("partial/*.part"))
 
         before = source.served_bytes
-        assert store.missing_bytes(source.resolve()) == limit  # so it is not fetched again only to be refused again
-        with pytest.raises(InsufficientStorage, match="never fit"):
-            store.reserve("llama", limit, limit - 1, 0)
-        store.reserve("llama", limit, limit, 0)
+        manifest = source.resolve()  # of which is known now what it becomes, so it is not fetched only to be refused
+        need = store.missing_bytes(manifest) + store.overhead_bytes(manifest, "llama")
+        limit = store.used_bytes() + need
+        with pytest.raises(InsufficientStorage, match=f"need {need} bytes.*have {need - 1} bytes"):
+            store.reserve("llama", need, limit - 1, 0)
+        store.reserve("llama", need, limit, 0)
         snapshot = stock(source, store, reservation="llama")
         assert source.served_bytes - before == archive
-        assert store.reserved_bytes() == 0
+        store.release("llama")
         assert_nothing_but(root, snapshot)
-        store.reserve("other", limit - UNPACKED_BYTES, limit, 0)
+        assert store.used_bytes() <= limit - archive
 
     def test_what_was_found_to_need_more_is_known_after_a_restart(
         self, stock: Callable[..., Snapshot], root: Path
     ) -> None:
         source = MemorySource({"m.zip": zipped(FILES)})
         store = Store.open(root)
-        store.reserve("llama", source.resolve().size_bytes, source.resolve().size_bytes + 1, 0)
+        size = source.resolve().size_bytes
+        store.reserve("llama", size, store.used_bytes() + size + 1, 0)
         with pytest.raises(InsufficientStorage):
             stock(source, store, reservation="llama")
         store.close()
         again = Store.open(root)
         again.sweep()
-        assert again.missing_bytes(source.resolve()) == source.resolve().size_bytes + UNPACKED_BYTES
+        assert 0 <= again.missing_bytes(source.resolve()) - size - UNPACKED_BYTES < OVERHEAD_BYTES
         again.discard(source.resolve())
         assert again.missing_bytes(source.resolve()) == source.resolve().size_bytes
         assert list((root / "partial").iterdir()) == []
@@ -213,7 +219,7 @@ class TestRoom:
 
     def test_a_member_of_exabytes_is_refused_by_its_header(self, stock: Callable[..., Snapshot], store: Store) -> None:
         body = declaring(2**60)
-        with pytest.raises(InsufficientStorage, match=f"need {2**60 + len(body)} bytes"):
+        with pytest.raises(InsufficientStorage, match=rf"need {2**60 // 10**6}\d+ bytes"):
             stock(MemorySource({"m.zip": body}), store)
         assert store.blobs() == {}
 
@@ -448,7 +454,7 @@ class TestInterruption:
         source = MemorySource({"m.tgz": body})
         self.stopped(source, bring, store, disk)
         assert store.missing_bytes(source.resolve()) == 0
-        store.reserve("llama", 0, len(body) + sum(map(len, files.values())), 0)
+        store.reserve("llama", 0, len(body) + sum(map(len, files.values())) + OVERHEAD_BYTES, 0)
         assert content(stock(source, store, reservation="llama")) == files
 
     def test_what_it_was_found_to_need_shrinks_by_what_came_out_of_it(
@@ -456,14 +462,15 @@ class TestInterruption:
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})
         manifest, files_bytes = source.resolve(), sum(map(len, self.FILES.values()))
-        limit = manifest.size_bytes + files_bytes
+        limit = store.used_bytes() + manifest.size_bytes + files_bytes
         store.reserve("llama", store.missing_bytes(manifest), limit - 1, 0)
         with pytest.raises(InsufficientStorage):
             bring(source, store, reservation="llama")
-        store.reserve("llama", store.missing_bytes(manifest), limit, 0)
+        need, limit = store.missing_bytes(manifest), limit + OVERHEAD_BYTES
+        store.reserve("llama", need, limit, 0)
         self.stopped(source, bring, store, disk)
         store.release("llama")
-        assert store.missing_bytes(manifest) == files_bytes - 2 * FILE_BYTES
+        assert store.missing_bytes(manifest) == need - manifest.size_bytes - 2 * FILE_BYTES
         store.reserve("llama", store.missing_bytes(manifest), limit, 0)
 
     def test_what_is_not_wanted_any_more_goes_with_all_that_came_out_of_it(

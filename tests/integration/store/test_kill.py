@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO, Protocol
 
 import pytest
 
@@ -16,20 +17,41 @@ from agent.store.identity import distinct_files
 from agent.store.partials import held_spans
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
-from shared.sources.memory import MemorySource
+from shared.sources.memory import MemoryRepository, MemorySource
 
 SCRIPT = Path(__file__).with_name("killed.py")
 SIZES = {"a.safetensors": 9_000_001, "b.safetensors": 7_000_000, "c.bin": 400_000, "config.json": 30, "sub/x": 5}
 RATE = 60_000_000
 KILLS, KILLS_A_ROUND, FIRST_S = 100, 20, 0.02
 KILLED = -signal.SIGKILL
-Run = Callable[..., int]
+
+
+class Run(Protocol):
+    """Runs a process, and returns its exit code; `served_bytes` is what the source gave to all of them."""
+
+    served_bytes: int
+
+    def __call__(self, root: Path, **order: float) -> int: ...
+
+
+class Runner:
+    """Has processes forked by another one."""
+
+    def __init__(self, orders: IO[bytes], ends: IO[bytes]) -> None:
+        self._orders, self._ends, self.served_bytes = orders, ends, 0
+
+    def __call__(self, root: Path, **order: float) -> int:
+        self._orders.write(json.dumps({"root": str(root), **order}).encode() + b"\n")
+        self._orders.flush()
+        code, self.served_bytes = map(int, self._ends.readline().split())
+        assert code in {0, KILLED}
+        return code
 
 
 @pytest.fixture
 def wanted() -> MemorySource:
     """The source that the processes to be killed fetch from."""
-    return MemorySource({path: random.Random(path).randbytes(size) for path, size in SIZES.items()})
+    return MemoryRepository({path: random.Random(path).randbytes(size) for path, size in SIZES.items()})
 
 
 @pytest.fixture(scope="module")
@@ -41,14 +63,7 @@ def run() -> Iterator[Run]:
         assert orders
         assert ends
 
-        def run_one(root: Path, **order: float) -> int:
-            orders.write(json.dumps({"root": str(root), **order}).encode() + b"\n")
-            orders.flush()
-            code = int(ends.readline())
-            assert code in {0, KILLED}
-            return code
-
-        yield run_one
+        yield Runner(orders, ends)
         orders.close()
 
 
@@ -105,6 +120,16 @@ def test_after_kills_at_random_moments_the_download_goes_on_from_its_bytes(
         store.close()
         shutil.rmtree(here)
     assert held_in_all > 0
+
+
+def test_kills_cost_less_than_half_a_mebibyte_each(root: Path, wanted: MemorySource, run: Run) -> None:
+    before, kills = run.served_bytes, 0
+    while run(root, fatal_bytes=1_500_000) == KILLED:
+        kills += 1
+        assert kills < 40  # else nothing is kept
+    assert kills >= 10
+    assert examine(root, wanted) == wanted.resolve().size_bytes
+    assert run.served_bytes - before <= wanted.resolve().size_bytes + kills * 2**19
 
 
 def test_a_kill_at_every_sync_leaves_a_disk_that_tells_no_lie(root: Path, wanted: MemorySource, run: Run) -> None:

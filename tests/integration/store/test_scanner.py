@@ -1,6 +1,8 @@
 """How the agent's book follows a real disk, with the kernel's word and without."""
 
 import asyncio
+import hashlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -15,6 +17,8 @@ from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.store.tree import remove_tree
 from agent.store.watch import Watch
+from agent.transfer.engine import fetch
+from agent.transfer.progress import Progress
 from shared.sources.memory import MemorySource
 
 LARGE = "model-00001-of-00002.safetensors"
@@ -61,6 +65,28 @@ async def test_damage_and_removal_reach_the_book(
         await until(lambda: book.held["llama", snapshot.revision].damaged == (LARGE,), looked)
         remove_tree(snapshot.path)
         await until(lambda: book.held == {}, looked)
+        assert list(store.blobs_directory.iterdir()) == []
+        assert book.space.used < 2**20
+
+
+async def test_blobs_of_a_snapshot_that_was_removed_by_hand_go_but_for_those_that_something_else_needs(
+    stock: Stock, source: MemorySource, store: Store
+) -> None:
+    gone = stock(source, store, "llama")
+    other = MemorySource({"config.json": source.files["config.json"], "b.bin": b"b" * 5000}, repo="org/other")
+    kept = stock(other, store, "qwen")
+    pinned = MemorySource({"c.bin": b"c" * 5000}, repo="org/pinned")
+    fetch(pinned, pinned.resolve(), store, progress=Progress(), stop=threading.Event())  # and no commit yet
+    damaged = stock(MemorySource({"d.bin": b"d" * 5000}, repo="org/damaged"), store, "damaged")
+    damaged.path.chmod(0o755)
+    (damaged.path / "d.bin").unlink()
+    async with scanning(store, Watch.open(), NEVER_S) as (book, looked):
+        remove_tree(gone.path)
+        await until(lambda: ("llama", gone.revision) not in book.held, looked)
+        names = {path.name for path in store.blobs_directory.iterdir()}
+        bodies = (source.files["config.json"], b"b" * 5000, b"c" * 5000, b"d" * 5000)
+        assert names == {hashlib.sha256(body).hexdigest() for body in bodies}
+        assert store.check(kept) == []
 
 
 async def test_a_model_that_came_is_watched_from_the_next_look_on(

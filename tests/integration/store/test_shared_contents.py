@@ -1,5 +1,6 @@
 """Two models that share files: what becomes of the one never takes bytes that the other counts on."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,3 +69,32 @@ def test_files_that_another_brings_in_the_first_moment_are_taken(bring: Bring, r
     store.discard(ONE.resolve())
     assert_kept(store, result)
     store.close()
+
+
+def test_two_downloads_that_want_what_the_other_has_sealed_both_end(bring: Bring, store: Store) -> None:
+    x, y = b"x" * 100, b"y" * 100  # of one size, so that files come in the order of their names
+    one = MemorySource({"1": x, "2": b"p" * 100, "3": b"q" * 100, "4": y})
+    two = MemorySource({"1": y, "2": b"r" * 100, "3": b"s" * 100, "4": x})
+    all_begun = threading.Barrier(6)  # the three threads that each download begins with
+
+    def hold_the_first_three(path: str, position: int) -> None:
+        if path != "4" and position == 0:
+            all_begun.wait(timeout=30)
+
+    for source in (one, two):
+        source.faults.before_read = hold_the_first_three
+    stop, results = threading.Event(), dict[str, FetchResult]()
+
+    def run(name: str, source: MemorySource) -> None:
+        results[name] = bring(source, store, stop=stop)
+
+    threads = [threading.Thread(target=run, args=pair) for pair in (("one", one), ("two", two))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    stop.set()
+    assert results.keys() == {"one", "two"}
+    for name, source in (("one", one), ("two", two)):
+        snapshot = store.commit(source.resolve(), name, results[name].blobs)
+        assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == source.files

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from rig.binaries import Binaries
+from rig.larder.objects import open_to_services
 from rig.larder.site import Site
 from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
+from tests.integration.system.claims import NAMESPACE, PODS
 from tests.integration.system.sites import GPU, opened
 
 
@@ -21,6 +23,18 @@ def site(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     }
     with opened(binaries, tmp_path_factory.mktemp("site"), settings, {"a": GPU, "b": GPU, "c": {}}) as site:
         yield site
+
+
+@pytest.fixture
+def claims_namespace(site: Site) -> Iterator[None]:
+    """A namespace where the strictest pod security is enforced, without a Job or a pod of an earlier test."""
+    levels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    site.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": levels}})
+    open_to_services(site.api, NAMESPACE)
+    site.until(lambda: site.api.answers(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"), "the account")
+    yield
+    for pod in site.api.get(PODS)["items"]:
+        site.api.delete(f"{PODS}/{pod['metadata']['name']}", grace_s=0)
 
 
 @pytest.fixture(autouse=True)

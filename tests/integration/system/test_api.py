@@ -50,7 +50,7 @@ def test_the_nodes_own_agent_gets_manifest_and_credentials(site: Site, client: h
     given = client.post("/v1/credentials", json=wanted(site, stocked), headers=token_of(site, "a"))
     (grant,) = given.json()["grants"]
     assert grant["values"]["AWS_SECRET_ACCESS_KEY"] == site.s3.secret_key
-    assert grant["hosts"] == ["127.0.0.1"]
+    assert grant["hosts"] == [f"127.0.0.1:{site.s3.port}"]
     assert given.headers["cache-control"] == "no-store"
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -10,151 +9,44 @@ from controller.claims.job import JOB_NAME_LABEL, MODEL_ANNOTATION
 from controller.services.kinds import SERVICE_LABEL
 from rig.binaries import Binaries
 from rig.errors import CallRefused
+from rig.larder.objects import open_to_services
 from rig.larder.site import Site
 from rig.pods import base_model_pod, plain_pod
-from shared.handover import Reading, encode_reading
+from shared.handover import Reading
 from shared.metadata.report import Metadata
 from shared.names import uses_label
+from tests.integration.system.claims import (
+    CLAIMS,
+    JOBS,
+    LLAMA,
+    NAMESPACE,
+    PODS,
+    VOLUMES,
+    Json,
+    admitted,
+    change,
+    claim,
+    end_job,
+    hand_in,
+    job_pod,
+    jobs_of,
+    new_job,
+    on,
+    phase,
+    ready_model,
+    report,
+    restricted,
+    spec_of,
+    took_a_turn,
+    until_refused,
+    volume,
+)  # fmt: skip
 from tests.integration.system.sites import opened
 
-NAMESPACE = "claims"
-CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
-VOLUMES = "/api/v1/persistentvolumes"
 SERVICES = f"/apis/ome.io/v1beta1/namespaces/{NAMESPACE}/inferenceservices"
-JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-LLAMA = Metadata(model_type="llama", architectures=("LlamaForCausalLM",), format="gguf", parameters=7 * 10**9,
-                 context_length=8192, capabilities=("TEXT_TO_TEXT",), size_bytes=5)  # fmt: skip
 MISSING = Reading(found=False, reason="PathNotFound", message="there is no 'models/llama' on the claim")
 STRATEGIC = "application/strategic-merge-patch+json"
-Json = dict[str, Any]
-
-
-@pytest.fixture(autouse=True)
-def _namespace(site: Site) -> Iterator[None]:
-    """A namespace where the strictest pod security is enforced, without a Job or a pod of an earlier test."""
-    levels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    site.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": levels}})
-    site.until(lambda: site.api.answers(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"), "the account")
-    yield
-    for pod in site.api.get(PODS)["items"]:
-        site.api.delete(f"{PODS}/{pod['metadata']['name']}", grace_s=0)
-
-
-def claim(site: Site, *modes: str, bound: bool = True, storage_class: str = "") -> str:
-    """Make a claim, and the volume for it where it shall be bound; return its name."""
-    name = site.name("claim")
-    spec: Json = {
-        "accessModes": list(modes or ("ReadWriteMany",)),
-        "storageClassName": storage_class,
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    if not storage_class:
-        spec["volumeName"] = name
-    site.api.create(CLAIMS, {"metadata": {"name": name}, "spec": spec})
-    if bound:
-        volume(site, name, *modes)
-        site.until(lambda: phase(site, name) == "Bound", "the claim to be bound")
-    return name
-
-
-def volume(site: Site, name: str, *modes: str) -> None:
-    spec = {
-        "accessModes": list(modes or ("ReadWriteMany",)),
-        "capacity": {"storage": "1Gi"},
-        "storageClassName": "",
-        "hostPath": {"path": f"/nowhere/{name}"},
-        "claimRef": {"namespace": NAMESPACE, "name": name},
-    }
-    site.api.create(VOLUMES, {"metadata": {"name": name}, "spec": spec})
-
-
-def phase(site: Site, name: str) -> str:
-    return str(site.api.get(f"{CLAIMS}/{name}")["status"].get("phase", ""))
-
-
-def on(site: Site, name: str, path: str = "models/llama") -> str:
-    return site.base_model(f"pvc://{NAMESPACE}/{name}/{path}")
-
-
-def jobs_of(site: Site, model: str) -> list[Json]:
-    text = f"ClusterBaseModel//{model}"
-    found = site.api.get(JOBS)["items"]
-    return [job for job in found if job["metadata"]["annotations"].get(MODEL_ANNOTATION) == text]
-
-
-def job_pod(site: Site, job: Json) -> Json:
-    """Return a Job's pod once it is there."""
-    query = f"{PODS}?labelSelector=batch.kubernetes.io/job-name={job['metadata']['name']}"
-    site.until(lambda: bool(site.api.get(query)["items"]), "the Job's pod")
-    pod: Json = site.api.get(query)["items"][0]
-    return pod
-
-
-def new_job(site: Site, model: str, but: tuple[str, ...] = ()) -> Json:
-    """Return a model's Job that is not among those that are known."""
-    found: list[Json] = []
-
-    def there() -> bool:
-        found[:] = [job for job in jobs_of(site, model) if job["metadata"]["name"] not in but]
-        return bool(found)
-
-    site.until(there, f"a Job for {model}")
-    return found[0]
-
-
-def report(site: Site, pod: Json, phase: str, state: Json) -> None:
-    """Write a pod's status, as its kubelet would once it runs there: after the word of the rig's own, which is one."""
-    name = pod["metadata"]["name"]
-    site.until(lambda: site.api.get(f"{PODS}/{name}")["status"].get("phase") == "Running", "the pod to run on a node")
-    status = {"name": "extract", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
-    site.api.patch(f"{PODS}/{name}/status", {"status": {"phase": phase, "containerStatuses": [status]}})
-
-
-def hand_in(site: Site, job: Json, reading: Reading) -> None:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    ended = {"exitCode": 0, "reason": "Completed", "message": encode_reading(reading).decode(), "finishedAt": now}
-    report(site, job_pod(site, job), "Succeeded", {"terminated": ended | {"startedAt": now}})
-
-
-def end_job(site: Site, model: str) -> None:
-    """Take a model's Job away with its pods, as its time to live does."""
-    for job in jobs_of(site, model):
-        site.api.delete(f"{JOBS}/{job['metadata']['name']}?propagationPolicy=Background")
-    site.until(lambda: jobs_of(site, model) == [], "the Job to be gone")
-
-
-def spec_of(site: Site, model: str) -> Json:
-    found: Json = site.get("ClusterBaseModel", model)["spec"]
-    return found
-
-
-def change(site: Site, model: str, body: Json) -> None:
-    site.api.patch(f"/apis/ome.io/v1beta1/clusterbasemodels/{model}", body)
-
-
-def took_a_turn(site: Site, model: str) -> None:
-    """Return when the controller has looked at the model once more."""
-    change(site, model, {"spec": {"displayName": site.name()}})
-    site.wait_ready("ClusterBaseModel", model)
-
-
-def ready_model(site: Site, name: str) -> str:
-    model = on(site, name)
-    hand_in(site, new_job(site, model), Reading(metadata=LLAMA))
-    site.wait_ready("ClusterBaseModel", model)
-    return model
-
-
-def until_refused(site: Site, model: str, words: str) -> None:
-    """Return once the replica that answers refuses pods of the model in these words: it may hear of them last."""
-
-    def says_so() -> bool:
-        with pytest.raises(CallRefused) as refusal:
-            site.api.create(PODS, base_model_pod("early", model))
-        return words in str(refusal.value)
-
-    site.until(says_so, f"pods of {model} to be refused: {words}")
+pytestmark = pytest.mark.usefixtures("claims_namespace")
 
 
 def test_from_no_claim_to_metadata(site: Site) -> None:
@@ -223,33 +115,6 @@ def test_pods_get_the_claim_in_its_namespace_alone(site: Site) -> None:
     assert made["metadata"]["labels"][uses_label(model)] == "true"
     with pytest.raises(CallRefused, match=f"namespace '{NAMESPACE}'"):
         site.pod(base_model_pod("elsewhere", model))
-
-
-def admitted(site: Site, model: str) -> Json:
-    """Return a pod once the replica that answers has heard that the model was read."""
-    made: list[Json] = []
-
-    def is_made() -> bool:
-        try:
-            made.append(site.api.create(PODS, restricted(base_model_pod(site.name("pod"), model))))
-        except CallRefused as refusal:
-            if "Reading" not in str(refusal):
-                raise
-        return bool(made)
-
-    site.until(is_made, "the pod to be admitted")
-    return made[0]
-
-
-def restricted(pod: Json) -> Json:
-    pod["spec"]["securityContext"] = {
-        "runAsNonRoot": True,
-        "runAsUser": 1000,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    for container in pod["spec"]["containers"]:
-        container["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    return pod
 
 
 def test_a_claim_that_is_lost_or_deleted_is_told(site: Site) -> None:
@@ -446,6 +311,7 @@ def test_a_right_that_is_missing_is_told_and_clears(site: Site) -> None:
         site.until(lambda: not may_make_jobs(site), "the right to be gone")
         model = on(site, claim(site))
         site.wait_reason("ClusterBaseModel", model, "NotPermitted")
+        until_refused(site, model, "NotPermitted")
     finally:
         site.api.patch(role, {"rules": rules})
     site.until(lambda: may_make_jobs(site), "the right to be back")
@@ -485,6 +351,7 @@ def strict(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iter
     settings = {"LARDER_CLAIMS_REQUIRE_NAMESPACE_LABEL": "true"}
     with opened(binaries, tmp_path_factory.mktemp("strict"), settings, {"a": {}}, replicas=1) as strict:
         strict.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        open_to_services(strict.api, NAMESPACE)
         yield strict
 
 

@@ -1,6 +1,7 @@
 """The kinds as users of kubectl meet them: what is accepted, what is shown, and what one object cannot break."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -57,9 +58,14 @@ def test_tables_show_what_matters(site: Site, kubectl: Kubectl) -> None:
     shown = columns(kubectl("get", "cbm", model, "-o", "wide"))
     assert (shown["STATE"], shown["NODES"], shown["URI"]) == ("Ready", "1/1", uri)
     assert len(shown["REVISION"]) == 40
+    assert shown["SIZE"] == "1.0 MiB"
+    assert re.fullmatch(r"\d+[smh].*", shown["SINCE"])
     shown = columns(kubectl("get", "mcng", "gpus"))
     assert (shown["NODES"], shown["LIMIT"]) == ("2", "1Gi")
-    site.until(lambda: int(columns(kubectl("get", "mcng", "gpus"))["USED"]) > 2**20, "what is used to be told")
+    site.until(lambda: columns(kubectl("get", "mcng", "gpus"))["USED"].endswith("MiB"), "what is used to be told")
+    shown = columns(kubectl("get", "modelnode", "a", "-o", "wide"))
+    assert (shown["READY"], shown["LIMIT"]) == ("True", "1.0 GiB")
+    assert shown["FREE"].endswith("iB")
     assert cache in kubectl("get", "larder", "--all-namespaces")
     clear(site, ClusterModelCache=cache, ClusterBaseModel=model)
 

@@ -8,8 +8,9 @@ import httpx
 import pytest
 from cryptography import x509
 
+from controller.admission.server import VALIDATE_PATH, path_with
 from rig.errors import CallRefused
-from rig.larder.programs import ControllerProgram
+from rig.larder.programs import ADMISSION_KEY, ControllerProgram
 from rig.larder.site import Site
 from rig.pods import base_model_pod
 from rig.ports import LOOPBACK
@@ -91,14 +92,15 @@ def test_admission_is_counted_by_outcome(site: Site) -> None:
 def test_what_is_no_review_counts_as_failed(site: Site) -> None:
     failed, replica = reviews(site, "/validate", "failed"), site.cluster.controllers[0]
     context = ssl.create_default_context(cafile=replica.ca)
-    assert httpx.post(f"{replica.url}/validate", content=b"{}", verify=context, trust_env=False).status_code == 400
+    url = f"{replica.url}{path_with(ADMISSION_KEY, VALIDATE_PATH)}"
+    assert httpx.post(url, content=b"{}", verify=context, trust_env=False).status_code == 400
     assert reviews(site, "/validate", "failed") - failed >= 1
 
 
 def test_a_model_that_is_not_ready_has_a_name_until_it_goes(site: Site) -> None:
     cache = site.cache("hf://org/there-is-no-such-repository")
     name = f'larder_controller_model_not_ready_since_timestamp_seconds{{kind="ClusterModelCache",model="{cache}"}}'
-    site.wait_reason("ClusterModelCache", cache, "SourceNotFound")
+    site.wait_reason("ClusterModelCache", cache, "AuthDenied")
     since: list[float] = []
 
     def is_named() -> bool:

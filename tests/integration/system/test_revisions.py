@@ -189,7 +189,7 @@ def test_an_edit_to_a_source_that_is_not_there_leaves_the_old_one_serving(site: 
     old = site.wait_ready(KIND, name)["servingRevision"]
     site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
     site.api.patch(path_of(KIND, name), {"spec": {"storage": {"storageUri": "hf://org/nowhere-at-all"}}})
-    site.until(lambda: told(site, name, "Updating") == ("True", "SourceNotFound"), "the trouble to be told")
+    site.until(lambda: told(site, name, "Updating") == ("True", "AuthDenied"), "the trouble to be told")
     assert told(site, name, "Resolved")[0] == "False"
     status = site.status(KIND, name)
     assert (status["state"], status["servingRevision"], status["ready"]) == ("Ready", old, "2/2")

@@ -67,7 +67,8 @@ def put_model(site: Site) -> str:
 
 
 def test_a_model_comes_from_where_its_secret_leads(elsewhere: Site) -> None:
-    cache = elsewhere.cache(put_model(elsewhere), credentialsSecret=put_secret(elsewhere, "127.0.0.1"))
+    keys = put_secret(elsewhere, f"127.0.0.1:{elsewhere.s3.port}")
+    cache = elsewhere.cache(put_model(elsewhere), credentialsSecret=keys)
     revision = elsewhere.wait_ready("ClusterModelCache", cache)["resolvedRevision"]
     assert (elsewhere.snapshot("a", cache, revision) / "sub/weights.bin").read_bytes() == b"w" * 100_000
 
@@ -75,4 +76,4 @@ def test_a_model_comes_from_where_its_secret_leads(elsewhere: Site) -> None:
 def test_keys_that_are_for_another_host_are_not_sent(elsewhere: Site) -> None:
     cache = elsewhere.cache(put_model(elsewhere), credentialsSecret=put_secret(elsewhere, "s3.example.org"))
     message = elsewhere.wait_reason("ClusterModelCache", cache, "AuthDenied")
-    assert "add 127.0.0.1 to the Secret's annotation larder.dev/hosts" in message
+    assert f"add 127.0.0.1:{elsewhere.s3.port} to the Secret's annotation larder.dev/hosts" in message

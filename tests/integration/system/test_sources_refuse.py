@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import re
 
 import pytest
 
@@ -161,3 +162,33 @@ def test_a_source_that_moves_after_it_was_resolved_is_resolved_again(site: Site)
     root = site.snapshot("c", name, status["resolvedRevision"])
     assert (root / "weights.bin").read_bytes() == b"new" * 1000
     site.label("c", {"moved": None})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"secretKey": "AWS_SECRET_ACCESS_KEY"}, "which is not sent as a token"),
+        ({}, r"no key for hf://, and nothing is sent; add HF_TOKEN, or token to it"),
+    ],
+)
+def test_another_sources_key_is_sent_nowhere(site: Site, parameters: dict[str, str], words: str) -> None:
+    uri, name = site.push(access=Access(frozenset({"t"}))), str(site.name("m"))
+    labels, key = {"larder.dev/credentials": "true"}, base64.b64encode(b"s3cret").decode()
+    secret = {"metadata": {"name": name, "labels": labels}, "data": {"AWS_SECRET_ACCESS_KEY": key}}
+    site.api.create(SECRETS, secret)
+    storage = {"storageUri": uri, "key": name, "parameters": parameters}
+    model = {
+        "apiVersion": "ome.io/v1beta1", "kind": "BaseModel", "metadata": {"name": name},
+        "spec": {"modelFormat": {"name": "safetensors"}, "storage": storage},
+    }  # fmt: skip
+    models = f"/apis/ome.io/v1beta1/namespaces/{NAMESPACE}/basemodels"
+    site.api.create(models, model)
+
+    def message() -> str:
+        conditions = site.api.get(f"{models}/{name}").get("status", {}).get("conditions", [])
+        return next((c["message"] for c in conditions if c["type"] == "Ready" and c["reason"] == "AuthDenied"), "")
+
+    site.until(lambda: message() != "", "the model to be refused")
+    assert re.search(words, message())
+    repo = uri.removeprefix("hf://").partition("@")[0]
+    assert site.hub.journal.requests(f"*{repo}*") == []

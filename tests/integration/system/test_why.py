@@ -5,8 +5,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from rig.hub import Access
 from rig.larder.programs import NAMESPACE
@@ -23,7 +26,7 @@ def why(site: Site) -> Why:
 
     def run(*arguments: str, exits: int = 0) -> str:
         kubeconfig = f"--kubeconfig={site.cluster.plane.kubeconfig}"
-        argv = [sys.executable, "-m", "shared.cli", "why", *arguments, kubeconfig]
+        argv = [sys.executable, "-m", "shared.cli", "why", kubeconfig, *arguments]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
         assert (done.returncode, done.stderr) == (exits, "")
         return done.stdout
@@ -44,7 +47,7 @@ def test_a_model_that_does_not_fit(site: Site, why: Why, label: dict[str, str]) 
     group = site.group(label, storageLimit="3Mi")
     name = site.cache(site.push(size_bytes=8 * 2**20), group=group)
     site.wait_reason("ClusterModelCache", name, "InsufficientStorage")
-    said = why(f"cmc/{name}")
+    said = why(f"cmc/{name}", exits=1)
     assert said.splitlines()[0] == f"ClusterModelCache {name}: {name} on node/c: InsufficientStorage"
     assert "need" in said
     assert "do: remove a model, raise storageLimit" in said
@@ -60,7 +63,7 @@ def test_a_model_that_does_not_fit(site: Site, why: Why, label: dict[str, str]) 
 def test_a_source_that_wants_credentials(site: Site, why: Why) -> None:
     bare = site.cache(site.upload())
     site.wait_reason("ClusterModelCache", bare, "AuthDenied")
-    said = why(f"clustermodelcache/{bare}")
+    said = why(f"clustermodelcache/{bare}", exits=1)
     assert "! source: AuthDenied" in said
     assert "names no Secret" in said
     assert f"make a Secret in namespace {NAMESPACE}, label it larder.dev/credentials=true" in said
@@ -71,7 +74,7 @@ def test_a_source_that_wants_credentials(site: Site, why: Why) -> None:
     site.api.create(SECRETS, {"metadata": {"name": secret, "labels": labels}, "data": data})
     named = site.cache(site.push(access=Access(frozenset({"the-right-token"}))), credentialsSecret=secret)
     site.wait_reason("ClusterModelCache", named, "AuthDenied")
-    said = why(f"cmc/{named}")
+    said = why(f"cmc/{named}", exits=1)
     assert f"Secret {secret} in namespace {NAMESPACE}" in said
     assert "a-wrong-token" not in said
 
@@ -133,6 +136,99 @@ def test_what_has_nothing_in_its_way(site: Site, why: Why) -> None:
     site.wait_ready("ClusterModelCache", name)
     first = f"ClusterModelCache {name}: nothing is in its way"
     site.until(lambda: why(f"cmc/{name}").splitlines()[0] == first, "the model to be well everywhere")
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
+def test_a_workload_whose_pods_admission_refuses(site: Site, why: Why, kind: str) -> None:
+    name, short = site.name("web"), {"Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "Job": "job"}
+    path = create_workload(site, kind, name, base_model_pod("any", "nobody"))
+    words = "there is no BaseModel 'nobody' in namespace default and no ClusterBaseModel of that name"
+    site.until(lambda: f"! admission: PodRefused: {words}" in why(f"{short[kind]}/{name}"), "the refusal to be told")
+    said = why(f"{kind.lower()}/default/{name}")
+    assert said.splitlines()[0] == f"{kind} default/{name}: template: ModelNotFound"
+    assert said.count(words) == 1
+    site.api.delete(f"{path}/{name}")
+
+
+def create_workload(site: Site, kind: str, name: str, pod: dict[str, Any], namespace: str = "default") -> str:
+    """Create a workload with one pod of this kind, and return the path of its collection."""
+    labels = {"app": name}
+    template = {"metadata": pod["metadata"] | {"labels": labels}, "spec": pod["spec"] | {"restartPolicy": "Always"}}
+    template["metadata"].pop("name", None)
+    spec: dict[str, Any] = {"template": template}
+    if kind == "Job":
+        template["spec"]["restartPolicy"] = "Never"
+    else:
+        spec |= {"replicas": 1, "selector": {"matchLabels": labels}}
+    if kind == "StatefulSet":
+        spec["serviceName"] = name
+    group = "batch" if kind == "Job" else "apps"
+    path = f"/apis/{group}/v1/namespaces/{namespace}/{kind.lower()}s"
+    site.api.create(path, {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+    return path
+
+
+def test_a_deployment_whose_model_failed_ends_with_1(site: Site, why: Why) -> None:
+    model, name = site.base_model("s3://no-such-bucket-anywhere/x"), site.name("web")
+    site.until(lambda: site.status("ClusterBaseModel", model).get("state") == "Failed", "the model to fail")
+    path = create_workload(site, "Deployment", name, base_model_pod("any", model))
+    assert f"! ClusterBaseModel {model}: Model: " in why(f"deploy/{name}", exits=1)
+    why(f"cbm/{model}", exits=1)
+    site.api.delete(f"{path}/{name}")
+
+
+def test_a_tenant_asks_about_what_is_his(site: Site, why: Why, tmp_path: Path) -> None:
+    """With the rights of his namespace alone he hears of his workloads and models, and is refused the rest in words."""
+    team, name = site.name("team"), site.name("web")
+    site.api.create("/api/v1/namespaces", {"metadata": {"name": team}})
+    accounts, rbac = f"/api/v1/namespaces/{team}/serviceaccounts", "/apis/rbac.authorization.k8s.io/v1"
+    site.api.create(accounts, {"metadata": {"name": "dev"}})
+    rules = [{"apiGroups": ["ome.io"], "resources": ["basemodels"], "verbs": ["get", "list"]}]
+    site.api.create(f"{rbac}/namespaces/{team}/roles", {"metadata": {"name": "models"}, "rules": rules})
+    for kind, role in (("ClusterRole", "view"), ("Role", "models")):
+        subject = {"kind": "ServiceAccount", "name": "dev", "namespace": team}
+        body = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role}, "subjects": [subject]}
+        site.api.create(f"{rbac}/namespaces/{team}/rolebindings", body | {"metadata": {"name": role}})
+    token = str(site.api.create(f"{accounts}/dev/token", {"spec": {}})["status"]["token"])
+    own = f"--kubeconfig={site.cluster.plane.token_kubeconfig(token, tmp_path / 'kubeconfig')}"
+    create_workload(site, "Deployment", name, base_model_pod("any", "nobody"), team)
+    words = "! admission: PodRefused: there is no BaseModel 'nobody'"
+    site.until(lambda: words in why(f"deploy/{name}", own, "-n", team), "the refusal to be told")
+    model, path = site.name("m"), f"/apis/ome.io/v1beta1/namespaces/{team}/basemodels"
+    body = {"apiVersion": "ome.io/v1beta1", "kind": "BaseModel", "metadata": {"name": model}}
+    storage = {"storageUri": site.push(), "nodeSelector": {"kubernetes.io/hostname": "c"}}
+    site.api.create(path, body | {"spec": {"storage": storage}})
+    site.until(lambda: ". node/c: Ready" in why(f"bm/{model}", own, "-n", team), "the model to be Ready")
+    argv = [sys.executable, "-m", "shared.cli", "why", "node/c", own]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nodes is forbidden" in done.stderr
+    site.api.delete(f"{path}/{model}")
+    site.until(lambda: not site.api.answers(f"{path}/{model}"), "the model to go")
+    site.api.delete(f"/api/v1/namespaces/{team}")
+
+
+def test_names_are_looked_for_in_the_namespace_of_the_context(site: Site, why: Why, tmp_path: Path) -> None:
+    kubeconfig = yaml.safe_load(site.cluster.plane.kubeconfig.read_text())
+    for context in kubeconfig["contexts"]:
+        context["context"]["namespace"] = "kube-system"
+    own = tmp_path / "kubeconfig"
+    own.write_text(yaml.safe_dump(kubeconfig))
+    assert "no such object in namespace kube-system" in why("pod/nobody", f"--kubeconfig={own}", exits=1)
+    assert "no such object in namespace default" in why("deploy/nobody", exits=1)
+    assert "no such object in namespace other" in why("sts/nobody", f"--kubeconfig={own}", "-n", "other", exits=1)
+
+
+def test_an_api_server_that_is_away_is_told_in_words(site: Site, tmp_path: Path) -> None:
+    kubeconfig = yaml.safe_load(site.cluster.plane.kubeconfig.read_text())
+    kubeconfig["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    own = tmp_path / "kubeconfig"
+    own.write_text(yaml.safe_dump(kubeconfig))
+    argv = [sys.executable, "-m", "shared.cli", "why", "cbm/x", f"--kubeconfig={own}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    assert done.returncode == 1
+    assert done.stderr.startswith("Unreachable: the API server at https://127.0.0.1:1 does not answer: ")
+    assert "Error" not in done.stderr
 
 
 def test_what_is_not_there(why: Why) -> None:

@@ -13,16 +13,22 @@ from controller.admission.inject import inject
 from controller.admission.keys import (
     BASE_MODEL,
     ENABLE_CACHE,
+    INITIALIZER,
+    KSERVE_LABEL,
     KSERVE_URI,
     MODELS,
     NODE_GROUP,
     NOT_CACHED,
+    READ_ONLY,
+    SOURCE_URI,
     has_keys,
     read_models,
 )
 from controller.admission.paths import reaches
 from controller.admission.settings import AdmissionSettings
 from rig.pods import initializer
+from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
+from shared.kube.objects import Meta
 from shared.names import ready_label, snapshot_label, uses_label
 
 ROOT = "/var/lib/larder"
@@ -32,10 +38,12 @@ VOLUMES: list[dict[str, Any]] = [
     {"name": "kserve-pvc-source", "hostPath": {"path": f"{ROOT}/models/cache/old", "type": "Directory"}},
     {"name": "host", "hostPath": {"path": "/data"}},
     {"name": "tmp", "emptyDir": {}},
+    {"name": "mnt-other", "emptyDir": {}},
+    {"name": "larder-model", "persistentVolumeClaim": {"claimName": "old", "readOnly": True}},
 ]
 MOUNT = st.fixed_dictionaries(
     {
-        "name": st.sampled_from([v["name"] for v in VOLUMES]),
+        "name": st.sampled_from(sorted({v["name"] for v in VOLUMES})),
         "mountPath": st.sampled_from(["/mnt/models", "/mnt/models/", "/opt/ml/model", "/opt/ml", "/x", "/y"]),
     },
     optional={"readOnly": st.booleans(), "subPath": st.sampled_from(["a", "b"])},
@@ -56,12 +64,36 @@ ANNOTATIONS = st.fixed_dictionaries(
         BASE_MODEL: st.sampled_from(["llama", "none", "claim"]),
         ENABLE_CACHE: st.sampled_from(["true", "false"]),
         KSERVE_URI: URIS,
-        NODE_GROUP: st.sampled_from(["g", "none"]),
+        SOURCE_URI: URIS,
+        READ_ONLY: st.just("false"),
+        NODE_GROUP: st.sampled_from(["f", "g", "none"]),
         MODELS: st.sampled_from(["llama@r", "cache@r,llama@old", ",", "@"]),
         NOT_CACHED: st.just("stale"),
     },
 )
-INITIALIZERS = st.lists(CONTAINER, max_size=1) | URIS.map(lambda uri: [initializer([uri, "/mnt/models"])])
+ARGUMENTS = st.tuples(URIS, st.sampled_from(["/mnt/models", "/x/", "x"])) | st.just(
+    ("s3://bucket/m", "/a", "s3://b/c", "/b")
+)
+INITIALIZERS = (
+    st.lists(CONTAINER, max_size=1)
+    | ARGUMENTS.map(lambda arguments: [initializer(arguments)])
+    | st.tuples(ARGUMENTS, MOUNT).map(lambda made: [initializer(made[0]) | {"volumeMounts": [made[1]]}])
+)
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+TERM = st.fixed_dictionaries(
+    {},
+    optional={
+        "matchExpressions": st.lists(
+            st.builds(
+                lambda key, operator: {"key": key, "operator": operator},
+                st.sampled_from(["zone", "pool"]),
+                st.sampled_from(["Exists", "DoesNotExist"]),
+            ),
+            max_size=2,
+        ),
+        "matchFields": st.just([{"key": "metadata.name", "operator": "In", "values": ["n"]}]),
+    },
+)
 SPEC = st.fixed_dictionaries(
     {"containers": st.lists(CONTAINER, min_size=1, max_size=2)},
     optional={
@@ -70,10 +102,18 @@ SPEC = st.fixed_dictionaries(
         "nodeSelector": st.dictionaries(
             st.sampled_from(["zone", ready_label("llama"), snapshot_label("cache", "r")]), st.just("true"), max_size=2
         ),
+        "affinity": st.lists(TERM, max_size=3).map(
+            lambda terms: {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+        ),
     },
 )
 METADATA = st.fixed_dictionaries(
-    {"annotations": ANNOTATIONS}, optional={"labels": st.just({uses_label("other"): "true", "app": "x"})}
+    {"annotations": ANNOTATIONS},
+    optional={
+        "labels": st.just({uses_label("other"): "true", "app": "x"})
+        | st.sampled_from(["predictor", "transformer"]).map(lambda part: {KSERVE_LABEL: "s", "component": part})
+        | st.just({"base-model-name": "llama"})
+    },
 )
 PODS = st.fixed_dictionaries({"metadata": METADATA, "spec": SPEC})
 
@@ -83,7 +123,23 @@ CATALOG = MemoryCatalog(
         CatalogModel("BaseModel", "ns", "claim", "ns_claim", "pvc://claim/sub"),
     ],
     model_caches=[CatalogModel("ClusterModelCache", "", "cache", "cache", "s3://bucket/m", "r", groups=("f", "g"))],
-    members={"g": [CatalogNode("n", {"zone": "true"})]},
+    groups={
+        "f": ModelCacheNodeGroup(
+            metadata=Meta(name="f"),
+            spec=ModelCacheNodeGroupSpec(
+                storage_limit="1Gi",
+                node_affinity={
+                    REQUIRED: {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [{"key": "zone", "operator": "Exists"}]},
+                            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+                        ]
+                    }
+                },
+            ),
+        )
+    },
+    members={name: [CatalogNode("n", {"zone": "true"})] for name in ("f", "g")},
     paths={"cache": {"x/y", "one.bin"}},
 )
 SETTINGS = AdmissionSettings(store_root=ROOT)
@@ -114,6 +170,12 @@ def _assert_safe(pod: dict[str, Any]) -> None:
     assert set(stored.values()) <= {f"{ROOT}/models/{name}/{revision}" for name, revision in models.items()}
     for container in containers_of(pod["spec"]):
         assert all(m.get("readOnly") is True for m in mounts_of(container) if m["name"] in stored)
+    if ("cache", "r") in models.items():
+        assert not any(c["name"] == INITIALIZER for c in pod["spec"].get("initContainers", []))
+        assert KSERVE_URI not in pod["metadata"]["annotations"]
+        assert pod["metadata"]["annotations"][SOURCE_URI].startswith("s3://bucket/m")
+        paths = [[m["mountPath"] for m in mounts_of(c)] for c in containers_of(pod["spec"])]
+        assert all(len(set(found)) == len(found) for found in paths)
     for name, revision in models.items():
         assert pod["metadata"]["labels"][uses_label(name)] == "true"
         if revision:

@@ -1,16 +1,18 @@
 """What the endpoints tell of each review besides the answer."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
+from controller.admission.callers import Callers
 from controller.admission.catalog import MemoryCatalog
-from controller.admission.server import OUTCOMES, admission_router
+from controller.admission.server import OUTCOMES, admission_router, path_with
 from controller.admission.settings import AdmissionSettings
+from rig.larder.programs import ADMISSION_KEY
 from rig.pods import base_model_pod
 from shared.errors import Unreachable
 
@@ -18,11 +20,11 @@ from shared.errors import Unreachable
 class BrokenCatalog(MemoryCatalog):
     """A catalog whose live reads fail."""
 
-    async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        raise Unreachable(f"{namespace} {identity}: connection reset")
+    async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
+        raise Unreachable(f"{kind} {namespace} {name}: connection reset")
 
-    async def group_names(self) -> Sequence[str]:
-        raise KeyError("group")
+    async def group_names(self, wanted: Collection[str]) -> Sequence[str]:
+        raise KeyError(wanted)
 
 
 def _review(kind: str, operation: str, **request: object) -> dict[str, Any]:
@@ -53,9 +55,10 @@ async def test_each_review_is_told_with_its_outcome(
 ) -> None:
     told = list[tuple[str, str, float]]()
     app, broken = FastAPI(), BrokenCatalog(base_models=catalog.base_models)
-    app.include_router(admission_router(broken, AdmissionSettings(), lambda *review: told.append(review)))
+    callers = Callers(lambda: (ADMISSION_KEY,))
+    app.include_router(admission_router(broken, AdmissionSettings(), callers, lambda *review: told.append(review)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://larder") as client:
-        await client.post(path, content=json.dumps(body))
+        await client.post(path_with(ADMISSION_KEY, path), content=json.dumps(body))
     ((where, how, took_s),) = told
     assert (where, how) == (path, outcome)
     assert took_s > 0

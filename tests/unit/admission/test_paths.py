@@ -15,6 +15,13 @@ from controller.admission.settings import AdmissionSettings
         ("/models", "/models"),
         ("/usr/local/models", "/usr/local/models"),
         ("/var/lib/models", "/var/lib/models"),
+        ("/mnt/data/models/meta/llama-3.1-8b", "/mnt/data/models/meta/llama-3.1-8b"),
+        ("/home/user/models", "/home/user/models"),
+        ("/raid/models/nvidia/llama-nemotron", "/raid/models/nvidia/llama-nemotron"),
+        ("/models/lib", "/models/lib"),
+        ("/workspace/Models/x", "/workspace/Models/x"),
+        ("/data/python-weights", "/data/python-weights"),
+        ("/library", "/library"),
     ],
 )
 def test_a_directory_of_its_own_is_taken(path: str, plain: str) -> None:
@@ -47,12 +54,30 @@ def test_the_container_s_own_places_are_refused(path: str) -> None:
         checked_mount_path(path)
 
 
-@pytest.mark.parametrize("path", ["/s", "/s/", "/s/x", "/", "/s/../s/x", "//s"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/usr/local/lib/python3.11/site-packages", "/usr/local/lib/models", "/opt/venv/models", "/opt/conda/x"),
+        *("/root/.ssh", "/home/u/.ssh", "/home/models/.config", "/opt/app/node_modules/x", "/data/dist-packages"),
+        *("/var/spool/cron", "/var/lib/mysql", "/usr/share/perl5", "/usr/src/app", "/root/x", "/home/u", "/workspace"),
+        *("/usr/local", "/app", "/app/models", "/code/x", "/opt/python3.12", "/srv/ssh", "/opt/Lib64/x", "/mnt/.git"),
+        *("/opt/jdk-21", "/usr/local/cuda-12.4/models", "/opt/nvidia/x", "/data/cron.d", "/opt/miniconda3"),
+    ],
+)
+def test_no_model_comes_where_programs_load_code_from(path: str) -> None:
+    """Its author would run code in the pods of others."""
+    with pytest.raises(InvalidPath, match="write a directory of its own such as /opt/ml/model"):
+        checked_mount_path(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["/s", "/s/", "/s/x", "/", "/s/../s/x", "//s", "/proc", "/proc/1/root/s", "//proc/./self/cwd", "/dev/fd/3"]
+)
 def test_what_reaches_the_store(path: str) -> None:
     assert reaches(path, "/s")
 
 
-@pytest.mark.parametrize("path", ["/st", "/t/s", "/s/../t"])
+@pytest.mark.parametrize("path", ["/st", "/t/s", "/s/../t", "/proc/sys", "/procs/1", "/t/proc/1"])
 def test_what_does_not(path: str) -> None:
     assert not reaches(path, "/s")
 

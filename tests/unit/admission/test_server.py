@@ -8,9 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from controller.admission.callers import Callers
 from controller.admission.catalog import CatalogModel, MemoryCatalog
-from controller.admission.server import admission_app
+from controller.admission.server import admission_app, path_with
 from controller.admission.settings import AdmissionSettings
+from rig.larder.programs import ADMISSION_KEY
 from rig.pods import base_model_pod, kserve_pod, plain_pod
 from shared.errors import Unreachable
 
@@ -21,9 +23,14 @@ def _review(kind: str, operation: str = "CREATE", **request: object) -> dict[str
 
 
 async def _post(catalog: MemoryCatalog, path: str, body: object) -> httpx.Response:
-    transport = httpx.ASGITransport(app=admission_app(catalog, AdmissionSettings()))
-    async with httpx.AsyncClient(transport=transport, base_url="https://larder") as client:
-        return await client.post(path, content=body if isinstance(body, bytes) else json.dumps(body))
+    async with _client(catalog) as client:
+        content = body if isinstance(body, bytes) else json.dumps(body)
+        return await client.post(path_with(ADMISSION_KEY, path), content=content)
+
+
+def _client(catalog: MemoryCatalog) -> httpx.AsyncClient:
+    app = admission_app(catalog, AdmissionSettings(), Callers(lambda: (ADMISSION_KEY,)))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="https://larder")
 
 
 async def _answer(catalog: MemoryCatalog, path: str, body: object) -> dict[str, Any]:
@@ -128,8 +135,8 @@ class BrokenCatalog(MemoryCatalog):
 
     error: Exception = Unreachable("GET /api/v1/pods: connection reset")
 
-    async def users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        del identity, namespace
+    async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
+        del kind, namespace, name
         raise self.error
 
 
@@ -227,15 +234,23 @@ async def test_a_body_without_end_is_not_kept(path: str, catalog: MemoryCatalog)
             sent += 1
             yield b" " * 2**20
 
-    transport = httpx.ASGITransport(app=admission_app(catalog, AdmissionSettings()))
-    async with httpx.AsyncClient(transport=transport, base_url="https://larder") as client:
-        answer = await client.post(path, content=endless())
-    assert (answer.status_code, "8388608" in answer.text) == (413, True)
-    assert sent == 9
+    async with _client(catalog) as client:
+        answer = await client.post(path_with(ADMISSION_KEY, path), content=endless())
+    assert (answer.status_code, "3145728" in answer.text) == (413, True)
+    assert sent == 4
 
 
-async def test_a_review_as_large_as_the_api_server_makes_them_is_answered(catalog: MemoryCatalog) -> None:
+async def test_a_review_of_the_largest_size_is_answered(catalog: MemoryCatalog) -> None:
     large = base_model_pod("p", "llama")
-    large["metadata"]["annotations"]["x"] = "y" * 3 * 2**20
-    review = _review("Pod", "UPDATE", object=large, oldObject=large)
+    large["metadata"]["annotations"]["x"] = "y" * (3 * 2**20 - 2**10)
+    review = _review("Pod", "UPDATE", object=large)
     assert (await _answer(catalog, "/mutate-pods", review))["allowed"] is True
+
+
+@pytest.mark.parametrize("values", ["[],", "{},", "0,"])
+async def test_a_review_of_many_tiny_values_is_not_decoded(values: str, catalog: MemoryCatalog) -> None:
+    """Each takes thirty times as much memory as its text."""
+    body = json.dumps(_review("Pod", object=plain_pod("p"))).encode()
+    many = f'"volumes": [{values * 200_000}0], "containers"'.encode()
+    response = await _post(catalog, "/mutate-pods", body.replace(b'"containers"', many, 1))
+    assert (response.status_code, "150000 values" in response.text) == (400, True)

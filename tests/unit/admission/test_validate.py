@@ -92,7 +92,7 @@ def test_a_vendor_s_model_is_taken_with_a_word() -> None:
         ("ClusterBaseModel", "b2://bucket/m", "no installed source serves b2://"),
         ("ClusterBaseModel", "ftp://h/m", "no installed source serves ftp://"),
         ("ClusterBaseModel", "hf://only", "write hf://ORG/REPO"),
-        ("ClusterBaseModel", "s3://bucket", "write s3://BUCKET/PREFIX"),
+        ("ClusterBaseModel", "s3://Bucket", "write s3://BUCKET/PREFIX"),
         ("ClusterBaseModel", "no-scheme", "write for example hf://org/model"),
         ("ClusterBaseModel", "", "write for example hf://org/model"),
         ("BaseModel", "pvc://ns:claim/sub", "write pvc://CLAIM/SUB-PATH"),

@@ -13,7 +13,8 @@ from controller.admission.webhooks import (
     validating_configuration,
 )
 
-SETTINGS = WebhookSettings(AtUrl("https://127.0.0.1:1/"), b"PEM", "larder-system", "/var/lib/larder")
+KEY = "k" * 40
+SETTINGS = WebhookSettings(AtUrl("https://127.0.0.1:1/"), b"PEM", KEY, "larder-system", "/var/lib/larder")
 
 
 def _all(settings: WebhookSettings = SETTINGS) -> list[dict[str, Any]]:
@@ -39,16 +40,16 @@ def test_pods_of_the_cluster_s_own_and_our_namespace_are_never_sent() -> None:
 
 def test_the_address_is_a_url_or_a_service() -> None:
     assert [w["clientConfig"]["url"] for w in _all()] == [
-        "https://127.0.0.1:1/mutate-pods",
-        "https://127.0.0.1:1/mutate-pods",
-        "https://127.0.0.1:1/validate",
+        f"https://127.0.0.1:1/admission/{KEY}/mutate-pods",
+        f"https://127.0.0.1:1/admission/{KEY}/mutate-pods",
+        f"https://127.0.0.1:1/admission/{KEY}/validate",
     ]
-    inside = WebhookSettings(AtService("larder-system", "larder"), b"PEM", "larder-system", "/var/lib/larder")
+    inside = WebhookSettings(AtService("larder-system", "larder"), b"PEM", KEY, "larder-system", "/var/lib/larder")
     assert _all(inside)[0]["clientConfig"]["service"] == {
         "namespace": "larder-system",
         "name": "larder",
         "port": 443,
-        "path": "/mutate-pods",
+        "path": f"/admission/{KEY}/mutate-pods",
     }
 
 

@@ -11,6 +11,8 @@ from tests.unit.agent.worlds import entry, model_node, setback
 
 KEY = ("llama", "r1")
 
+BLOCK = 4096  # a snapshot's files are in blocks, beside three of its own
+
 
 def short() -> Book:
     """A book with one entry that does not fit, and one that failed otherwise."""
@@ -64,10 +66,10 @@ def snapshot(name: str, **sizes: int) -> Snapshot:
 
 def test_what_two_have_goes_with_neither() -> None:
     held = {("a", "r1"): snapshot("a", shared=100, own=7), ("b", "r1"): snapshot("b", shared=100)}
-    assert sole_bytes(held) == {("a", "r1"): 7, ("b", "r1"): 0}
+    assert sole_bytes(held) == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 0}
     book = Book()
     book.take_held(held)
-    assert book.frees == {("a", "r1"): 7, ("b", "r1"): 0}
+    assert book.frees == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 0}
 
 
 MANIFEST = Manifest("hf://o/m", "r1", ())
@@ -158,7 +160,7 @@ def test_what_has_arrived_is_counted_before_the_next_look_at_the_disk() -> None:
     book.take_held({("a", "r1"): snapshot("a", shared=40, own=7)})
     book.take_arrived(("b", "r1"), snapshot("b", shared=40, large=50))
     assert (book.space.used, book.space.disk_free) == (97, 63)
-    assert book.frees == {("a", "r1"): 7, ("b", "r1"): 50}
+    assert book.frees == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 4 * BLOCK}
 
 
 def test_what_has_arrived_is_not_counted_twice() -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.stock.conditions import store_conditions
+from agent.stock.conditions import node_conditions
 from agent.store.floor import Ground
 
 GIB = 2**30
@@ -16,12 +16,15 @@ def test_the_condition_says_on_which_disk_the_store_lies(
     *, on_root: bool, refuses: bool, status: str, reason: str
 ) -> None:
     ground = Ground(Path("/models"), on_root_disk=on_root, refuses_root_disk=refuses)
-    (told,) = store_conditions(ground, 1000 * GIB, 150 * GIB)
+    ready, told = node_conditions(ground, 1000 * GIB, 150 * GIB, 7)
+    assert (ready.type, ready.status) == ("Ready", "False" if reason == "Refused" else "True")
+    assert {ready.observed_generation, told.observed_generation} == {7}
+    assert ready.message
     assert (told.type, told.status, told.reason) == ("StoreOnRootDisk", status, reason)
     assert on_root == ("/models" in told.message)
 
 
 def test_it_has_the_numbers() -> None:
-    (told,) = store_conditions(Ground(Path("/models"), on_root_disk=True), 1000 * GIB, 150 * GIB)
+    _, told = node_conditions(Ground(Path("/models"), on_root_disk=True), 1000 * GIB, 150 * GIB, 1)
     assert "(1000.0 GiB)" in told.message
     assert "150.0 GiB of it stay free" in told.message

@@ -16,8 +16,12 @@ WORLD = world(
 )  # fmt: skip
 
 
-def client(*, alive: str = "", ready: str = "", address: str = "127.0.0.1") -> httpx.AsyncClient:
+def client(
+    *, alive: str = "", ready: str = "", address: str = "127.0.0.1", error: Exception | None = None
+) -> httpx.AsyncClient:
     meters = Meters()
+    if error:
+        meters.internal_errors.note("Stop", error)
     meters.start(("coming", "r1"), "hf://org/coming@main", DOWNLOAD).total = 10
     meters.running["coming", "r1"].receive(4)
     report = Report(
@@ -40,6 +44,14 @@ async def test_health_and_readiness_say_what_is_missing() -> None:
         assert (await fine.get("/healthz")).status_code == (await fine.get("/readyz")).status_code == 200
         assert ((await bad.get("/healthz")).status_code, (await bad.get("/healthz")).text) == (503, "silent\n")
         assert ((await bad.get("/readyz")).status_code, (await bad.get("/readyz")).text) == (503, "not yet\n")
+
+
+async def test_errors_in_our_own_code_are_seen_where_the_loop_survived_them() -> None:
+    async with client(error=KeyError(("secret-model", "r1"))) as http:
+        health, metrics = await http.get("/healthz"), await http.get("/metrics")
+    assert health.status_code == 200
+    assert health.text == "ok\ninternal errors since the start: 1, the last: KeyError in Stop; the log has more\n"
+    assert 'larder_internal_errors_total{part="Stop"} 1.0' in metrics.text
 
 
 async def test_models_with_progress_and_figures() -> None:

@@ -53,7 +53,18 @@ def test_a_failure_has_its_reason_and_message_until_the_next_try_gets_further() 
     assert (status.phase, status.reason, status.message) == ("Failed", "AuthDenied", "AuthDenied it is")
     assert only(statuses(world(entry(), setbacks=failed, works={KEY: Preparing(DIGEST)}))).phase == "Failed"
     waiting = only(statuses(world(entry(), setbacks=failed, works={KEY: Reserved(DIGEST)})))
-    assert (waiting.phase, waiting.reason) == ("Waiting", "")
+    assert (waiting.phase, waiting.reason, waiting.attempts) == ("Waiting", "AuthDenied", 1)
+    begun = only(statuses(world(entry(), setbacks=failed, works={KEY: Fetching(DIGEST)})))
+    assert (begun.phase, begun.reason, begun.attempts) == ("Downloading", "AuthDenied", 1)
+    moved = only(statuses(world(entry(), setbacks=failed, works={KEY: Fetching(DIGEST, moved=True)})))
+    assert (moved.phase, moved.reason, moved.attempts) == ("Downloading", "", 0)
+
+
+def test_what_another_attempt_has_answered_is_not_said_of_it() -> None:
+    for reason in ("InsufficientStorage", "SourceChanged"):
+        failed = {KEY: setback(entry(), 1.0, reason)}
+        waiting = only(statuses(world(entry(), setbacks=failed, works={KEY: Reserved(DIGEST)})))
+        assert (waiting.phase, waiting.reason, waiting.attempts) == ("Waiting", "", 0)
 
 
 def test_what_will_pass_stays_pending_with_its_reason() -> None:

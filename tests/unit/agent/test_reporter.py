@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from agent.reporter import Reporter, have_moved, transitions, with_since
+from agent.stock.phases import fitted
 from shared.api.meta import Condition
 from shared.api.model_node import PATH, EntryStatus, ModelNodeStatus
 from shared.kube.transport import Kube
@@ -112,10 +113,15 @@ class Turns:
 
 
 @pytest.fixture
-async def turns(tmp_path: Path) -> AsyncIterator[Turns]:
+async def kube_node(tmp_path: Path) -> AsyncIterator[tuple[Kube, Node]]:
     node = Node()
     async with serving(node, tmp_path) as kube:
-        yield Turns(kube, node)
+        yield kube, node
+
+
+@pytest.fixture
+def turns(kube_node: tuple[Kube, Node]) -> Turns:
+    return Turns(*kube_node)
 
 
 async def test_a_disk_that_others_write_to_costs_few_writes(turns: Turns) -> None:
@@ -152,3 +158,44 @@ async def _until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - the server of the test tells nobody
             await asyncio.sleep(0.01)
+
+
+async def test_a_thousand_transitions_of_a_thousand_entries_are_few_writes(kube_node: tuple[Kube, Node]) -> None:
+    """Counted on a clock that moves with the reporter's own waits, and with a transition in each of them."""
+    kube, node = kube_node
+    waits: list[float] = []
+    ready = 0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal ready
+        waits.append(seconds)
+        ready += max(1, round(20 * seconds))  # twenty entries a second become Ready
+        reporter.offer(many(ready))
+        await asyncio.sleep(0)
+
+    reporter = Reporter(kube, "n", now=lambda: NOW, sleep=sleep)
+    reporter.offer(many(0))
+    running = asyncio.create_task(reporter.run())
+    await _until(lambda: ready >= 1000)
+    running.cancel()
+    told = sum(len(msgspec.json.encode(status)) for status in node.written)
+    assert told / sum(waits) <= 1.2 * 64 * 1024, "bytes per second"
+    assert len(node.written) <= 20
+
+
+def many(ready: int) -> ModelNodeStatus:
+    phases = ["Ready"] * min(ready, 1000) + ["Waiting"] * max(0, 1000 - ready)
+    told = (
+        EntryStatus(id=f"team-a_model-{i:04}", revision="c" * 40, phase=phase, observed="Present", verified="digest")
+        for i, phase in enumerate(phases)
+    )
+    return status(*told)
+
+
+def test_a_status_of_long_messages_is_cut_to_a_size_that_the_object_has_room_for() -> None:
+    told = [EntryStatus(id=f"m-{i:04}", revision="c" * 40, phase="Failed", message="x" * 2000) for i in range(1000)]
+    cut = fitted(status(*told))
+    assert len(msgspec.json.encode(cut)) <= 384 * 1024
+    assert [(e.id, e.phase) for e in cut.entries] == [(e.id, e.phase) for e in told]
+    few = status(*told[:10])
+    assert fitted(few) == few

@@ -1,3 +1,4 @@
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -6,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.stock.retries import Retries, is_news
 from agent.stock.world import Trouble
-from shared.errors import AuthDenied, DigestMismatch, NotGranted, RateLimited, Unreachable
+from shared.errors import AuthDenied, DigestMismatch, InsufficientStorage, NotGranted, RateLimited, Unreachable
 from tests.unit.agent.worlds import claim, entry
 
 LATEST = Retries(lambda _, most: most)
@@ -54,3 +55,14 @@ def test_a_shortage_is_news_when_it_changes_and_not_when_its_words_do() -> None:
     assert is_news(before, Trouble("InsufficientStorage", "need 9, disk free 6", 3))
     assert is_news(before, Trouble("StoreFailure", "need 9, disk free 5", 4))
     assert is_news(Trouble("StoreFailure", "read-only"), Trouble("StoreFailure", "input/output error"))
+
+
+def test_a_failure_says_which_attempt_it_was_and_when_the_next_is() -> None:
+    retries = Retries(lambda _, most: most, now=lambda: datetime(2026, 6, 1, 12, 0, tzinfo=UTC))
+    first = retries.setback(entry(), Unreachable("503 from hub"), None, 100.0, passing=False)
+    second = retries.setback(entry(), Unreachable("503 from hub"), first, 102.0, passing=False)
+    assert first.trouble.message == "503 from hub (attempt 1; the next is at 2026-06-01 12:00:02 UTC)"
+    assert second.trouble.message == "503 from hub (attempt 2; the next is at 2026-06-01 12:00:04 UTC)"
+    assert not is_news(first.trouble, second.trouble)
+    full = retries.setback(entry(), InsufficientStorage("no room"), None, 100.0, passing=False)
+    assert full.trouble.message == "no room"

@@ -7,7 +7,7 @@ import pytest
 from controller.claims.contention import limit_of, users_of, waits_of
 from controller.claims.decide import decide
 from controller.claims.kinds import ClaimPod, PodStatus
-from controller.claims.verdict import BLOCKING
+from controller.claims.verdict import takes_pods
 from controller.claims.view import ClaimView
 from controller.turns import Again
 from shared.api.core import ClaimSpec, Observed, PersistentVolumeClaim
@@ -85,7 +85,7 @@ def test_the_model_tells_of_pods_that_wait_and_stays_ready() -> None:
     ready = told(actions).verdict.ready
     assert (told(actions).verdict.state, ready.status, ready.reason) == ("Ready", "True", "ClaimInUse")
     assert ready.message.startswith("pod b waits: PVC data is ReadWriteOncePod, and pod a has it on node n1 (1 more")
-    assert "ClaimInUse" not in BLOCKING
+    assert takes_pods(ready)
     (again,) = (a for a in actions if isinstance(a, Again))
     assert again.after_s <= 10, "nobody tells when the volume is mounted"
     assert told(decide(settled, NOW)).verdict.ready.reason == "OnClaim"

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from controller.claims.decide import StartJob, Tell, decide
 from controller.claims.kinds import ContainerState, Waiting
-from controller.claims.verdict import BLOCKING
+from controller.claims.outcome import TROUBLES
+from controller.claims.verdict import takes_pods
 from controller.claims.view import ClaimView
 from controller.claims.words import claim_status
 from controller.models.revisions import Told
@@ -31,6 +32,11 @@ IMAGE = job_pod("Pending", ContainerState(waiting=Waiting(reason="ImagePullBackO
 def ready(seen: ClaimView) -> tuple[str, str, str]:
     tell = told(decide(seen, NOW))
     return tell.verdict.state, tell.verdict.ready.status, tell.verdict.ready.reason
+
+
+def takes(seen: ClaimView) -> bool:
+    """Return what admission makes of the answer."""
+    return takes_pods(told(decide(seen, NOW)).verdict.ready)
 
 
 def metadata(seen: ClaimView) -> tuple[str, str]:
@@ -59,7 +65,7 @@ def test_a_claim_that_cannot_be_used_is_failed_and_not_read(fields: dict[str, An
     assert ready(seen) == ("Failed", "False", reason)
     assert words in told(decide(seen, NOW)).verdict.ready.message
     assert starts(seen) == []
-    assert reason in BLOCKING
+    assert not takes(seen)
     assert ready(after(replace(seen, claim=claim(), allowed=True)))[0] == "In_Transit"
 
 
@@ -67,7 +73,10 @@ def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that() -> Non
     seen = model(claim=claim("Pending", volume=""), waits_for_consumer=True)
     assert ready(seen) == ("In_Transit", "False", "WaitForFirstConsumer")
     assert len(starts(seen)) == 1
-    assert "WaitForFirstConsumer" not in BLOCKING  # with skip-config-parsing a pod is the first consumer
+    assert takes(seen), "where the Job finds no node, a pod has to bind it"
+    bound = replace(seen, claim=claim(), waits_for_consumer=False, job=job())
+    assert ready(bound) == ("In_Transit", "False", "Reading")
+    assert not takes(bound), "the look follows the first pod"
     skipped = replace(seen, skip=True)
     assert ready(skipped) == ("In_Transit", "False", "WaitForFirstConsumer")
     assert starts(skipped) == []
@@ -77,11 +86,23 @@ def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that() -> Non
         assert told(decide(unread, NOW)).verdict.ready.message.endswith("waits for the first pod that uses it")
 
 
-def test_a_right_that_is_missing_is_told_and_keeps_no_pod() -> None:
+def test_pods_wait_while_the_controller_may_not_look() -> None:
     seen = model(claim=None, refused="403 Forbidden: cannot get persistentvolumeclaims")
     assert ready(seen) == ("In_Transit", "Unknown", "NotPermitted")
     assert "persistentvolumeclaims" in told(decide(seen, NOW)).verdict.ready.message
-    assert "NotPermitted" not in BLOCKING
+    assert not takes(seen)
+    (again,) = (a.after_s for a in decide(seen, NOW) if isinstance(a, Again))
+    assert again <= 60, "nobody tells when the right is given"
+
+
+def test_a_right_that_is_lost_keeps_no_pod_from_what_was_read() -> None:
+    seen = replace(read(model()), claim=None, refused="403 Forbidden: cannot get persistentvolumeclaims")
+    assert ready(seen) == ("Ready", "True", "NotPermitted")
+    assert "persistentvolumeclaims" in told(decide(seen, NOW)).verdict.ready.message
+    assert takes(seen)
+    moved = replace(seen, demand=replace(seen.demand, uri="pvc://team/data/models/other"))
+    assert not takes(moved)
+    assert not takes(replace(read(model(), MISSING), claim=None, refused="403"))
 
 
 def test_a_model_is_read_once_and_then_ready() -> None:
@@ -125,7 +146,7 @@ def test_without_a_reading_a_bound_claim_is_ready(fields: dict[str, Any], reason
 def test_a_path_that_is_missing_keeps_pods_away_until_it_is_there() -> None:
     seen = read(model(), MISSING)
     assert ready(seen) == ("Failed", "False", "PathNotFound")
-    assert "PathNotFound" in BLOCKING
+    assert not takes(seen)
     later = replace(seen, job=job())
     tell = told(decide(later, NOW + timedelta(minutes=15)))
     assert tell.verdict.state == "Failed"
@@ -168,10 +189,62 @@ def test_who_says_that_nothing_is_to_be_read_is_believed() -> None:
 def test_a_job_that_hangs_is_told_and_its_reason_kept_when_it_is_given_up() -> None:
     hung = model(job=job(), pods=(IMAGE,))
     assert ready(hung) == ("In_Transit", "False", "ImageNotPulled")
-    assert "ImageNotPulled" not in BLOCKING
+    assert not takes(hung)
     given_up = replace(after(hung), job=job(LATE))
-    assert (ready(given_up)[0], metadata(given_up)) == ("Ready", ("False", "ImageNotPulled"))
+    assert (ready(given_up), metadata(given_up)) == (
+        ("In_Transit", "False", "ImageNotPulled"),
+        ("False", "ImageNotPulled"),
+    )
     assert "given up" in told(decide(given_up, NOW)).verdict.metadata.message
+    assert not takes(given_up)
+
+
+def test_nobody_gets_a_model_that_nobody_has_looked_at_however_often_a_job_gives_up() -> None:
+    seen, now = after(replace(model(), job=job(LATE))), NOW
+    for wait_minutes in (1, 2, 4, 8, 15, 15):
+        assert ready(seen) == ("In_Transit", "False", "DeadlineExceeded")
+        assert not takes(seen)
+        assert "so pods wait" in told(decide(seen, now)).verdict.ready.message
+        assert starts(seen) == []
+        now += timedelta(minutes=wait_minutes)
+        assert [a for a in decide(seen, now) if isinstance(a, StartJob)]
+        assert told(decide(seen, now)).verdict.ready.reason == "DeadlineExceeded", "it says the same while one tries"
+        seen = after(replace(seen, job=job(LATE)), now)
+    assert ready(read(seen, now=now + timedelta(minutes=15))) == ("Ready", "True", "OnClaim")
+
+
+def test_a_job_that_was_ended_when_it_had_seen_the_model_leaves_it_usable() -> None:
+    early = handed_in(Reading(reason="Unfinished", message="it is being read"), "Failed")
+    seen = after(replace(model(), job=job(LATE), pods=(early,)))
+    assert (ready(seen), metadata(seen)) == (("Ready", "True", "OnClaim"), ("False", "DeadlineExceeded"))
+
+
+def test_a_job_that_gives_up_later_takes_nothing_back() -> None:
+    seen = read(model())
+    asked = replace(seen, demand=replace(seen.demand, refresh="1"))
+    assert ready(after(replace(asked, job=job(LATE))))[0] == "Ready"
+    gone = read(model(), MISSING)
+    late = after(replace(gone, job=job(LATE)), NOW + timedelta(minutes=15))
+    assert ready(late)[0] == "Failed", "nobody has found it since"
+
+
+def test_who_writes_all_of_it_or_skips_it_asks_for_no_look() -> None:
+    given_up = after(replace(model(), job=job(LATE)))
+    for seen in (replace(given_up, skip=True), replace(given_up, spec=WRITTEN)):
+        assert ready(seen) == ("Ready", "True", "OnClaim")
+
+
+@pytest.mark.parametrize("reason", TROUBLES)
+def test_pods_wait_whatever_holds_the_job_up(reason: str) -> None:
+    late = after(replace(model(), status=with_metadata(reason), job=job(LATE)))
+    assert ready(late) == ("In_Transit", "False", reason)
+    assert not takes(late)
+
+
+def with_metadata(reason: str) -> BaseModelStatus:
+    """A status that says so of a Job that runs."""
+    told = Condition(type="Metadata", status="Unknown", reason=reason, message="m", last_transition_time="t")
+    return BaseModelStatus(conditions=[told])
 
 
 def test_a_job_that_may_not_be_made_is_told_in_the_server_s_words() -> None:
@@ -264,6 +337,17 @@ VIEWS = st.builds(
     pods=PODS,
     status=st.sampled_from([BaseModelStatus(), read(model()).status, read(model(), MISSING).status]),
 )
+
+
+@given(VIEWS)
+def test_pods_come_only_where_somebody_has_looked_or_nobody_is_to(seen: ClaimView) -> None:
+    kept = told(decide(seen, NOW)).metadata
+    looked = kept is not None and not (kept.missing or kept.unchecked)
+    unbound = seen.waits_for_consumer and seen.claim is not None and seen.claim.status.phase != "Bound"
+    by_us = seen.status.metadata is not None and seen.status.metadata.values
+    by_hand = seen.spec == WRITTEN or (seen.spec == FILLED and not by_us)
+    no_look_is_due = seen.skip or (by_hand and not (kept and kept.missing))
+    assert not takes(seen) or looked or unbound or no_look_is_due
 
 
 @given(VIEWS)

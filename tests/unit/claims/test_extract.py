@@ -110,6 +110,22 @@ def test_what_describes_no_model_says_which_file(name: str, body: bytes, reason:
     assert "config.json" in found.message
 
 
+def test_that_there_is_a_model_is_handed_in_before_it_is_read(claim: Path) -> None:
+    """Memory and time may end the Job while it reads."""
+    config = claim / "models" / "llama" / "config.json"
+    run_extract(str(claim), "models/none", config, io.StringIO())
+    assert decode_reading(config.read_text()).found is False
+    config.write_text(json.dumps(CONFIG))
+    out = io.StringIO()
+    run_extract(str(claim), "models/llama", config, out)
+    read = decode_reading(out.getvalue().strip())
+    assert read.found
+    assert read.metadata is None or read.metadata.model_type != "llama", "the early word stood there by then"
+    (claim / "models" / "llama").rename(claim / "models" / "moved")
+    found, _ = read_claim(str(claim), "models/moved", (claim / "models" / "moved" / "config.json").unlink)
+    assert found.reason == "MetadataMissing"
+
+
 def test_what_is_found_is_handed_in(claim: Path, tmp_path: Path) -> None:
     to, out = tmp_path / "log", io.StringIO()
     assert run_extract(str(claim), "models/llama", to, out) == 0

@@ -44,6 +44,11 @@ def test_it_ends_and_is_cleaned_up() -> None:
     assert spec["backoffLimit"]
 
 
+def test_its_image_is_pulled_with_the_secrets_that_the_chart_names() -> None:
+    assert "imagePullSecrets" not in pod_spec(manifest())
+    assert pod_spec(manifest(pull_secrets=[{"name": "mirror"}]))["imagePullSecrets"] == [{"name": "mirror"}]
+
+
 def test_it_goes_with_its_model() -> None:
     (owner,) = manifest()["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"], owner["blockOwnerDeletion"]) == (

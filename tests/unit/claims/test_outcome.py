@@ -5,7 +5,7 @@ import pytest
 from controller.claims.kinds import ContainerState, JobPod, Terminated, Waiting
 from controller.claims.outcome import Running, outcome_of
 from shared.api.core import Observed
-from shared.handover import Reading
+from shared.handover import UNFINISHED, Reading, encode_reading
 from tests.unit.claims.views import LLAMA, NOW, handed_in, job, job_pod
 
 COMPLETE = Observed(type="Complete", status="True")
@@ -54,8 +54,25 @@ def test_the_last_word_of_a_job_that_gave_up_counts() -> None:
 def test_a_job_without_a_result_says_why(end: Observed | None, pods: list[JobPod], reason: str) -> None:
     outcome = outcome_of(job(end), pods, NOW)
     assert isinstance(outcome, Reading)
-    assert (outcome.reason, outcome.metadata, outcome.found) == (reason, None, True)
+    looked = True if reason == "ResultMalformed" else None  # that word comes from a program that ran to its end
+    assert (outcome.reason, outcome.metadata, outcome.found) == (reason, None, looked)
     assert outcome.message
+
+
+@pytest.mark.parametrize(
+    ("end", "how", "reason"),
+    [
+        (SPENT, {"exit_code": 137, "reason": "OOMKilled"}, "OutOfMemory"),
+        (SPENT, {"exit_code": 137, "reason": "Error"}, "JobKilled"),
+        (LATE, {"exit_code": 137, "reason": "Error"}, "DeadlineExceeded"),
+        (None, {"exit_code": 0}, "JobFailed"),
+    ],
+)
+def test_an_early_word_tells_that_somebody_looked(end: Observed | None, how: dict[str, object], reason: str) -> None:
+    early = encode_reading(Reading(reason=UNFINISHED, message="it is being read")).decode()
+    outcome = outcome_of(job(end), [ended("Failed" if end else "Succeeded", message=early, **how)], NOW)
+    assert isinstance(outcome, Reading)
+    assert (outcome.reason, outcome.found) == (reason, True)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.cli.evict.command import main, previews
+from controller.cli.evict.command import lines_of, main, previews
 from controller.cli.evict.preview import Preview, Question, preview
 from shared.api.core import PODS
 from shared.api.model_node import PATH, EntryStatus, ModelNode
@@ -78,8 +78,18 @@ def test_the_order_where_nothing_lacks_room() -> None:
     assert verdicts(found)[:2] == [("b", "may go"), ("a", "may go")]
 
 
+def test_a_narrow_terminal_loses_no_verdict() -> None:
+    found = asked(node(reason="InsufficientStorage", shortage=30))
+    for width in (80, 120, 0):
+        shown = [line for line in lines_of(found, width) if line.startswith(" ")][len(found.lines) :]
+        assert shown[0].split()[-1] == "VERDICT"
+        assert [line.split()[0] for line in shown[1:]] == ["b", "a", "used"]
+        assert shown[3].endswith("stays: in use by ns/pod")
+        assert not width or max(map(len, shown)) <= width
+
+
 def test_a_node_that_may_not_evict_says_so() -> None:
-    assert "evictionPolicy Never" in asked(node("Never")).lines[0]
+    assert "evictionPolicy is Never" in asked(node("Never")).lines[0]
 
 
 def test_words_of_an_earlier_node_of_this_name_do_not_count() -> None:

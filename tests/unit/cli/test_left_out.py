@@ -1,8 +1,11 @@
 """What `larder status` and `larder why` say of files that nodes do not fetch."""
 
-from controller.cli.left_out import left_out_words
-from controller.cli.report import build_table
+import msgspec
+
+from controller.cli.status.report import SeenModel, report_of
+from shared.api.kinds import CLUSTER_MODEL_CACHE
 from shared.api.meta import LeftOut
+from shared.selection.left_out import left_out_words
 
 LEFT = {"files": 4, "size": 3 * 2**30, "duplicateSize": 2 * 2**30, "names": ["b.bin", "c.pth", "d.md", "e.md"]}
 
@@ -16,9 +19,9 @@ def test_copies_are_told_apart_from_what_patterns_leave_out() -> None:
     assert left_out_words(LeftOut(files=1, size=10, names=["a"])).endswith("which saves 10 B: a")
 
 
-def test_the_table_has_a_line_for_it_beside_the_troubles() -> None:
-    names = {"metadata": {"name": "m"}, "kind": "ClusterModelCache"}
-    table = build_table([{**names, "status": {"leftOut": LEFT}}, {**names, "status": {}}], [])
-    assert len(table.notes) == 1
-    assert table.notes[0].startswith("cmc/m: 4 files of the source are left out")
-    assert table.troubles == ()
+def test_the_report_has_a_line_for_it_beside_the_troubles() -> None:
+    body = {"metadata": {"name": "m"}, "status": {"leftOut": LEFT}}
+    report = report_of(CLUSTER_MODEL_CACHE, msgspec.convert(body, SeenModel))
+    assert len(report.notes) == 1
+    assert report.notes[0].startswith("cmc/m: 4 files of the source are left out")
+    assert report.troubles == []

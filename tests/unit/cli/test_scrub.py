@@ -124,3 +124,8 @@ def test_commands_and_headers_go_and_labels_stay() -> None:
 def test_what_is_too_long_to_help_is_left_as_a_mark() -> None:
     told = scrub({"managedFields": [{"x": 1}], "caBundle": "LS0t"})
     assert told == {"caBundle": "4 characters, SHA-256 " + told["caBundle"].rpartition(" ")[2]}
+
+
+@pytest.mark.parametrize("around", ["%s/mutate-pods", 'Post "https://larder.ns.svc:443%s/validate": refused'])
+def test_the_key_in_the_path_of_admission_goes(around: str) -> None:
+    assert scrub_text(around % f"/admission/{'kEy0' * 12}") == around % f"/admission/{REMOVED}"

@@ -172,6 +172,7 @@ def test_the_same_content_is_the_same_archive(tmp_path: Path) -> None:
         with written(tmp_path / name / "x.tar.gz", NOW) as bundle:
             bundle.add("b.txt", "b", b"b", left_out=2)
             bundle.miss("c.txt", "not allowed")
+            bundle.close()
     with tarfile.open(tmp_path / "one" / "x.tar.gz") as one, tarfile.open(tmp_path / "two" / "x.tar.gz") as two:
         assert [m.get_info() for m in one] == [m.get_info() for m in two]
         index = one.extractfile("larder-support/index.json")

@@ -33,8 +33,9 @@ from controller.cli.why.seen import (
     Toleration,
 )
 from controller.cli.why.subject import Subject, parse_subject
-from controller.cli.why.ways_out import PATIENT, WAYS_OUT
+from controller.cli.why.ways_out import WAYS_OUT
 from controller.definitions import PATH as DEFINITIONS_PATH
+from controller.models.kstatus import PATIENT
 from controller.placement.demand import base_model_demand, cache_demand
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
@@ -43,6 +44,7 @@ from shared.api.kinds import CLUSTER_BASE_MODEL, DEFINITIONS
 from shared.api.meta import Condition, NodeState, ReadMetadata
 from shared.api.model_node import EntryState, ModelNode, Phase
 from shared.errors import LarderError
+from shared.kube.errors import Refused
 from shared.names import ready_label, snapshot_label
 from tests.unit.controller.apiserver import Objects, listed, serving
 from tests.unit.controller.worlds import (
@@ -509,6 +511,21 @@ def test_a_model_that_nobody_declares_any_more_and_an_older_revision() -> None:
     assert "OlderRevision" in reasons(why_pod(given_pod(), seen(newer)), Weight.FACT)
 
 
+def test_a_user_who_may_not_list_nodes_is_told_what_the_model_says_of_them() -> None:
+    hidden = {what: Refused("403 Forbidden", 403) for what in ("nodes", "modelnodes", "agents", "modelcachenodegroups")}
+    told_of = (("a", "Ready", ""), ("b", "Failed", "InsufficientStorage"), ("c", "NotReady", ""))
+    states = [NodeState(name=name, phase=phase, reason=reason) for name, phase, reason in told_of]
+    blind = replace(seen(declared(cache("m", "gpus"), *states), nodes=(), agents={}, groups=()), hidden=hidden)
+    answer = of_model(blind)
+    assert reasons(answer, Weight.STOP) == {"InsufficientStorage"}
+    assert {f.about for f in answer.findings if f.weight == Weight.WAIT} == {"node/c"}
+    assert "NotShown" in reasons(answer, Weight.FACT)
+    waiting = why_pod(given_pod(), blind)
+    assert not reasons(waiting, Weight.STOP), "nothing is said of labels that nobody saw"
+    unseen = replace(blind, models=(), hidden=hidden | {"clustermodelcaches": Refused("403", 403)})
+    assert "NoObject" not in reasons(why_pod(given_pod(), unseen))
+
+
 def test_where_a_placed_pod_stands() -> None:
     running = given_pod(node_name="a", status=SeenPodStatus(phase="Running"))
     assert reasons(why_pod(running, seen())) == {"Model"}, "the model's own status is not known here"
@@ -567,19 +584,24 @@ def test_the_leader_by_its_lease() -> None:
         ("basemodels.ome.io/x", Subject("BaseModel", "team", "x")),
         ("Pod/other/x", Subject("Pod", "other", "x")),
         ("po/x", Subject("Pod", "team", "x")),
+        ("deploy/x", Subject("Deployment", "team", "x")),
+        ("deployments.apps/x", Subject("Deployment", "team", "x")),
+        ("rs/other/x", Subject("ReplicaSet", "other", "x")),
+        ("sts/x", Subject("StatefulSet", "team", "x")),
+        ("job/x", Subject("Job", "team", "x")),
         ("node/x", Subject("Node", "", "x")),
         ("modelnode/x", Subject("Node", "", "x")),
         ("mcng/x", Subject("ModelCacheNodeGroup", "", "x")),
     ],
 )
 def test_subjects(text: str, subject: Subject) -> None:
-    assert parse_subject(text, "team") == subject
+    assert parse_subject(text).within("team") == subject
 
 
-@pytest.mark.parametrize("text", ["x", "deployment/x", "cmc/", "cmc/a/b", "pod/a/b/c", "pod//x", ""])
+@pytest.mark.parametrize("text", ["x", "service/x", "cmc/", "cmc/a/b", "pod/a/b/c", "pod//x", ""])
 def test_what_is_no_subject(text: str) -> None:
     with pytest.raises(ValueError, match=r"write "):
-        parse_subject(text, "team")
+        parse_subject(text)
 
 
 @pytest.mark.parametrize("revision", ["", "r1"])

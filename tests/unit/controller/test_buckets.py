@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.api.buckets import Buckets, Rate
+from controller.buckets import Buckets, Rate
 
 
 class Clock:

@@ -9,19 +9,34 @@ import pytest
 
 from controller.admission.catalog import CatalogModel
 from controller.catalog import WorldCatalog
-from controller.manifests import Manifests, pack
+from controller.claims.outcome import TROUBLES
+from controller.listings import pack
+from controller.manifests import Manifests
 from controller.placement.allowed import AllowedSources
 from controller.services.users import ServiceUsers
 from controller.world import World
 from shared.api.core import PODS
 from shared.api.kinds import NODE_GROUP
 from shared.api.meta import Condition
+from shared.api.model_node import EntryStatus
 from shared.errors import Unreachable
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from shared.manifest import File, build_manifest
+from shared.names import USER_LABEL, uses_label
 from tests.unit.controller.apiserver import Objects, listed
-from tests.unit.controller.worlds import base_model, cache, cluster_model, entry, fresh_world, group, model_node, node
+from tests.unit.controller.worlds import (
+    base_model,
+    cache,
+    cluster_model,
+    entry,
+    fresh_world,
+    group,
+    model_node,
+    node,
+    pod,
+    said,
+)
 
 
 @pytest.fixture
@@ -89,8 +104,10 @@ async def test_a_source_that_is_not_allowed_is_why_pods_cannot_have_a_model(worl
         ("pvc://ns/claim/dir", "PathNotFound", True),
         ("pvc://ns/claim/dir", "PVCNotBound", True),
         ("pvc://ns/claim/dir", "OnClaim", False),
-        ("pvc://ns/claim/dir", "ImageNotPulled", False),
+        ("pvc://ns/claim/dir", "WaitForFirstConsumer", False),
+        ("pvc://ns/claim/dir", "NotPermitted", True),
         ("pvc://ns/claim/other", "OnClaim", True),
+        *(("pvc://ns/claim/dir", reason, True) for reason in TROUBLES),
     ],
 )
 async def test_pods_get_a_claim_that_was_looked_at(
@@ -103,7 +120,8 @@ async def test_pods_get_a_claim_that_was_looked_at(
     model = cluster_model("m", {}, uri="pvc://ns/claim/dir")
     world.cluster_base_models.upsert(model)
     assert found(catalog.base_model("", "m")).reason == "Reading"
-    ready = Condition(type="Ready", status="False", reason=reason, message="words", last_transition_time="t")
+    truth = "True" if reason == "OnClaim" else "False"
+    ready = Condition(type="Ready", status=truth, reason=reason, message="words", last_transition_time="t")
     resolved = Condition(type="Resolved", status="False", reason="Old", message="words", last_transition_time="t")
     status = msgspec.structs.replace(model.status, source=source, conditions=[ready, resolved])
     newer = cluster_model("m", {}, uri="pvc://ns/claim/dir")
@@ -111,37 +129,101 @@ async def test_pods_get_a_claim_that_was_looked_at(
     assert bool(found(catalog.base_model("", "m")).reason) is kept_away
 
 
-async def test_groups_from_memory_and_their_names_live(catalog: WorldCatalog, world: World, objects: Objects) -> None:
+@pytest.mark.parametrize(("metadata", "kept_away"), [("Reading", True), ("Skipped", False), ("Written", False)])
+async def test_one_pod_binds_a_claim_and_the_others_wait_for_its_look(
+    metadata: str,
+    kept_away: bool,  # noqa: FBT001 - a parameter
+    catalog: WorldCatalog,
+    world: World,
+) -> None:
+    model = cluster_model("m", {}, uri="pvc://ns/claim/dir")
+    told = {"Ready": "WaitForFirstConsumer", "Metadata": metadata}
+    conditions = [Condition(type=k, status="False", reason=r, message="w", last_transition_time="t")
+                  for k, r in told.items()]  # fmt: skip
+    status = msgspec.structs.replace(model.status, source="pvc://ns/claim/dir", conditions=conditions)
+    world.cluster_base_models.upsert(msgspec.structs.replace(model, status=status))
+    labels = {uses_label("m"): "true"}
+    world.users.upsert(pod("elsewhere", "n", labels=labels, namespace="other"))
+    world.users.upsert(pod("done", "n", phase="Succeeded", labels=labels))
+    assert found(catalog.base_model("ns", "m")).reason == ""
+    world.users.upsert(pod("first", "", phase="Pending", labels=labels))
+    assert bool(found(catalog.base_model("ns", "m")).reason) is kept_away
+    if kept_away:
+        assert found(catalog.base_model("ns", "m")).message.startswith("pod first binds PVC claim")
+
+
+@pytest.mark.parametrize(
+    ("told", "full"),
+    [
+        (said("m", "Failed", reason="InsufficientStorage"), True),
+        (said("m", "Failed", "r0", reason="InsufficientStorage"), False),
+        (said("m", "Failed", reason="Unreachable"), False),
+        (said("m", "Downloading", reason="InsufficientStorage"), False),
+        (said("other", "Failed", reason="InsufficientStorage"), False),
+    ],
+)
+async def test_a_node_says_itself_that_a_model_does_not_fit(
+    told: EntryStatus,
+    full: bool,  # noqa: FBT001 - a parameter
+    catalog: WorldCatalog,
+    world: World,
+) -> None:
+    world.caches.upsert(cache("m", "g"))
+    world.model_nodes.upsert(model_node("a", entry("m"), told=[told]))
+    (model,) = catalog.caches()
+    assert model.serving_revision == "r1"
+    assert catalog.has_no_room(model, "a") is full
+    assert not catalog.has_no_room(model, "b")
+
+
+async def test_groups_from_memory_and_by_name_where_memory_lacks_one(
+    catalog: WorldCatalog, world: World, objects: Objects
+) -> None:
     world.nodes.upsert(node("a", {"pool": "gpu"}))
     world.groups.upsert(group("gpus", {"pool": "gpu"}))
     assert [n.name for n in catalog.nodes_of_group("gpus")] == ["a"]
     assert list(catalog.nodes_of_group("none")) == []
     assert catalog.group("none") is None
-    objects.objects[NODE_GROUP.path] = listed({"metadata": {"name": "z"}}, {"metadata": {"name": "a"}})
-    assert await catalog.group_names() == ["a", "z"]
+    objects.objects[f"{NODE_GROUP.path}/new"] = {"metadata": {"name": "new"}}
+    assert await catalog.group_names(["gpus", "new", "none", "../x"]) == ["gpus", "new"]
+    objects.down = True
+    assert await catalog.group_names(["gpus"]) == ["gpus"], "nothing is read that memory has"
+    with pytest.raises(Unreachable):
+        await catalog.group_names(["new"])
 
 
-async def test_users_are_the_pods_that_have_not_ended(catalog: WorldCatalog, objects: Objects) -> None:
-    def pod(name: str, phase: str) -> dict[str, Any]:
-        return {"metadata": {"name": name, "namespace": "ns"}, "status": {"phase": phase}}
+async def test_a_review_lists_no_pods(catalog: WorldCatalog, world: World, objects: Objects) -> None:
+    objects.down = True
+    labels = {USER_LABEL: "true", uses_label("m"): "true"}
+    world.users.upsert(pod("b", "n", [("m", "r1")], labels=labels))
+    world.users.upsert(pod("done", "n", [("m", "r1")], labels=labels, phase="Succeeded"))
+    world.users.upsert(pod("labelled-by-hand", "n", labels=labels))
+    assert (catalog.users_of("m", ""), catalog.users_of("m", "team")) == (["ns/b"], [])
 
-    objects.objects[PODS] = listed(pod("b", "Running"), pod("a", "Pending"), pod("done", "Succeeded"))
-    assert await catalog.users_of("m", "") == ["ns/a", "ns/b"]
+
+async def test_live_users_are_the_pods_that_have_not_ended(catalog: WorldCatalog, objects: Objects) -> None:
+    def found(name: str, phase: str) -> dict[str, Any]:
+        volumes = [{"name": "v", "hostPath": {"path": "/var/lib/larder/models/m/r1"}}]
+        meta = {"name": name, "namespace": "ns", "labels": {uses_label("m"): "true"}}
+        return {"metadata": meta, "spec": {"volumes": volumes}, "status": {"phase": phase}}
+
+    objects.objects[PODS] = listed(found("b", "Running"), found("a", "Pending"), found("done", "Succeeded"))
+    assert await catalog.live_users_of("m", "") == ["ns/a", "ns/b"]
     objects.objects["/api/v1/namespaces/team/pods"] = listed()
-    assert await catalog.users_of("team_m", "team") == [], "pods of other namespaces are not looked at"
+    assert await catalog.live_users_of("team_m", "team") == [], "pods of other namespaces are not looked at"
     objects.down = True
     with pytest.raises(Unreachable):
-        await catalog.users_of("m", "")
+        await catalog.live_users_of("m", "")
 
 
 def keep_list(objects: Objects, *paths: str) -> str:
     """Put a manifest with these files where the API server has them and return its digest."""
     manifest = build_manifest("hf://org/m@c", "r1", [File(path, 1) for path in paths])
-    digest, packed = pack(manifest)
-    binary = {"manifest.json.z": base64.b64encode(packed).decode()}
-    path = f"/api/v1/namespaces/ns/configmaps/manifest-{digest}"
+    packed = pack(manifest)
+    binary = {"manifest.json.z": base64.b64encode(packed.body).decode()}
+    path = f"/api/v1/namespaces/ns/configmaps/manifest-{packed.digest}"
     objects.objects[path] = {"metadata": {"name": "x"}, "binaryData": binary}
-    return digest
+    return packed.digest
 
 
 async def test_paths_of_a_snapshot_are_known_once_its_list_was_read(
@@ -193,8 +275,9 @@ async def test_models_of_others_are_named_and_not_looked_at(catalog: WorldCatalo
 
 
 async def test_groups_of_others_cannot_be_named(catalog: WorldCatalog, world: World, objects: Objects) -> None:
-    asks = {"metadata": {"name": "asks", "annotations": {"larder.dev/managed": "true"}}}
-    objects.objects[NODE_GROUP.path] = listed({"metadata": {"name": "theirs"}}, asks)
-    assert await catalog.group_names() == ["asks", "theirs"]
+    asks = {"name": "asks", "annotations": {"larder.dev/managed": "true"}}
+    for meta in ({"name": "theirs"}, asks):
+        objects.objects[f"{NODE_GROUP.path}/{meta['name']}"] = {"metadata": meta}
+    assert await catalog.group_names(["asks", "theirs"]) == ["asks", "theirs"]
     world.ownership.learn("ModelCacheNodeGroup", foreign=True)
-    assert await catalog.group_names() == ["asks"]
+    assert await catalog.group_names(["asks", "theirs"]) == ["asks"]

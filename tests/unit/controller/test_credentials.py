@@ -54,11 +54,113 @@ async def test_no_secret_is_no_request(secrets: Secrets, objects: Objects) -> No
 
 
 async def test_the_key_that_the_model_names_is_the_token(secrets: Secrets, objects: Objects) -> None:
-    objects.objects[PATH] = secret(mine="right", HF_TOKEN="another's")
-    values = (await secrets.credentials_of(demand(secretKey="mine"))).values
-    assert values == {"mine": "right", "token": "right"}
-    with pytest.raises(AuthDenied, match="no key 'other'"):
-        await secrets.credentials_of(demand(secretKey="other"))
+    objects.objects[PATH] = secret(**{"my-token": "right", "HF_TOKEN": "another's"})
+    assert (await secrets.credentials_of(demand(secretKey="my-token"))).values == {"token": "right"}
+    with pytest.raises(AuthDenied, match="Secret hub in namespace team has no key 'other-token'"):
+        await secrets.credentials_of(demand(secretKey="other-token"))
+
+
+FOREIGN_KEYS = [
+    "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "aws-session-token", "awsSessionToken", "AWS_WEB_IDENTITY_TOKEN",
+    "AZURE_STORAGE_SAS_TOKEN", "AZURE_CLIENT_SECRET", "azure.token", "GOOGLE_APPLICATION_CREDENTIALS", "google_token",
+    "OCI_CLI_KEY_CONTENT", ".dockerconfigjson", "config.json", "tls.key", "password", "ssh-privatekey",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", FOREIGN_KEYS)
+@pytest.mark.parametrize("uri", ["hf://o/m", "https://hub.example/f"])
+async def test_no_key_of_another_source_is_ever_a_token(secrets: Secrets, objects: Objects, key: str, uri: str) -> None:
+    objects.objects[PATH] = secret(hosts="hub.example", **{key: "s3cret"})
+    with pytest.raises(AuthDenied, match="which is not sent as a token") as refused:
+        await secrets.credentials_of(replace(demand(secretKey=key), uri=uri))
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/m", "gs://bucket/m", "az://account/container/m", "oci://r.test/m:1"])
+async def test_sources_without_tokens_take_none(secrets: Secrets, objects: Objects, uri: str) -> None:
+    objects.objects[PATH] = secret(token="t0p")
+    with pytest.raises(AuthDenied, match="only hf:// and https:// take a token"):
+        await secrets.credentials_of(replace(demand(secretKey="token"), uri=uri))
+
+
+async def test_a_hubs_token_is_no_token_of_another_host(secrets: Secrets, objects: Objects) -> None:
+    objects.objects[PATH] = secret(hosts="huggingface.co,hub.example", HF_TOKEN="t0p")
+    own = replace(demand(), uri="https://huggingface.co/o/m/resolve/main/f")
+    assert (await secrets.credentials_of(own)).values == {"HF_TOKEN": "t0p"}
+    for wanted in (
+        replace(demand(secretKey="HF_TOKEN"), uri="https://hub.example/f"),
+        replace(demand(), uri="https://hub.example/f"),
+    ):
+        with pytest.raises(AuthDenied):
+            await secrets.credentials_of(wanted)
+
+
+ALL = {
+    "HF_TOKEN": "h", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "eu-west-1", "unknown": "u",
+    "GOOGLE_APPLICATION_CREDENTIALS": "{}", "AZURE_STORAGE_KEY": "k", "AZURE_CLIENT_ID": "half of another way",
+    ".dockerconfigjson": '{"auths": {"r.test": {"auth": "dTpw"}}}',
+    "OCI_CLI_TENANCY": "t", "OCI_CLI_USER": "u", "OCI_CLI_FINGERPRINT": "f", "OCI_CLI_KEY_CONTENT": "k",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("uri", "keys"),
+    [
+        ("hf://o/m", {"HF_TOKEN"}),
+        ("s3://bucket/m", {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"}),
+        ("gs://bucket/m", {"GOOGLE_APPLICATION_CREDENTIALS"}),
+        ("az://account/container/m", {"AZURE_STORAGE_KEY", "AZURE_CLIENT_ID"}),
+        ("oci://r.test/m:1", {".dockerconfigjson"}),
+        ("oci://bucket@ns/m", {"OCI_CLI_TENANCY", "OCI_CLI_USER", "OCI_CLI_FINGERPRINT", "OCI_CLI_KEY_CONTENT"}),
+    ],
+)
+async def test_a_source_gets_its_own_keys_alone(secrets: Secrets, objects: Objects, uri: str, keys: set[str]) -> None:
+    objects.objects[PATH] = secret(**ALL)
+    assert set((await secrets.credentials_of(replace(demand(), uri=uri))).values) == keys
+
+
+@pytest.mark.parametrize(
+    ("uri", "values", "words"),
+    [
+        (
+            "hf://o/m",
+            {"AWS_SECRET_ACCESS_KEY": "s3cret"},
+            r"no key for hf://, and nothing is sent; add HF_TOKEN, or token",
+        ),
+        ("hf://o/m", {"HF_TOKEN": " "}, "add HF_TOKEN"),
+        ("https://h.test/f", {"HF_TOKEN": "s3cret"}, "no key for https://.*; add token to it"),
+        ("s3://bucket/m", {"AWS_ACCESS_KEY_ID": "s3cret"}, "has AWS_ACCESS_KEY_ID and lacks AWS_SECRET_ACCESS_KEY"),
+        ("s3://bucket/m", {"AWS_SECRET_ACCESS_KEY": "s3cret"}, "has AWS_SECRET_ACCESS_KEY and lacks AWS_ACCESS_KEY_ID"),
+        ("s3://bucket/m", {"accesskey": "s3cret"}, "add AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to it"),
+        ("az://account/container/m", {"AZURE_CLIENT_ID": "s3cret"}, "lacks AZURE_TENANT_ID and AZURE_CLIENT_SECRET"),
+        ("gs://bucket/m", {"key.json": "s3cret"}, "add GOOGLE_APPLICATION_CREDENTIALS"),
+        ("oci://bucket@ns/m", {"OCI_CLI_USER": "s3cret"}, "lacks OCI_CLI_TENANCY and OCI_CLI_FINGERPRINT and OCI_CLI"),
+        ("oci://r.test/m:1", {"token": "s3cret"}, r"add \.dockerconfigjson, or config\.json"),
+        ("oci://r.test/m:1", {"config.json": '{"auths": {"x.test": {"auth": "dTpw"}}}'}, "no account for r.test"),
+        ("local:///models/m", {"token": "s3cret"}, "takes no credentials"),
+    ],
+)
+async def test_what_is_missing_is_said_of_the_models_own_namespace_and_not_of_ours(
+    secrets: Secrets, objects: Objects, uri: str, values: dict[str, str], words: str
+) -> None:
+    ours = PATH.replace("/team/", "/larder-system/")
+    objects.objects[PATH] = objects.objects[ours] = secret(**values)
+    wanted = replace(demand(), uri=uri)
+    with pytest.raises(AuthDenied, match=words) as refused:
+        await secrets.credentials_of(wanted)
+    assert "Secret hub in namespace team" in str(refused.value) or "takes no credentials" in words
+    assert "s3cret" not in str(refused.value)
+    told = set()
+    for there in (objects.objects[ours], secret("no", **values), secret(), None):
+        objects.objects.pop(ours)
+        if there is not None:
+            objects.objects[ours] = there
+        with pytest.raises(AuthDenied) as refused:
+            await secrets.credentials_of(replace(wanted, namespace=""))
+        objects.objects[ours] = secret()
+        told.add(str(refused.value))
+    assert len(told) == 1
+    assert "the controller's log says what is wrong" in told.pop()
 
 
 @pytest.mark.parametrize("labelled", ["", "yes", "false"])

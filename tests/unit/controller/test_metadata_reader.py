@@ -11,7 +11,8 @@ import pytest
 
 from controller.credentials import Secrets
 from controller.keys import ModelKey
-from controller.manifests import Manifests, pack
+from controller.listings import pack
+from controller.manifests import Manifests
 from controller.metadata.reader import MetadataReader
 from controller.placement.demand import Demand, Resolution, cache_demand
 from rig.scripted_http import Asked, reply, scripted
@@ -40,10 +41,10 @@ class Desk:
         )
 
     def keep(self, manifest: Manifest) -> Resolution:
-        digest, packed = pack(manifest)
-        body = {"metadata": {"name": "x"}, "binaryData": {"manifest.json.z": base64.b64encode(packed).decode()}}
-        self.objects.objects[f"/api/v1/namespaces/ns/configmaps/manifest-{digest}"] = body
-        return Resolution(manifest.uri, manifest.revision, digest, manifest.size_bytes)
+        packed = pack(manifest)
+        body = {"metadata": {"name": "x"}, "binaryData": {"manifest.json.z": base64.b64encode(packed.body).decode()}}
+        self.objects.objects[f"/api/v1/namespaces/ns/configmaps/manifest-{packed.digest}"] = body
+        return Resolution(manifest.uri, manifest.revision, packed.digest, manifest.size_bytes)
 
     async def read(self, resolution: Resolution, secret: str = "", identity: str = ONE) -> Reading:
         self.reader.start(KEY, demand(secret), resolution, identity)

@@ -43,6 +43,16 @@ def test_of_our_own_kinds_everything_is_ours(world: World, sink: ManagedSink[Clu
     assert world.others == {}
 
 
+@pytest.mark.parametrize("text", ["", "nonsense", "\ud800", '{"size": "x"}', '{"x": ' + "[" * 10_000, "[" * 10_000])
+def test_a_record_that_somebody_wrote_stops_no_other_object(
+    world: World, sink: ManagedSink[ClusterModelCache], text: str
+) -> None:
+    odd = cache("odd", annotations={RECORD_ANNOTATION: text})
+    sink.replace([cache("before"), odd, cache("after")])
+    sink.upsert(odd)
+    assert names(world) == {"before", "odd", "after"}
+
+
 @pytest.mark.parametrize("text", ["", "True", "false", "yes"])
 def test_of_others_kinds_only_what_asks_is(world: World, sink: ManagedSink[ClusterModelCache], text: str) -> None:
     world.ownership.learn(KIND, foreign=True)

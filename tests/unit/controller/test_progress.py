@@ -7,7 +7,7 @@ from controller.progress import ProgressBook, coarse_percent
 from shared.api.wire import EntryProgress
 
 KEY = ("m", "r1")
-LISTED = frozenset({KEY})
+LISTED = {KEY: 1000}
 
 
 class Told:
@@ -65,3 +65,41 @@ def test_nodes_that_are_gone_are_forgotten(told: Told) -> None:
     told.report(5)
     told.book.clear()
     assert told.book.of("a", KEY) == (0, 0)
+
+
+def test_reports_that_go_to_and_fro_are_no_growth(told: Told) -> None:
+    told.report(0)
+    assert told.book.grew_at("a") is None, "no byte has come"
+    told.report(500)
+    for now in range(10, 1000, 10):
+        told.now = now
+        told.book.report("a", [], LISTED)
+        told.report(0)
+        told.report(499)
+        told.report(500)
+    assert told.book.grew_at("a") == 0
+
+
+def test_growth_ends_with_the_size_of_the_entry(told: Told) -> None:
+    told.report(1000)
+    told.now = 10
+    told.report(2**60)
+    assert told.book.grew_at("a") == 0
+
+
+def test_a_new_grant_begins_anew(told: Told) -> None:
+    told.report(1000)
+    told.now = 10
+    told.book.begin("a")
+    told.report(1)
+    assert told.book.grew_at("a") == 10
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-5, 2000)), max_size=60))
+def test_no_sequence_of_reports_moves_more_often_than_there_are_bytes(reports: list[int | None]) -> None:
+    told, moves, last = Told(), 0, None
+    for now, done in enumerate(reports, 1):
+        told.now = now
+        told.book.report("a", [] if done is None else [EntryProgress(*KEY, done, 5)], {KEY: 20})
+        moves, last = moves + (told.book.grew_at("a") != last), told.book.grew_at("a")
+    assert moves <= 20

@@ -1,8 +1,10 @@
 """One question a model and generation, asked beside the queue, and again in due time."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -15,6 +17,7 @@ from controller.placement.demand import Demand, Resolution, cache_demand
 from controller.resolver import Resolver
 from rig.scripted_http import ScriptedServer, reply, scripted
 from shared.kube.transport import Kube
+from shared.selection.choice import Selection
 from shared.sources.settings import settings_from_environ
 from tests.unit.controller.worlds import cache
 
@@ -188,3 +191,87 @@ async def test_what_is_gone_is_forgotten(asking: Asking) -> None:
     await asking.ask(demand(secret="missing"))
     asking.resolver.forget("uid-m")
     assert (asking.waits_s(), asking.reason()) == (0, "")
+
+
+def of_namespace(namespace: str, name: str) -> tuple[ModelKey, Demand]:
+    found = replace(demand(), kind="BaseModel", namespace=namespace, name=name, uid=f"{namespace}-{name}")
+    return ModelKey("BaseModel", namespace, name), found
+
+
+async def test_a_namespace_over_its_limit_waits_with_a_reason_and_others_do_not(asking: Asking) -> None:
+    resolver = Resolver(
+        asking.resolver.secrets, asking.resolver.manifests, asking.resolver.settings, lambda: asking.now,
+        asking.done.put_nowait, _most, per_minute=10, now=lambda: datetime(2026, 6, 1, 12, 0, tzinfo=UTC),
+    )  # fmt: skip
+
+    def reason(uid: str) -> str:
+        trouble = resolver.trouble_of(uid, 1)
+        return trouble.reason if trouble else ""
+
+    for i in range(25):
+        key, found = of_namespace("greedy", f"m{i}")
+        resolver.start(key, replace(found, secret="missing"), 1)
+        await asyncio.sleep(0)
+    key, found = of_namespace("other", "m")
+    resolver.start(key, replace(found, secret="missing"), 1)
+    resolver.start(KEY, demand(secret="missing"), 1)
+
+    def asked() -> list[int]:
+        return [i for i in range(25) if reason(f"greedy-m{i}") == "AuthDenied"]
+
+    async with asyncio.timeout(60):
+        while not (reason("other-m") and reason("uid-m") and len(asked()) >= 10):
+            await asking.done.get()
+    assert asked() == list(range(10))
+    last = resolver.trouble_of("greedy-m24", 1)
+    assert last is not None
+    assert last.reason == "TooManyResolutions"
+    assert "greedy has had the 10 resolutions a minute" in last.message
+    assert "2026-06-01 12:01:30 UTC" in last.message
+    await resolver.stop()
+
+
+async def test_of_a_model_that_changes_all_the_time_one_question_waits(asking: Asking) -> None:
+    resolver = Resolver(
+        asking.resolver.secrets, asking.resolver.manifests, asking.resolver.settings, lambda: asking.now,
+        asking.done.put_nowait, _most, per_minute=1,
+    )  # fmt: skip
+    key, first = of_namespace("greedy", "m")
+    for i in range(200):
+        resolver.start(key, replace(first, selection=Selection(ignore=(f"{i}.bin",))), i)
+        await asyncio.sleep(0)
+    waiting = [task for task in resolver._running.values() if not task.done()]
+    assert len(waiting) <= 2
+    resolver.forget(first.uid)
+    await asyncio.sleep(0)
+    await resolver.stop()
+    assert not resolver._running
+
+
+async def test_a_failure_says_which_attempt_it_was_and_when_the_next_is(asking: Asking, hub: ScriptedServer) -> None:
+    hub.answer = lambda _: reply(503)
+    for attempt in (1, 2, 3):
+        await asking.ask(demand())
+        trouble = asking.resolver.trouble_of("uid-m", 1)
+        assert trouble is not None
+        assert f"(attempt {attempt}; the next is at 20" in trouble.message
+
+
+async def test_an_answer_for_a_model_that_is_gone_is_dropped(asking: Asking, hub: ScriptedServer) -> None:
+    asked, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(_: object) -> bytes:
+        loop.call_soon_threadsafe(asked.set)
+        go_on.wait(30)
+        return reply(404, b"{}", X_Error_Code="RepoNotFound")
+
+    hub.answer = slow
+    asking.resolver.start(KEY, demand(), 1)
+    await asked.wait()
+    assert asking.resolver.forget_key(KEY) == "uid-m"
+    go_on.set()
+    assert await asking.done.get() == KEY
+    assert not asking.resolver._attempts
+    assert not asking.resolver._answers
+    assert asking.resolver.forget_key(KEY) == ""

@@ -176,7 +176,7 @@ def test_an_agent_that_comes_or_goes_concerns_node_models_and_grants(world: Worl
 
 
 def test_a_user_concerns_its_node_when_it_comes_ends_or_goes(world: World, ears: Ears) -> None:
-    mark = snapshot_label("llama", "r1")
+    mark = "llama", "r1"
     world.users.upsert(pod("user", "", [mark], phase="Pending"))
     assert ears.heard() == set()
     world.users.upsert(pod("user", "a", [mark], phase="Pending"))
@@ -209,4 +209,15 @@ def test_what_many_nodes_cause_together_waits_a_little_where_there_are_many() ->
             world.nodes.upsert(node(f"n{i}"))
         waits.clear()
         world.model_nodes.upsert(model_node("n0", entry("llama"), told=[said("llama", f"phase {count}")]))
-        assert set(waits) == {min(count * 0.0005, 2.0)}
+        assert set(waits) == {min(count * 0.0005, 2.0), 0.0005}, "the node's own turn waits by the number of models"
+
+
+def test_a_place_that_is_won_or_lost_concerns_the_model(world: World, ears: Ears) -> None:
+    world.note_crowded("a", {("llama", "r1"): "full"})
+    assert ears.heard() == caches("llama")
+    world.note_crowded("a", {("llama", "r1"): "full, by other numbers"})
+    assert ears.heard() == set()
+    assert world.crowded_out("a", ("llama", "r1")) == "full"
+    world.note_crowded("a", {})
+    assert ears.heard() == caches("llama")
+    assert world.crowded_out("a", ("llama", "r1")) == ""

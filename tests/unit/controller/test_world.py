@@ -1,7 +1,9 @@
 import pytest
 
+from controller.keys import ModelKey
+from controller.placement.demand import difference
 from controller.world import World
-from shared.names import snapshot_label
+from shared.names import short_id
 from tests.unit.controller.worlds import (
     base_model,
     cache,
@@ -96,14 +98,14 @@ def test_an_agents_words_count_for_its_own_node_alone(world: World) -> None:
     assert world.statuses_of(found)["llama", "r1"].phase == "Ready"
     world.model_nodes.upsert(model_node("a", told=[said("llama", "Ready")], node_uid="another"))
     assert world.statuses_of(found) == {}
-    assert world.listed("a") == frozenset()
+    assert world.sizes_listed("a") == {}
 
 
 def test_watched_pods_tell_what_is_in_use(world: World) -> None:
     mine = model_node("a", entry("llama"), entry("llama", "r2"))
-    world.users.upsert(pod("one", "a", [snapshot_label("llama", "r2")]))
-    world.users.upsert(pod("two", "b", [snapshot_label("llama", "r1")]))
-    world.users.upsert(pod("done", "a", [snapshot_label("llama", "r1")], phase="Succeeded"))
+    world.users.upsert(pod("one", "a", [("llama", "r2")]))
+    world.users.upsert(pod("two", "b", [("llama", "r1")]))
+    world.users.upsert(pod("done", "a", [("llama", "r1")], phase="Succeeded"))
     assert world.in_use("a", mine) == {("llama", "r2")}
     world.users.remove(pod("one", "a").key)
     assert world.in_use("a", mine) == frozenset()
@@ -131,3 +133,20 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
             cached.remove(key)
     kept = (world._membership, world._told, world._nodes_of_claim, world._users_at, world.presence._away_since)
     assert [len(book) for book in kept] == [0] * len(kept)
+
+
+def test_a_name_that_equals_the_cut_id_of_another_is_a_conflict() -> None:
+    world = fresh_world()
+    long = "a-model-with-a-name-that-is-much-too-long-for-a-label"
+    world.caches.upsert(cache(long, creation_timestamp="2026-01-01T00:00:00Z"))
+    world.caches.upsert(cache(short_id(long), uri=f"hf://org/{long}", creation_timestamp="2026-02-01T00:00:00Z"))
+    first, second = (
+        world.demands[ModelKey("ClusterModelCache", "", long)],
+        world.demands[ModelKey("ClusterModelCache", "", short_id(long))],
+    )
+    assert first.uri == second.uri
+    assert world.conflict(second) is first
+    assert world.conflict(first) is None
+    assert "a name that nodes know as" in difference(second, first)
+    world.caches.remove(cache(long).key)
+    assert world.conflict(second) is None

@@ -4,15 +4,26 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controller.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey
+from controller.nodes.view import EntryKey
 from controller.placement.groups import Limits
 from controller.watch import Watcher
 from controller.world import World
 from shared.api.base_model import BaseModel, BaseModelSpec, ClusterBaseModel, Storage
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
-from shared.api.core import Node, PlainCondition, Pod, PodSpec, StatusWithConditions
+from shared.api.core import (
+    HostPath,
+    MountedClaim,
+    Node,
+    PlainCondition,
+    Pod,
+    PodSpec,
+    StatusWithConditions,
+    Volume,
+)
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.api.model_node import Claim, Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
+from shared.names import snapshot_path
 
 DIGEST = "d" * 64
 _versions = iter(range(1, 10**9))
@@ -73,16 +84,23 @@ def said(model: str, phase: str = "Ready", revision: str = "r1", **fields: Any) 
 def model_node(name: str, *entries: Entry, told: Iterable[EntryStatus] = (), **status: Any) -> ModelNode:
     fields: dict[str, Any] = {"node_uid": f"uid-{name}"} | status
     return ModelNode(
-        metadata=meta(name, uid=f"mn-{name}"),
+        metadata=meta(name, uid=f"mn-{name}", owner_references=[{"kind": "Node", "uid": f"uid-{name}"}]),
         spec=ModelNodeSpec(node_uid=f"uid-{name}", entries=list(entries)),
         status=ModelNodeStatus(entries=list(told), **fields),
     )
 
 
-def pod(name: str, node_name: str, selector: Iterable[str] = (), *, ready: bool = True, **fields: Any) -> Pod:
+def pod(
+    name: str, node_name: str, mounts: Iterable[EntryKey] = (), claims: Iterable[str] = (), *, ready: bool = True,
+    **fields: Any,
+) -> Pod:  # fmt: skip
+    """Return a pod that mounts snapshots and claims."""
     phase = fields.pop("phase", "Running")
-    spec = PodSpec(node_name=node_name, node_selector=dict.fromkeys(selector, "true"))
-    return Pod(metadata=meta(name, namespace="ns", **fields), spec=spec, status=conditions(ready=ready, phase=phase))
+    volumes = [Volume(host_path=HostPath(path=f"/var/lib/larder/{snapshot_path(*key)}")) for key in mounts]
+    volumes += [Volume(persistent_volume_claim=MountedClaim(claim_name=claim)) for claim in claims]
+    spec = PodSpec(node_name=node_name, volumes=volumes)
+    fields = {"namespace": "ns"} | fields
+    return Pod(metadata=meta(name, **fields), spec=spec, status=conditions(ready=ready, phase=phase))
 
 
 def fresh_world(clock: Any = lambda: 0.0) -> World:

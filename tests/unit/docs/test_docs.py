@@ -14,12 +14,15 @@ import rig.errors
 import shared.errors
 import shared.kube.errors
 from agent.settings import Settings as AgentSettings
+from controller.cli.why.subject import parse_subject
 from controller.settings import Settings as ControllerSettings
 from shared.api import reference
 from shared.api.kinds import DEFINITIONS, Definition
 from shared.api.model_node import EntryState, Phase
 from shared.cli import COMMANDS
 from shared.errors import LarderError
+from shared.sources.registry import SERVED_SCHEMES
+from shared.uri import KNOWN_SCHEMES
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -32,6 +35,8 @@ _CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _SHELL = re.compile(r"(?:^|`|\$ )larder ([a-z]+)", re.MULTILINE)
 _VALUE = re.compile(r"`([a-z][A-Za-z]+(?:\.[A-Za-z]+)+)(?::[^`]*)?`|--set ([A-Za-z.]+)=")
 _ALERT = re.compile(r"- alert: (\w+)\n(?:.*\n)*?\s+labels: \{severity: (\w+)\}")
+_OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*|-[A-Z])(?![\w-])")
+_EVERYWHERE = {"--kubeconfig", "--context"}  # of every command about a cluster, and said once
 _TARGET = re.compile(r"(?:^|`|\$ )make ([a-z0-9]+)", re.MULTILINE)
 
 
@@ -112,6 +117,41 @@ def test_every_target_that_is_named_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_command_that_is_named_exists(page: Path) -> None:
     assert set(_SHELL.findall(text_of(page))) <= {*COMMANDS, "COMMAND"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_larder_why_is_asked_about_kinds_that_it_knows(page: Path) -> None:
+    for asked in re.findall(r"larder why`? `?([a-z]+/[A-Za-z<>-]+)", text_of(page)):
+        assert parse_subject(asked).name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_section_has_its_options_and_no_others(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        import_module(COMMANDS[name].module).main(["--help"])
+    usage = capsys.readouterr().out.partition("\n\n")[0]
+    there = set(_OPTION.findall(usage)) - {"-h"} - _EVERYWHERE
+    section = text_of(DOCS / "cli.md").partition(f"\n## larder {name}\n")[2].partition("\n## ")[0]
+    written = set(_OPTION.findall(section.partition("```\n")[2].partition("```")[0])) - _EVERYWHERE
+    assert written == there
+
+
+def test_fetch_names_every_scheme_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        import_module(COMMANDS["fetch"].module).main(["--help"])
+    told = capsys.readouterr().out
+    assert [scheme for scheme in KNOWN_SCHEMES if f"{scheme}://" not in told] == ["pvc"]
+
+
+def test_the_metrics_name_every_source() -> None:
+    (line,) = (line for line in text_of(DOCS / "metrics.md").splitlines() if line.startswith("`source` is"))
+    assert [scheme for scheme in SERVED_SCHEMES if f"`{scheme}`" not in line] == []
+
+
+def test_the_chart_of_kinds_names_every_kind() -> None:
+    lines = text_of(ROOT / "charts" / "larder-crds" / "README.md").replace("\\", "").splitlines()
+    rows = {d.group: line for d in DEFINITIONS for line in lines if line.startswith(f"| `groups.{d.group}`")}
+    assert [d.kind for d in DEFINITIONS if d.kind not in rows[d.group]] == []
 
 
 def chart_values() -> set[str]:

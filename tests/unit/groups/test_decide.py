@@ -30,7 +30,7 @@ def decide(*members: Member, found: ModelCacheNodeGroup | None = None, stamp: st
 
 
 def overlapping(status: ModelCacheNodeGroupStatus) -> Condition:
-    (condition,) = status.conditions
+    (condition,) = (c for c in status.conditions if c.type == "Overlapping")
     return condition
 
 

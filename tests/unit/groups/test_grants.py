@@ -27,7 +27,7 @@ class Cluster:
         self.asked: list[str] = []
         self.granted: set[str] = set()
         self.turn = GrantsReconciler(
-            self.world, kube, self.progress, self.granted, self.asked.append, 120, 600, sleep=self.sleep
+            self.world, kube, self.progress, self.granted, self.asked.append, 120, 600, 3600, sleep=self.sleep
         )
         self.slept = 0
         self.world.groups.upsert(group("g", {}, max_concurrent_nodes=most))
@@ -92,7 +92,7 @@ async def test_a_failed_entry_keeps_the_slot_until_its_spec_is_written(two: Clus
 async def test_a_node_that_downloaded_long_ago_gets_its_turn(two: Cluster) -> None:
     """An agent tells progress only while it downloads: the last report of an earlier model is old by then."""
     two.write("a", "Waiting")
-    two.progress.report("a", [EntryProgress("old", "r1", 10, 10)], {("old", "r1")})
+    two.progress.report("a", [EntryProgress("old", "r1", 10, 10)], {("old", "r1"): 10})
     two.now = 100_000
     assert await two.look() == {"a"}
 
@@ -103,7 +103,7 @@ async def test_a_holder_that_makes_no_progress_gives_way_and_comes_after_the_oth
     assert await two.look() == {"a"}
     two.write("a", "Downloading")
     two.now = 300
-    two.progress.report("a", [EntryProgress(*KEY, 1, 10)], {KEY})
+    two.progress.report("a", [EntryProgress(*KEY, 1, 10)], {KEY: 10})
     two.now = 850
     assert await two.look() == {"a"}  # it grew 550 s ago
     two.now = 901
@@ -189,3 +189,33 @@ async def test_a_new_leader_waits_until_memory_has_what_the_last_one_wrote(two: 
     await two.turn.take_over()
     assert two.slept == 1
     assert await two.look() == {"a"}
+
+
+async def test_a_node_that_alternates_its_reports_does_not_hold_the_only_grant_for_ever(two: Cluster) -> None:
+    for name in ("a", "b"):
+        two.write(name, "Waiting", since="2026-01-01T00:00:00Z")
+    assert await two.look() == {"a"}
+    two.write("a", "Downloading")
+    while two.now <= 600:
+        two.now += 5
+        two.progress.report("a", [], {KEY: 10})
+        two.progress.report("a", [EntryProgress(*KEY, 0, 10)], {KEY: 10})
+    assert await two.look() == set()
+    two.write("a", "Waiting")
+    assert await two.look() == {"b"}
+
+
+async def test_a_node_that_moves_a_byte_now_and_then_gives_way_in_the_end(two: Cluster) -> None:
+    for name in ("a", "b"):
+        two.write(name, "Waiting", since="2026-01-01T00:00:00Z")
+    assert await two.look() == {"a"}
+    two.write("a", "Downloading")
+    done = 0
+    while two.now < 3600:
+        two.now, done = two.now + 300, done + 1
+        two.progress.report("a", [EntryProgress(*KEY, done, 10**9)], {KEY: 10**9})
+        assert await two.look() == {"a"}
+    two.now += 1
+    assert await two.look() == set()
+    two.write("a", "Waiting")
+    assert await two.look() == {"b"}

@@ -60,7 +60,7 @@ async def test_in_a_pod_the_service_account_is_used(service_account: Path, host:
 
 async def test_a_rotated_service_account_token_is_read_again(service_account: Path) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
-    configuration = await configure(None, service_account, environ)
+    configuration, _ = await configure(None, service_account, environ)
     (service_account / "token").write_text("second")
     assert await shown(configuration) == "Bearer first"
     make_fresh(configuration)
@@ -87,13 +87,13 @@ def test_a_token_is_read_again_after_a_minute_and_survives_its_files_absence(tmp
 
 async def test_a_given_kubeconfig_goes_before_the_service_account(service_account: Path) -> None:
     path = kubeconfig(service_account / "kubeconfig", {"token": "mine"})
-    configuration = await configure(path, service_account, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    configuration, _ = await configure(path, service_account, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert await shown(configuration) == "Bearer mine"
 
 
 async def test_a_kubeconfigs_token_file_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first")
-    configuration = await configure(kubeconfig(tmp_path / "config", {"tokenFile": "token"}), NOWHERE, {})
+    configuration, _ = await configure(kubeconfig(tmp_path / "config", {"tokenFile": "token"}), NOWHERE, {})
     (tmp_path / "token").write_text("second")
     make_fresh(configuration)
     assert await shown(configuration) == "Bearer second"
@@ -121,7 +121,7 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
             "interactiveMode": "Never",
         }
     }
-    configuration = await configure(kubeconfig(tmp_path / "config", user), NOWHERE, {})
+    configuration, _ = await configure(kubeconfig(tmp_path / "config", user), NOWHERE, {})
     headers = [await shown(configuration) for _ in range(2)]
     assert headers[-1] == f"Bearer t{runs}"
 
@@ -142,3 +142,50 @@ async def test_a_ca_that_is_none_is_named(tmp_path: Path) -> None:
     with pytest.raises(NoCluster, match=r"ca\.crt"):
         async with connect(None, tmp_path, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}):
             pass
+
+
+async def test_a_context_brings_its_cluster_user_and_namespace(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    contexts = {"a": ("https://a:1", "ta", "team-a"), "b": ("https://b:2", "tb", "")}
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "a",
+                "contexts": [
+                    {"name": n, "context": {"cluster": n, "user": n, **({"namespace": space} if space else {})}}
+                    for n, (_, _, space) in contexts.items()
+                ],
+                "clusters": [{"name": n, "cluster": {"server": server}} for n, (server, _, _) in contexts.items()],
+                "users": [{"name": n, "user": {"token": token}} for n, (_, token, _) in contexts.items()],
+            }
+        )
+    )
+    for context, server, token, namespace in (
+        (None, "https://a:1", "ta", "team-a"),
+        ("b", "https://b:2", "tb", "default"),
+        ("a", "https://a:1", "ta", "team-a"),
+    ):
+        access = await configure(path, NOWHERE, {}, context)
+        assert (access.configuration.host, access.namespace) == (server, namespace)
+        assert await shown(access.configuration) == f"Bearer {token}"
+    with pytest.raises(NoCluster, match=r"cannot use context c of the kubeconfig .*kubectl config get-contexts"):
+        await configure(path, NOWHERE, {}, "c")
+
+
+async def test_a_pod_knows_its_own_namespace(service_account: Path) -> None:
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert (await configure(None, service_account, environ)).namespace == "default"
+    (service_account / "namespace").write_text("team\n")
+    assert (await configure(None, service_account, environ)).namespace == "team"
+
+
+async def test_a_plugin_that_gives_no_credentials_is_named(tmp_path: Path) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false", "interactiveMode": "Never"}
+    with pytest.raises(NoCluster, match=r"credential plugin /bin/false .* gave no credentials"):
+        await configure(kubeconfig(tmp_path / "config", {"exec": plugin}), NOWHERE, {})
+
+
+async def test_without_a_kubeconfig_the_places_are_named(tmp_path: Path) -> None:
+    paths = f"{tmp_path / 'a'}:{tmp_path / 'b'}"
+    with pytest.raises(NoCluster, match=rf"cannot use context c of the kubeconfig {paths}: there is no such file"):
+        await configure(None, NOWHERE, {"KUBECONFIG": paths}, "c")

@@ -77,14 +77,14 @@ async def test_a_silent_server_is_unreachable(serve: Serve) -> None:
         raise web.HTTPNoContent
 
     kube = await serve(hang)
-    with pytest.raises(Unreachable, match="Timeout"):
+    with pytest.raises(Unreachable, match="no answer in time"):
         await kube.request("GET", "/x", timeout_s=0.1)
 
 
 async def test_no_server_is_unreachable(serve: Serve, unused_tcp_port: int) -> None:
     kube = await serve(echo)
     kube.api.configuration.host = f"http://127.0.0.1:{unused_tcp_port}"
-    with pytest.raises(Unreachable, match="Cannot connect"):
+    with pytest.raises(Unreachable, match="connection refused"):
         await kube.request("GET", "/x")
 
 
@@ -126,7 +126,7 @@ async def test_a_watch_that_falls_silent_is_unreachable(serve: Serve) -> None:
         await asyncio.sleep(3600)
         return response
 
-    with pytest.raises(Unreachable, match="Timeout"):
+    with pytest.raises(Unreachable, match="no answer in time"):
         await lines_of(await serve(send), idle_s=0.1)
 
 

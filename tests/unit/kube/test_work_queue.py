@@ -204,3 +204,19 @@ async def test_waits_between_turns_are_drawn_at_random() -> None:
     waits = [round(b - a, 6) for a, b in pairwise(times)]
     assert all(0.5 <= wait <= 1 for wait in waits)
     assert len(set(waits)) > 5
+
+
+async def test_lanes_take_turns() -> None:
+    queue: WorkQueue[str] = WorkQueue(no_error, lane_of=lambda key: key.partition("/")[0])
+    for i in range(2100):
+        queue.add(f"team-a/{i}")
+    queue.add("team-b/1")
+    order = list[str]()
+
+    async def handle(key: str) -> None:
+        order.append(key)
+        await asyncio.sleep(1)
+
+    await serve_for(queue, 3, handle, workers=2)
+    assert "team-b/1" in order[:2]
+    assert order[0] == "team-a/0"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import LarderError, SourceChanged, SourceNotFound, Unreachable, UnsafePath
+from shared.metadata.errors import MetadataMalformed
 from shared.metadata.files import DirectoryFiles, MemoryFiles, ModelFiles, SourceFiles, remark_on
 from shared.metadata.reader import read_metadata
 from shared.sources.memory import MemorySource
@@ -139,3 +140,14 @@ def test_a_link_to_a_directory_of_the_model_is_left_aside(tmp_path: Path) -> Non
     files = DirectoryFiles(str(tmp_path))
     assert set(files.sizes) == {"checkpoint-1/a.txt"}
     assert "is a link to a directory" in str(files.broken["latest"])
+
+
+@pytest.mark.parametrize("held", [(), ("inner.json",)])
+def test_a_directory_in_the_place_of_the_configuration_is_told(tmp_path: Path, held: tuple[str, ...]) -> None:
+    (tmp_path / "model" / "config.json").mkdir(parents=True)
+    for name in held:
+        (tmp_path / "model" / "config.json" / name).write_text("{}")
+    with pytest.raises(MetadataMalformed, match=r"config.json: is a directory"):
+        read_metadata(DirectoryFiles(str(tmp_path), "model"))
+    with pytest.raises(MetadataMalformed, match=r"config.json: is a directory"):
+        read_metadata(MemoryFiles({"config.json/inner.json": b"{}"}))

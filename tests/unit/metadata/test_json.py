@@ -152,3 +152,16 @@ def test_any_bytes_are_read_or_refused(file: str, body: bytes) -> None:
         read_metadata(MemoryFiles({"model.safetensors": b"\2\0\0\0\0\0\0\0{}", file: body}))
     except MetadataError as error:
         assert error.file == file  # noqa: PT017 - both outcomes are right
+
+
+@pytest.mark.parametrize("unit", [b'\\"', b'"', b"\\", b'\\"a', b'"\\', b'{"', b'"":'])
+def test_a_text_that_never_ends_is_looked_at_once(unit: bytes) -> None:
+    """Sixteen MiB end at all: what begins again at each quote does not within a day."""
+    with pytest.raises(MetadataError):
+        parse_json("config.json", (b'{"a": "' + unit * (16 * 2**20))[: 16 * 2**20])
+
+
+def test_a_name_is_1_kib_at_most() -> None:
+    assert parse_json("f", json.dumps({"k" * 1024: "v" * 2000}).encode())
+    with pytest.raises(MetadataOversized, match="is a name of 1025 bytes"):
+        parse_json("f", json.dumps({"a": [{"k" * 1025: 1}]}).encode())

@@ -276,3 +276,40 @@ def test_every_family_is_told_whole(name: str) -> None:
     found = read(config_json=values)
     assert (found.parameters, found.model_type) == (published, values["model_type"])
     assert found.hidden_size or values["model_type"] in ("clip", "siglip")
+
+
+@pytest.mark.parametrize(
+    "quantizer", [{"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}}, {}]
+)
+def test_weights_of_a_named_algorithm_count_whole_without_a_second_scale(quantizer: dict[str, Any]) -> None:
+    weights = safetensors({"a.weight": ("U8", [16, 8]), "a.weight_scale": ("F8_E4M3", [16, 1])})
+    beside = {} if quantizer else {"hf_quant_config_json": {"quantization": {"quant_algo": "NVFP4"}}}
+    assert read(config_json=quantizer, model_safetensors=weights, **beside).parameters == 16 * 16
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "capability"),
+    [
+        ("unheard_of_vl", "UnheardOfModel", "IMAGE_TEXT_TO_TEXT"),
+        ("unheard_of_vl", "UnheardOfForConditionalGeneration", "IMAGE_TEXT_TO_TEXT"),
+        ("", "UnheardOf", "IMAGE_TEXT_TO_TEXT"),
+        ("chinese_clip", "ChineseCLIPModel", "EMBEDDING"),
+        ("siglip2", "Siglip2Model", "EMBEDDING"),
+    ],
+)
+def test_what_has_a_vision_part_sees_whatever_its_class_is_called(kind: str, name: str, capability: str) -> None:
+    config = {"model_type": kind, "architectures": [name], "vision_config": {"hidden_size": 8}}
+    assert capability in read(config_json=config).capabilities
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"config_json": {"__version__": {"sentence_transformers": "2.0.0"}}},
+        {"config_sentence_transformers_json": {"__version__": {}}, "modules_json": []},
+        {"sentence_bert_config_json": {"max_seq_length": 256}, "pytorch_model_bin": b"x"},
+    ],
+)
+def test_what_only_sentence_transformers_says_is_no_model(files: dict[str, Any]) -> None:
+    with pytest.raises(MetadataMissing):
+        read(**files)

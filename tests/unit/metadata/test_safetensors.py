@@ -212,3 +212,9 @@ def test_a_damaged_file_is_read_or_refused(data: st.DataObject) -> None:
         read(model_safetensors=bytes(good))
     except MetadataError as error:
         assert "model.safetensors" in str(error)  # noqa: PT017 - both outcomes are right
+
+
+def test_a_name_is_1_kib_at_most() -> None:
+    assert read_files({"m.safetensors": safetensors({"n" * 1024: ("BF16", (3,))})}).parameters == 3
+    with pytest.raises(MetadataOversized, match="a name of 1025 characters"):
+        read_files({"m.safetensors": safetensors({"n" * 1025: ("BF16", (3,))})})

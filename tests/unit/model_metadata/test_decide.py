@@ -188,3 +188,19 @@ def test_what_is_told_twice_is_told_alike(seen: MetadataView) -> None:
     once = after(seen)
     assert after(once).status == once.status
     assert after(once).spec == once.spec
+
+
+def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
+    broken = read(read(view()), Reading(reason="MetadataFailed", message="the process that reads was killed"))
+    before = read(moved(read(view()), "r2"), Reading(reason="MetadataFailed", message="killed"))
+    for seen in (broken, before):
+        assert not reads(seen, 1e9)
+        assert not [a for a in decide(seen, NOW) if isinstance(a, Again)]
+        shown = told(decide(seen, NOW)).told
+        assert (shown.status, shown.reason) == ("False", "MetadataFailed")
+        assert "only with another value of annotation larder.dev/refresh" in shown.message
+        assert "written by hand" in shown.message
+    assert before.spec == FILLED
+    refreshed = replace(broken, demand=replace(broken.demand, refreshed="now"))
+    assert reads(refreshed)
+    assert reads(moved(broken, "r3"))

@@ -164,11 +164,3 @@ def test_headers_without_end_are_left() -> None:
     reading = read_remote(source, source.resolve(), 0, allowance(left_bytes=1000))
     assert reading.reason == "Unreachable"
     assert "larger than of any real model" in reading.message
-
-
-def test_a_reading_that_nobody_waits_for_ends_with_the_next_bytes() -> None:
-    source, limits = MemorySource(FILES), allowance()
-    manifest = source.resolve()
-    limits.end()
-    assert read_remote(source, manifest, 0, limits).reason == "Unreachable"
-    assert source.served_bytes == 0

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from controller.credentials import Secrets
-from controller.keys import ModelKey
+from controller.keys import ModelKey, NodeKey
 from controller.manifests import Manifests
 from controller.models.drift import DriftWatch
 from controller.models.observe import ModelObserver
@@ -16,11 +16,14 @@ from controller.placement.demand import Resolution
 from controller.progress import ProgressBook
 from controller.resolver import Resolver
 from controller.world import World
+from shared.api.model_node import ModelNode, ModelNodeSpec
 from shared.api.wire import EntryProgress
+from shared.kube.objects import Meta
 from shared.sources.settings import settings_from_environ
 from tests.unit.controller.apiserver import Objects, serving
 from tests.unit.controller.worlds import (
     DIGEST,
+    Ears,
     cache,
     cluster_model,
     entry,
@@ -64,7 +67,7 @@ def view(observer: ModelObserver, key: ModelKey) -> ModelView:
 
 async def test_targets_come_with_readiness_words_and_progress(observer: ModelObserver, world: World) -> None:
     world.model_nodes.upsert(model_node("a", entry("m"), told=[said("m", "Downloading")]))
-    observer.progress.report("a", [EntryProgress("m", "r1", 3, 9)], {("m", "r1")})
+    observer.progress.report("a", [EntryProgress("m", "r1", 3, 9)], {("m", "r1"): 9})
     one, other = view(observer, CACHE).nodes
     assert (one.name, one.ready, one.agent_ready, one.done_bytes, one.total_bytes) == ("a", True, True, 3, 9)
     assert one.status is not None
@@ -111,3 +114,16 @@ async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, wor
     seen = view(observer, MODEL)
     assert seen.conflict is not None
     assert (seen.conflict.kind, seen.nodes, seen.kept) == ("ClusterModelCache", (), None)
+
+
+def test_a_model_node_of_somebody_elses_is_told_and_noticed_as_gone(world: World, observer: ModelObserver) -> None:
+    theirs = ModelNode(metadata=Meta(name="a", uid="theirs"), spec=ModelNodeSpec(node_uid="uid-elsewhere"))
+    world.model_nodes.upsert(theirs)
+    told = {n.name: n.obstacle for n in view(observer, CACHE).nodes}
+    assert told["b"] is None
+    assert told["a"] is not None
+    assert (told["a"].reason, "kubectl delete modelnode a" in told["a"].message) == ("NameConflict", True)
+    woken = Ears(world)
+    world.model_nodes.remove(theirs.key)
+    assert {CACHE, NodeKey("a")} <= woken.heard()
+    assert [n.obstacle for n in view(observer, CACHE).nodes] == [None, None]

@@ -8,7 +8,6 @@ from controller.world import World
 from shared.api.base_model import ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.wire import EntryProgress
-from shared.names import snapshot_label
 from tests.unit.controller.worlds import cache, cluster_model, entry, model_node, pod, said
 from tests.unit.models.test_observe import CACHE, MODEL, observer, view, world
 
@@ -89,8 +88,8 @@ async def test_each_node_tells_of_both_revisions(observer: ModelObserver, world:
 async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver, world: World) -> None:
     world.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
     assert view(observer, CACHE).leaving == (), "nobody has looked for users yet"
-    world.users.upsert(pod("p", "a", [snapshot_label("m", "r0")]))
-    world.users.upsert(pod("done", "a", [snapshot_label("m", "r0")], phase="Succeeded"))
+    world.users.upsert(pod("p", "a", [("m", "r0")]))
+    world.users.upsert(pod("done", "a", [("m", "r0")], phase="Succeeded"))
     assert view(observer, CACHE).leaving == (Leaving("a", "r0", in_use=True, users=("ns/p",)),)
     world.users.remove(pod("p", "a").key)
     world.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", in_use=True)))
@@ -99,7 +98,7 @@ async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver
 
 async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, world: World) -> None:
     world.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", state="Absent")))
-    observer.progress.report("a", [EntryProgress("m", "r0", 3, 9)], {("m", "r0")})
+    observer.progress.report("a", [EntryProgress("m", "r0", 3, 9)], {("m", "r0"): 9})
     assert view(observer, CACHE).leaving == (Leaving("a", "r0", done_bytes=3, total_bytes=9),)
     world.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
     world.caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))

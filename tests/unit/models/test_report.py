@@ -287,3 +287,24 @@ def test_other_nodes_are_still_waited_for() -> None:
 
 def test_pods_get_the_new_revision_though_a_node_gave_it_up() -> None:
     assert report(view(node("a", "Ready"), evicted("b"), serving="r1")).serving == "r2"
+
+
+def test_a_node_that_has_no_room_for_the_model_says_so_and_counts_as_failed() -> None:
+    full = Trouble("TooManyModels", "namespace team has 500 models", retryable=True)
+    crowded = TargetNode("a", ready=True, agent_ready=True, status=None, obstacle=full)
+    found = report(view(crowded))
+    assert (found.overall, found.reason, found.failed) == ("Failed", "TooManyModels", ("a",))
+    assert "a: TooManyModels: namespace team has 500 models" in found.message
+
+
+def test_while_a_source_refuses_the_state_is_one_and_the_same_in_every_phase_of_an_attempt() -> None:
+    words = "503 (attempt 3; the next is at 12:00:08 UTC)"
+    found = [
+        report(view(node("a", phase, reason="Unreachable", message=words, attempts=3)))
+        for phase in ("Failed", "Pending", "Waiting", "Downloading")
+    ]
+    assert {(r.overall, r.reason, r.message, r.failed) for r in found} == {
+        ("Failed", "Unreachable", f"0 of 1 nodes have it (1 Failed); a: Unreachable: {words}", ("a",))
+    }
+    assert report(view(node("a", "Downloading"))).overall == "Downloading"
+    assert report(view(node("a", "Downloading", reason="Unreachable"))).overall == "Downloading"

@@ -14,6 +14,7 @@ from tests.unit.controller.worlds import base_model, cluster_model, fresh_world,
 from tests.unit.models.test_report import NOW, STAMP, view
 from tests.unit.services.services import service
 
+MOUNTED = [("m", "r1")]
 LABELS = {USER_LABEL: "true", uses_label("m"): "true"}
 
 
@@ -39,10 +40,12 @@ def test_users_that_memory_has() -> None:
     demand = in_world(world)
     assert known_users(world, demand) == ()
     world.services.upsert(service())
-    world.users.upsert(pod("running", "a", labels=LABELS))
-    world.users.upsert(pod("unplaced", "", labels=LABELS, phase="Pending"))
-    world.users.upsert(pod("ended", "a", labels=LABELS, phase="Succeeded"))
+    world.users.upsert(pod("running", "a", MOUNTED, labels=LABELS))
+    world.users.upsert(pod("unplaced", "", MOUNTED, labels=LABELS, phase="Pending"))
+    world.users.upsert(pod("ended", "a", MOUNTED, labels=LABELS, phase="Succeeded"))
     world.users.upsert(pod("of-another", "a", labels={USER_LABEL: "true"}))
+    world.users.upsert(pod("labelled-by-hand", "a", labels=LABELS))
+    world.users.upsert(pod("has-another", "a", [("other", "r1"), ("mm", "r1")], labels=LABELS))
     assert known_users(world, demand) == ("InferenceService team/svc", "pod ns/running", "pod ns/unplaced")
 
 
@@ -50,8 +53,18 @@ def test_pods_of_another_namespace_do_not_hold_a_namespace_s_model() -> None:
     world = fresh_world()
     world.base_models.upsert(base_model("team", "m"))
     (demand,) = world.demands.values()
-    world.users.upsert(pod("p", "a", labels={uses_label("team_m"): "true"}))
+    world.users.upsert(pod("p", "a", [("team_m", "r1")], labels={uses_label("team_m"): "true"}))
     assert known_users(world, demand) == ()
+
+
+def test_users_of_a_model_on_a_claim_mount_that_claim() -> None:
+    world = fresh_world()
+    world.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://ns/weights/dir"))
+    (demand,) = world.demands.values()
+    world.users.upsert(pod("p", "a", (), ["weights"], labels=LABELS))
+    world.users.upsert(pod("other-claim", "a", (), ["scratch"], labels=LABELS))
+    world.users.upsert(pod("elsewhere", "a", (), ["weights"], labels=LABELS, namespace="evil"))
+    assert known_users(world, demand) == ("pod ns/p",)
 
 
 async def test_users_as_they_are_now() -> None:

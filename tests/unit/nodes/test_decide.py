@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, in_question
+from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, crowd_out, decide, in_question
 from controller.nodes.steps import Pace
-from controller.nodes.view import Held, NodeView
+from controller.nodes.view import Held, NodeView, why_not_ours
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import Limits
+from controller.placement.shares import Room
 from controller.turns import Again
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
@@ -201,8 +202,18 @@ def test_a_node_that_never_had_the_old_revision_does_not_fetch_it() -> None:
 
 
 def test_another_nodes_model_node_is_replaced_and_its_status_ignored() -> None:
-    foreign = view(demand(), spec=ModelNodeSpec(node_uid="node-0"))
-    assert decide(foreign, NOW, PACE) == [Replace()]
+    seen = view(demand(), spec=ModelNodeSpec(node_uid="node-0"))
+    assert seen.model_node is not None
+    owner = [{"kind": "Node", "name": "n", "uid": "node-0"}]
+    ours = msgspec.structs.replace(seen.model_node, metadata=Meta(name="n", uid="mn", owner_references=owner))
+    assert decide(replace(seen, model_node=ours), NOW, PACE) == [Replace()]
+
+
+def test_another_nodes_model_node_that_larder_did_not_make_is_left_alone() -> None:
+    seen = view(demand(), spec=ModelNodeSpec(node_uid="node-0", entries=[entry(state="Absent")]))
+    assert decide(seen, NOW, PACE) == []
+    assert seen.model_node is not None
+    assert "delete it (kubectl delete modelnode n)" in why_not_ours(seen.model_node, "node-1")
 
 
 def test_unknown_snapshots_are_confirmed_live_and_their_users_looked_for() -> None:
@@ -328,3 +339,41 @@ def test_nothing_becomes_absent_without_live_looks_at_the_pods_and_the_objects(
 def test_a_spec_survives_its_own_encoding() -> None:
     spec = spec_of(entry(claims=[]))
     assert msgspec.convert(msgspec.to_builtins(spec), ModelNodeSpec) == spec
+
+
+def of_namespace(namespace: str, index: int, **fields: Any) -> Demand:
+    name = f"m{index:04}"
+    return demand(f"{namespace}_{name}", namespace=namespace, kind="BaseModel", **fields)
+
+
+def crowded(view: NodeView, room: Room) -> NodeView:
+    return replace(view, crowded=crowd_out(view, NOW, room))
+
+
+def test_more_models_than_a_model_node_takes_stop_neither_placement_nor_removal() -> None:
+    gone = entry(id="gone", claims=[])
+    listed = view(*(of_namespace("a", i) for i in range(2001)), spec=spec_of(gone))
+    entries = written(decide(replace(crowded(listed, Room()), users={}), NOW, PACE))
+    assert entries["gone", "r1"].state == "Draining"
+    assert len(entries) == 500
+    assert len(msgspec.json.encode(list(entries.values()))) < 600 * 1024
+
+
+def test_what_is_listed_stays_when_others_come_and_the_oldest_of_a_namespace_come_first() -> None:
+    room = Room(10, 10**6)
+    first = written(decide(crowded(view(*(of_namespace("a", i) for i in range(20))), room), NOW, PACE))
+    assert [key[0] for key in first] == [f"a_m{i:04}" for i in range(5)]
+    more = view(*(of_namespace(n, i) for n in "abc" for i in range(20)), spec=spec_of(*first.values()))
+    second = written(decide(crowded(more, room), NOW, PACE))
+    assert first.keys() <= second.keys()
+    assert {key[0] for key in second.keys() - first.keys()} == {"b_m0000", "b_m0001", "c_m0000"}
+
+
+def test_a_new_revision_that_finds_no_room_leaves_the_serving_one_in_its_place() -> None:
+    room = Room(2, 10**6)
+    here = [entry(id="a_m0000", revision="old"), entry(id="a_m0001", revision="r1")]
+    told = [said("Ready", key=("a_m0000", "old")), said("Ready", key=("a_m0001", "r1"))]
+    demands = of_namespace("a", 0, revision="new", serving="old"), of_namespace("a", 1)
+    seen = crowded(view(*demands, spec=spec_of(*here), statuses=told), room)
+    assert list(seen.crowded) == [("a_m0000", "new")]
+    assert written(decide(seen, NOW, PACE)).keys() == {("a_m0000", "old"), ("a_m0001", "r1")}

@@ -15,7 +15,7 @@ from controller.nodes.view import NodeView
 from controller.world import World
 from shared.api.core import NODES, PODS
 from shared.api.kinds import NODE_GROUP
-from shared.names import snapshot_label
+from shared.names import snapshot_path
 from tests.unit.controller.apiserver import Objects, listed, serving
 from tests.unit.controller.worlds import cache, entry, fresh_world, group, model_node, node, pod, said
 
@@ -71,10 +71,10 @@ async def test_what_pods_use_is_known_from_memory_and_live(
     observer: NodeObserver, world: World, objects: Objects
 ) -> None:
     world.model_nodes.upsert(model_node("a", entry("m")))
-    world.users.upsert(pod("p", "a", [snapshot_label(*KEY)]))
+    world.users.upsert(pod("p", "a", [KEY]))
     assert view(observer).in_use == {KEY}
-    selector = {"nodeSelector": {snapshot_label(*KEY): "true"}}
-    objects.objects[PODS] = listed({"metadata": {"name": "p", "namespace": "ns"}, "spec": selector})
+    volumes = [{"name": "m", "hostPath": {"path": f"/var/lib/larder/{snapshot_path(*KEY)}"}}]
+    objects.objects[PODS] = listed({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"volumes": volumes}})
     assert (await observer.with_users(view(observer))).users == {KEY: ("ns/p",)}
 
 

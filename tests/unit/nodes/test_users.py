@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from controller.nodes.users import users_of
-from shared.names import ready_label, snapshot_label, snapshot_path
+from shared.names import USER_LABEL, ready_label, snapshot_label, snapshot_path, uses_label
 
 ROOT = "/var/lib/larder"
 R1, R2, OTHER = ("m", "r1"), ("m", "r2"), ("other", "r1")
@@ -22,6 +22,11 @@ def mounting(path: str) -> Json:
     return {"volumes": [{"name": "m", "hostPath": {"path": path}}, {"name": "x", "emptyDir": {}}]}
 
 
+def admitted(key: tuple[str, str]) -> Json:
+    """Return what admission makes of a pod, of this release and of every one before."""
+    return selecting(ready_label(key[0]), snapshot_label(*key)) | mounting(f"{ROOT}/{snapshot_path(*key)}")
+
+
 def requiring(operator: str, label: str) -> Json:
     terms = [{"matchExpressions": [{"key": label, "operator": operator, "values": ["true"]}]}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
@@ -33,42 +38,52 @@ def users(*pods: Json) -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 def test_an_admitted_pod_uses_its_snapshot_and_no_other() -> None:
-    admitted = selecting(ready_label("m"), snapshot_label(*R2))
-    assert users(pod("b", admitted), pod("a", admitted)) == {R2: ("ns/a", "ns/b")}
+    assert users(pod("b", admitted(R2)), pod("a", admitted(R2))) == {R2: ("ns/a", "ns/b")}
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown"])
 def test_every_pod_that_has_not_ended_counts_those_that_terminate_too(phase: str) -> None:
-    going = pod("p", selecting(snapshot_label(*R1)), phase, deletionTimestamp="2026-01-01T00:00:00Z")
+    going = pod("p", admitted(R1), phase, deletionTimestamp="2026-01-01T00:00:00Z")
     assert users(going) == {R1: ("ns/p",)}
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_what_has_ended_does_not_count(phase: str) -> None:
-    assert users(pod("p", selecting(snapshot_label(*R1)), phase)) == {}
+    assert users(pod("p", admitted(R1), phase)) == {}
 
 
-@pytest.mark.parametrize("tail", ["", "/", "/config.json"])
-def test_a_volume_at_the_snapshot_counts_whoever_wrote_it(tail: str) -> None:
-    assert users(pod("p", mounting(f"{ROOT}/{snapshot_path(*R1)}{tail}"))) == {R1: ("ns/p",)}
+@pytest.mark.parametrize("tail", ["", "/", "/config.json", "//a/./b"])
+@pytest.mark.parametrize("root", [ROOT, "//var/./lib//larder"])
+def test_a_volume_at_the_snapshot_counts_whoever_wrote_it(root: str, tail: str) -> None:
+    assert users(pod("p", mounting(f"{root}/{snapshot_path(*R1)}{tail}"))) == {R1: ("ns/p",)}
 
 
-@pytest.mark.parametrize("path", [ROOT, f"{ROOT}/models/m", f"{ROOT}/{snapshot_path(*R1)}0", "/data"])
+@pytest.mark.parametrize("tail", ["", "/"])
+def test_a_volume_with_all_snapshots_of_a_model_uses_each(tail: str) -> None:
+    assert users(pod("p", mounting(f"{ROOT}/models/m{tail}"))) == {R1: ("ns/p",), R2: ("ns/p",)}
+
+
+@pytest.mark.parametrize(
+    "path", ["/", ROOT, f"{ROOT}/models", f"{ROOT}/{snapshot_path(*R1)}0", f"{ROOT}/models/m0", "/data"]
+)
 def test_other_directories_do_not_count_nor_does_the_store_that_agents_mount(path: str) -> None:
     assert users(pod("p", mounting(path))) == {}
 
 
-def test_the_ready_label_alone_means_any_revision() -> None:
-    assert users(pod("p", selecting(ready_label("m")))) == {R1: ("ns/p",), R2: ("ns/p",)}
-
-
-@pytest.mark.parametrize("operator", ["In", "Exists"])
-def test_required_affinity_selects_as_well(operator: str) -> None:
-    assert users(pod("p", requiring(operator, snapshot_label(*R1)))) == {R1: ("ns/p",)}
-
-
-def test_what_must_not_be_there_is_not_used() -> None:
-    assert users(pod("p", requiring("NotIn", snapshot_label(*R1)))) == {}
+@pytest.mark.parametrize(
+    "spec",
+    [
+        selecting(snapshot_label(*R1)),
+        selecting(ready_label("m"), snapshot_label(*R1)),
+        requiring("In", snapshot_label(*R1)),
+        requiring("Exists", ready_label("m")),
+        selecting(snapshot_label(*R1)) | mounting("/data"),
+    ],
+)
+def test_nobody_holds_a_model_by_writing_its_labels_into_a_selector(spec: Json) -> None:
+    labels = {USER_LABEL: "true", uses_label("m"): "true"}
+    claims = {"larder.dev/models": "m@r1"}
+    assert users(pod("p", spec, labels=labels, annotations=claims)) == {}
 
 
 def test_pods_with_nothing_of_ours_are_nobodys_users() -> None:

@@ -36,6 +36,11 @@ def allows(pattern: str, uri: str) -> bool:
             ["https://h.test/f", "https://badh.test/f", "https://a.h.test.evil.test/f"],
         ),
         (
+            "https://s3.*.h.test",
+            ["https://s3.a.h.test/f"],
+            ["https://s3.h.test/f", "https://s3.a.b.h.test/f", "https://x.s3.a.h.test/f"],
+        ),
+        (
             "https://h.test/pub",
             ["https://h.test/pub/f", "https://h.test/pub", "https://h.test/pub/a%20b?x=1"],
             [
@@ -59,6 +64,9 @@ def test_by_default_the_public_hubs_and_clouds_are_allowed_and_other_hosts_are_n
     for uri in ("hf://o/m", "s3://bucket/x", "gs://bucket/x", "az://account/container/x", "oci://n/ns/b/bucket/o/x"):
         assert PUBLIC_SOURCES.allows(parse_uri(uri))
     assert PUBLIC_SOURCES.allows(parse_uri("https://bucket.s3.eu-west-1.amazonaws.com/x"))
+    assert PUBLIC_SOURCES.allows(parse_uri("https://objectstorage.eu-frankfurt-1.oraclecloud.com/n/ns/b/bucket/o/x"))
+    for host in ("abc.execute-api.eu-west-1.amazonaws.com", "x.eu-frankfurt-1.functions.oci.oraclecloud.com"):
+        assert not PUBLIC_SOURCES.allows(parse_uri(f"https://{host}/x"))
     for uri in ("https://models.corp.test/x", "oci://registry.corp.test/m:1", "local:///etc", "https://10.0.0.7/x"):
         assert not PUBLIC_SOURCES.allows(parse_uri(uri))
 
@@ -72,10 +80,12 @@ def test_the_refusal_names_what_is_allowed_and_who_can_help() -> None:
     for part in ("https://x.test/f", "hf://org", "https://*.h.test", "pvc://", "allowedSources", "ClusterBaseModel"):
         assert part in words
     assert parse_allowed("*").refusal_of(parse_uri("https://x.test/f")) == ""
+    assert f"{len(PUBLIC_SOURCES.patterns) - 12} more" in PUBLIC_SOURCES.refusal_of(parse_uri("https://x.test/f"))
 
 
 @pytest.mark.parametrize(
-    "wrong", ["hf:/org", "org/m", "hf://org/*", "https://a.*.test", "https://*", "https://*.", "https://u@h", "https://h:x",
+    "wrong", ["hf:/org", "org/m", "hf://org/*", "https://a.b*.test", "https://a.*", "https://*.*", "https://*",
+              "https://*.", "https://u@h", "https://h:x",
               "https:///x", "hf://o m", "s3://b?x", "https://h/%2e"]
 )  # fmt: skip
 def test_what_is_no_pattern_is_said_at_the_start(wrong: str) -> None:

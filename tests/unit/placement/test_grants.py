@@ -21,6 +21,11 @@ def test_at_most_the_limit_oldest_and_most_important_first() -> None:
     assert decide_grants(nodes, {"g": 2}) == {"b", "c"}
 
 
+def test_a_stalled_model_of_the_highest_priority_does_not_get_the_only_grant_again() -> None:
+    nodes = [contender("a", priority=10**9, stalls=1), contender("b")]
+    assert decide_grants(nodes, {"g": 1}) == {"b"}
+
+
 def test_a_grant_is_kept_while_it_is_used() -> None:
     nodes = [contender("a", granted=True, holds=True), contender("b", priority=9)]
     assert decide_grants(nodes, {"g": 1}) == {"a"}

@@ -22,6 +22,27 @@ def test_staging_modules_are_replaced_by_their_published_version() -> None:
     ]
 
 
+OF_KSERVE = """
+module github.com/kserve/kserve
+require k8s.io/api v0.35.1
+replace sigs.k8s.io/controller-runtime => sigs.k8s.io/controller-runtime v0.22.5
+replace (
+	k8s.io/api => k8s.io/api v0.34.5 // held back
+	example.com/old => example.com/new v1.0.0
+	example.com/local => ./local
+)
+"""
+
+
+def test_what_a_module_replaces_by_published_versions_is_replaced_for_it_too() -> None:
+    lines = go_mod("github.com/kserve/kserve", "v0.20.0", OF_KSERVE).splitlines()
+    assert [line for line in lines if line.startswith("replace")] == [
+        "replace sigs.k8s.io/controller-runtime => sigs.k8s.io/controller-runtime v0.22.5",
+        "replace k8s.io/api => k8s.io/api v0.34.5",
+        "replace example.com/old => example.com/new v1.0.0",
+    ]
+
+
 def test_kubernetes_is_stamped_with_its_version() -> None:
     flags = link_flags(APISERVER)
     assert f"-X k8s.io/component-base/version.gitVersion=v{KUBERNETES_VERSION}" in flags
@@ -34,5 +55,5 @@ def test_kubernetes_is_stamped_with_its_version() -> None:
 def test_every_program_has_a_module() -> None:
     assert {module_of(binary) for binary in SET_UP} == {
         "github.com/distribution/distribution/v3", "github.com/fsouza/fake-gcs-server", "go.etcd.io/etcd/server/v3",
-        "github.com/versity/versitygw", "helm.sh/helm/v4", "k8s.io/kubernetes",
+        "github.com/kserve/kserve", "github.com/versity/versitygw", "helm.sh/helm/v4", "k8s.io/kubernetes",
     }  # fmt: skip

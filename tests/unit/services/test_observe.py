@@ -11,7 +11,7 @@ from controller.catalog import WorldCatalog
 from controller.keys import ModelKey, ServiceKey
 from controller.manifests import Manifests
 from controller.services.observe import ServiceObserver
-from controller.services.users import KSERVE_PATH, ServiceUsers
+from controller.services.users import KSERVE_PATHS, ServiceUsers
 from controller.world import World
 from shared.api.base_model import BaseModelStatus, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
@@ -27,6 +27,7 @@ from tests.unit.controller.worlds import cache, cluster_model, fresh_world, grou
 from tests.unit.services.services import service
 
 KEY = ServiceKey("team", "svc")
+(ISVC,), (LLM, OLD_LLM) = KSERVE_PATHS
 
 
 @pytest.fixture
@@ -53,8 +54,10 @@ def observer(world: World, kube: Kube) -> ServiceObserver:
     return ServiceObserver(world, kube, WorldCatalog(world, kube, Manifests(kube, "ns"), users))
 
 
-def model(uri: str = "hf://org/m", ready: str = "True", serving: str = "r1", **fields: object) -> ClusterBaseModel:
-    condition = Condition(type="Ready", status=ready, reason="Why", message="words", last_transition_time="t")
+def model(
+    uri: str = "hf://org/m", ready: str = "True", serving: str = "r1", reason: str = "Why", **fields: object
+) -> ClusterBaseModel:
+    condition = Condition(type="Ready", status=ready, reason=reason, message="words", last_transition_time="t")
     resolved: dict[str, Any] = {"source": uri}
     if uri.startswith("hf"):
         resolved = {"source": f"{uri}@main", "manifest_digest": "d"}
@@ -91,6 +94,14 @@ async def test_a_claim_serves_its_own_namespace_alone(observer: ServiceObserver,
     assert known(observer) == ("", "m@pvc://team/data/llama")
     world.cluster_base_models.upsert(model("pvc://other/data/llama", serving=""))
     assert known(observer)[0] == "NamespaceNotAllowed"
+
+
+async def test_a_claim_that_a_pod_must_bind_is_served(observer: ServiceObserver, world: World) -> None:
+    uri = "pvc://team/claim/dir"
+    world.cluster_base_models.upsert(model(uri, ready="False", serving="", reason="WaitForFirstConsumer"))
+    assert known(observer) == ("", f"m@{uri}")
+    world.cluster_base_models.upsert(model(uri, ready="False", serving="", reason="ImageNotPulled"))
+    assert known(observer)[0] == "ImageNotPulled"
 
 
 async def test_another_product_s_model_is_not_taken(observer: ServiceObserver, world: World) -> None:
@@ -156,7 +167,7 @@ async def test_kserve_s_services_hold_a_cache_and_where_there_are_none_nothing_d
         "metadata": {"name": "s", "namespace": "team", "annotations": asking},
         "spec": {"predictor": {"model": {"storageUri": "s3://bucket/m/part"}}},
     }
-    objects.objects[KSERVE_PATH] = listed(using)
+    objects.objects[ISVC] = listed(using)
     assert await observer.catalog.services_of("ClusterModelCache", "", "c") == ["team/s"]
 
 
@@ -173,7 +184,7 @@ async def test_a_longer_cache_takes_kserve_s_services_only_where_pods_can_get_it
 
     asked = {"name": "s", "namespace": "team", "annotations": {"serving.kserve.io/enable-model-cache": "true"}}
     predictor = {"model": {"storageUri": "s3://bucket/m/part"}}
-    objects.objects[KSERVE_PATH] = listed({"metadata": asked, "spec": {"predictor": predictor}})
+    objects.objects[ISVC] = listed({"metadata": asked, "spec": {"predictor": predictor}})
     world.groups.upsert(group("g", {"a": "1"}))
     world.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
     world.caches.upsert(longer("g"))
@@ -183,3 +194,23 @@ async def test_a_longer_cache_takes_kserve_s_services_only_where_pods_can_get_it
     for of_no_use in (longer("g", revision=""), longer("g", deletion_timestamp="t"), longer("none")):
         world.caches.upsert(of_no_use)
         assert (await users("c"), await users("longer")) == (["team/s"], ["team/s"])
+
+
+@pytest.mark.parametrize("path", [LLM, OLD_LLM])
+async def test_llm_services_hold_a_cache_under_whatever_version_they_are_served(
+    path: str, observer: ServiceObserver, world: World, objects: Objects
+) -> None:
+    world.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    meta = {"name": "llm", "namespace": "team", "annotations": {"serving.kserve.io/enable-model-cache": "true"}}
+    objects.objects[path] = listed({"metadata": meta, "spec": {"model": {"uri": "s3://bucket/m"}}})
+    assert await observer.catalog.services_of("ClusterModelCache", "", "c") == ["team/llm"]
+
+
+@pytest.mark.parametrize("path", [ISVC, LLM])
+async def test_services_that_may_not_be_listed_are_not_taken_for_none(
+    path: str, observer: ServiceObserver, world: World, objects: Objects
+) -> None:
+    world.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    objects.refused[path] = 403
+    with pytest.raises(Unreachable, match=f"ClusterRole must let it list {path}"):
+        await observer.catalog.services_of("ClusterModelCache", "", "c")

@@ -94,6 +94,7 @@ def test_figures_and_the_time_of_a_change() -> None:
     assert {c.type: c.last_transition_time for c in after.conditions} == {
         "Ready": "earlier",
         "ModelReady": STAMP,
+        "Reconciling": STAMP,
         "Theirs": "earlier",
     }
 

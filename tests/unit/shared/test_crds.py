@@ -10,6 +10,7 @@ import yaml
 
 from shared.api.crds import crd, main, render
 from shared.api.kinds import DEFINITIONS, Definition
+from tests.kstatus import kstatus
 
 CRDS = Path(__file__).parents[3] / "crds"
 KEPT = "x-kubernetes-preserve-unknown-fields"
@@ -82,6 +83,20 @@ def test_an_empty_status_is_a_valid_one(definition: Definition) -> None:
     assert msgspec.to_builtins(msgspec.convert({}, definition.status)) is not None
     status = root(definition)["properties"]["status"]
     assert "required" not in status
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=kind)
+def test_columns_print_no_bytes_as_whole_numbers(definition: Definition) -> None:
+    known = dict(schemas(root(definition)))
+    whole = [path for _, kind_of, path, _ in definition.columns if kind_of == "integer"]
+    assert [path for path in whole if "bytes" in known[path].get("description", "").lower()] == []
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=kind)
+def test_a_new_object_says_that_nobody_has_looked_at_it(definition: Definition) -> None:
+    status = root(definition)["properties"]["status"].get("default", {})
+    fresh = {"metadata": {"generation": 1}, "status": status}
+    assert kstatus(fresh) == ("InProgress" if definition.has_observer else "Current")
 
 
 @pytest.mark.parametrize("path", sorted(CRDS.glob("*.yaml")), ids=lambda p: p.stem)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.errors import UnsafePath
+from shared.errors import TooManyFiles, UnsafePath
 from shared.manifest import File, Manifest, build_manifest, decode_manifest
 
 files = st.lists(
@@ -79,3 +79,8 @@ def test_an_unsafe_path_is_refused_wherever_it_comes_from(path: str) -> None:
         decode_manifest(body, hashlib.sha256(body).hexdigest())
     with pytest.raises(UnsafePath):
         build_manifest("hf://o/m", "c", [File(path, 1)])
+
+
+def test_sizes_that_no_disk_has_are_refused() -> None:
+    with pytest.raises(TooManyFiles, match="more than any disk"):
+        build_manifest("oci://r.test/m:1", "r", [File(name, 2**61) for name in "abc"])

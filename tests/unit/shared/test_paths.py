@@ -44,3 +44,9 @@ def test_what_passes_stays_below_its_directory(paths: list[str]) -> None:
 
 def test_a_long_list_is_checked_quickly() -> None:
     check_paths([f"dir{i % 100}/file{i}" for i in range(50_000)])
+
+
+def test_a_name_that_stands_twice_among_very_many_is_found_in_one_pass() -> None:
+    names = [f"f{n}" for n in range(100_000)]
+    with pytest.raises(UnsafePath, match="'f99999' is listed twice"):
+        check_paths([*names, "f99999"])

@@ -11,9 +11,11 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
+from controller.admission.callers import Callers
 from controller.admission.catalog import MemoryCatalog
-from controller.admission.server import VALIDATE_PATH, admission_app
+from controller.admission.server import VALIDATE_PATH, admission_app, path_with
 from controller.admission.settings import AdmissionSettings
+from rig.larder.programs import ADMISSION_KEY
 from rig.pki import Authority
 from rig.ports import LOOPBACK, free_port
 from shared.patience import Patience
@@ -87,7 +89,7 @@ async def test_two_hundred_idle_connections_do_not_stop_reviews(tmp_path: Path) 
     tls.certificate.write_bytes(pair.public_pem)
     tls.private_key.write_bytes(pair.private_pem)
     context = ssl.create_default_context(cadata=authority.ca_pem.decode())
-    app = admission_app(MemoryCatalog(), AdmissionSettings())
+    app = admission_app(MemoryCatalog(), AdmissionSettings(), Callers(lambda: (ADMISSION_KEY,)))
     async with serving(app, Patience(request_s=60, connections=150), tls) as port:
         opened: list[Streams] = []
         for _ in range(200):
@@ -97,11 +99,23 @@ async def test_two_hundred_idle_connections_do_not_stop_reviews(tmp_path: Path) 
         async with httpx.AsyncClient(verify=context, trust_env=False, timeout=60) as http:
             extensions = {"sni_hostname": NAME}
             for _ in range(3):
-                answer = await http.post(
-                    f"https://{LOOPBACK}:{port}{VALIDATE_PATH}", json=REVIEW, extensions=extensions
-                )
+                url = f"https://{LOOPBACK}:{port}{path_with(ADMISSION_KEY, VALIDATE_PATH)}"
+                answer = await http.post(url, json=REVIEW, extensions=extensions)
                 assert answer.json()["response"] == {"uid": "1", "allowed": True}
         assert await is_closed(opened[0][0]), "the one that waited for longest has made room"
+        await hang_up(opened)
+
+
+async def test_connections_that_had_an_answer_make_room_too() -> None:
+    async with serving(echo(), Patience(request_s=60, connections=5)) as port:
+        opened: list[Streams] = []
+        for _ in range(5):
+            reader, writer = await asyncio.open_connection(LOOPBACK, port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await reader.readuntil(b"\r\n\r\n")
+            opened.append((reader, writer))
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
+            assert (await http.get(f"http://{LOOPBACK}:{port}/")).status_code
         await hang_up(opened)
 
 

@@ -148,10 +148,14 @@ def test_a_password_does_not_go_to_a_token_service_of_another_host(serve: Serve,
 
     realm = f'Bearer realm="http://localhost:{tokens.port}/t",service="s"'
     server = serve(lambda _: reply(401, WWW_Authenticate=realm))
-    with pytest.raises(AuthDenied, match=r"add localhost to the Secret's annotation"):
+    with pytest.raises(AuthDenied, match=rf"add localhost:{tokens.port} to the Secret's annotation"):
         open_artifact(server, config_for(server)).resolve()
     assert [asked.headers.get("authorization") for asked in tokens.asked] == [None]
-    named_too = Credentials(config_for(server).values, ("localhost",))
+    for too_little in ("localhost", f"localhost:{server.port}"):
+        with pytest.raises(AuthDenied):
+            open_artifact(server, Credentials(config_for(server).values, (too_little,))).resolve()
+        assert "authorization" not in tokens.asked[-1].headers
+    named_too = Credentials(config_for(server).values, (f"localhost:{tokens.port}",))
     with pytest.raises(AuthDenied):
         open_artifact(server, named_too).resolve()
     assert "Basic" in tokens.asked[-1].headers["authorization"]
@@ -220,3 +224,15 @@ def test_plain_http_is_for_registries_of_the_settings_alone() -> None:
 def test_docker_s_hub_is_at_its_own_host(repository: str, there: str) -> None:
     source = ArtifactSource(ArtifactUri("docker.io", repository), ANONYMOUS, SourceSettings())
     assert source._base == f"https://registry-1.docker.io/v2/{there}"
+
+
+@pytest.mark.parametrize("good", ["1" + "0" * 400, "1e999", "NaN", "-5", '"x"'])
+def test_a_token_that_is_good_for_no_time_that_there_is(serve: Serve, open_artifact: Open, good: str) -> None:
+    def answer(asked: Asked) -> bytes:
+        if asked.target.startswith("/t?"):
+            return reply(200, b'{"token": "t", "expires_in": %s}' % good.encode())
+        return reply(401, WWW_Authenticate=f'Bearer realm="{server.url}/t",service="s"')
+
+    server = serve(answer)
+    with pytest.raises(LarderError):
+        open_artifact(server).resolve()

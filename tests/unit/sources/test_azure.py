@@ -188,3 +188,12 @@ def test_a_length_that_is_none_is_told(length: str) -> None:
     blob = f"<Blob><Name>a</Name><Properties><Content-Length>{length}</Content-Length></Properties></Blob>"
     with pytest.raises(Unreachable, match="does not list as Azure"):
         parse_page(f"<EnumerationResults><Blobs>{blob}</Blobs></EnumerationResults>".encode(), "host")
+
+
+def test_a_page_as_full_as_it_is_asked_for_is_read() -> None:
+    properties = "".join(f"<Property-{n}>a value</Property-{n}>" for n in range(22))
+    known = "<Content-Length>1</Content-Length><Etag>0x8</Etag>"
+    metadata = "".join(f"<key{n}>value</key{n}>" for n in range(40))
+    blob = f"<Blob><Name>m/a</Name><Properties>{known}{properties}</Properties><Metadata>{metadata}</Metadata></Blob>"
+    page = f'<?xml version="1.0"?><EnumerationResults><Blobs>{blob * 1000}</Blobs></EnumerationResults>'
+    assert len(parse_page(page.encode(), "a.test").blobs) == 1000

@@ -4,8 +4,10 @@ from shared.errors import AuthDenied, LarderError, RateLimited, SourceChanged, S
 from shared.sources.failures import Subject, failure_of
 from shared.sources.hosts import Grant
 from shared.sources.key_words import AZURE, GOOGLE, HTTPS, HUB, OCI_OBJECTS, REGISTRY, S3, KeyWords
+from shared.sources.origins import origin_of
 
 NOW = 1_800_000_000.0
+CDN = origin_of("https://cdn.test")
 SUBJECT = Subject("https://h.test/f", HTTPS, Grant("h.test"))
 
 
@@ -65,6 +67,7 @@ def test_503_is_a_limit_only_when_it_says_until_when() -> None:
         (Grant("h.test"), "name a Secret with the key token"),
         (Grant("h.test", {"token": "t"}), "refuses these credentials"),
         (Grant("h.test", withheld=True), "add h.test to the Secret's annotation larder.dev/hosts"),
+        (Grant("h.test", withheld=True, place="h.test:8443"), "add h.test:8443 to the Secret's annotation larder"),
     ],
 )
 def test_a_refusal_says_the_way_out(grant: Grant, words: str) -> None:
@@ -89,7 +92,10 @@ def test_a_refusal_says_the_way_out(grant: Grant, words: str) -> None:
         (Grant("h.test", own=True), "h.test wants credentials for x (status 403); "),
         (Grant("h.test", {"token": "t"}, own=True), "h.test refuses these credentials for x (status 403); "),
         (Grant("h.test", withheld=True, own=True), "yours were not sent because they are for other hosts; "),
-        (Grant("h.test", {"token": "t"}, own=True).as_seen_by("cdn.test"), "cdn.test wants credentials for x"),
+        (
+            Grant("h.test", {"token": "t"}, own=True).as_seen_by(origin_of("https://cdn.test")),
+            "cdn.test wants credentials for x",
+        ),
     ],
 )
 def test_a_person_is_told_of_environment_and_files(keys: KeyWords, place: str, grant: Grant, words: str) -> None:

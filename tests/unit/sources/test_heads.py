@@ -76,3 +76,10 @@ def test_any_bytes_are_a_head_or_refused(text: bytes) -> None:
         parse_head(text, "GET")
     except NotHttp:
         return
+
+
+def test_a_header_is_8_kib_at_most() -> None:
+    assert parse_head(head(b"X-A: " + b"x" * 8000), "GET").headers["x-a"] == "x" * 8000
+    for line in (b"X-A: " + b"x" * 9000, b"x" * 9000 + b": a"):
+        with pytest.raises(NotHttp, match="of 8192 at most"):
+            parse_head(head(line), "GET")

@@ -194,3 +194,11 @@ def test_interim_answers_are_passed_over_and_must_end(serve: Serve, client: Http
     server.answer = lambda _: b"HTTP/1.1 100 Continue\r\n\r\n" * 1000
     with pytest.raises(Unreachable, match="interim"):
         client.send(Call(server.url))
+
+
+@pytest.mark.parametrize("path", ["/a b", "/a\tHTTP/1.1", "/a\x0bb", "/a\r\nX: y"])
+def test_a_url_is_no_second_request_line(serve: Serve, client: HttpClient, path: str) -> None:
+    server = serve(lambda _: reply(200))
+    with pytest.raises(InvalidURI):
+        client.send(Call(f"{server.url}{path}"))
+    assert server.asked == []

@@ -19,8 +19,10 @@ ANONYMOUSLY, WITH_TOKEN, WITHHELD = Grant("hub"), Grant("hub", {"HF_TOKEN": "t"}
 @pytest.mark.parametrize(
     ("status", "code", "grant", "error", "words"),
     [
-        (401, "RepoNotFound", ANONYMOUSLY, SourceNotFound, "private: correct the URI, or name a Secret"),
-        (401, "RepoNotFound", Grant("hub", own=True), SourceNotFound, "URI, or put a token that may read it into HF_T"),
+        (401, "RepoNotFound", ANONYMOUSLY, AuthDenied, "private or does not exist"),
+        (401, "RepoNotFound", ANONYMOUSLY, AuthDenied, "correct the URI, or name a Secret with an HF_TOKEN"),
+        (401, "RepoNotFound", Grant("hub", own=True), AuthDenied, "put a token that may read it into HF_TOKEN"),
+        (404, "RepoNotFound", ANONYMOUSLY, SourceNotFound, "hides it because it is private: correct the URI"),
         (404, "RepoNotFound", WITH_TOKEN, SourceNotFound, "or hides it"),
         (401, "RepoNotFound", WITH_TOKEN, AuthDenied, "refuses these credentials"),
         (401, "RepoNotFound", WITHHELD, AuthDenied, "add hub to the Secret's annotation"),

@@ -169,3 +169,10 @@ def test_a_root_is_an_absolute_directory(text: str) -> None:
     with pytest.raises(ValueError, match="LARDER_LOCAL_ROOTS"):
         settings_from_environ({"LARDER_LOCAL_ROOTS": text})
     assert settings_from_environ({"LARDER_LOCAL_ROOTS": "/a:/b c"}).local_roots == ("/a", "/b c")
+
+
+def test_directories_alone_are_named(tmp_path: Path) -> None:
+    (tmp_path / "m" / "config.json").mkdir(parents=True)
+    source = LocalSource(parse_uri(f"local://{tmp_path}/m"), ANONYMOUS, SourceSettings(local_roots=(str(tmp_path),)))
+    with pytest.raises(SourceNotFound, match=r"no files, only directories: 'config\.json'; correct"):
+        source.resolve()

@@ -9,8 +9,9 @@ import pytest
 from agent.store.identity import source_key
 from shared.errors import AddressRefused, AuthDenied
 from shared.manifest import File
-from shared.sources.connections import ConnectionPool, origin_of
+from shared.sources.connections import ConnectionPool
 from shared.sources.http import HttpClient
+from shared.sources.origins import origin_of
 from shared.sources.port import Credentials
 from shared.sources.s3 import S3Source
 from shared.sources.s3_endpoint import named_endpoint

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from rig.scripted_http import Answer, Asked, ScriptedServer, reply
-from shared.errors import LarderError, RateLimited, Unreachable
+from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.sources.listing import in_time
 from shared.sources.port import ANONYMOUS
 from shared.sources.s3 import S3Source
@@ -126,3 +126,22 @@ def test_after_one_refusal_the_others_are_not_asked_for(serve: Serve) -> None:
 
     assert isinstance(failure_of(serve(answer)), RateLimited)
     assert len(asked) < 100
+
+
+EXPANDING = (
+    '<!DOCTYPE l [<!ENTITY a "<Contents><Key>m/a</Key><Size>1</Size></Contents>">]>'
+    "<ListBucketResult>" + "&a;" * 1000 + "</ListBucketResult>"
+)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32"])
+def test_entities_of_a_listing_are_never_expanded(serve: Serve, encoding: str) -> None:
+    listed = reply(200, EXPANDING.encode(encoding), Content_Type="application/xml")
+    error = failure_of(serve(store(listed, reply(200, b"", Content_Length="1"))))
+    assert isinstance(error, Unreachable)
+    assert "the answer is no list of S3" in str(error)
+
+
+def test_a_proxy_s_page_does_not_hide_its_status(serve: Serve) -> None:
+    page = reply(403, b"<!doctype html><html>no</html>", Content_Type="text/html")
+    assert isinstance(failure_of(serve(store(page))), AuthDenied)

@@ -236,6 +236,18 @@ def test_signs_for_the_region_that_the_server_names(serve: Serve) -> None:
     source.close()
 
 
+def test_a_bucket_alone_is_asked_for_its_region_too(serve: Serve) -> None:
+    def answer(asked: Asked) -> bytes:
+        if "/eu-west-3/s3/" not in asked.headers["authorization"]:
+            return reply(400, x_amz_bucket_region="eu-west-3")
+        listed = b"<ListBucketResult><Contents><Key>f</Key><Size>3</Size></Contents></ListBucketResult>"
+        return reply(200, listed) if "list-type" in asked.target else reply(200, Content_Length="3", ETag='"e"')
+
+    source = S3Source(parse_uri("s3://bucket"), Credentials(KEYS), SourceSettings(s3_endpoint=serve(answer).url))
+    assert source.resolve().files == (File("f", 3, etag='"e"'),)
+    source.close()
+
+
 def test_the_uri_is_pinned_to_the_region_on_aws_alone() -> None:
     source = S3Source(parse_uri("s3://bucket/p"), ANONYMOUS, SourceSettings(s3_region="eu-west-1"))
     assert str(source._pinned()) == "s3://bucket@eu-west-1/p"

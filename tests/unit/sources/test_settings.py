@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import InvalidURI
+from shared.sources.cloud_hosts import AWS_HOSTS
 from shared.sources.own_credentials import credentials_from_environ
 from shared.sources.port import ANONYMOUS
 from shared.sources.registry import default_hosts, open_source
@@ -14,10 +15,10 @@ def test_an_empty_environment_means_the_public_places() -> None:
     settings = settings_from_environ({})
     assert settings == SourceSettings()
     assert default_hosts("hf", settings) == ("huggingface.co",)
-    assert default_hosts("s3", settings) == ("*.amazonaws.com", "*.amazonaws.com.cn")
+    assert default_hosts("s3", settings) == AWS_HOSTS
     assert default_hosts("gs", settings) == ("storage.googleapis.com",)
     assert default_hosts("az", settings) == ("*.blob.core.windows.net",)
-    assert default_hosts("oci", settings) == ("*.oraclecloud.com",)
+    assert default_hosts("oci", settings) == ("objectstorage.*.oraclecloud.com",)
     assert default_hosts("https", settings) == default_hosts("local", settings) == ()
 
 
@@ -36,7 +37,7 @@ def test_reads_the_usual_variables(tmp_path: Path) -> None:
     assert settings == SourceSettings(
         "http://hub.test:81", "https://s3.test", "eu-west-1", ("10.0.0.0/8", "127.0.0.1"), str(bundle)
     )
-    assert default_hosts("hf", settings) == ("hub.test",)
+    assert default_hosts("hf", settings) == ("hub.test:81",)
     assert default_hosts("s3", settings) == ("s3.test",)
     others = settings_from_environ(
         {
@@ -52,7 +53,7 @@ def test_reads_the_usual_variables(tmp_path: Path) -> None:
         "http://gcs.test:4443", "http://az.test/account", "https://objects.test", "http://r.test:5000", "https://s.test"
     )  # fmt: skip
     assert (others.oci_region, others.local_roots) == ("eu-frankfurt-1", ("/models", "/more"))
-    assert default_hosts("gs", others) == ("gcs.test",)
+    assert default_hosts("gs", others) == ("gcs.test:4443",)
     assert settings_from_environ({"AWS_REGION": "a", "AWS_DEFAULT_REGION": "b"}).s3_region == "a"
 
 
@@ -78,8 +79,8 @@ def test_a_shell_s_own_credentials_are_for_the_hub_and_the_store() -> None:
     found = credentials_from_environ({"HF_TOKEN": "t", "AWS_SESSION_TOKEN": "", "HOME": "/x"}, SourceSettings())
     assert dict(found.values) == {"HF_TOKEN": "t"}
     assert found.hosts == (
-        "huggingface.co", "*.amazonaws.com", "*.amazonaws.com.cn", "storage.googleapis.com", "*.blob.core.windows.net",
-        "*.oraclecloud.com",
+        "huggingface.co", *AWS_HOSTS, "storage.googleapis.com", "*.blob.core.windows.net",
+        "objectstorage.*.oraclecloud.com",
     )  # fmt: skip
     assert "'t'" not in repr(found)
 

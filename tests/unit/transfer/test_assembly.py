@@ -84,6 +84,17 @@ def test_what_was_noted_is_there_after_a_kill(tmp_path: Path) -> None:
         assert claimed(assembly.claim()).left == Span(40, 100)
 
 
+def test_a_kill_costs_a_connection_no_more_than_an_eighth_of_a_mebibyte(tmp_path: Path) -> None:
+    size, step = 2**22, 2**14
+    with begun(size, tmp_path) as assembly:
+        claims = [claimed(assembly.claim(2**20)) for _ in range(4)]
+        for _ in range(37):
+            for claim in claims:
+                put(assembly, claim, step)
+        told = held_spans(tmp_path, KEY, size, digest=True).size_bytes  # what the next process finds after a kill now
+        assert assembly.partial.held.size_bytes - told <= len(claims) * 2**17
+
+
 def test_bytes_of_an_earlier_boot_count_only_where_a_digest_will_tell(tmp_path: Path) -> None:
     with begun(1000, tmp_path) as assembly:
         claim = claimed(assembly.claim())

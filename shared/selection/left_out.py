@@ -6,11 +6,11 @@ from shared.quantity import format_bytes
 _SHOWN = 3
 
 
-def left_out_words(left: LeftOut) -> str:
-    """Return how many files of the source are left out, what each node saves, and the largest of them."""
+def left_out_words(left: LeftOut, most_names: int = _SHOWN) -> str:
+    """Return how many files of the source are left out, what that saves, and the largest of them."""
     copies = f" ({format_bytes(left.duplicate_size)} in second copies of weights)" if left.duplicate_size else ""
-    more = ", ..." if left.files > _SHOWN else ""
-    names = ", ".join(left.names[:_SHOWN])
+    more = ", ..." if left.files > most_names else ""
+    names = ", ".join(left.names[:most_names])
     return (
         f"{left.files} files of the source are left out, which saves {format_bytes(left.size)}{copies}: {names}{more}"
     )

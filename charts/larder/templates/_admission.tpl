@@ -1,0 +1,25 @@
+{{- /*
+The secret parts of the webhooks' path, as JSON: the first is in the webhooks, the controller accepts all of them. Those of
+the values, else those that the cluster has, else a new one. Made once a rendering, for the webhooks and the Secret must
+show the same.
+*/ -}}
+{{- define "larder.pathKeys" -}}
+{{- if not (hasKey .Values.admission "made") -}}
+{{- $_ := set .Values.admission "made" (include "larder.pathKeys.make" .) -}}
+{{- end -}}
+{{- .Values.admission.made -}}
+{{- end -}}
+
+{{- define "larder.pathKeys.make" -}}
+{{- $secret := lookup "v1" "Secret" .Release.Namespace "larder-admission" -}}
+{{- $kept := dig "data" "keys" "" $secret | b64dec | trim -}}
+{{- if .Values.admission.pathKeys -}}
+{{- .Values.admission.pathKeys | toJson -}}
+{{- else if $kept -}}
+{{- without (regexSplit "\\s+" $kept -1) "" | toJson -}}
+{{- else if and (ne .Values.certificates.provider "helm") (not (lookup "v1" "Namespace" "" "kube-system")) -}}
+{{- fail "admission.pathKeys: helm sees no cluster here (helm template, Argo CD), so the secret path of the webhooks would change with every rendering. Set one of your own: openssl rand -hex 24" -}}
+{{- else -}}
+{{- list (randAlphaNum 48 | lower) | toJson -}}
+{{- end -}}
+{{- end -}}

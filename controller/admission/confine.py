@@ -1,0 +1,55 @@
+"""A pod's required node affinity, narrowed by that of a group of nodes."""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+from controller.admission.errors import MountConflict
+from controller.admission.keys import Json
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PARTS = ("matchExpressions", "matchFields")
+_MOST_TERMS = 100  # what the product of two long lists may come to
+
+Term = Mapping[str, list[Json]]
+
+
+def ensure_affinity(spec: Json, wanted: Mapping[str, Any]) -> None:
+    """Confine the pod to nodes that the required part of a NodeAffinity allows, beside what the pod requires itself.
+
+    The terms of one affinity are alternatives: a pod with A or B, in a group with C or D, gets A+C, A+D, B+C or B+D.
+    """
+    theirs = _terms(wanted)
+    if not theirs:
+        return
+    affinity: Json = spec.get("affinity") or {}
+    node_affinity: Json = affinity.get("nodeAffinity") or {}
+    own = _terms(node_affinity)
+    bounded = len(own) <= _MOST_TERMS
+    if bounded and own and all(any(_implies(term, other) for other in theirs) for term in own):
+        return
+    if not bounded or len(own) * len(theirs) > _MOST_TERMS:
+        raise MountConflict(
+            f"the pod's required node affinity has {len(own)} terms and that of its group {len(theirs)}, together more "
+            f"than {_MOST_TERMS}; write fewer terms, for example one with several values"
+        )
+    joined = [_join(mine, other) for mine, other in product(own, theirs)] if own else [dict(term) for term in theirs]
+    spec["affinity"] = affinity | {"nodeAffinity": node_affinity | {_REQUIRED: {"nodeSelectorTerms": joined}}}
+
+
+def _terms(affinity: Mapping[str, Any]) -> list[Term]:
+    """Return the required terms that match any node at all: one without expressions and fields matches none."""
+    found: list[Term] = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    return [term for term in found if any(term.get(part) for part in _PARTS)]
+
+
+def _implies(term: Term, other: Term) -> bool:
+    """Return whether a term asks for all that the other asks for."""
+    return all(asked in (term.get(part) or []) for part in _PARTS for asked in other.get(part) or [])
+
+
+def _join(term: Term, other: Term) -> Json:
+    joined = {part: [*(term.get(part) or [])] for part in _PARTS}
+    for part in _PARTS:
+        joined[part] += [asked for asked in other.get(part) or [] if asked not in joined[part]]
+    return {part: asked for part, asked in joined.items() if asked}

@@ -1,0 +1,51 @@
+"""The fields of reviewed objects that admission reads. Everything else is skipped while decoding.
+
+A field that a rule reads must be named here, or the rule never sees it; a test compares the two.
+"""
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+_Items = list[dict[str, Any]] | UnsetType | None
+_Text = str | UnsetType | None
+_Texts = dict[str, str] | UnsetType | None
+_Fields = dict[str, Any] | UnsetType | None
+
+
+class Metadata(Struct, rename="camel", frozen=True):
+    """Who an object is."""
+
+    name: _Text = UNSET
+    namespace: _Text = UNSET
+    labels: _Texts = UNSET
+    annotations: _Texts = UNSET
+    owner_references: _Items = UNSET
+    deletion_timestamp: _Text = UNSET
+
+
+class PodSpec(Struct, rename="camel", frozen=True):
+    """Containers, their volumes, and where they may run. A list is patched whole, so its items are kept whole."""
+
+    containers: _Items = UNSET
+    init_containers: _Items = UNSET
+    ephemeral_containers: _Items = UNSET
+    volumes: _Items = UNSET
+    node_name: _Text = UNSET
+    node_selector: _Texts = UNSET
+    affinity: _Fields = UNSET
+
+
+class Pod(Struct, frozen=True):
+    """A pod."""
+
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+
+
+class Declared(Struct, frozen=True):
+    """A model, cache or node group; whether its spec changed is told by the whole of it."""
+
+    metadata: Metadata = Metadata()
+    spec: _Fields = UNSET
+    status: _Fields = UNSET

@@ -1,0 +1,73 @@
+"""The options of every command that looks at a cluster, and how such a command ends."""
+
+import argparse
+import asyncio
+import dataclasses
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from shared.exits import INTERRUPTED, failure_line, leave, open_streams
+from shared.kube.errors import Refused
+from shared.kube.transport import Kube, connect
+
+_NAMESPACE = re.compile(r"[a-z0-9-]{1,63}")
+_WAYS_OUT = {
+    401: "; the credentials are wrong or have expired: log in again, or choose another --context",
+    403: "; ask for a role that allows it, or name a namespace of yours with -n",
+}
+
+
+def add_cluster_options(parser: argparse.ArgumentParser) -> None:
+    """Let the user choose the cluster, as kubectl does."""
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: as kubectl's")
+    parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig (its current one)")
+
+
+def add_namespace_options(parser: argparse.ArgumentParser, *, all_namespaces: bool = False) -> None:
+    """Let the user choose the namespace; it becomes `kube.namespace` of the command."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "-n", "--namespace", type=_namespace, metavar="NAME", help="of namespaced objects (the context's)"
+    )
+    if all_namespaces:
+        which.add_argument("-A", "--all-namespaces", action="store_true", help="objects of every namespace")
+
+
+def add_output_option(parser: argparse.ArgumentParser, *formats: str) -> None:
+    """Let the user choose how the answer is written."""
+    parser.add_argument("-o", "--output", choices=formats, default=formats[0], help="how it is written (%(default)s)")
+
+
+def _namespace(text: str) -> str:
+    if not _NAMESPACE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be a namespace; `kubectl get namespaces` lists them")
+    return text
+
+
+def run_on_cluster(given: argparse.Namespace, act: Callable[[Kube], Awaitable[int]]) -> int:
+    """Return the command's exit code; a failure is one line on stderr and 1, an interruption is 130."""
+    open_streams()
+    try:
+        return asyncio.run(_connected(given, act))
+    except BrokenPipeError:  # nobody reads on
+        return leave(1)
+    except OSError as error:
+        sys.stderr.write(f"StoreFailure: the answer cannot be written: {error.strerror}; write it elsewhere\n")
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
+        sys.stderr.write(f"{failure_line(error)}{_way_out(error)}\n")
+        return 1
+
+
+async def _connected(given: argparse.Namespace, act: Callable[[Kube], Awaitable[int]]) -> int:
+    async with connect(given.kubeconfig, user_agent="larder-cli", context=given.context) as kube:
+        named: str | None = getattr(given, "namespace", None)
+        return await act(dataclasses.replace(kube, namespace=named) if named else kube)
+
+
+def _way_out(error: Exception) -> str:
+    return _WAYS_OUT.get(error.code, "") if isinstance(error, Refused) else ""

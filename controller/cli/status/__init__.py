@@ -1,0 +1,1 @@
+"""`larder status`: what is where, how far, and why not."""

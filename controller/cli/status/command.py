@@ -1,0 +1,53 @@
+"""`larder status`: reads what the user may see and writes it once, or on every change."""
+
+import argparse
+import functools
+import shutil
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from controller.cli.cluster import add_cluster_options, add_namespace_options, add_output_option, run_on_cluster
+from controller.cli.status.observe import Seen, check_node, read_models
+from controller.cli.status.report import ModelReport, on_node, report_of, unlisted
+from controller.cli.status.show import FORMATS, View, Writer
+from controller.cli.status.watch import follow
+from shared.exits import printable
+from shared.kube.transport import Kube
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Show the models once, or until interrupted; 1 where nothing could be read."""
+    parser = argparse.ArgumentParser(prog="larder status", description="Models: what is where, how far, and why not.")
+    parser.add_argument("--node", metavar="NAME", help="the models of this node alone, each as it stands there")
+    parser.add_argument("-w", "--watch", action="store_true", help="then write a line for each change")
+    add_output_option(parser, *FORMATS)
+    add_namespace_options(parser, all_namespaces=True)
+    add_cluster_options(parser)
+    given = parser.parse_args(arguments)
+    return run_on_cluster(given, functools.partial(_show, given))
+
+
+async def _show(given: argparse.Namespace, kube: Kube) -> int:
+    if given.node:
+        await check_node(kube, given.node)
+    seen = await read_models(kube, everywhere=given.all_namespaces)
+    reports = reports_of(seen)
+    for note in (*seen.notes, *(unlisted(reports, given.node) if given.node else ())):
+        sys.stderr.write(f"Note: {printable(note)}\n")
+    width = shutil.get_terminal_size(fallback=(0, 0)).columns
+    where = "any namespace" if given.all_namespaces else f"namespace {kube.namespace}"
+    view = View(given.output, width, node=given.node or "", where=where, grows=given.watch)
+    writer = Writer(Console(highlight=False, markup=False, soft_wrap=True, emoji=False), view)
+    if not given.watch:
+        writer.show(on_node(reports, given.node) if given.node else reports)
+        return 0
+    await follow(kube, seen, writer, given.node or "")
+    return 0
+
+
+def reports_of(seen: Seen) -> list[ModelReport]:
+    """Return what to show of all models, sorted by kind, namespace and name."""
+    reports = [report_of(listing.definition, model) for listing in seen.listings for model in listing.models]
+    return sorted(reports, key=lambda r: (r.resource.partition("/")[0], r.namespace, r.name))

@@ -1,0 +1,154 @@
+"""What `larder status` says of a model; no input or output here."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from controller.models.revisions import NOTEWORTHY, some
+from shared.api.kinds import Definition
+from shared.api.meta import LeftOut
+from shared.api.model_node import Phase
+from shared.kube.objects import Object
+from shared.selection.left_out import left_out_words
+
+_SHORT = {"ClusterModelCache": "cmc", "ClusterBaseModel": "cbm", "BaseModel": "bm"}
+_UNDER_WAY = ("Downloading", "Resolving")
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class NodeReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where one node stands with a model."""
+
+    name: str
+    phase: str = ""
+    percent: int = 0
+    reason: str = ""
+    message: str = ""
+    revision: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    """What is read of a status; decoding is open, for other software may own the kind."""
+
+    storage_status: str | None = None
+    state: str | None = None
+    conditions: list[_Condition] = []
+    nodes: list[NodeReport] = []
+    nodes_total: int = 0
+    nodes_ready_count: int = 0
+    size: int = 0
+    source: str = ""
+    serving_revision: str = ""
+    resolved_revision: str = ""
+    left_out: LeftOut | None = None
+
+
+class SeenModel(Object, frozen=True, kw_only=True):
+    """A model of any kind, as far as it is shown."""
+
+    status: _Status = _Status()
+
+
+class ModelReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One model. `ready` of `total` target nodes have it; `percent` is how much of all their bytes is there.
+
+    `troubles` are for somebody to act on, `notes` for nobody.
+    """
+
+    model: str
+    resource: str
+    namespace: str
+    name: str
+    state: str
+    ready: int
+    total: int
+    percent: int | None
+    size: int
+    reason: str
+    message: str
+    revision: str
+    source: str
+    troubles: list[str]
+    notes: list[str]
+    nodes: list[NodeReport]
+
+
+def report_of(definition: Definition, seen: SeenModel) -> ModelReport:
+    """Return what to show of a model."""
+    meta, status = seen.metadata, seen.status
+    namespace = f"{meta.namespace}/" if meta.namespace else ""
+    model = f"{_SHORT[definition.kind]}/{namespace}{meta.name}"
+    ready = next((c for c in status.conditions if c.type == "Ready"), _Condition("Ready"))
+    return ModelReport(
+        model=model,
+        resource=f"{definition.kind.lower()}.{definition.group}/{meta.name}",
+        namespace=meta.namespace,
+        name=meta.name,
+        state=status.storage_status or status.state or "Pending",
+        ready=status.nodes_ready_count,
+        total=status.nodes_total,
+        percent=_percent(status),
+        size=status.size,
+        reason=ready.reason,
+        message=ready.message,
+        revision=status.serving_revision or status.resolved_revision,
+        source=status.source,
+        troubles=list(_troubles(model, status, ready)),
+        notes=[f"{model}: {left_out_words(status.left_out)}"] if status.left_out else [],
+        nodes=status.nodes,
+    )
+
+
+def _percent(status: _Status) -> int | None:
+    """Return the share of bytes that is on the target nodes; None where no node shall hold the model."""
+    if not status.nodes_total:
+        return None
+    partly = sum(n.percent for n in status.nodes if n.phase != Phase.READY)
+    return min(100, (100 * status.nodes_ready_count + partly) // status.nodes_total)
+
+
+def _troubles(model: str, status: _Status, ready: _Condition) -> Iterator[str]:
+    failing = [n for n in status.nodes if n.reason]
+    for reason in dict.fromkeys(n.reason for n in failing):
+        alike = [n for n in failing if n.reason == reason]
+        where = alike[0].name if len(alike) == 1 else f"{len(alike)} nodes ({some(n.name for n in alike)})"
+        yield f"{model} on {where}: {reason}: {alike[0].message}"
+    remarkable = [c for c in status.conditions if c.type in NOTEWORTHY and c.status == "True"]
+    yield from (f"{model}: {c.type}: {c.message}" for c in remarkable)
+    if not failing and not remarkable and ready.status == "False" and ready.reason not in _UNDER_WAY:
+        yield f"{model}: {ready.reason}: {ready.message}"
+
+
+def on_node(reports: Iterable[ModelReport], node: str) -> list[ModelReport]:
+    """Return the models that a node shall hold, each told as it stands there."""
+    return [
+        msgspec.structs.replace(
+            report,
+            state=there.phase,
+            percent=there.percent,
+            reason=there.reason,
+            message=there.message,
+            revision=there.revision or report.revision,
+            troubles=[f"{report.model} on {node}: {there.reason}: {there.message}"] if there.reason else [],
+            nodes=[there],
+        )
+        for report in reports
+        for there in report.nodes
+        if there.name == node
+    ]
+
+
+def unlisted(reports: Iterable[ModelReport], node: str) -> list[str]:
+    """Return a note on each model whose status is too long to say how it stands on this node."""
+    return [
+        f"{report.model} is not shown: its status lists {len(report.nodes)} of its {report.total} nodes, "
+        f"and not {node}; see `larder why node/{node}`"
+        for report in reports
+        if report.total > len(report.nodes) and all(n.name != node for n in report.nodes)
+    ]

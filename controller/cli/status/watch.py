@@ -1,0 +1,91 @@
+"""Follows models by watches, and writes a line for each change that a reader would see."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from controller.cli.status.observe import Seen
+from controller.cli.status.report import ModelReport, SeenModel, on_node, report_of
+from controller.cli.status.show import Writer
+from shared.api.kinds import Definition
+from shared.exits import failure_line
+from shared.kube.cache import Cache
+from shared.kube.reflector import Reflector
+from shared.kube.transport import Kube
+
+_GONE = "Gone"  # from the cluster, or from the node that is asked about
+
+
+async def follow(kube: Kube, seen: Seen, writer: Writer, node: str) -> None:
+    """Write the models, then each change, until cancelled. Raises BrokenPipeError where nobody reads on."""
+    news = _News(writer, node)
+    async with _watching(kube, seen, news):
+        writer.show(sorted(news.known.values(), key=lambda r: r.model))
+        while True:
+            writer.show_change(await news.changes.get())
+
+
+@asynccontextmanager
+async def _watching(kube: Kube, seen: Seen, news: "_News") -> AsyncIterator[None]:
+    """Fill `news` from one watch per collection while the block runs; all collections are known when it begins."""
+    reflectors = [
+        Reflector(kube, listing.path, SeenModel, news.sink(listing.definition), news.complain)
+        for listing in seen.listings
+    ]
+    tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
+    try:
+        for reflector in reflectors:
+            await reflector.synced.wait()
+        news.started = True
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@dataclass(slots=True)
+class _News:
+    """What is known of each model, and which changes nobody has read yet."""
+
+    writer: Writer
+    node: str
+    started: bool = False
+    known: dict[tuple[str, str], ModelReport] = field(default_factory=dict)
+    changes: "asyncio.Queue[ModelReport]" = field(default_factory=asyncio.Queue)
+    _trouble: str = ""
+
+    def sink(self, definition: Definition) -> Cache[SeenModel]:
+        """Return where the objects of one kind go."""
+        return Cache(lambda before, after: self._note(definition, before, after))
+
+    def complain(self, error: Exception, _: float) -> None:
+        """Say once that the cluster does not answer."""
+        line = failure_line(error)
+        if line != self._trouble:
+            sys.stderr.write(f"{line}; what is shown may be old, trying again\n")
+        self._trouble = line
+
+    def _note(self, definition: Definition, before: SeenModel | None, after: SeenModel | None) -> None:
+        self._trouble = ""
+        seen = after or before
+        report = report_of(definition, seen) if seen else None
+        if report is None:
+            return
+        key = report.resource, report.namespace
+        here = on_node([report], self.node) if self.node else [report]
+        if after is None or not here:
+            gone = self.known.pop(key, None)
+            self._tell(msgspec.structs.replace(gone, state=_GONE) if gone else None)
+            return
+        last, self.known[key] = self.known.get(key), here[0]
+        if last is None or self.writer.shown(last) != self.writer.shown(here[0]):
+            self._tell(here[0])
+
+    def _tell(self, report: ModelReport | None) -> None:
+        if report and self.started:
+            self.changes.put_nowait(report)

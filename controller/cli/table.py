@@ -1,0 +1,68 @@
+"""Tables for lines of any width: nothing is cut off; cells fold and optional columns go. No input or output."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+_GAP = 2
+_LEAST = 16  # a column that folds is not narrower than this
+_BREAKS = " /-._"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its cells may fold, and it may be left out where there is no room, the highest `drop` first."""
+
+    head: str
+    folds: bool = False
+    drop: int = 0  # 0: never
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which columns are shown, by number, how wide each is, and which of them fold."""
+
+    columns: tuple[int, ...]
+    widths: tuple[int, ...]
+    folding: frozenset[int]
+
+    def lines(self, row: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Yield the lines of a row, each a padded cell for each column that is shown.
+
+        A cell that is wider than those that the layout was made for folds if it may, and else makes its line longer.
+        """
+        shown = zip(self.columns, self.widths, strict=True)
+        folded = [_fold(row[i], width) if i in self.folding else [row[i]] for i, width in shown]
+        for line in zip_longest(*folded, fillvalue=""):
+            yield tuple(f"{cell:{width}}" for cell, width in zip(line, self.widths, strict=True))
+
+
+def lay_out(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Layout:
+    """Return the layout for lines of `width` characters; 0 means that lines may have any length.
+
+    Columns are left out first, then cells fold. Where even that is not enough, lines are longer than `width`.
+    """
+    wanted = [max(len(text) for text in texts) for texts in zip([c.head for c in columns], *rows, strict=True)]
+    shown = list(range(len(columns)))
+    optional = sorted((i for i in shown if columns[i].drop), key=lambda i: columns[i].drop)
+    while width and optional and _total(wanted, shown) > width:
+        shown.remove(optional.pop())
+    for i in shown if width else ():
+        if columns[i].folds and (excess := _total(wanted, shown) - width) > 0:
+            wanted[i] = max(min(_LEAST, wanted[i]), wanted[i] - excess)
+    folding = frozenset(i for i in shown if width and columns[i].folds)
+    return Layout(tuple(shown), tuple(wanted[i] for i in shown), folding)
+
+
+def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
+    return sum(widths[i] for i in shown) + _GAP * (len(shown) - 1)
+
+
+def _fold(text: str, width: int) -> list[str]:
+    """Return the text in pieces of at most `width`, broken after a separator where one is in the second half."""
+    pieces = []
+    while len(text) > width:
+        at = 1 + max(text.rfind(mark, width // 2, width) for mark in _BREAKS) or width
+        pieces.append(text[:at])
+        text = text[at:]
+    return [*pieces, text]

@@ -1,0 +1,65 @@
+"""The collection: look, and remove what has had no reference for the whole grace."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import structlog
+
+from controller.garbage.decide import charges, overdue, since_when, unreferenced
+from controller.garbage.observe import GarbageObserver
+from controller.resolver import Resolver
+from shared.kube.errors import KubeError
+
+_MOST_PERIOD_S = 20.0
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class GarbageCollector:
+    """Collects while this replica leads: no other one resolves, so what is on its way is in this one's memory.
+
+    `grace_s` is for what lies between a list that is kept and the object that says so.
+    """
+
+    observer: GarbageObserver
+    resolver: Resolver
+    is_leading: Callable[[], bool]
+    grace_s: float
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _since: dict[str, float] = field(default_factory=dict, init=False)
+    _read_live_at: float = field(default=-math.inf, init=False)
+
+    async def run(self) -> None:
+        """Collect now and then, until cancelled."""
+        self._since.clear()
+        while True:
+            try:
+                await self.collect()
+            except KubeError as error:
+                _log.info("manifests_not_collected", error=str(error))
+            await self.sleep(min(_MOST_PERIOD_S, self.grace_s / 2))
+
+    async def collect(self) -> int:
+        """Remove what is due, and return how many lists of files went. Raises KubeError."""
+        kept, references = await self.observer.kept(), self.observer.known_references()
+        self.observer.manifests.charge(charges(kept, references))
+        loose = unreferenced(kept, references.keys() | self.resolver.digests_on_their_way())
+        self._since = since_when(loose, self._since, self.clock())
+        due = overdue(self._since, self.clock(), self.grace_s)
+        if not due or self.clock() - self._read_live_at < self.grace_s:  # a tenant may always have something loose
+            return 0
+        self._read_live_at = self.clock()
+        live = await self.observer.live_references() | self.resolver.digests_on_their_way()
+        going = [one for digest, one in unreferenced(kept, live).items() if digest in due]
+        removed = 0
+        for one in going:
+            if self.is_leading() and await self.observer.manifests.remove(
+                one.digest, one.uid, one.version, self.grace_s
+            ):
+                removed += 1
+        if removed:
+            _log.info("manifests_collected", count=removed, size_bytes=sum(one.size_bytes for one in going))
+        return removed

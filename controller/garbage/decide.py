@@ -1,0 +1,47 @@
+"""Which lists of files nobody needs. No input or output, no clock."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+References = Mapping[str, Collection[str]]  # digests of manifests, and the namespaces whose models refer to each
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A list of files in its ConfigMap; `namespace` had it made, `listing` is the list that it is a part of."""
+
+    digest: str
+    uid: str
+    version: str
+    namespace: str = ""
+    listing: str = ""
+    size_bytes: int = 0
+
+
+def unreferenced(kept: Iterable[Kept], referenced: Collection[str]) -> dict[str, Kept]:
+    """Return what nothing refers to, by digest; a part refers to the list that it is of."""
+    known = list(kept)
+    needed = {*referenced, *(one.listing for one in known if one.digest in referenced)}
+    return {one.digest: one for one in known if one.digest not in needed}
+
+
+def since_when(loose: Iterable[str], before: Mapping[str, float], now_s: float) -> dict[str, float]:
+    """Return since when nothing has referred to each; one that was needed meanwhile begins anew."""
+    return {digest: before.get(digest, now_s) for digest in loose}
+
+
+def overdue(since: Mapping[str, float], now_s: float, grace_s: float) -> frozenset[str]:
+    """Return what nothing has referred to for the whole grace."""
+    return frozenset(digest for digest, at in since.items() if now_s - at >= grace_s)
+
+
+def charges(kept: Iterable[Kept], references: References) -> dict[str, tuple[str, int]]:
+    """Return to which namespace each is charged: who had it made, but one that refers to it, where that one does not.
+
+    A cluster-scoped model, of namespace "", has no limit: what it refers to is charged to nobody else.
+    """
+    return {one.digest: (_owner(one, references.get(one.digest, ())), one.size_bytes) for one in kept}
+
+
+def _owner(kept: Kept, users: Collection[str]) -> str:
+    return kept.namespace if not users or kept.namespace in users else min(users)

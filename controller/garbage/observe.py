@@ -1,0 +1,107 @@
+"""Reads which lists of files there are, and what refers to them: memory first, the API server before one goes."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from controller.garbage.decide import Kept, References
+from controller.manifests import KIND, LABEL, LISTING, NAMESPACE, SIZE, Manifests
+from controller.ownership import RECORD_ANNOTATION
+from controller.world import World
+from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE
+from shared.api.meta import Api
+from shared.kube.collection import UNREADABLE, decode, list_metadata, pages
+from shared.kube.errors import NotFound
+from shared.kube.objects import Object
+from shared.kube.transport import Kube
+from shared.names import manifest_digest, namespace_of
+
+_MODELS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE)
+_NODES_A_PAGE = 10  # each may have a megabyte
+_LONGEST_SIZE = 12  # digits
+
+
+class _Status(Api, frozen=True, kw_only=True):
+    manifest_digest: str = ""
+
+
+class _Model(Object, frozen=True, kw_only=True):
+    status: _Status = _Status()
+
+
+class _Entry(Api, frozen=True, kw_only=True):
+    manifest: str = ""
+
+
+class _Spec(Api, frozen=True, kw_only=True):
+    entries: list[_Entry] = []
+
+
+class _Node(Object, frozen=True, kw_only=True):
+    spec: _Spec = _Spec()
+
+
+@dataclass(frozen=True, slots=True)
+class GarbageObserver:
+    """Reads for the collection; every method that reads the API server raises KubeError, and then nothing is known."""
+
+    kube: Kube
+    world: World
+    manifests: Manifests
+
+    async def kept(self) -> list[Kept]:
+        """Return the lists of files that Larder keeps; ConfigMaps of other names, or without the label, are others'."""
+        found = await list_metadata(self.kube, self.manifests.path, {"labelSelector": f"{LABEL}={KIND}"})
+        return [one for item in found if (one := _kept(item)) is not None]
+
+    def known_references(self) -> References:
+        """Return what memory has; never enough to remove something."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for demand in self.world.demands.values():
+            if demand.resolution is not None:
+                found[demand.resolution.manifest].add(demand.namespace)
+        for model_node in self.world.model_nodes:
+            for entry in model_node.spec.entries:
+                found[entry.manifest].add(namespace_of(entry.id))
+        return found
+
+    async def live_references(self) -> frozenset[str]:
+        """Return every digest that an object refers to now, of kinds of other products too."""
+        found = set[str]()
+        for definition in _MODELS:
+            try:
+                async for page in pages(self.kube, definition.path):
+                    found.update(digest for raw in page.items for digest in _of_model(decode(raw, _Model)))
+            except NotFound:
+                continue  # nobody defines the kind, so there are no objects
+        async for page in pages(self.kube, MODEL_NODE.path, size=_NODES_A_PAGE):
+            found.update(entry.manifest for raw in page.items for entry in decode(raw, _Node).spec.entries)
+        return frozenset(found)
+
+
+def _kept(item: Object) -> Kept | None:
+    meta = item.metadata
+    digest = manifest_digest(meta.name)
+    if not digest:
+        return None
+    told: Mapping[str, str] = meta.annotations
+    size = told.get(SIZE, "")
+    return Kept(
+        digest=digest,
+        uid=meta.uid,
+        version=meta.resource_version,
+        namespace=told.get(NAMESPACE, ""),
+        listing=told.get(LISTING, ""),
+        size_bytes=int(size) if size.isdecimal() and size.isascii() and len(size) <= _LONGEST_SIZE else 0,
+    )
+
+
+def _of_model(model: _Model) -> Iterator[str]:
+    yield model.status.manifest_digest
+    record = model.metadata.annotations.get(RECORD_ANNOTATION, "")
+    try:
+        yield msgspec.json.decode(record, type=_Status).manifest_digest if record else ""
+    except UNREADABLE:
+        return  # somebody wrote into it, and it is not used

@@ -1,0 +1,110 @@
+"""How lists of files are packed: whole, or as what is left of the source's whole list, which is kept once."""
+
+import base64
+import hashlib
+import zlib
+from dataclasses import dataclass
+
+import msgspec
+
+from shared.errors import TooManyFiles
+from shared.manifest import Manifest
+
+WHOLE_KEY = "manifest.json.z"
+PART_KEY = "part.json.z"
+LARGEST_BYTES = 900 * 1024
+_LARGEST_MANIFEST_BYTES = 64 * 2**20  # what a crafted ConfigMap could inflate to
+_SMALL_BYTES = 8 * 1024  # a list of this size costs no more than a part of another does
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A manifest as a part of a longer one: which of its files are in it, a bit each, from the first on."""
+
+    listing: str
+    revision: str
+    allow_pickle: bool
+    files: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What a ConfigMap holds; `listing` is the digest of the manifest that a part is of."""
+
+    digest: str
+    uri: str
+    revision: str
+    key: str
+    body: bytes
+    listing: str = ""
+
+
+def pack(manifest: Manifest) -> Packed:
+    """Return a whole manifest, compressed; raises TooManyFiles."""
+    body = manifest.encode()
+    packed = zlib.compress(body, 9)
+    if len(packed) > LARGEST_BYTES or len(body) > _LARGEST_MANIFEST_BYTES:
+        raise TooManyFiles(
+            f"the list of {len(manifest.files)} files takes {len(packed)} bytes compressed and {len(body)} not, over "
+            f"the {LARGEST_BYTES} or {_LARGEST_MANIFEST_BYTES} that can be kept; choose fewer files"
+        )
+    return Packed(hashlib.sha256(body).hexdigest(), manifest.uri, manifest.revision, WHOLE_KEY, packed)
+
+
+def pack_selected(selected: Manifest, listing: Manifest) -> list[Packed]:
+    """Return what is to be kept of the files that were selected from a source's list, in the order to write it.
+
+    A long selection is kept as a part, so that another selection of the same revision is no other long list. Raises
+    TooManyFiles.
+    """
+    found = pack(selected)
+    if selected == listing or len(found.body) <= _SMALL_BYTES:
+        return [found]
+    try:
+        whole = pack(listing)
+    except TooManyFiles:
+        return [found]
+    return [whole, _part(found.digest, selected, listing, whole.digest)]
+
+
+def unpack(text: str, digest: str) -> bytes:
+    """Return the bytes of this digest; raises ValueError, zlib.error."""
+    return _verified(_inflated(text), digest)
+
+
+def unpack_part(text: str) -> Part:
+    """Return a part; raises ValueError, zlib.error."""
+    return msgspec.json.decode(_inflated(text), type=Part)
+
+
+def apply_part(part: Part, listing: Manifest, digest: str) -> bytes:
+    """Return the bytes of the manifest that a part of this list is; raises ValueError."""
+    bits = part.files
+    if len(bits) != _size_of(listing):
+        raise ValueError(f"not a part of {part.listing}")
+    files = tuple(f for i, f in enumerate(listing.files) if bits[i // 8] >> i % 8 & 1)
+    selected = Manifest(listing.uri, part.revision, files, part.allow_pickle)
+    return _verified(selected.encode(), digest)
+
+
+def _part(digest: str, selected: Manifest, listing: Manifest, listing_digest: str) -> Packed:
+    paths, bits = {f.path for f in selected.files}, bytearray(_size_of(listing))
+    for i, file in enumerate(listing.files):
+        if file.path in paths:
+            bits[i // 8] |= 1 << i % 8
+    part = Part(listing_digest, selected.revision, selected.allow_pickle, bytes(bits))
+    packed = zlib.compress(msgspec.json.encode(part), 9)
+    return Packed(digest, selected.uri, selected.revision, PART_KEY, packed, listing_digest)
+
+
+def _size_of(listing: Manifest) -> int:
+    return (len(listing.files) + 7) // 8
+
+
+def _inflated(text: str) -> bytes:
+    return zlib.decompressobj().decompress(base64.b64decode(text, validate=True), _LARGEST_MANIFEST_BYTES)
+
+
+def _verified(body: bytes, digest: str) -> bytes:
+    if hashlib.sha256(body).hexdigest() != digest:
+        raise ValueError(f"not the bytes of {digest}")
+    return body

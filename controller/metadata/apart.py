@@ -1,0 +1,141 @@
+"""Reads one model in a process of its own, so that files that crash or hang a reader cost one model its metadata.
+
+The seam: `reader.py` decides when which model is read and bounds how many children run at one time; here one reading
+is done, whatever it does. A child lives for one reading. It starts in 0.1 s of processor time.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+import structlog
+
+from controller.metadata.child import OUT_OF_MEMORY
+from controller.metadata.kept import FAILED
+from controller.metadata.order import Order
+from controller.metadata.remote import failed
+from shared.errors import Unreachable
+from shared.handover import MOST_BYTES, Reading, decode_reading
+
+COMMAND = (sys.executable, "-m", "controller.metadata.child")
+# Where the interpreter finds its code and certificates; nothing else of the environment goes to a child.
+_KEPT = (
+    "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE", "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)  # fmt: skip
+_OWN = {"MALLOC_ARENA_MAX": "2", "PYTHONUTF8": "1"}  # an arena for each thread would count as address space
+_MOST_ERROR_BYTES = 4096
+_log = structlog.get_logger()
+
+
+def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a child gets of the controller's environment."""
+    return {name: environ[name] for name in _KEPT if name in environ} | _OWN
+
+
+@dataclass(slots=True)
+class Child:
+    """One reading; `read` blocks, `end` may be called from another thread at any time."""
+
+    command: Sequence[str] = COMMAND
+    environment: Mapping[str, str] = field(default_factory=lambda: child_environment(os.environ))
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _ended: bool = field(default=False, init=False)
+    _late: bool = field(default=False, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def read(self, order: Order) -> Reading:
+        """Return what the child read, or why there is nothing: the child is gone by then, however it ended.
+
+        Raises Unreachable where none could be started, or it was ended.
+        """
+        process = self._start()
+        timer = threading.Timer(order.limits.wall_s, self._end_late)
+        timer.daemon = True
+        timer.start()
+        try:
+            body, said = self._exchange(process, msgspec.msgpack.encode(order))
+        finally:
+            timer.cancel()
+            self._kill()
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            with self._lock:  # only now may its number become another's
+                process.wait()
+        if self._ended:
+            raise Unreachable("the reading was ended; it begins again where the controller goes on")
+        reading = self._reading(process.returncode, body, order)
+        if reading.reason == FAILED:
+            _log.error("metadata_reader_failed", code=process.returncode, said=said.decode(errors="replace"))
+        return reading
+
+    def end(self) -> None:
+        """End the reading: nobody waits for it any more."""
+        self._ended = True
+        self._kill()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        with self._lock:
+            try:
+                self._process = subprocess.Popen(  # noqa: S603 - our own program
+                    self.command, stdin=pipe, stdout=pipe, stderr=pipe, env=self.environment, start_new_session=True
+                )
+            except OSError as error:
+                raise Unreachable(f"no process can be started to read metadata: {error.strerror}") from error
+        if self._ended:
+            self._kill()
+        return self._process
+
+    def _exchange(self, process: subprocess.Popen[bytes], order: bytes) -> tuple[bytes, bytes]:
+        """Return what the child wrote to its output and, for the log, to its errors."""
+        assert process.stdin is not None  # noqa: S101 - as it was started
+        assert process.stdout is not None  # noqa: S101 - as it was started
+        assert process.stderr is not None  # noqa: S101 - as it was started
+        with process.stdout, process.stderr:
+            with suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(order)
+            body = process.stdout.read(MOST_BYTES + 1)
+            if len(body) > MOST_BYTES:
+                self._kill()
+            return body, process.stderr.read(_MOST_ERROR_BYTES)
+
+    def _end_late(self) -> None:
+        self._late = True
+        self._kill()
+
+    def _kill(self) -> None:
+        """Kill the child and what it may have started."""
+        with self._lock:
+            if self._process is not None and self._process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _reading(self, code: int, body: bytes, order: Order) -> Reading:
+        if len(body) > MOST_BYTES or (code == 0 and not self._late):
+            try:
+                return decode_reading(body.decode())
+            except ValueError as error:
+                return _failed(f"what it handed back cannot be used: {error}")
+        return _failed(self._cause(code, order))
+
+    def _cause(self, code: int, order: Order) -> str:
+        limits = order.limits
+        if self._late:
+            return f"it did not come to an end within {limits.wall_s:.0f} s"
+        if code == -signal.SIGXCPU:
+            return f"it takes more than {limits.cpu_s} s of processor time"
+        if code == -signal.SIGKILL:
+            return "it was killed from outside, perhaps because the controller's container has no memory left"
+        if code == OUT_OF_MEMORY:
+            return f"it needs more than {limits.memory_bytes // 2**20} MiB of memory"
+        return f"it ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+
+
+def _failed(cause: str) -> Reading:
+    return failed(FAILED, f"the process that reads this model's files failed: {cause}")

@@ -1,0 +1,123 @@
+"""What each namespace may have of a ModelNode's room, when all of it does not suffice."""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from shared.api.model_node import Entry
+from shared.names import namespace_of
+from shared.quantity import format_bytes
+
+EntryKey = tuple[str, str]
+CLUSTER_WEIGHT = 4  # cluster-scoped models may take four times what they leave, a namespace as much as it leaves
+_GROWTH_BYTES = 128  # an entry is given times and marks after it was let in
+_MOST_UPDATING = 8  # models of one namespace beyond its share
+_LARGEST_SPEC_BYTES = 600 * 1024  # with a status of at most 384 KiB the object stays below 1 MiB
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a ModelNode may hold."""
+
+    entries: int = 1000
+    size_bytes: int = _LARGEST_SPEC_BYTES
+
+
+@dataclass(slots=True)
+class _Use:
+    """What a namespace has, or all of them."""
+
+    entries: int = 0
+    size_bytes: int = 0
+
+    def add(self, size_bytes: int) -> None:
+        self.entries += 1
+        self.size_bytes += size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """A room, and what is in it."""
+
+    room: Room
+    total: _Use = field(default_factory=_Use)
+    uses: defaultdict[str, _Use] = field(default_factory=lambda: defaultdict(_Use))
+
+    def add(self, namespace: str, size_bytes: int) -> None:
+        """Count an entry of a namespace."""
+        self.total.add(size_bytes)
+        self.uses[namespace].add(size_bytes)
+
+    def admits(self, namespace: str, size_bytes: int) -> bool:
+        """Return whether a namespace may have one more entry: all it has then is no more than what it leaves free.
+
+        So a single namespace gets half, two get a third each, and there is always something left for the next one.
+        """
+        use, weight = self.uses[namespace], _weight(namespace)
+        if not self.holds(size_bytes):
+            return False
+        free = self.room.entries - self.total.entries - 1
+        free_bytes = self.room.size_bytes - self.total.size_bytes - size_bytes
+        fits = use.entries + 1 <= weight * free and use.size_bytes + size_bytes <= weight * free_bytes
+        return fits or not use.entries
+
+    def holds(self, size_bytes: int) -> bool:
+        """Return whether there is room for one more entry, whosever it is."""
+        entries, total_bytes = self.total.entries + 1, self.total.size_bytes + size_bytes
+        return entries <= self.room.entries and total_bytes <= self.room.size_bytes
+
+    def refusal(self, namespace: str) -> str:
+        """Return why a namespace may have no more, with the numbers and the way out."""
+        use, room = self.uses[namespace], self.room
+        whose = f"namespace {namespace} has" if namespace else "cluster-scoped models have"
+        return (
+            f"{whose} {use.entries} models on this node already, {format_bytes(use.size_bytes)} of its ModelNode; it "
+            f"holds at most {room.entries} models and {format_bytes(room.size_bytes)}, of which "
+            f"{room.entries - self.total.entries} and {format_bytes(room.size_bytes - self.total.size_bytes)} are kept "
+            "free for others; delete models that this node need not have, or choose fewer nodes for them; it is tried "
+            "again when one goes"
+        )
+
+
+def size_of(entry: Entry) -> int:
+    """Return the bytes to count for an entry."""
+    return len(msgspec.json.encode(entry)) + _GROWTH_BYTES
+
+
+def share_room(listed: Iterable[Entry], wanted: Iterable[Entry], room: Room) -> dict[EntryKey, str]:
+    """Return those of the wanted entries that get no room, each with why; what is listed keeps its place.
+
+    The namespace that has least is served first. Within a namespace the order is that of `wanted`. A namespace that has
+    all it may have can still update its models, a few at a time: the old revision goes once the new one is there.
+    """
+    shares, revisions = Shares(room), Counter[str]()
+    for entry in listed:
+        shares.add(namespace_of(entry.id), size_of(entry))
+        revisions[entry.id] += 1
+    updating = Counter(namespace_of(identity) for identity, count in revisions.items() if count > 1)
+    lanes: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in wanted:
+        lanes[namespace_of(entry.id)].append(entry)
+    refused: dict[EntryKey, str] = {}
+    turns = [(shares.uses[name].entries / _weight(name), name, 0) for name in lanes]
+    heapq.heapify(turns)
+    while turns:
+        _, name, index = heapq.heappop(turns)
+        entry = lanes[name][index]
+        size_bytes = size_of(entry)
+        updates = entry.id in revisions and updating[name] < _MOST_UPDATING and shares.holds(size_bytes)
+        if updates or shares.admits(name, size_bytes):
+            shares.add(name, size_bytes)
+            updating[name] += entry.id in revisions
+        else:
+            refused[entry.key] = ""
+        if index + 1 < len(lanes[name]):
+            heapq.heappush(turns, (shares.uses[name].entries / _weight(name), name, index + 1))
+    return {key: shares.refusal(namespace_of(key[0])) for key in refused}
+
+
+def _weight(namespace: str) -> int:
+    return 1 if namespace else CLUSTER_WEIGHT

@@ -1,0 +1,134 @@
+"""Which of KServe's services a cache serves: plain functions of what they declare, stopped ones included."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from controller.admission.catalog import PathKind
+from controller.admission.keys import ENABLE_CACHE, NODE_GROUP
+from controller.placement.demand import Demand
+from shared.errors import InvalidURI
+from shared.uri import parse_uri, sub_path_of
+
+Json = Mapping[str, Any]
+KindOf: TypeAlias = Callable[[Demand, str], PathKind | None]  # what a cache has at a path, None where nobody knows
+
+_CLAIM = "pvc://"
+_COMPONENTS = ("predictor", "transformer", "explainer")
+_URI_VARIABLE = "STORAGE_URI"
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A part of a service whose pods may download a model: the URIs, and the annotations of these pods."""
+
+    uris: tuple[str, ...]
+    annotations: Mapping[str, str]
+
+    @property
+    def asks(self) -> bool:
+        """Whether it opts in to the cache."""
+        return str(self.annotations.get(ENABLE_CACHE, "")).lower() == "true"
+
+
+def nothing_known(_cache: Demand, _path: str) -> None:
+    """Know no list of files."""
+
+
+def kserve_services_with(
+    cache: Demand, services: Iterable[Json], usable: Iterable[Demand], kind_of: KindOf = nothing_known
+) -> Iterator[str]:
+    """Yield KServe's services, as `namespace/name`, that a cache serves: those that ask for one, by the longest URI.
+
+    `usable` are the caches that pods can get. One of a longer URI takes a service from this cache only if it is among
+    them, kept on the group that the service names, and known to have what the service wants. A part that this cache is
+    known not to have makes no user.
+    """
+    rivals = [other for other in usable if len(other.uri) > len(cache.uri)]
+    for service in services:
+        meta = _map(service.get("metadata"))
+        if meta.get("deletionTimestamp"):
+            continue
+        if any(_uses(component, cache, rivals, kind_of) for component in components_of(service)):
+            yield f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+
+
+def components_of(service: Json) -> Iterator[Component]:
+    """Yield the components of an InferenceService or LLMInferenceService."""
+    spec, common = _map(service.get("spec")), _map(_map(service.get("metadata")).get("annotations"))
+    canaries = [_map(canary.get("predictor")) for canary in _maps(spec.get("canary"))]
+    for component in (*(_map(spec.get(name)) for name in _COMPONENTS), *canaries):
+        if component:
+            yield Component(tuple(_uris_of(component)), {**common, **_map(component.get("annotations"))})
+    if uris := tuple(_uris_of_llm(_map(spec.get("model")))):
+        for workload in (spec, _map(spec.get("prefill"))):
+            yield Component(uris, {**common, **_map(workload.get("annotations"))})
+
+
+def _uses(component: Component, cache: Demand, rivals: list[Demand], kind_of: KindOf) -> bool:
+    if not component.asks:
+        return False
+    group = component.annotations.get(NODE_GROUP, "")
+    others = [rival for rival in rivals if not group or group in rival.groups]
+    for uri in filter(None, map(_canonical, component.uris)):
+        part = sub_path_of(uri, cache.uri)
+        if part is None or (part and kind_of(cache, part) == "absent"):
+            continue
+        if not any(_serves(rival, uri, kind_of) for rival in others):
+            return True
+    return False
+
+
+def _serves(cache: Demand, uri: str, kind_of: KindOf) -> bool:
+    """Return whether a cache is known to have all that a URI names."""
+    part = sub_path_of(uri, cache.uri)
+    return part is not None and (not part or kind_of(cache, part) in ("file", "directory"))
+
+
+def _uris_of(component: Json) -> Iterator[str]:
+    """Yield what a component names: its own URI, its model's, an older framework field's, a container's variable."""
+    for part in (component, *(value for value in component.values() if isinstance(value, dict))):
+        yield from _texts([part.get("storageUri")])
+        yield from _uri_of_storage(_map(part.get("storage")))
+    listed = _texts(uri.get("uri") for uri in _maps(component.get("storageUris")))
+    downloads = [uri for uri in listed if not uri.startswith(_CLAIM)]
+    if len(downloads) == 1:  # a cache replaces no more
+        yield downloads[0]
+    for container in _maps(component.get("containers")):
+        variables = _maps(container.get("env"))
+        yield from _texts(v.get("value") for v in variables if v.get("name") == _URI_VARIABLE)
+
+
+def _uri_of_storage(storage: Json) -> Iterator[str]:
+    """Yield the URI of `storage: {key, parameters, path}` that names its bucket: nobody reads KServe's Secrets here."""
+    parameters = _map(storage.get("parameters"))
+    path, bucket = storage.get("path"), parameters.get("bucket")
+    if isinstance(path, str) and path and bucket and parameters.get("type", "s3") == "s3":
+        yield f"s3://{bucket}/{path.removeprefix('/')}"
+
+
+def _uris_of_llm(model: Json) -> Iterator[str]:
+    """Yield the URI of an LLMInferenceService's model, unless adapters are downloaded beside it."""
+    adapters = _texts(adapter.get("uri") for adapter in _maps(_map(model.get("lora")).get("adapters")))
+    if all(uri.startswith(_CLAIM) for uri in adapters):
+        yield from _texts([model.get("uri")])
+
+
+def _canonical(text: str) -> str:
+    try:
+        return str(parse_uri(text, cluster_scoped=True))
+    except InvalidURI:
+        return ""
+
+
+# What tenants wrote may have any shape where KServe's definitions leave it open.
+def _map(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _maps(value: object) -> list[Json]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _texts(values: Iterable[object]) -> Iterator[str]:
+    yield from (value for value in values if isinstance(value, str) and value)

@@ -1,0 +1,38 @@
+"""One read of the API server for everybody who asks meanwhile."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class SharedRead(Generic[T]):
+    """Runs one read at a time; nobody gets an answer that was begun before the question.
+
+    However many ask at one time, there are two reads: the one that is running, and one for all who came since.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
+        self._read = read
+        self._running: asyncio.Task[T] | None = None
+        self._next: asyncio.Task[T] | None = None
+
+    async def get(self) -> T:
+        """Return what the next read brings, or raise what it raises."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._after(self._running))
+            self._next.add_done_callback(_look_at)
+        return await asyncio.shield(self._next)
+
+    async def _after(self, before: asyncio.Task[T] | None) -> T:
+        if before is not None:
+            await asyncio.wait([before])
+        self._running, self._next = self._next, None
+        return await self._read()
+
+
+def _look_at(task: asyncio.Task[T]) -> None:
+    """Keep asyncio from logging a failure that all who asked have been told, or have stopped waiting for."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,80 @@
+"""KServe's controller as a process beside the control plane, with its webhooks in force."""
+
+import os
+from pathlib import Path
+
+from rig.binaries import KSERVE, locate
+from rig.control_plane import ControlPlane
+from rig.errors import MissingBinaries
+from rig.kserve import files, manifests
+from rig.larder.programs import answers
+from rig.ports import LOOPBACK, free_port
+from rig.processes import Process, Program, wait_until
+from rig.running import Running
+
+_READY_S = 120.0
+_SERVED_S = 60.0
+_CERTIFICATES = Path("k8s-webhook-server", "serving-certs")  # below the directory for temporary files
+
+
+class KServe(Running):
+    """KServe in its mode `Standard`, which makes Deployments; use as a context manager."""
+
+    def __init__(self, plane: ControlPlane, state: Path) -> None:
+        self._plane, self._state = plane, state
+        self._program = locate(KSERVE, os.environ)
+        self._files = files.find(os.environ)
+        self._process: Process | None = None
+
+    def start(self) -> None:
+        """Install CRDs and configuration, start the controller, and return when pods go through its webhook."""
+        if self._program is None:
+            raise MissingBinaries(f"{KSERVE.name} is not there; run: make setup && .venv/bin/python -m rig setup")
+        self._install_kinds()
+        api = self._plane.api
+        api.ensure("/api/v1/namespaces", {"metadata": {"name": manifests.NAMESPACE}})
+        api.ensure(*self._posted(manifests.configuration(self._files)))
+        url = self._run(self._program)
+        for webhook in manifests.webhooks(self._files, url, self._plane.ca_pem):
+            api.ensure(*self._posted(webhook))
+        for default in manifests.defaults(self._files):
+            api.ensure(*self._posted(default))
+
+    def stop(self) -> None:
+        """End the controller; the objects stay."""
+        if self._process is not None:
+            self._process.stop()
+
+    def _install_kinds(self) -> None:
+        found = manifests.definitions(self._files)
+        for definition in found:
+            self._plane.api.ensure(*self._posted(definition))
+        for definition in found:
+            spec = definition["spec"]
+            path, kind = f"/apis/{spec['group']}/{spec['versions'][-1]['name']}", spec["names"]["kind"]
+            wait_until(lambda at=path, kind=kind: self._lists(at, kind), _SERVED_S, f"{kind} in the list of {path}")  # type: ignore[misc]
+
+    def _lists(self, group_version: str, kind: str) -> bool:
+        """Return whether discovery knows a kind: KServe asks that once, when it starts."""
+        api = self._plane.api
+        return api.answers(group_version) and any(r["kind"] == kind for r in api.get(group_version)["resources"])
+
+    def _run(self, program: Path) -> str:
+        certificates, port, probe = self._state / _CERTIFICATES, free_port(), free_port()
+        certificates.mkdir(parents=True)
+        pair = self._plane.server_certificate()
+        (certificates / "tls.crt").write_bytes(pair.public_pem)
+        (certificates / "tls.key").write_bytes(pair.private_pem)
+        argv = [str(program), f"--webhook-port={port}", f"--health-probe-addr={LOOPBACK}:{probe}", "--metrics-addr=0"]
+        environ = {
+            "KUBECONFIG": str(self._plane.kubeconfig),
+            "POD_NAMESPACE": manifests.NAMESPACE,
+            "TMPDIR": str(self._state),
+        }
+        self._process = Process(Program(KSERVE.name, argv, environ), self._state / "log" / f"{KSERVE.name}.log")
+        self._process.wait_ready(lambda: answers(probe), _READY_S)
+        return f"https://{LOOPBACK}:{port}"
+
+    @staticmethod
+    def _posted(manifest: manifests.Json) -> tuple[str, manifests.Json]:
+        return manifests.collection_of(manifest), manifest

@@ -1,0 +1,43 @@
+"""What to say when a server gave no whole answer: which, why and what to do, without a library's own words."""
+
+import os
+import ssl
+
+import aiohttp
+
+_WAY_OUT = "check that it runs and that this machine reaches it"
+_TRUST = "the CA that is configured must be the one that signed it"
+
+
+def no_answer_message(error: Exception, server: str) -> str:
+    """Return the message where a request to `server` broke off with `error`."""
+    why, way_out = _why(error)
+    return f"{server} does not answer: {why}; {way_out}"
+
+
+def _why(error: Exception) -> tuple[str, str]:
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"its certificate is not trusted ({_certificate_problem(error.certificate_error)})", _TRUST
+        case aiohttp.ClientSSLError() | ssl.SSLError():
+            return "TLS failed, so it may not be an https port", "check its address"
+        case aiohttp.ClientConnectorDNSError():
+            return f"the host name {error.host} cannot be resolved", "check its address and DNS"
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy answered {error.status}", "check HTTPS_PROXY and NO_PROXY"
+        case aiohttp.ClientProxyConnectionError():
+            return f"the proxy {error.host}:{error.port} cannot be reached", "check HTTPS_PROXY and NO_PROXY"
+        case aiohttp.InvalidURL():
+            return "the address is not a URL", "correct it"
+        case TimeoutError():
+            return "no answer in time", _WAY_OUT
+        case OSError(errno=int() as number) if number > 0:  # the libraries' own words name their functions
+            return os.strerror(number).lower(), _WAY_OUT
+        case aiohttp.ClientConnectorError():
+            return "it cannot be reached", _WAY_OUT
+        case _:
+            return "the connection was closed in the middle", _WAY_OUT
+
+
+def _certificate_problem(error: Exception) -> str:
+    return getattr(error, "verify_message", "") or "the certificate does not fit the host name"

@@ -1,0 +1,133 @@
+"""What many models of one namespace cost the others: `python -m tests.bench.tenants_scale [MODELS [NODES]]`.
+
+Nothing is served: the figures are counts of steps and bytes, and the CPU time of decisions.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import msgspec
+from kubernetes.aio.client import ApiClient, Configuration
+
+from controller.keys import ModelKey, NodeKey, QueueKey, lane_of
+from controller.live import Live
+from controller.nodes.decide import Create, Write, crowd_out, decide
+from controller.nodes.observe import NodeObserver
+from controller.nodes.steps import Pace
+from controller.placement.groups import Limits
+from controller.placement.shares import Room
+from controller.watch import Watcher
+from controller.world import World
+from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
+from shared.api.model_node import EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
+from shared.kube.objects import Meta
+from shared.kube.transport import Kube
+from shared.kube.work_queue import WorkQueue
+from tests.bench.controller_scale import NOW, entry, node
+
+DEFAULTS = (2100, 3)
+GREEDY, OTHER = "greedy", "other"
+
+
+@contextmanager
+def timed(what: str) -> Iterator[None]:
+    """Print the CPU time of a block."""
+    began = time.process_time()
+    yield
+    say(what, f"{(time.process_time() - began) * 1e3:.1f} ms")
+
+
+def say(what: str, figure: object) -> None:
+    sys.stdout.write(f"{what:70} {figure}\n")
+
+
+def model(namespace: str, index: int, revision: str = "c0ffee", version: str = "1") -> BaseModel:
+    name = f"model-{index:04}"
+    return BaseModel(
+        metadata=Meta(name=name, namespace=namespace, uid=f"uid-{namespace}-{index}", resource_version=version),
+        spec=BaseModelSpec(storage=Storage(storage_uri=f"hf://org/{name}")),
+        status=BaseModelStatus(
+            source=f"hf://org/{name}@main",
+            resolved_revision=revision,
+            serving_revision="c0ffee",
+            manifest_digest="d" * 64,
+        ),
+    )
+
+
+def model_node(name: str, ids: list[str], ready: int, version: str) -> ModelNode:
+    told = [
+        EntryStatus(id=m, revision="c0ffee", phase="Ready" if i < ready else "Waiting", observed="Present")
+        for i, m in enumerate(ids)
+    ]
+    return ModelNode(
+        metadata=Meta(name=name, uid=f"mn-{name}", resource_version=version),
+        spec=ModelNodeSpec(node_uid=f"uid-{name}", entries=[entry(m) for m in ids]),
+        status=ModelNodeStatus(node_uid=f"uid-{name}", entries=told),
+    )
+
+
+def place(observer: NodeObserver, world: World, name: str) -> ModelNodeSpec:
+    """One look at a node, and the spec that it leads to."""
+    view = observer.view(name, (), NOW)
+    assert view is not None
+    view = replace(view, crowded=crowd_out(view, NOW, Room()))
+    world.note_crowded(name, view.crowded)
+    return next(a.spec for a in decide(view, NOW, Pace()) if isinstance(a, Create | Write))
+
+
+def turn_of(models: int) -> int:
+    """Return which turn a model of another namespace has that comes after the others."""
+    queue: WorkQueue[QueueKey] = WorkQueue(lambda *_: None, lane_of=lane_of)
+    for i in range(models):
+        queue.add(ModelKey("BaseModel", GREEDY, f"model-{i:04}"))
+    late = ModelKey("BaseModel", OTHER, "ours")
+    queue.add(late)
+    return next(turn for turn in range(1, models + 2) if queue._line.pop() == late)
+
+
+async def main(models: int, nodes: int) -> None:
+    wanted: list[QueueKey] = []
+    world = World(Limits(2**40, 0), asyncio.get_running_loop().time)
+    Watcher(world, wanted.append, lambda key, _: wanted.append(key)).listen()
+    names = [f"node-{i:05}" for i in range(nodes)]
+    world.nodes.replace([node(i, 1) for i in range(nodes)])
+    world.base_models.replace([model(GREEDY, i) for i in range(models)])
+    say("turn in the queue of a model of another namespace", turn_of(models))
+    async with ApiClient(Configuration()) as client:  # nobody is asked
+        observer = NodeObserver(world, Kube(client), Live(Kube(client)), "/var/lib/larder")
+        with timed(f"a look at a node with {models} models of one namespace"):
+            spec = place(observer, world, names[0])
+        say("entries that it may have", len(spec.entries))
+        ids = [e.id for e in spec.entries]
+        for name in names:
+            world.model_nodes.upsert(model_node(name, ids, 0, "1"))
+        world.base_models.upsert(model(OTHER, 0))
+        with timed("the next look, with one of another namespace"):
+            spec = place(observer, world, names[0])
+        say("entries of the other namespace", sum(e.id.startswith(OTHER) for e in spec.entries))
+        say("bytes of the spec", len(msgspec.json.encode(spec)))
+    wanted.clear()
+    with timed("a status in which twenty entries became Ready"):
+        world.model_nodes.upsert(model_node(names[0], ids, 20, "2"))
+    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in set(wanted)))
+    say("bytes of that status", len(msgspec.json.encode(model_node(names[0], ids, 20, "2").status)))
+    wanted.clear()
+    found = model_node(names[0], ids, 20, "3")
+    more = msgspec.structs.replace(found.spec, entries=[*found.spec.entries, entry("z")])
+    with timed("a spec with one more entry"):
+        world.model_nodes.upsert(msgspec.structs.replace(found, spec=more))
+    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in set(wanted)))
+    wanted.clear()
+    with timed("a model is resolved"):
+        world.base_models.upsert(model(GREEDY, 1, "beef", "2"))
+    say("nodes that have a turn for it", sum(isinstance(key, NodeKey) for key in set(wanted)))
+
+
+if __name__ == "__main__":
+    given = [int(argument) for argument in sys.argv[1:]]
+    asyncio.run(main(*given, *DEFAULTS[len(given) :]))

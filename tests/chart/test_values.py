@@ -1,0 +1,121 @@
+"""What an administrator changes about the two programs' pods, accounts and ports."""
+
+import pytest
+
+from rig.helm import Json
+from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.objects import environment, kinds, only, pod_specs
+
+PROGRAMS = pytest.mark.parametrize("program", ["controller", "agent"])
+
+
+def _template(rendered: list[Json], program: str) -> Json:
+    kind = {"controller": "Deployment", "agent": "DaemonSet"}[program]
+    found: Json = only(rendered, kind, f"larder-{program}")["spec"]["template"]
+    return found
+
+
+@PROGRAMS
+def test_pods_get_what_the_values_add(program: str, render: Render) -> None:
+    volume, mount = {"name": "extra", "emptyDir": {}}, {"name": "extra", "mountPath": "/extra"}
+    own = {
+        "podLabels": {"team": "models", "app.kubernetes.io/component": "other"},
+        "extraArgs": ["--log-level=debug"],
+        "extraVolumes": [volume],
+        "extraVolumeMounts": [mount],
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["10.0.0.10"]},
+    }
+    template = _template(render({program: own}), program)
+    spec, (container,) = template["spec"], template["spec"]["containers"]
+    assert template["metadata"]["labels"]["team"] == "models"
+    assert template["metadata"]["labels"]["app.kubernetes.io/component"] == program, "what selects pods stays"
+    assert container["args"] == ["--log-level=debug"]
+    assert volume in spec["volumes"]
+    assert mount in container["volumeMounts"]
+    assert (spec["dnsPolicy"], spec["dnsConfig"]) == ("None", {"nameservers": ["10.0.0.10"]})
+    plain = _template(render(), program)["spec"]
+    assert not {"dnsPolicy", "dnsConfig", "hostNetwork"} & plain.keys()
+    assert "args" not in plain["containers"][0]
+
+
+@PROGRAMS
+def test_the_level_of_logs_reaches_both_programs(program: str, render: Render) -> None:
+    for values, level in (({}, "info"), ({"logLevel": "debug"}, "debug")):
+        (container,) = _template(render(values), program)["spec"]["containers"]
+        assert environment(container)["LARDER_LOG_LEVEL"] == level
+
+
+@PROGRAMS
+def test_an_account_of_another_name_has_the_rights_and_the_bounds(program: str, render: Render) -> None:
+    account = {"name": "mine", "annotations": {"eks.amazonaws.com/role-arn": "arn"}}
+    rendered = render({program: {"serviceAccount": account}, "credentialNamespaces": ["team-a"]})
+    made = only(rendered, "ServiceAccount", "mine")
+    assert made["metadata"]["annotations"] == account["annotations"]
+    assert _template(rendered, program)["spec"]["serviceAccountName"] == "mine"
+    former = f"system:serviceaccount:{NAMESPACE}:larder-{program}"
+    subject = {"kind": "ServiceAccount", "name": f"larder-{program}", "namespace": NAMESPACE}
+    for found in rendered:
+        assert former not in str(found), (found["kind"], found["metadata"]["name"])
+        assert subject not in found.get("subjects", []), (found["kind"], found["metadata"]["name"])
+    assert f"system:serviceaccount:{NAMESPACE}:mine" in str(rendered)
+    controller = environment(_template(rendered, "controller")["spec"]["containers"][0])
+    assert (controller["LARDER_AGENT_SERVICE_ACCOUNT"] == "mine") is (program == "agent")
+    given = render({program: {"serviceAccount": {"create": False, "name": "theirs"}}})
+    assert ("ServiceAccount", "theirs") not in kinds(given)
+    assert _template(given, program)["spec"]["serviceAccountName"] == "theirs"
+
+
+@PROGRAMS
+def test_tokens_last_an_hour(program: str, render: Render) -> None:
+    """A token that kubelet adds by itself is accepted for a year after it lapsed."""
+    spec = pod_specs(render())[f"larder-{program}"]
+    assert spec["automountServiceAccountToken"] is False
+    sources = [s for v in spec["volumes"] for s in v.get("projected", {}).get("sources", [])]
+    tokens = [s["serviceAccountToken"] for s in sources if "serviceAccountToken" in s]
+    assert [token["expirationSeconds"] for token in tokens] == [3600] * (2 if program == "agent" else 1)
+
+
+def test_the_controller_on_the_host_s_network(render: Render) -> None:
+    rendered = render({"controller": {"hostNetwork": True, "port": 9443, "healthPort": 9080}, "ipFamily": "IPv6"})
+    spec = _template(rendered, "controller")["spec"]
+    (container,) = spec["containers"]
+    assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert {p["name"]: p["containerPort"] for p in container["ports"]} == {"https": 9443, "health": 9080}
+    given = environment(container)
+    assert (given["LARDER_LISTEN"], given["LARDER_LISTEN_HEALTH"]) == ("[::]:9443", "[::]:9080")
+    assert given["LARDER_ADVERTISE"] == "[$(POD_IP)]:9443"
+    strategy = only(rendered, "Deployment", "larder-controller")["spec"]["strategy"]
+    assert strategy == {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}, "two of them do not fit on one node"
+    (port,) = only(rendered, "Service", "larder-metrics")["spec"]["ports"]
+    assert port["port"] == 9080, "a headless Service translates no port"
+    (test,) = pod_specs(rendered)["larder-test"]["containers"]
+    assert f"larder-metrics.{NAMESPACE}.svc:9080" in test["args"]
+
+
+def test_strategies_and_spreading_are_values(render: Render) -> None:
+    constraint = {"topologyKey": "rack", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+    values = {
+        "controller": {"strategy": {"type": "Recreate"}, "topologySpreadConstraints": [constraint]},
+        "agent": {"updateStrategy": {"type": "OnDelete"}, "preStopSeconds": 0},
+    }
+    rendered = render(values)
+    deployment, daemon_set = (only(rendered, *o)["spec"] for o in (("Deployment", "larder-controller"),
+                                                                  ("DaemonSet", "larder-agent")))  # fmt: skip
+    assert deployment["strategy"] == {"type": "Recreate"}
+    assert deployment["template"]["spec"]["topologySpreadConstraints"] == [constraint]
+    assert daemon_set["updateStrategy"] == {"type": "OnDelete"}
+    assert "lifecycle" not in daemon_set["template"]["spec"]["containers"][0]
+    (agent,) = pod_specs(render())["larder-agent"]["containers"]
+    assert agent["lifecycle"] == {"preStop": {"sleep": {"seconds": 2}}}
+
+
+def test_one_value_switches_the_cache_off(render: Render) -> None:
+    """The place that the last release had for it must not switch it on again."""
+    for values, told in (
+        ({}, "True"),
+        ({"modelCache": {"enabled": False}}, "False"),
+        ({"controller": {"modelCacheEnabled": False}}, "False"),
+    ):
+        (container,) = _template(render(values), "controller")["spec"]["containers"]
+        assert environment(container)["LARDER_MODEL_CACHE_ENABLED"] == told.lower()

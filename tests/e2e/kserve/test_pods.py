@@ -1,0 +1,170 @@
+"""Pods that the real KServe makes: given the cache wherever it can replace their download, and nowhere else."""
+
+import base64
+import json
+
+import pytest
+
+from rig.demo.parts import SECRET
+from tests.e2e.kserve.services import CUSTOM, ENABLE, MODEL, PODS, KServeSite, initializers, mounts, not_cached
+
+CACHE = "kserve-pvc-source"
+AT_MODELS = {"/mnt/models": {"name": CACHE, "mountPath": "/mnt/models", "readOnly": True}}
+
+
+@pytest.fixture(scope="module")
+def uri(site: KServeSite) -> str:
+    """What a cache of the group `gpus` holds."""
+    found = site.larder.upload()
+    site.cache(found)
+    return found
+
+
+def test_a_service_gets_its_model_and_parts_of_it(site: KServeSite, uri: str) -> None:
+    pod = site.served({"model": MODEL | {"storageUri": uri}})
+    assert not_cached(pod) == ""
+    assert initializers(pod) == []
+    assert mounts(pod) == AT_MODELS
+    assert [v["name"] for v in pod["spec"]["volumes"] if "projected" not in v] == [CACHE]
+    assert site.placed(pod) in ("a", "b")
+    part = site.served({"model": MODEL | {"storageUri": f"{uri}/config.json"}})
+    assert list(mounts(part)) == ["/mnt/models/config.json"]
+    absent = site.served({"model": MODEL | {"storageUri": f"{uri}/absent"}})
+    assert "has no file or directory 'absent'" in not_cached(absent)
+    assert initializers(absent) == [[f"{uri}/absent", "/mnt/models"]]
+
+
+def test_a_service_that_does_not_ask_keeps_its_download(site: KServeSite, uri: str) -> None:
+    out = site.served({"model": MODEL | {"storageUri": uri}}, {ENABLE: "false"})
+    assert initializers(out) == [[uri, "/mnt/models"]]
+    assert f'annotation {ENABLE} is "false"' in not_cached(out)
+
+
+def test_one_uri_of_several_fields_is_put_where_its_initializer_puts_it(site: KServeSite, uri: str) -> None:
+    pod = site.served({"model": MODEL, "storageUris": [{"uri": uri, "mountPath": "/mnt/other"}]})
+    assert (initializers(pod), not_cached(pod)) == ([], "")
+    assert mounts(pod) == {"/mnt/other": AT_MODELS["/mnt/models"] | {"mountPath": "/mnt/other"}}
+    assert [v["name"] for v in pod["spec"]["volumes"] if "projected" not in v] == [CACHE]
+
+
+def test_a_claim_beside_the_download_stays(site: KServeSite, uri: str) -> None:
+    uris = [{"uri": uri, "mountPath": "/mnt/models/base"}, {"uri": "pvc://lora", "mountPath": "/mnt/models/lora"}]
+    pod = site.served({"model": MODEL, "storageUris": uris})
+    assert (initializers(pod), not_cached(pod)) == ([], "")
+    assert {path: mount["name"] for path, mount in mounts(pod).items()} == {
+        "/mnt/models/base": CACHE,
+        "/mnt/models/lora": "mnt-models-lora",
+    }
+    claims = [v["persistentVolumeClaim"]["claimName"] for v in pod["spec"]["volumes"] if "persistentVolumeClaim" in v]
+    assert claims == ["lora"]
+
+
+def test_several_downloads_are_left_alone(site: KServeSite, uri: str) -> None:
+    pairs = [uri, "/mnt/models/a", "s3://elsewhere/b", "/mnt/models/b"]
+    uris = [{"uri": uri, "mountPath": path} for uri, path in zip(pairs[::2], pairs[1::2], strict=True)]
+    pod = site.served({"model": MODEL, "storageUris": uris})
+    assert initializers(pod) == [pairs]
+    assert "downloads 2 URIs, and a cache replaces one" in not_cached(pod)
+    assert [m["name"] for m in mounts(pod).values()] == ["mnt-models"]
+
+
+def test_a_storage_key_s_placeholder_is_not_taken_for_the_uri(site: KServeSite, uri: str) -> None:
+    bucket, _, path = uri.removeprefix("s3://").partition("/")
+    config = base64.b64encode(json.dumps({"type": "s3", "bucket": bucket}).encode()).decode()
+    secret = {"metadata": {"name": "storage-config"}, "data": {"store": config}}
+    site.larder.api.ensure("/api/v1/namespaces/default/secrets", secret)
+    pod = site.served({"model": MODEL | {"storage": {"key": "store", "path": path}}})
+    assert (initializers(pod), not_cached(pod)) == ([], "")
+    assert mounts(pod) == AT_MODELS
+    assert pod["metadata"]["annotations"]["larder.dev/source-uri"] == uri
+
+
+def test_a_container_of_the_user_s_own_gets_what_its_variable_names(site: KServeSite, uri: str) -> None:
+    container = CUSTOM | {"env": [{"name": "STORAGE_URI", "value": uri}]}
+    pod = site.served({"containers": [container]})
+    assert (initializers(pod), not_cached(pod)) == ([], "")
+    assert mounts(pod) == AT_MODELS
+
+
+def test_a_group_that_an_affinity_defines_confines_the_pod(site: KServeSite) -> None:
+    uri = site.larder.upload()
+    site.cache(uri, group="", nodeGroups=["gpus", "fast"])
+    predictor = {"model": MODEL | {"storageUri": uri}}
+    for _ in range(3):
+        fast = site.served(predictor, {"serving.kserve.io/nodegroup": "fast"})
+        assert (initializers(fast), not_cached(fast)) == ([], "")
+        assert site.placed(fast) == "b"
+    anywhere = site.served(predictor)
+    assert "affinity" not in anywhere["spec"]
+    assert site.placed(anywhere) in ("a", "b")
+
+
+def test_a_group_that_the_cache_is_not_on_leaves_the_pod_its_download(site: KServeSite, uri: str) -> None:
+    pod = site.served({"model": MODEL | {"storageUri": uri}}, {"serving.kserve.io/nodegroup": "others"})
+    assert "is kept on gpus, not on others" in not_cached(pod)
+    assert initializers(pod) == [[uri, "/mnt/models"]]
+    assert site.placed(pod)
+
+
+def test_a_group_whose_nodes_have_no_room_leaves_the_pod_its_download(site: KServeSite) -> None:
+    uri = site.larder.upload()
+    tiny = site.larder.group({"other": "yes"}, storageLimit="64Ki")
+    cache = site.larder.cache(uri, group="", nodeGroups=["gpus", tiny], credentialsSecret=SECRET)
+    site.larder.wait_reason("ClusterModelCache", cache, "InsufficientStorage")
+    site.larder.until(lambda: site.larder.phases("a", cache) == ["Ready"], "node a to have the model")
+    predictor = {"model": MODEL | {"storageUri": uri}}
+    pod = site.served(predictor, {"serving.kserve.io/nodegroup": tiny})
+    assert "does not fit on any node there that the pod may run on (c)" in not_cached(pod)
+    assert initializers(pod) == [[uri, "/mnt/models"]]
+    assert mounts(site.served(predictor)) == AT_MODELS
+
+
+def test_a_predictor_that_is_pinned_outside_the_cache_downloads_for_itself(site: KServeSite, uri: str) -> None:
+    pod = site.served({"model": MODEL | {"storageUri": uri}, "nodeSelector": {"other": "yes"}})
+    assert "excludes every node there" in not_cached(pod)
+    assert initializers(pod) == [[uri, "/mnt/models"]]
+    assert site.placed(pod) == "c"
+
+
+def test_a_server_that_wants_to_write_is_told(site: KServeSite, uri: str) -> None:
+    annotations = {"storage.kserve.io/readonly": "false"}
+    name = site.service({"model": MODEL | {"storageUri": uri}}, annotations)
+    assert mounts(site.pod(name)) == AT_MODELS
+    template = site.template(name)
+    copy = {"apiVersion": "v1", "kind": "Pod", "metadata": template["metadata"] | {"name": site.larder.name("copy")}}
+    said = site.create_by_kubectl(copy | {"spec": template["spec"]})
+    assert 'Warning: larder: annotation storage.kserve.io/readonly is "false"' in said
+
+
+def test_a_transformer_of_its_own_is_not_marked_and_one_that_downloads_is_given_the_cache(
+    site: KServeSite, uri: str
+) -> None:
+    plain = site.service({"model": MODEL | {"storageUri": uri}}, transformer={"containers": [CUSTOM]})
+    pod = site.pod(plain, "transformer")
+    assert "larder.dev/not-cached" not in pod["metadata"]["annotations"]
+    assert initializers(pod) == []
+    downloads = CUSTOM | {"env": [{"name": "STORAGE_URI", "value": uri}]}
+    other = site.service({"model": MODEL | {"storageUri": uri}}, transformer={"containers": [downloads]})
+    assert mounts(site.pod(other, "transformer")) == AT_MODELS
+
+
+def test_a_pod_that_comes_back_is_given_what_serves_now(site: KServeSite) -> None:
+    uri = site.larder.upload()
+    cache = site.cache(uri)
+    name = site.service({"model": MODEL | {"storageUri": uri}})
+    pod = site.pod(name)
+    copy = {"metadata": {key: pod["metadata"][key] for key in ("labels", "annotations")}, "spec": pod["spec"]}
+    copy["metadata"]["name"] = site.larder.name("back")
+    site.remove(name)
+    again = site.larder.pod(copy)
+    assert (mounts(again), initializers(again)) == (AT_MODELS, [])
+    assert again["spec"]["nodeSelector"] == pod["spec"]["nodeSelector"]
+    site.larder.delete_pod(again["metadata"]["name"])
+    site.larder.until(lambda: not site.larder.api.answers(f"{PODS}/{copy['metadata']['name']}"), "the copy to go")
+
+    site.larder.delete("ClusterModelCache", cache)
+    site.larder.until(lambda: site.larder.is_gone("ClusterModelCache", cache), "the cache to go")
+    without = site.larder.pod(copy)
+    assert initializers(without) == [[uri, "/mnt/models"]], "KServe's own download, added again"
+    assert [m["name"] for m in mounts(without).values()] == ["kserve-provision-location"]
+    assert "no ClusterModelCache holds" in not_cached(without)

@@ -1,0 +1,87 @@
+"""Services of KServe hold the cache that they name, also when they are stopped and no pod is there."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rig.errors import CallRefused
+from rig.larder.moves import Json
+from tests.e2e.kserve.services import CUSTOM, ENABLE, MODEL, SERVICES, KServeSite
+
+STOPPED = {"serving.kserve.io/stop": "true"}
+LLM_SERVICES = "/apis/serving.kserve.io/v1alpha2/namespaces/default/llminferenceservices"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+WITHOUT = {"containers": [CUSTOM]}
+
+
+def named(uri: str) -> Json:
+    """Return the container of a component that downloads."""
+    return {"containers": [CUSTOM | {"env": [{"name": "STORAGE_URI", "value": uri}]}]}
+
+
+def refusal(site: KServeSite, cache: str) -> str:
+    """Return the words by which the deletion of a cache is refused."""
+    with pytest.raises(CallRefused) as refused:
+        site.larder.delete("ClusterModelCache", cache)
+    return str(refused.value)
+
+
+def test_a_stopped_service_holds_its_cache_whatever_field_names_it(site: KServeSite) -> None:
+    uri = site.larder.upload()
+    cache = site.cache(uri)
+    services = [
+        site.service({"model": MODEL, "storageUris": [{"uri": uri, "mountPath": "/mnt/other"}]}, STOPPED),
+        site.service(named(uri), STOPPED),
+        site.service(WITHOUT, STOPPED, transformer=named(uri)),
+        site.service(WITHOUT, STOPPED, explainer=named(uri)),
+    ]
+    assert "is used by 4 InferenceServices: " in refusal(site, cache)
+    for service in services:
+        words = refusal(site, cache)
+        assert f"default/{service}" in words
+        site.larder.api.delete(f"{SERVICES}/{service}")
+        site.larder.until(lambda name=service: not site.larder.api.answers(f"{SERVICES}/{name}"), f"{service} to go")  # type: ignore[misc]
+    site.larder.delete("ClusterModelCache", cache)
+
+
+def test_an_llm_service_holds_its_cache(site: KServeSite) -> None:
+    uri, name = site.larder.push(), site.larder.name("llm")
+    cache = site.cache(uri)
+    body = {
+        "apiVersion": "serving.kserve.io/v1alpha2",
+        "kind": "LLMInferenceService",
+        "metadata": {"name": name},
+        "spec": {"model": {"uri": uri}, "annotations": {ENABLE: "true"}},
+    }
+    site.larder.api.create(LLM_SERVICES, body)
+    assert f"is used by 1 InferenceService: default/{name}" in refusal(site, cache)
+    site.larder.api.delete(f"{LLM_SERVICES}/{name}")
+    site.larder.delete("ClusterModelCache", cache)
+
+
+def test_a_part_that_is_absent_makes_no_user(site: KServeSite) -> None:
+    uri = site.larder.upload()
+    cache = site.cache(uri)
+    there = site.service({"model": MODEL | {"storageUri": f"{uri}/config.json"}}, STOPPED)
+    absent = site.service({"model": MODEL | {"storageUri": f"{uri}/absent"}}, STOPPED)
+    words = refusal(site, cache)
+    assert f"is used by 1 InferenceService: default/{there}" in words
+    site.larder.api.delete(f"{SERVICES}/{there}")
+    site.larder.delete("ClusterModelCache", cache)
+    assert site.larder.api.answers(f"{SERVICES}/{absent}")
+
+
+@pytest.fixture
+def without_the_right(site: KServeSite) -> Iterator[None]:
+    """The controller's role without the rule by which it lists KServe's services."""
+    path = f"{ROLES}/larder-controller"
+    rules = site.larder.api.get(path)["rules"]
+    site.larder.api.patch(path, {"rules": [r for r in rules if "llminferenceservices" not in r["resources"]]})
+    yield
+    site.larder.api.patch(path, {"rules": rules})
+
+
+@pytest.mark.usefixtures("without_the_right")
+def test_services_that_may_not_be_listed_are_not_taken_for_none(site: KServeSite) -> None:
+    cache = site.cache(site.larder.push())
+    assert "ClusterRole must let it list /apis/serving.kserve.io/v1beta1/inferenceservices" in refusal(site, cache)

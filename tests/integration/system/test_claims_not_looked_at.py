@@ -1,0 +1,143 @@
+"""No pod gets a model on a claim before somebody has looked at its sub-path, whatever keeps the Job from looking."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+
+import pytest
+
+from rig.larder.site import Site
+from shared.handover import UNFINISHED, Reading
+from tests.integration.system.claims import (
+    JOBS,
+    LLAMA,
+    NAMESPACE,
+    Json,
+    admitted,
+    claim,
+    hand_in,
+    job_pod,
+    new_job,
+    on,
+    phase,
+    report,
+    until_refused,
+    volume,
+)
+
+QUOTAS = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
+pytestmark = pytest.mark.usefixtures("claims_namespace")
+Hinder = Callable[[Site], AbstractContextManager[str]]
+
+
+@contextmanager
+def quota(site: Site, **hard: str) -> Iterator[None]:
+    name = site.name("quota")
+    limits = {key.replace("_", "/"): value for key, value in hard.items()}
+    site.api.create(QUOTAS, {"metadata": {"name": name}, "spec": {"hard": limits}})
+    site.until(lambda: bool(site.api.get(f"{QUOTAS}/{name}").get("status", {}).get("hard")), "the quota to hold")
+    yield
+    site.api.delete(f"{QUOTAS}/{name}")
+
+
+@contextmanager
+def without_jobs(site: Site) -> Iterator[str]:
+    with quota(site, **{"count_jobs.batch": "0"}):
+        yield on(site, claim(site))
+
+
+@contextmanager
+def without_pods(site: Site) -> Iterator[str]:
+    with quota(site, pods="0"):
+        yield on(site, claim(site))
+
+
+@contextmanager
+def without_a_node(site: Site) -> Iterator[str]:
+    name, label = claim(site, bound=False), site.name("disk")
+    term = {"matchExpressions": [{"key": label, "operator": "Exists"}]}
+    volume(site, name, nodeAffinity={"required": {"nodeSelectorTerms": [term]}})
+    yield on(site, name)
+    site.label("c", {label: "yes"})
+
+
+@contextmanager
+def waiting(site: Site, reason: str) -> Iterator[str]:
+    """The kubelet says that the Job's container waits."""
+    model = on(site, claim(site))
+    pod = job_pod(site, new_job(site, model))
+    report(site, pod, "Running", {"waiting": {"reason": reason, "message": "so it is"}})
+    yield model
+
+
+@pytest.mark.parametrize(
+    ("reason", "hinder"),
+    [
+        ("JobRefused", without_jobs),
+        ("NoPod", without_pods),
+        ("Unschedulable", without_a_node),
+        ("ImageNotPulled", partial(waiting, reason="ImagePullBackOff")),
+        ("MountPending", partial(waiting, reason="ContainerCreating")),
+        ("ContainerNotStarted", partial(waiting, reason="CreateContainerConfigError")),
+    ],
+)
+def test_pods_wait_until_what_hinders_the_job_is_gone(site: Site, reason: str, hinder: Hinder) -> None:
+    with hinder(site) as model:
+        site.wait_reason("ClusterBaseModel", model, reason)
+        until_refused(site, model, reason)
+    hand_in(site, new_job(site, model), Reading(metadata=LLAMA))
+    site.wait_ready("ClusterBaseModel", model)
+    assert site.wait_reason("ClusterBaseModel", model, "OnClaim")
+    admitted(site, model)
+
+
+def end_by_deadline(site: Site, job: Json) -> None:
+    site.api.patch(f"{JOBS}/{job['metadata']['name']}", {"spec": {"activeDeadlineSeconds": 1}})
+
+
+def test_pods_wait_when_the_job_has_given_up_and_another_one_looks(site: Site) -> None:
+    model = on(site, claim(site))
+    job = new_job(site, model)
+    report(site, job_pod(site, job), "Running", {"waiting": {"reason": "ErrImagePull", "message": "no such image"}})
+    site.wait_reason("ClusterBaseModel", model, "ImageNotPulled")
+    end_by_deadline(site, job)
+    until_refused(site, model, "so pods wait")
+    status = site.status("ClusterBaseModel", model)
+    assert (status["state"], status["metadata"]["unchecked"]) == ("In_Transit", True)
+    assert "given up" in site.wait_reason("ClusterBaseModel", model, "ImageNotPulled")
+    again = new_job(site, model, (job["metadata"]["name"],))
+    until_refused(site, model, "ImageNotPulled")
+    hand_in(site, again, Reading(metadata=LLAMA))
+    site.wait_ready("ClusterBaseModel", model)
+    assert "unchecked" not in site.status("ClusterBaseModel", model)["metadata"]
+    admitted(site, model)
+
+
+def test_a_job_that_ended_early_but_had_seen_the_model_keeps_nobody(site: Site) -> None:
+    model = on(site, claim(site))
+    hand_in(site, new_job(site, model), Reading(reason=UNFINISHED, message="it is being read"))
+    site.wait_ready("ClusterBaseModel", model)
+    (told,) = (c for c in site.status("ClusterBaseModel", model)["conditions"] if c["type"] == "Metadata")
+    assert (told["status"], told["reason"]) == ("False", "JobFailed")
+    admitted(site, model)
+
+
+def test_one_pod_binds_a_claim_that_waits_for_it_and_the_look_follows(site: Site) -> None:
+    waits = site.name("class")
+    body = {"metadata": {"name": waits}, "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
+    site.api.create("/apis/storage.k8s.io/v1/storageclasses", body)
+    name = claim(site, bound=False, storage_class=waits)
+    model = on(site, name)
+    job = new_job(site, model)
+    site.wait_reason("ClusterBaseModel", model, "WaitForFirstConsumer")
+    first = admitted(site, model)["metadata"]["name"]
+    until_refused(site, model, f"pod {first} binds PVC {name}")
+    spec = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": waits,
+            "hostPath": {"path": "/nowhere"}}  # fmt: skip
+    site.api.create("/api/v1/persistentvolumes", {"metadata": {"name": site.name("pv")}, "spec": spec})
+    site.until(lambda: phase(site, name) == "Bound", "a pod to bind the claim")
+    until_refused(site, model, "Reading")
+    hand_in(site, job, Reading(metadata=LLAMA))
+    site.wait_ready("ClusterBaseModel", model)
+    admitted(site, model)

@@ -1,0 +1,90 @@
+"""The options that every command about a cluster has, and how such a command ends."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from controller.cli.cluster import add_cluster_options, add_namespace_options, run_on_cluster
+from shared.kube.errors import NotFound, Refused
+from shared.kube.transport import Kube
+
+
+def given(tmp_path: Path, *arguments: str) -> argparse.Namespace:
+    contexts = [
+        {"name": "prod", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
+        {"name": "bare", "context": {"cluster": "c", "user": "u"}},
+    ]
+    path = tmp_path / "config"
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": "prod",
+                "contexts": contexts,
+                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "u", "user": {"token": "t"}}],
+            }
+        )
+    )
+    parser = argparse.ArgumentParser()
+    add_cluster_options(parser)
+    add_namespace_options(parser, all_namespaces=True)
+    return parser.parse_args([f"--kubeconfig={path}", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "namespace"),
+    [((), "team"), (("--context=bare",), "default"), (("-n", "mine"), "mine"), (("--context=bare", "-nmine"), "mine")],
+)
+def test_the_namespace_is_the_users_word_else_the_contexts(
+    tmp_path: Path, arguments: tuple[str, ...], namespace: str
+) -> None:
+    seen = []
+
+    async def act(kube: Kube) -> int:
+        seen.append(kube.namespace)
+        return 7
+
+    assert run_on_cluster(given(tmp_path, *arguments), act) == 7
+    assert seen == [namespace]
+
+
+def test_one_namespace_and_all_of_them_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        given(tmp_path, "-A", "-n", "mine")
+
+
+def test_a_namespace_is_a_name_and_no_path(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        given(tmp_path, "-n", "../x")
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (NotFound("no such thing;\ngo"), "NotFound: no such thing; go"),
+        (Refused("403 Forbidden: no", 403), "Refused: 403 Forbidden: no; ask for a role that allows it"),
+        (Refused("401 Unauthorized: no", 401), "Refused: 401 Unauthorized: no; the credentials are wrong"),
+        (Refused("422 Invalid: no", 422), "Refused: 422 Invalid: no\n"),
+    ],
+)
+def test_a_failure_is_one_line_with_the_way_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception, line: str
+) -> None:
+    async def act(_: Kube) -> int:
+        raise error
+
+    assert run_on_cluster(given(tmp_path), act) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(line)
+    assert (said.out, said.err.count("\n")) == ("", 1)
+
+
+def test_no_cluster_is_a_line_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def act(kube: Kube) -> int:
+        await kube.request("GET", "/x")
+        return 0
+
+    assert run_on_cluster(given(tmp_path), act) == 1
+    assert capsys.readouterr().err.startswith("Unreachable: the API server at http://127.0.0.1:1 does not answer")

@@ -1,0 +1,159 @@
+"""`larder status`: a row a model, counts of nodes, and a line for what somebody may have to do."""
+
+import io
+import json
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from rich.console import Console
+
+from controller.cli.status.report import ModelReport, SeenModel, on_node, report_of, unlisted
+from controller.cli.status.show import View, Writer
+from shared.api.kinds import MODEL_KINDS
+
+Json = dict[str, Any]
+DEFINITIONS = {d.kind: d for d in MODEL_KINDS}
+# The longest words that these columns hold, and 40 nodes of 42 characters.
+NODES = tuple(f"ip-10-128-{n:03}-017.us-west-2.compute.internal"[:42] for n in range(40))
+
+
+def model(name: str, kind: str = "ClusterModelCache", namespace: str = "", **status: Any) -> ModelReport:
+    body = {"metadata": {"name": name, "namespace": namespace}, "status": status}
+    return report_of(DEFINITIONS[kind], msgspec.convert(body, SeenModel))
+
+
+def on(name: str, phase: str, **fields: Any) -> Json:
+    return {"name": name, "phase": phase} | fields
+
+
+def ready(status: str, reason: str, message: str = "") -> Json:
+    return {"type": "Ready", "status": status, "reason": reason, "message": message}
+
+
+def printed(*models: ModelReport, width: int = 0, output: str = "table", node: str = "") -> str:
+    written = io.StringIO()
+    console = Console(file=written, width=width or 80, color_system=None, highlight=False, markup=False, soft_wrap=True)
+    Writer(console, View(output, width, node)).show(models)
+    return written.getvalue()
+
+
+FLEET = model(
+    "llama-3-70b-instruct-with-a-very-long-name", storageStatus="Downloading", nodesReadyCount=38, nodesTotal=40,
+    size=140 * 2**30, conditions=[ready("False", "InsufficientStorage")],
+    nodes=[on(n, "Ready", percent=100) for n in NODES[:38]]
+    + [on(n, "Failed", reason="InsufficientStorage", message="need 5, have 3") for n in NODES[38:]],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_names_of_real_nodes_do_not_cost_a_word(width: int) -> None:
+    head, row, *rest = printed(FLEET, width=width).splitlines()
+    for word in ("STATE", "READY", "REASON"):
+        assert word in head.split()
+    for word in ("Downloading", "38/40", "InsufficientStorage"):
+        assert word in row.split()
+    assert all(len(line) <= width for line in (head, row, *rest))
+    assert ("95%" in row, "140.0 GiB" in row) == (width >= 120, width >= 120)
+    assert rest[-1].strip() or rest  # the line of the trouble stands whole below, wrapped between words
+    said = " ".join(line.strip() for line in rest)
+    assert f"on 2 nodes ({NODES[38]}, {NODES[39]}): InsufficientStorage: need 5, have 3" in said
+
+
+def test_a_row_a_model_with_counts() -> None:
+    head, row = printed(
+        model("m", storageStatus="Downloading", nodesReadyCount=1, nodesTotal=2, size=2**30,
+              conditions=[ready("False", "Downloading")], nodes=[on("b", "Downloading", percent=40), on("a", "Ready")])
+    ).splitlines()  # fmt: skip
+    assert head.split() == ["MODEL", "STATE", "READY", "DONE", "SIZE", "REASON"]
+    assert row.split() == ["cmc/m", "Downloading", "1/2", "70%", "1.0", "GiB", "Downloading"]
+
+
+def test_a_model_without_a_status_is_pending() -> None:
+    row = printed(model("m", "BaseModel", "team")).splitlines()[1]
+    assert row.split() == ["bm/team/m", "Pending", "0/0"]
+
+
+def test_revisions_on_the_move_stand_below() -> None:
+    says = [
+        {"type": kind, "status": status, "reason": "R", "message": f"{kind} is {status}"}
+        for kind, status in (("Drifted", "True"), ("Updating", "False"), ("Removing", "True"), ("Resolved", "True"))
+    ]
+    lines = printed(model("m", conditions=[ready("True", "Stocked"), *says])).splitlines()
+    assert lines[2:] == ["cmc/m: Drifted: Drifted is True", "cmc/m: Removing: Removing is True"]
+
+
+def test_what_somebody_may_have_to_do_stands_below() -> None:
+    failed = model("m", nodes=[on("a", "Failed", reason="InsufficientStorage", message="need 5, have 3")])
+    unresolved = model("n", "ClusterBaseModel", conditions=[ready("False", "SourceNotFound", "no such repository")])
+    busy = model("o", conditions=[ready("False", "Downloading", "1 of 2")])
+    lines = printed(failed, unresolved, busy).splitlines()
+    assert lines[-2:] == [
+        "cmc/m on a: InsufficientStorage: need 5, have 3",
+        "cbm/n: SourceNotFound: no such repository",
+    ]
+
+
+def test_words_of_others_are_words_and_control_no_terminal() -> None:
+    odd = model("m", storageStatus="[red]", nodes=[on("a", "x", reason="[x]", message="[Errno 28] [/no]\x1b[2J\rgone")])
+    shown = printed(odd)
+    for word in ("[red]", "[x]", r"[Errno 28] [/no]\x1b[2J\rgone"):
+        assert word in shown
+
+
+def test_without_models_it_says_where_it_looked() -> None:
+    assert printed() == "no models are declared, in any namespace or cluster-wide\n"
+
+
+def test_wide_leaves_nothing_out_and_goes_on_node_by_node() -> None:
+    shown = printed(FLEET, width=80, output="wide").splitlines()
+    assert shown[0].split() == ["MODEL", "STATE", "READY", "DONE", "SIZE", "REASON", "REVISION", "NODES", "SOURCE"]
+    assert "38 Ready, 2 Failed" in shown[1]
+    assert "140.0 GiB" in shown[1]
+    by_node = [line.split() for line in shown[shown.index("") + 2 :]]
+    assert [row[0] for row in by_node] == sorted(NODES)
+    assert by_node[-1][1:] == [FLEET.model, "Failed", "0%", "InsufficientStorage"]
+
+
+def test_wide_says_where_a_status_does_not_name_all_nodes() -> None:
+    large = model("m", nodesTotal=5000, nodesReadyCount=4999, nodes=[on("a", "Failed", reason="R", message="m")])
+    assert printed(large, output="wide").splitlines()[-1] == "cmc/m: its status names 1 of 5000 nodes"
+
+
+def test_one_node_shows_each_model_as_it_stands_there() -> None:
+    elsewhere = model("other", nodes=[on("b", "Ready")])
+    shown = on_node([FLEET, elsewhere], NODES[39])
+    head, row, trouble = printed(*shown, node=NODES[39]).splitlines()
+    assert head.split() == ["MODEL", "STATE", "DONE", "SIZE", "REASON"]
+    assert row.split() == [FLEET.model, "Failed", "0%", "140.0", "GiB", "InsufficientStorage"]
+    assert trouble == f"{FLEET.model} on {NODES[39]}: InsufficientStorage: need 5, have 3"
+    assert printed(node="x").startswith("no model belongs on node x")
+
+
+def test_a_node_that_a_long_status_does_not_list_is_noted() -> None:
+    large = model("m", nodesTotal=5000, nodes=[on("a", "Failed"), on("b", "Failed")])
+    assert unlisted([large, FLEET], "a") == []
+    (note,) = unlisted([large, FLEET], "c")
+    assert note == ("cmc/m is not shown: its status lists 2 of its 5000 nodes, and not c; see `larder why node/c`")
+
+
+def test_programs_read_json_yaml_and_names() -> None:
+    told = json.loads(printed(FLEET, output="json"))["models"][0]
+    assert told == yaml.safe_load(printed(FLEET, output="yaml"))["models"][0]
+    assert (told["resource"], told["state"], told["ready"], told["total"]) == (
+        "clustermodelcache.serving.kserve.io/llama-3-70b-instruct-with-a-very-long-name", "Downloading", 38, 40
+    )  # fmt: skip
+    assert len(told["nodes"]) == 40
+    assert printed(FLEET, model("m", "BaseModel", "team"), output="name").splitlines() == [
+        FLEET.resource,
+        "basemodel.ome.io/m",
+    ]
+    assert json.loads(printed(output="json")) == {"models": []}
+
+
+def test_colours_are_for_terminals_alone() -> None:
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=True, color_system="standard", width=80, soft_wrap=True)
+    Writer(console, View(width=80)).show([FLEET])
+    assert "\x1b[36mDownloading\x1b[0m" in written.getvalue()

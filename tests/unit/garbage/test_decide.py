@@ -1,0 +1,45 @@
+"""Which lists of files are collected."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.garbage.decide import Kept, charges, overdue, since_when, unreferenced
+
+
+def kept(digest: str, **fields: str) -> Kept:
+    return Kept(digest, f"uid-{digest}", "1", **fields)  # type: ignore[arg-type]  # texts alone are given here
+
+
+def test_what_nothing_refers_to_goes_and_a_part_keeps_the_list_that_it_is_of() -> None:
+    found = [kept("whole"), kept("part", listing="whole"), kept("old", listing="gone"), kept("gone")]
+    assert unreferenced(found, {"part"}).keys() == {"old", "gone"}
+    assert unreferenced(found, {"old"}).keys() == {"whole", "part"}
+    assert unreferenced(found, set()).keys() == {"whole", "part", "old", "gone"}
+
+
+def test_the_grace_begins_anew_when_something_refers_to_it_in_between() -> None:
+    since = since_when({"a", "b"}, {}, 100)
+    since = since_when({"a"}, since, 130)
+    since = since_when({"a", "b"}, since, 140)
+    assert overdue(since, 160, 60) == {"a"}
+    assert overdue(since, 199, 60) == {"a"}
+    assert overdue(since, 200, 60) == {"a", "b"}
+
+
+def test_bytes_are_charged_to_who_had_them_kept_while_it_uses_them() -> None:
+    found = [kept("a", namespace="x"), kept("b", namespace="x"), kept("c", namespace="x"), kept("d")]
+    owners = {digest: who for digest, (who, _) in charges(found, {"a": {"x", "y"}, "b": {"z", "y"}}).items()}
+    assert owners == {"a": "x", "b": "y", "c": "x", "d": ""}
+
+
+digests = st.sets(st.integers(0, 30).map(str))
+
+
+@given(digests, digests, st.dictionaries(st.integers(0, 30).map(str), st.integers(0, 30).map(str)))
+def test_nothing_goes_that_is_needed(names: set[str], referenced: set[str], parts: dict[str, str]) -> None:
+    found = [kept(name, listing=parts.get(name, "")) for name in sorted(names)]
+    loose = unreferenced(found, referenced)
+    assert loose.keys() <= names
+    assert not loose.keys() & referenced
+    assert not loose.keys() & {parts.get(name) for name in names & referenced}
+    assert all(n in loose or n in referenced or n in {parts.get(r) for r in referenced & names} for n in names)

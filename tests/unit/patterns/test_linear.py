@@ -1,0 +1,115 @@
+"""No pattern takes longer than in proportion to what it is given: it is outside input at every place but few."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import translate
+from typing import Any
+
+import pytest
+
+from tests.unit.patterns.attack import attacks, decoded
+from tests.unit.patterns.collect import Use, sources, uses
+from tests.unit.patterns.steps import Counter, Node, TooManyStepsError, deep_recursion, parse
+
+_SMALL, _LARGE = 32, 1200
+_MOST_STEPS = 4_000_000
+_FACTOR, _FLOOR = 2.6, 300  # twice as much of anything may take twice as many steps, and a few more
+USES = list(uses())
+
+
+@pytest.fixture(autouse=True)
+def _deep_recursion() -> Iterator[None]:
+    with deep_recursion():
+        yield
+
+
+def steps(pattern: re.Pattern[Any], nodes: Sequence[Node], text: str, method: str) -> int:
+    """Return the steps for one text, which finds what `re` finds."""
+    counter = Counter(pattern, nodes, text, _MOST_STEPS)
+    spans = list(counter.spans(method))
+    if len(text) < 4 * _SMALL:
+        assert spans == _spans_of_re(pattern, text, method), f"{pattern.pattern!r} on {text!r}"
+    return counter.steps
+
+
+def _spans_of_re(pattern: re.Pattern[Any], text: str, method: str) -> list[tuple[int, int]]:
+    given = decoded(pattern, text)
+    if method in ("match", "fullmatch", "search"):
+        found = getattr(pattern, method)(given)
+        return [found.span()] if found else []
+    return [found.span() for found in pattern.finditer(given)]
+
+
+def slow_text(pattern: re.Pattern[Any], method: str) -> str:
+    """Return the form of a text that takes more than twice the steps where there is twice as much of it, or ""."""
+    nodes = parse(pattern)
+
+    def grows(size: int, parts: tuple[str, str, str]) -> bool:
+        before, pump, after = parts
+        try:
+            once = steps(pattern, nodes, before + pump * size + after, method)
+            return steps(pattern, nodes, before + pump * 2 * size + after, method) > _FACTOR * once + _FLOOR
+        except TooManyStepsError:
+            return True
+
+    for parts in attacks(nodes, pattern.flags):
+        if grows(_SMALL, parts) and grows(_LARGE, parts):  # what has a bound grows fast up to that
+            return "{!r} + {!r} * n + {!r}".format(*parts)
+    return ""
+
+
+@pytest.mark.parametrize("use", USES, ids=str)
+def test_a_pattern_is_linear(use: Use) -> None:
+    assert not slow_text(use.pattern, use.method), f"{use.pattern.pattern!r} by {use.method}"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "method"),
+    [
+        (rb'(?s)"(?:[^"\\]+|\\.)*+"|[\[\]{},:]', "finditer"),
+        (r'([A-Za-z]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))', "finditer"),
+        (r"(?:norm\w*\.scale|logit_scale)$", "search"),
+        (r"(a+)+b", "match"),
+        (r"a+b", "search"),
+        (r"\d+\d+x", "fullmatch"),
+        (r"(?i)\s*x\s*=", "search"),
+        (r"(.*?,){3}y", "match"),
+    ],
+)
+def test_a_pattern_that_backtracks_is_found(pattern: str | bytes, method: str) -> None:
+    assert slow_text(re.compile(pattern), method)
+
+
+def test_patterns_are_found_where_they_are_known_to_be() -> None:
+    found = {(use.module, use.method) for use in USES}
+    assert {
+        ("shared.metadata.json_text", "finditer"),
+        ("shared.metadata.tensors", "search"),
+        ("shared.sources.challenges", "findall"),
+        ("shared.api.meta", "search"),
+        ("controller.cli.support.scrub", "sub"),
+        ("controller.admission.validate", "fullmatch"),
+    } <= found
+    assert len(USES) > 80
+
+
+@pytest.mark.parametrize("pattern", ["*a*a*a*b", "*" * 20 + "x", "*?a*?a*[ab]", "[a-b]*[b-c]*d", "*.bin"])
+def test_a_user_s_pattern_is_linear_in_the_name(pattern: str) -> None:
+    assert not slow_text(re.compile(translate(pattern)), "match")
+
+
+def test_only_one_module_makes_patterns_of_what_a_user_writes() -> None:
+    assert [name for name, tree in sources().items() if any("fnmatch" in n for n in _imported(tree))] == [
+        "shared.selection.patterns"
+    ]
+
+
+def _imported(tree: Any) -> set[str]:
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names

@@ -1,0 +1,206 @@
+"""What CPython's own unpickler would run, the scan finds; nothing is imported or called here."""
+
+import io
+import pickle
+import re
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from shared.pickles.containers import why_pickle
+
+
+class Recording(type):
+    """A class that notes when somebody calls it, or makes an object of it."""
+
+    calls = 0
+
+    def __call__(cls, *_: object, **__: object) -> object:
+        Recording.calls += 1
+        return cls
+
+
+class Stub(metaclass=Recording):
+    """Stands for everything that a pickle names."""
+
+    def __new__(cls, *_: object, **__: object) -> Any:
+        Recording.calls += 1
+        return cls
+
+
+VALUES = {("sys", "version_info"): (), ("os", "name"): "posix"}  # what a name brings need not be a class
+
+
+class Watched(pickle.Unpickler):
+    """CPython's unpickler, which finds the same harmless class under each other name that a module may have."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(io.BytesIO(data))
+        self.modules: list[str] = []
+
+    def find_class(self, module: str, name: str) -> Any:
+        if not re.fullmatch(r"[\w.-]+", module):
+            raise ImportError(module)
+        self.modules.append(module)
+        return VALUES.get((module, name), Stub)
+
+
+def is_dangerous(data: bytes) -> bool:
+    """Return whether CPython calls something, or comes to an end and has imported what is there to be imported."""
+    watched, before = Watched(data), Recording.calls
+    try:
+        watched.load()
+    except Exception:  # noqa: BLE001 - whatever a broken pickle raises
+        ended = False
+    else:
+        ended = True
+    imported = any("." in module or module in sys.stdlib_module_names for module in watched.modules)
+    return Recording.calls > before or (ended and imported)
+
+
+def is_found(data: bytes) -> bool:
+    return bool(why_pickle(io.BytesIO(data), len(data)))
+
+
+CALL = b"cos\nsystem\n(S'id'\ntR."
+BYPASSES = {
+    "INT with a NUL": b"I0\0x\n0",
+    "INT with a NUL, popped late": b"I0\0 anything at all\n",
+    "INT with blanks": b"I \t1\n0",
+    "INT in hex": b"I-0x1F\n0",
+    "INT that is true": b"I01\n0",
+    "LONG with a NUL": b"L0\0x\n0",
+    "LONG with underscores": b"L1_0L\n0",
+    "FLOAT with a NUL": b"F0\0x\n0",
+    "FLOAT that is none": b"Fnan\n0",
+    "PUT with a NUL": b"Np0\0x\n0",
+    "GET with a NUL": b"Np0\n0g0\0x\n0",
+    "PUT with blanks": b"Np 7 \n0",
+    "BUILD of nothing": b"NNb0",
+    "BUILD of a list by nothing": b"]Nb0",
+    "BUILD of slots that are none": b"]N}\x86b0",
+    "a mark that is popped": b"(0",
+    "a list of marks": b"((1(10",
+    "a text in UTF-16": b"V\\u0041\xff\n0",
+    "a text of quotes": b"S'\\x41'\n0",
+    "a frame": b"\x95\x02\0\0\0\0\0\0\0",
+    "an empty frame": b"\x95\0\0\0\0\0\0\0\0",
+    "a number of many bytes": b"\x8a\x0400000",
+    "another pickle in front": b"N.",
+    "a call with a tuple that a name brings": b"cbuiltins\nprint\ncsys\nversion_info\nR0",
+}
+
+
+@pytest.mark.parametrize("protocol", [b"", b"\x80\x00", b"\x80\x02", b"\x80\x04"])
+@pytest.mark.parametrize("name", BYPASSES)
+def test_no_instruction_in_front_hides_a_call(name: str, protocol: bytes) -> None:
+    data = protocol + BYPASSES[name] + CALL
+    assert is_found(data), name
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"cos\nsystem\n.and whatever follows",
+        b"c__main__\nnot-a-name\n(tR.",
+        b"c3d\nx-y\n)R.",
+        b"c" + b"m" * 70_000 + b"\n" + b"n" * 70_000 + b"\n)R.",
+        b"(ios\nsystem\n.",
+        b"(cos\nsystem\no.",
+        b"cos\nsystem\n)\x81.",
+        b"cos\nsystem\n)}\x92.",
+        b"S'os'\nS'system'\n\x93)R.",
+        b"cos\nname\n\x8c\x06system\x93(S'id'\ntR.",
+        b"cos\nname\nS'system'\n\x93csys\nversion_info\nR.",
+        b"\x82\x01)R.",
+        b"Pid\n)R.",
+        b"NQ)R.",
+        b"cos\nsystem\nNb.",
+        b"cos\nsystem\np0\n0N.",
+    ],
+)
+def test_every_way_to_call_is_found(data: bytes) -> None:
+    assert is_found(data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"config of a model\nas a text\n\nwith lines\n",
+        b"checkpoints/\nlogs/\n.cache\n",
+        b"can\nbe\n.\nand\n",
+        b"In this repository\n(see below) there are files.\n",
+        b"N.B. nothing runs here",
+        b"I am\n0 files\n",
+        b"Long\nLists\n.\n",
+        b'{"a": 1}',
+        b"\x80\x02" + bytes(6) + b'{"__metadata__": {}}',
+        b"",
+    ],
+)
+def test_a_text_stays_one(text: bytes) -> None:
+    assert not is_found(text)
+
+
+numbers = st.sampled_from(
+    [b"0", b"1", b"7", b"00", b"01", b"-1", b" 2", b"3 ", b"", b"0x1f", b"1_0", b"1e3", b"nan", b"9" * 30, b"\x0b4"]
+)
+tails = st.sampled_from([b"", b"", b"\0", b"\0x", b" ", b"\0\0L", b"L", b"x"])
+decimals = st.builds(bytes.__add__, numbers, tails)
+small = st.binary(min_size=1, max_size=1)
+words = st.sampled_from([b"os", b"a.b", b"system", b"not-one", b"", b"a b", "é".encode(), b"\xff"])
+quotes = st.sampled_from([b"'os'", b'"a"', b"'", b"a", b"'\\x41' ", b"'a\"", b"''"])
+
+
+def line(code: bytes, text: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    return text.map(lambda said: code + said + b"\n")
+
+
+def counted(code: bytes, width: int) -> st.SearchStrategy[bytes]:
+    lengths = st.tuples(words, st.sampled_from([0, 0, 0, 1, 200]))
+    return lengths.map(lambda of: code + (len(of[0]) + of[1]).to_bytes(width, "little") + of[0])
+
+
+PLAIN = b"\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92\x93\x94\x97\x98"  # instructions of one byte
+steps = st.one_of(
+    st.sampled_from([bytes([code]) for code in b"().0123NQRabdelostu}]" + PLAIN]),
+    *(line(code, decimals) for code in (b"I", b"L", b"F", b"p", b"g", b"I", b"F")),
+    *(line(code, words) for code in (b"V", b"P")),
+    line(b"S", quotes),
+    *(st.builds(lambda c, m, n: c + m + b"\n" + n + b"\n", st.just(code), words, words) for code in (b"c", b"i", b"c")),
+    *(small.map(code.__add__) for code in (b"K", b"h", b"q", b"\x80", b"\x82")),
+    *(counted(code, 1) for code in (b"U", b"C", b"\x8c", b"\x8a")),
+    *(counted(code, 4) for code in (b"T", b"B", b"X", b"\x8b", b"r", b"j", b"J")),
+    *(counted(code, 8) for code in (b"\x8d", b"\x8e", b"\x96", b"\x95")),
+    st.sampled_from([b"\x80\x02", b"\x80\x04", b"\x80\x05", b"M\0\0", b"G" + bytes(8)]),
+    st.sampled_from([b"cos\nsystem\n", b"csys\nversion_info\n", b"cos\nname\n", b"(tR", b")R", b")\x81"]),
+)
+
+
+@given(st.lists(steps, max_size=14).map(b"".join), st.sampled_from([b"", b".", b".rest", b")R.", CALL, b"0" + CALL]))
+@example(b"I0\0x\n0", CALL)
+@example(b"NNb0", CALL)
+@settings(max_examples=1500, deadline=None)
+def test_what_cpython_runs_is_found(start: bytes, end: bytes) -> None:
+    if is_dangerous(start + end):
+        assert is_found(start + end)
+
+
+@given(st.lists(steps, max_size=6).map(b"".join), st.binary(max_size=3), st.integers(0, 60))
+@settings(max_examples=1500, deadline=None)
+def test_what_cpython_runs_is_found_in_a_damaged_pickle_too(start: bytes, noise: bytes, at: int) -> None:
+    data = start + CALL
+    data = data[:at] + noise + data[at + len(noise) :]
+    if is_dangerous(data):
+        assert is_found(data)
+
+
+def test_the_comparison_itself_sees_calls() -> None:
+    assert is_dangerous(CALL)
+    assert is_dangerous(b"I0\0x\n0" + CALL)
+    assert is_dangerous(b"NNb0" + CALL)
+    assert is_dangerous(b"cos\nsystem\n.rest")
+    assert not is_dangerous(b"N.")

@@ -1,0 +1,112 @@
+"""How namespaces share the room of a ModelNode."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.placement.shares import Room, share_room, size_of
+from shared.api.model_node import Claim, Entry
+from shared.names import model_id, namespace_of
+
+
+def entry(namespace: str, name: str, **fields: Any) -> Entry:
+    claim = Claim(kind="BaseModel", namespace=namespace, name=name, uid=f"uid-{namespace}-{name}")
+    return Entry(id=model_id(namespace, name), revision="c" * 40, manifest="d" * 64, claims=[claim], **fields)
+
+
+def many(namespace: str, count: int, start: int = 0) -> list[Entry]:
+    return [entry(namespace, f"m{i:05}") for i in range(start, start + count)]
+
+
+def admitted(listed: list[Entry], wanted: list[Entry], room: Room) -> list[Entry]:
+    refused = share_room(listed, wanted, room)
+    return [e for e in wanted if e.key not in refused]
+
+
+def test_one_namespace_gets_half_and_leaves_room_for_another_team() -> None:
+    room = Room(1000, 10**9)
+    greedy = admitted([], many("greedy", 2100), room)
+    assert len(greedy) == 500
+    assert len(admitted(greedy, many("other", 10), room)) == 10
+    assert len(admitted(greedy, many("", 300), room)) == 300
+
+
+def test_those_who_come_together_share_equally() -> None:
+    found = admitted([], [*many("a", 2000), *many("b", 2000), *many("c", 5)], Room(1000, 10**9))
+    counts = Counter(namespace_of(e.id) for e in found)
+    assert counts["a"] in range(330, 334)
+    assert abs(counts["a"] - counts["b"]) <= 1
+    assert counts["c"] == 5
+
+
+def test_a_namespace_at_its_share_can_update_its_models_a_few_at_a_time() -> None:
+    room, listed = Room(100, 10**9), many("greedy", 50)
+    updates = [msgspec.structs.replace(e, revision="e" * 40) for e in listed]
+    first = admitted(listed, updates, room)
+    assert [e.id for e in first] == [e.id for e in listed[:8]]
+    assert admitted([*listed, *first], updates[8:], room) == []
+    assert len(admitted([*listed[8:], *first], updates[8:], room)) == 8
+    assert admitted([*listed, *many("other", 50)], updates, room) == []
+
+
+def test_a_refusal_has_the_numbers_and_the_way_out() -> None:
+    refused = share_room([], many("greedy", 20), Room(10, 10**6))
+    assert len(refused) == 15
+    (words,) = set(refused.values())
+    assert "namespace greedy has 5 models on this node already" in words
+    assert "at most 10 models and 976.6 KiB, of which 5" in words
+    assert "delete models" in words
+
+
+def test_names_and_uris_of_any_length_keep_the_spec_small() -> None:
+    """Two thousand models whose every text is as long as an author can make it."""
+    long = [
+        entry(f"{'n' * 58}{i % 50:05}", f"{'m' * 248}{i:05}", uri="https://host/" + 2000 * '"', priority=-(10**9))
+        for i in range(2000)
+    ]
+    found = admitted([], long, Room())
+    assert len(msgspec.json.encode(found)) <= 600 * 1024
+    assert len({namespace_of(e.id) for e in found}) == 50
+    told = sum(len(e.id) + len(e.revision) + 220 for e in found)
+    assert told <= 384 * 1024
+
+
+names = st.sampled_from(["", "a", "b", "c", "d"])
+pile = st.lists(st.tuples(names, st.integers(0, 200)), unique=True, max_size=80)
+rooms = st.builds(Room, st.integers(1, 60), st.integers(500, 40_000))
+
+
+@given(pile, st.data(), rooms)
+def test_the_room_is_kept_and_nobody_starves(wishes: list[tuple[str, int]], data: st.DataObject, room: Room) -> None:
+    cut = data.draw(st.integers(0, len(wishes)))
+    listed = [entry(namespace, f"m{i}") for namespace, i in wishes[:cut]]
+    wanted = [entry(namespace, f"m{i}", uri="x" * (i * 3)) for namespace, i in wishes[cut:]]
+    refused = share_room(listed, wanted, room)
+    found = [e for e in wanted if e.key not in refused]
+    entries, size = len(listed) + len(found), sum(map(size_of, [*listed, *found]))
+    if found:
+        assert entries <= room.entries
+        assert size <= room.size_bytes
+    assert refused.keys() <= {e.key for e in wanted}
+    assert all(refused.values())
+    if room.entries > len(listed) + len({namespace_of(e.id) for e in wanted}):
+        holders = {namespace_of(e.id) for e in [*listed, *found]}
+        small = {namespace_of(e.id) for e in wanted if size_of(e) + size <= room.size_bytes}
+        assert small <= holders, "whoever has nothing gets something while there is room"
+    stable = share_room([*listed, *found], [e for e in wanted if e.key in refused], room)
+    counts = Counter(namespace_of(e.id) for e in [*listed, *found])
+    assert all(not counts[namespace_of(key[0])] or key in stable for key in refused), "a second look lets nobody in"
+
+
+@given(pile, st.randoms(use_true_random=False), rooms)
+def test_the_order_of_namespaces_does_not_matter(wishes: list[tuple[str, int]], random: Any, room: Room) -> None:
+    lanes: dict[str, list[Entry]] = {}
+    for namespace, i in wishes:
+        lanes.setdefault(namespace, []).append(entry(namespace, f"m{i}"))
+    order = list(lanes)
+    random.shuffle(order)
+    shuffled = [e for namespace in order for e in lanes[namespace]]
+    assert share_room([], shuffled, room) == share_room([], [e for lane in lanes.values() for e in lane], room)
