@@ -47,5 +47,6 @@ def kept_reading(
         unchecked=unchecked,
         reason=reading.reason,
         message=reading.message,
+        parameters_estimated=values.get("parametersFrom") == "estimate",
         values=values,
     )

@@ -111,6 +111,9 @@ class ReadMetadata(Api, frozen=True, kw_only=True):
     ] = False
     reason: Annotated[str, Meta(max_length=63, description="Why it could not be read, in a stable word.")] = ""
     message: Annotated[str, Meta(max_length=2048, description="The same with the way out.")] = ""
+    parameters_estimated: Annotated[
+        bool, Meta(description="The number of parameters is an estimate, by the size of the weights and their type.")
+    ] = False
     values: Annotated[RawObject, Meta(description="What `larder inspect -o json` would show.")] = {}
 
 

@@ -79,6 +79,19 @@ def test_the_same_files_under_another_revision_name_are_others() -> None:
     assert reads(replace(done, demand=replace(done.demand, resolution=resolution(manifest="other"))))
 
 
+def test_a_size_that_is_an_estimate_is_marked_until_a_reading_counts() -> None:
+    guessed = read(view(), Reading(metadata=Metadata(parameters=500_000_000, parameters_from="estimate")))
+    assert guessed.spec == {"modelParameterSize": "500M"}
+    assert guessed.status.metadata
+    assert guessed.status.metadata.parameters_estimated
+    away = read(moved(guessed, "r2"), AWAY)
+    assert away.status.metadata
+    assert away.status.metadata.parameters_estimated, "what is known is of earlier files"
+    counted = read(moved(guessed, "r2"))
+    assert counted.status.metadata
+    assert not counted.status.metadata.parameters_estimated
+
+
 def test_a_refresh_that_was_answered_reads_again() -> None:
     done = read(view())
     assert reads(replace(done, demand=replace(done.demand, refreshed="1")))
