@@ -48,6 +48,7 @@ class Store:
         self._layout, self._disk, self._descriptor = layout, disk, lock
         self._inventory, self._ledger, self._holds, self._wanted = Inventory(layout), Ledger(), Holds(), Wanted()
         self._lock = threading.RLock()
+        self._leaving = set[str]()  # digests that a removal counts as it removes them
         self._content = ContentCount(layout.root)
 
     @classmethod
@@ -363,13 +364,19 @@ class Store:
         with translated(f"removing {target}"):
             with self._lock:
                 snapshot = None if target.parent.is_symlink() else read_snapshot(self._layout, target)
+                digests = {f.sha256 for f in snapshot.files} if snapshot else set()
                 aside = self._set_aside(target)
-            if aside:
-                remove_tree(aside)
-            for sha256 in {f.sha256 for f in snapshot.files} if snapshot else set():
-                with self._lock:  # for each by itself: a large file takes a while, and downloads wait for the lock
-                    size = remove_blob(self._layout, sha256)
-                freed(size)
+                self._leaving |= digests
+            try:
+                if aside:
+                    remove_tree(aside)
+                for sha256 in digests:
+                    with self._lock:  # for each by itself: a large file takes a while, and downloads wait for the lock
+                        size = remove_blob(self._layout, sha256)
+                    freed(size)
+            finally:
+                with self._lock:
+                    self._leaving -= digests
             with self._lock:
                 self._content.forget()
                 self._inventory.forget()
@@ -407,7 +414,10 @@ class Store:
         self._drop_now({key for key in staging.stamps(self._layout) if key.startswith(top)})
 
     def drop_unreferenced(self, keep: Collection[Manifest]) -> None:
-        """Drop unfinished and uncommitted files that no kept manifest names, and blobs that no snapshot names."""
+        """Drop unfinished and uncommitted files that no kept manifest names, and blobs that no snapshot names.
+
+        A removal that is under way takes its blobs itself.
+        """
         kept = self._kept(keep)
         with translated(f"reading {self._layout.partial}"):
             standing = staging.stamps(self._layout).keys()
@@ -436,7 +446,7 @@ class Store:
 
     def _remove_unreferenced(self) -> int:
         marked = {f.sha256 for snapshot in self._inventory.marked() for f in snapshot.files}
-        return remove_blobs(self._layout, (sha256 for sha256 in blob_digests(self._layout) if sha256 not in marked))
+        return remove_blobs(self._layout, (d for d in blob_digests(self._layout) if d not in marked | self._leaving))
 
     def _drop(self, keys: set[str]) -> None:
         self._drop_now(self._holds.free(keys))

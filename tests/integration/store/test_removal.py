@@ -12,7 +12,7 @@ from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
-from shared.errors import InsufficientStorage, Unreachable
+from shared.errors import InsufficientStorage, StoreFailure, Unreachable
 from shared.sources.memory import MemorySource
 
 Bring = Callable[..., FetchResult]
@@ -34,6 +34,35 @@ def test_the_files_go_with_the_last_model_that_links_them(
     assert store.snapshots() == []
     assert blobs(root) == 0
     assert list((root / "models").iterdir()) == []
+
+
+def test_a_removal_tells_of_every_byte_that_went_though_orphans_are_dropped_meanwhile(
+    stock: Stock, source: MemorySource, store: Store, root: Path
+) -> None:
+    one = stock(source, store, "one")
+    size_bytes = sum({f.sha256: f.size for f in one.files}.values())
+    told = list[int]()
+
+    def freed(size_bytes: int) -> None:
+        told.append(size_bytes)
+        assert store.drop_orphans() == 0
+
+    store.set_aside_and_remove("one", one.revision, freed)
+    assert (sum(told), blobs(root)) == (size_bytes, 0)
+
+
+def test_blobs_that_a_failed_removal_left_are_orphans(
+    stock: Stock, source: MemorySource, store: Store, root: Path
+) -> None:
+    one = stock(source, store, "one")
+
+    def stop(_: int) -> None:
+        raise InterruptedError
+
+    with pytest.raises(StoreFailure):
+        store.set_aside_and_remove("one", one.revision, stop)
+    assert store.drop_orphans() == len({f.sha256 for f in one.files}) - 1
+    assert blobs(root) == 0
 
 
 def test_removing_what_is_not_there_is_done(store: Store) -> None:
