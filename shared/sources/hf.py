@@ -77,9 +77,12 @@ class HfSource:
     def _ask(self, question: Callable[[str, str, str, SourceSettings], T]) -> T:
         from shared.sources.hub_listing import HubRefusal  # noqa: PLC0415 - heavy; controller only
 
+        url = f"{self._settings.hf_endpoint}/{self._uri.repo}"
+        self._client.check_hold(url)
         try:
             return question(self._uri.repo, self._uri.revision, self._token, self._settings)
         except HubRefusal as refusal:
+            self._client.note_hold(url, refusal.status, refusal.headers)
             subject = self._subject(str(self._uri), self._hub)
             raise decide_hub_failure(refusal.status, refusal.headers, subject, self._now()) from None
 

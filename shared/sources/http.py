@@ -146,6 +146,14 @@ class HttpClient:
         reply.close()
         return self.send(decide_redirect(call, reply.status, location))
 
+    def check_hold(self, url: str) -> None:
+        """Raise RateLimited where the origin of a URL has asked for time, for requests that others send."""
+        self._holds.check(origin_of(url), url)
+
+    def note_hold(self, url: str, status: int, headers: Mapping[str, str]) -> None:
+        """Raise RateLimited where an answer to others asks for time, also for every later request until then."""
+        self._holds.note(origin_of(url), url, status, headers)
+
     def close(self) -> None:
         """Close the connections that are kept."""
         self._pool.close()

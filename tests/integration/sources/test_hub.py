@@ -1,10 +1,11 @@
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from rig.hub import Access, Corrupt, Entry, Hub, Refuse, Stall, Truncate
+from rig.processes import wait_until
 from shared.errors import (
     AddressRefused,
     AuthDenied,
@@ -15,7 +16,7 @@ from shared.errors import (
     Unreachable,
     UnsafePath,
 )
-from shared.manifest import File
+from shared.manifest import File, Manifest
 from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings
@@ -163,6 +164,51 @@ def test_a_refused_listing_is_told_at_once_and_asked_once(
         open_repo().resolve()
     assert getattr(caught.value, "after_s", None) in ({7.0, 30.0} if error is RateLimited else {None})
     assert len(hub.journal.requests()) <= 2
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_after_a_listing_that_was_asked_to_wait_nothing_is_asked_of_the_hub_until_then(
+    hub: Hub, folder: Path, open_repo: Open, status: int
+) -> None:
+    hub.push(REPO, folder, access=Access())
+    source = open_repo()
+    hub.journal.clear()
+    hub.faults.add(Refuse(status, 300), "/api/models/*", times=1)
+    for act in (source.resolve, source.resolve, lambda: source.open(File("config.json", 2))):
+        with pytest.raises(RateLimited, match=r"^127\.0\.0\.1 asks to wait \d+ s \(until ") as caught:
+            act()
+        assert 0 < caught.value.after_s <= 300
+    assert len(hub.journal.requests()) == 1
+
+
+def test_a_listing_waits_as_long_as_a_file_was_asked_to(hub: Hub, folder: Path, open_repo: Open) -> None:
+    hub.push(REPO, folder, access=Access())
+    source = open_repo()
+    hub.journal.clear()
+    hub.faults.add(Refuse(429, 300), "*/resolve/*", times=1)
+    for act in (lambda: source.open(File("config.json", 2)), source.resolve):
+        with pytest.raises(RateLimited):
+            act()
+    assert len(hub.journal.requests()) == 1
+
+
+def test_a_listing_goes_on_when_the_time_that_the_hub_asked_for_is_over(
+    hub: Hub, folder: Path, open_repo: Open
+) -> None:
+    hub.push(REPO, folder, access=Access())
+    source = open_repo()
+    hub.faults.add(Refuse(429, 0.2), "/api/models/*", times=1)
+    with pytest.raises(RateLimited):
+        source.resolve()
+    found: list[Manifest] = []
+
+    def listed() -> bool:
+        with suppress(RateLimited):
+            found.append(source.resolve())
+        return bool(found)
+
+    wait_until(listed, 60, "the hub to be asked again")
+    assert "config.json" in {f.path for f in found[0].files}
 
 
 def test_a_refused_file_is_told(hub: Hub, folder: Path, open_repo: Open) -> None:
