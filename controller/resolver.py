@@ -79,7 +79,6 @@ class Resolver:
     _running: dict[Question, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _asking: set[Question] = field(default_factory=set, init=False)
     _gone: set[Question] = field(default_factory=set, init=False)  # asked for objects that are gone meanwhile
-    _uids: dict[ModelKey, str] = field(default_factory=dict, init=False)  # of the objects that have asked
     _slots: FairSlots = field(init=False)
 
     def __post_init__(self) -> None:
@@ -121,20 +120,11 @@ class Resolver:
         self._withdraw(uid)
         self._gone |= {run for run in self._asking if run[0] == uid}
 
-    def forget_key(self, key: ModelKey) -> str:
-        """Drop what is known of the object that asked last under a key, and return its uid; empty where none did."""
-        if uid := self._uids.pop(key, ""):
-            self.forget(uid)
-        return uid
-
     def start(self, key: ModelKey, demand: Demand, generation: int) -> None:
         """Ask the source of a demand unless that is under way; a refresh that comes meanwhile has its turn after it."""
         run, wish = (demand.uid, demand.uri, demand.selection.key), (generation, demand.refresh)
         if run in self._running:
             return
-        if self._uids.get(key) != demand.uid:
-            self.forget_key(key)
-        self._uids[key] = demand.uid
         self._withdraw(demand.uid)
         if wait_s := self._slots.wait_s(demand.namespace):
             self._hold_up(demand, wish, wait_s)

@@ -1,7 +1,7 @@
 """One turn for one model: observe, decide, act."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
@@ -43,10 +43,12 @@ class ModelReconciler:
     catalog: Catalog
     now: Callable[[], datetime]
     finalizer_s: float
+    _uids: dict[ModelKey, str] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: ModelKey) -> float | None:
         """Return in how many seconds to look again, or None. What follows a write rests on its echo."""
         declared, view = self.observer.world.declared(key), self.observer.view(key)
+        self._forget_former(key, view.demand.uid if view else "")
         if declared is None or view is None:
             await self._leave_alone(key)
             return None
@@ -63,10 +65,17 @@ class ModelReconciler:
         waits.append(view.look_in_s or 0.0)
         return min((wait_s for wait_s in waits if wait_s), default=None)
 
+    def _forget_former(self, key: ModelKey, uid: str) -> None:
+        """Drop what is known of the object that had this key before: it is gone, or another has its name."""
+        former = self._uids.pop(key, uid)
+        if uid:
+            self._uids[key] = uid
+        if former != uid:
+            self.resolver.forget(former)
+            self.drift.forget(former)
+
     async def _leave_alone(self, key: ModelKey) -> None:
-        """Forget a model that is gone; take our finalizer from one that Larder does not manage any more."""
-        if uid := self.resolver.forget_key(key):
-            self.drift.forget(uid)
+        """Take our finalizer from a model that Larder does not manage any more."""
         other = self.observer.world.others.get(key)
         if other is not None and OWN_FINALIZER in other.metadata.finalizers:
             await self.actor.remove_finalizer(key, other, OWN_FINALIZER)
@@ -78,8 +87,6 @@ class ModelReconciler:
                 await self.actor.add_finalizer(key, declared, self.observer.finalizer_of(key.kind))
             case RemoveFinalizer():
                 await self.actor.remove_finalizer(key, declared, self.observer.finalizer_of(key.kind))
-                self.resolver.forget(view.demand.uid)
-                self.drift.forget(view.demand.uid)
             case Resolve():
                 self.resolver.start(key, view.demand, view.generation)
                 return False, 0.0

@@ -1,0 +1,73 @@
+"""What is known of an object goes with it, whichever way it goes and whoever asked its source."""
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from controller.admission.catalog import MemoryCatalog
+from controller.credentials import Secrets
+from controller.events import Events
+from controller.keys import ModelKey
+from controller.manifests import Manifests
+from controller.models.act import ModelActor
+from controller.models.drift import DriftWatch
+from controller.models.observe import OWN_FINALIZER, ModelObserver
+from controller.models.reconcile import ModelReconciler
+from controller.progress import ProgressBook
+from controller.resolver import Resolver
+from controller.world import World
+from shared.kube.errors import NotFound
+from shared.kube.objects import Key
+from shared.sources.settings import SourceSettings
+from tests.unit.controller.apiserver import Objects, serving
+from tests.unit.controller.worlds import cache, fresh_world
+
+KEY = ModelKey("ClusterModelCache", "", "m")
+PERIOD_S = 1000.0
+
+
+class Turns:
+    """A reconciler of one world, whose watch for drift knows of an object once it was looked at."""
+
+    def __init__(self, reconciler: ModelReconciler, world: World) -> None:
+        self.reconciler, self.world = reconciler, world
+
+    async def see(self, **fields: str) -> None:
+        self.world.caches.upsert(cache("m", finalizers=[OWN_FINALIZER], **fields))
+        with suppress(NotFound):  # the server has no object to write to
+            await self.reconciler.reconcile(KEY)
+
+    def known(self) -> set[str]:
+        return set(self.reconciler.drift._due)
+
+
+@pytest.fixture
+async def turns(tmp_path: Path) -> AsyncIterator[Turns]:
+    world, settings = fresh_world(), SourceSettings()
+    async with serving(Objects(), tmp_path) as kube:
+        resolver = Resolver(Secrets(kube, "ns", settings), Manifests(kube, "ns"), settings, lambda: 0.0, lambda _: None)
+        drift = DriftWatch(resolver.upstream_of, PERIOD_S, lambda: 0.0, lambda _: None)
+        observer = ModelObserver(world, resolver, ProgressBook(lambda: 0.0, lambda *_: None), drift)
+        actor = ModelActor(kube, world.ownership, Events(kube, _now), _now)
+        yield Turns(ModelReconciler(observer, actor, resolver, drift, MemoryCatalog(), _now, 60.0), world)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def test_it_goes_with_an_object_that_this_leader_never_resolved(turns: Turns) -> None:
+    await turns.see()
+    assert turns.known() == {"uid-m"}
+    turns.world.caches.remove(Key("", "m"))
+    await turns.reconciler.reconcile(KEY)
+    assert turns.known() == set()
+
+
+async def test_it_goes_when_another_object_has_the_name(turns: Turns) -> None:
+    await turns.see()
+    await turns.see(uid="uid-other")
+    assert turns.known() == {"uid-other"}
