@@ -50,6 +50,26 @@ def volume(site: Site, name: str, *modes: str, **fields: object) -> None:
     site.api.create(VOLUMES, {"metadata": {"name": name}, "spec": spec | fields})
 
 
+def on_a_claim_that_waits(site: Site) -> tuple[str, str, Json]:
+    """Make a model on a claim that is bound for its first pod, in a class of its own; return both names and the Job."""
+    storage_class = site.name("class")
+    body = {"metadata": {"name": storage_class}, "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
+    site.api.create("/apis/storage.k8s.io/v1/storageclasses", body)
+    name = claim(site, bound=False, storage_class=storage_class)
+    model = on(site, name)
+    return name, model, new_job(site, model)
+
+
+def volume_for(site: Site, name: str) -> None:
+    """Make a volume of a waiting claim's class, and return when some pod has bound the claim."""
+    storage_class = site.api.get(f"{CLAIMS}/{name}")["spec"]["storageClassName"]
+    spec = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": storage_class,
+            "hostPath": {"path": "/nowhere"}}  # fmt: skip
+    site.api.create(VOLUMES, {"metadata": {"name": site.name("pv")}, "spec": spec})
+    site.until(lambda: phase(site, name) == "Bound", "a pod to bind the claim")
+
+
 def phase(site: Site, name: str) -> str:
     return str(site.api.get(f"{CLAIMS}/{name}")["status"].get("phase", ""))
 

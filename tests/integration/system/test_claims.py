@@ -32,7 +32,7 @@ from tests.integration.system.claims import (
     jobs_of,
     new_job,
     on,
-    phase,
+    on_a_claim_that_waits,
     ready_model,
     report,
     restricted,
@@ -40,6 +40,7 @@ from tests.integration.system.claims import (
     took_a_turn,
     until_refused,
     volume,
+    volume_for,
 )  # fmt: skip
 from tests.integration.system.sites import opened
 
@@ -139,19 +140,10 @@ def test_a_claim_that_is_lost_or_deleted_is_told(site: Site) -> None:
 
 
 def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that(site: Site) -> None:
-    waits = site.name("class")
-    body = {"metadata": {"name": waits}, "provisioner": "kubernetes.io/no-provisioner",
-            "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
-    site.api.create("/apis/storage.k8s.io/v1/storageclasses", body)
-    name = claim(site, bound=False, storage_class=waits)
-    model = on(site, name)
-    job = new_job(site, model)
+    name, model, job = on_a_claim_that_waits(site)
     assert "its class waits for" in site.wait_reason("ClusterBaseModel", model, "WaitForFirstConsumer")
     assert site.status("ClusterBaseModel", model)["state"] == "In_Transit"
-    spec = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": waits,
-            "hostPath": {"path": "/nowhere"}}  # fmt: skip
-    site.api.create(VOLUMES, {"metadata": {"name": site.name("pv")}, "spec": spec})
-    site.until(lambda: phase(site, name) == "Bound", "the Job's pod to bind the claim")
+    volume_for(site, name)
     hand_in(site, job, Reading(metadata=LLAMA))
     site.wait_ready("ClusterBaseModel", model)
 

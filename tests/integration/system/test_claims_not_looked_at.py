@@ -19,10 +19,11 @@ from tests.integration.system.claims import (
     job_pod,
     new_job,
     on,
-    phase,
+    on_a_claim_that_waits,
     report,
     until_refused,
     volume,
+    volume_for,
 )
 
 QUOTAS = f"/api/v1/namespaces/{NAMESPACE}/resourcequotas"
@@ -123,20 +124,11 @@ def test_a_job_that_ended_early_but_had_seen_the_model_keeps_nobody(site: Site) 
 
 
 def test_one_pod_binds_a_claim_that_waits_for_it_and_the_look_follows(site: Site) -> None:
-    waits = site.name("class")
-    body = {"metadata": {"name": waits}, "provisioner": "kubernetes.io/no-provisioner",
-            "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
-    site.api.create("/apis/storage.k8s.io/v1/storageclasses", body)
-    name = claim(site, bound=False, storage_class=waits)
-    model = on(site, name)
-    job = new_job(site, model)
+    name, model, job = on_a_claim_that_waits(site)
     site.wait_reason("ClusterBaseModel", model, "WaitForFirstConsumer")
     first = admitted(site, model)["metadata"]["name"]
     until_refused(site, model, f"pod {first} binds PVC {name}")
-    spec = {"accessModes": ["ReadWriteMany"], "capacity": {"storage": "1Gi"}, "storageClassName": waits,
-            "hostPath": {"path": "/nowhere"}}  # fmt: skip
-    site.api.create("/api/v1/persistentvolumes", {"metadata": {"name": site.name("pv")}, "spec": spec})
-    site.until(lambda: phase(site, name) == "Bound", "a pod to bind the claim")
+    volume_for(site, name)
     until_refused(site, model, "Reading")
     hand_in(site, job, Reading(metadata=LLAMA))
     site.wait_ready("ClusterBaseModel", model)
