@@ -168,6 +168,11 @@ class Moves(ABC):
         entries = self.status("ModelNode", node).get("entries", [])
         return [e.get("phase", "Pending") for e in entries if e["id"] == model]
 
+    def events(self, name: str) -> list[Json]:
+        """Return the Events about objects of this name, in all namespaces: others may be about none."""
+        found: list[Json] = self.api.get(f"/api/v1/events?fieldSelector=involvedObject.name={name}")["items"]
+        return found
+
     def snapshot(self, node: str, model: str, revision: str) -> Path:
         """Return where a node has a revision."""
         return self.store(node) / snapshot_path(model, revision)

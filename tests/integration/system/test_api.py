@@ -8,7 +8,7 @@ import pytest
 
 from rig import agents
 from rig.errors import CallRefused
-from rig.larder.moves import PATIENCE_S, Json
+from rig.larder.moves import PATIENCE_S
 from rig.larder.programs import AGENT, AUDIENCE, NAMESPACE
 from rig.larder.site import Site
 
@@ -132,15 +132,11 @@ def test_secrets_stand_in_no_object_and_in_no_log(site: Site, stocked: str) -> N
 
 
 def test_a_transition_is_an_event(site: Site, stocked: str) -> None:
-    mine: list[Json] = []
+    def told() -> list[tuple[str, str]]:
+        return [(e.get("reason", ""), e["involvedObject"]["kind"]) for e in site.events(stocked)]
 
-    def is_told() -> bool:
-        events = site.api.get("/api/v1/namespaces/default/events")["items"]
-        mine[:] = [e for e in events if e["involvedObject"]["name"] == stocked]
-        return "Stocked" in {e["reason"] for e in mine}
-
-    site.until(is_told, "the Event, which is written after the status")
-    assert all(e["involvedObject"]["kind"] == "ClusterModelCache" for e in mine)
+    site.until(lambda: ("Stocked", "ClusterModelCache") in told(), "the Event, which is written after the status")
+    assert {kind for _, kind in told()} == {"ClusterModelCache"}
 
 
 def test_an_agents_token_can_touch_nothing_but_its_own(site: Site) -> None:

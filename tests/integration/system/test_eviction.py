@@ -17,7 +17,6 @@ from tests.samples import scrape
 NODE = "e"
 MIB = 2**20
 LRU = "LeastRecentlyUsed"
-EVENTS = "/api/v1/namespaces/default/events"
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +116,8 @@ def counted(site: Site) -> dict[str, float]:
 
 def events(site: Site, name: str) -> list[str]:
     """Return what Events tell of evictions of a model from its node."""
-    found = [e for e in site.api.get(EVENTS)["items"] if e["reason"] == "Evicted" and "frees" in e["message"]]
-    return [e["message"] for e in found if e["involvedObject"]["name"] == name]
+    found = (e["message"] for e in site.events(name) if e["reason"] == "Evicted")
+    return [message for message in found if "frees" in message]
 
 
 def test_an_idle_model_makes_room_and_comes_back(site: Site, shelf: Shelf) -> None:
