@@ -71,7 +71,7 @@ async def _run(settings: Settings, sources: SourceSettings) -> None:
     with closing(Store.open(settings.root)) as store, _listen(settings) as listener:
         host, port = listener.getsockname()[:2]
         _LOG.info("agent started", node=settings.node_name, store=store.id, listen=f"{host}:{port}")
-        async with connect(settings.kubeconfig, user_agent="larder-agent") as kube:
+        async with connect(settings.kubeconfig, settings.service_account, "larder-agent") as kube:
             await Agent(settings, sources, store, kube, listener).run(stop)
     _LOG.info("agent stopped", node=settings.node_name)
 

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agent.store.floor import AUTO, parse_floor
+from shared.kube.credentials import SERVICE_ACCOUNT
 from shared.log import LogLevel
 
 
@@ -39,6 +40,7 @@ class Settings(BaseSettings):
     node_name: str = Field(min_length=1, description="The Node that this agent serves.")
     root: Path = Field(description="The directory that holds the models; one agent a directory.")
     kubeconfig: Path | None = Field(None, description="Absent: the service account of the pod.")
+    service_account: Path = Field(SERVICE_ACCOUNT, description="Where the pod's service account is mounted.")
     api_url: Annotated[str, AfterValidator(_https)] = Field(description="The controller's API, https://HOST[:PORT].")
     api_ca: Path | None = Field(None, description="The CA of that API; absent: those of the system.")
     token_file: Path = Field(

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+import psutil
+
 from agent.store.memory import cache_bytes
 from shared.errors import InsufficientStorage, LarderError, StoreFailure
 
@@ -65,8 +67,7 @@ class RealDisk:
 
     def free_bytes(self, path: Path) -> int:
         """Return the blocks that are free to this uid, in bytes."""
-        found = os.statvfs(path)
-        return found.f_bavail * found.f_frsize
+        return psutil.disk_usage(str(path)).free
 
     def keeps(self, size_bytes: int) -> bool:
         """Tell whether it takes at most half of the memory that is there for it."""

@@ -1,26 +1,31 @@
 """How much of what this process writes the page cache could keep: it counts against the memory of our control group."""
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-_AVAILABLE = re.compile(r"^MemAvailable: +(\d+) kB$", re.MULTILINE)
+import psutil
+
 _LIMIT, _LIMIT_OF_V1 = "memory.max", "memory.limit_in_bytes"
 
 
-def cache_bytes(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Return the least of what is available on the node and the limits of our control groups, in bytes; 0 without any.
+def _available_bytes() -> int:
+    return int(psutil.virtual_memory().available)
 
-    `proc` and `groups` are where the kernel tells them.
+
+def cache_bytes(
+    available_bytes: Callable[[], int] = _available_bytes,
+    proc: Path = Path("/proc"),
+    groups: Path = Path("/sys/fs/cgroup"),
+) -> int:
+    """Return the least of what is available on the node and the limits of our control groups, in bytes.
+
+    0 where the kernel does not tell; `proc` and `groups` are where it tells the limits.
     """
-    return min([*_available(proc), *_limits(proc, groups)], default=0)
-
-
-def _available(proc: Path) -> Iterator[int]:
-    with suppress(OSError):
-        if found := _AVAILABLE.search((proc / "meminfo").read_text()):
-            yield int(found[1]) * 1024
+    try:
+        return min([available_bytes(), *_limits(proc, groups)])
+    except OSError:
+        return 0
 
 
 def _limits(proc: Path, groups: Path) -> Iterator[int]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from agent.store import staging, unpacked
 from agent.store.content_count import ContentCount
 from agent.store.disk import Disk, RealDisk, translated
@@ -190,8 +192,7 @@ class Store:
     def disk_size(self) -> int:
         """Return the bytes of the file system, used and free."""
         with translated(f"asking for the size of {self.root}"):
-            found = os.statvfs(self.root)
-            return found.f_blocks * found.f_frsize
+            return psutil.disk_usage(str(self.root)).total
 
     def reserve(self, key: str, need: int, limit: int, floor: int) -> None:
         """Promise `need` bytes to a key, in place of an earlier promise to it; InsufficientStorage has the numbers.

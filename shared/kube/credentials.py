@@ -1,27 +1,35 @@
 """Where the API server is, and what we show it: a pod's service account, or a kubeconfig."""
 
-import logging
+import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from shared.kube.client import Configuration, load_kube_config
 from shared.kube.errors import NoCluster
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# What the loader warns of is told by NoCluster; without a handler Python would write it to stderr as well.
-logging.getLogger("kubernetes").addHandler(logging.NullHandler())
+DEFAULT_NAMESPACE = "default"
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
-_DEFAULT_NAMESPACE = "default"
 
 
-class Access(NamedTuple):
-    """How to reach an API server, and the namespace that the credentials name: the context's, or the pod's own."""
+async def _anonymous() -> str:
+    return ""
 
-    configuration: Configuration
-    namespace: str
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach an API server; `namespace` is the context's, or the pod's own.
+
+    `authorization` returns the header of that name, fresh for each request; empty for none.
+    """
+
+    server: str
+    tls: ssl.SSLContext | bool = True
+    authorization: Callable[[], Awaitable[str]] = _anonymous
+    namespace: str = DEFAULT_NAMESPACE
+    tls_server_name: str | None = None
+    proxy: str | None = None
 
 
 @dataclass(slots=True)
@@ -34,11 +42,11 @@ class TokenFile:
     _value: str = field(default="", init=False)
     _read_at: float = field(default=0, init=False)
 
-    def __call__(self, configuration: Any) -> None:  # noqa: ANN401 - the client's own types forbid the hook that it offers
-        """Show the newest token; an unreadable file leaves the last one in use."""
+    async def __call__(self) -> str:
+        """Return the header with the newest token; an unreadable file leaves the last one in use."""
         if not self._value or self.clock() - self._read_at >= self.fresh_s:
             self._read()
-        configuration.api_key["BearerToken"] = f"Bearer {self._value}"
+        return f"Bearer {self._value}"
 
     def _read(self) -> None:
         try:
@@ -49,78 +57,46 @@ class TokenFile:
         self._read_at = self.clock()
 
 
-async def configure(
+async def find_access(
     kubeconfig: str | Path | None, service_account: Path, environ: Mapping[str, str], context: str | None = None
 ) -> Access:
-    """Return the client's configuration; raise NoCluster, naming what was looked for."""
-    configuration = Configuration()
-    # Python 3.13 demands of certificates what Go does not, and what the CAs of many clusters lack.
-    configuration.disable_strict_ssl_verification = True
+    """Return the way to the API server; raise NoCluster, naming what was looked for."""
     named = kubeconfig is not None or context is not None
     if not named and environ.get(_HOST) and (service_account / "token").is_file():
-        return Access(configuration, _use_service_account(configuration, service_account, environ))
+        return _service_account(service_account, environ)
+    from shared.kube.kubeconfig import read_kubeconfig  # noqa: PLC0415 - pods need not pay for its 12 MB
+
+    return await read_kubeconfig(kubeconfig, environ, context)
+
+
+def tls_context(
+    ca_file: str | None, cert_file: str | None = None, key_file: str | None = None, *, verify: bool = True
+) -> ssl.SSLContext:
+    """Return the settings for connections to an API server. Raises NoCluster where a file cannot be used."""
     try:
-        return Access(configuration, await _use_kubeconfig(configuration, kubeconfig, context))
-    except NoCluster:
-        raise
-    except Exception as error:  # the loader raises whatever a wrong file makes it stumble over
-        raise NoCluster(_unusable(_files(kubeconfig, environ), context, error)) from error
-
-
-def _unusable(files: list[str], context: str | None, error: Exception) -> str:
-    wanted = f"the kubeconfig {':'.join(files)}"
-    if context is not None:
-        wanted = f"context {context} of {wanted}"
-    why = error if any(Path(file).exists() for file in files) else "there is no such file"
-    way_out = "set KUBECONFIG to a file that kubectl accepts; `kubectl config get-contexts` shows what it has"
-    return f"cannot use {wanted}: {why}; {way_out}"
-
-
-def _files(kubeconfig: str | Path | None, environ: Mapping[str, str]) -> list[str]:
-    """Return where a kubeconfig is looked for."""
-    if kubeconfig is not None:
-        return [str(kubeconfig)]
-    return [f for f in environ.get("KUBECONFIG", "").split(":") if f] or [str(Path.home() / ".kube" / "config")]
-
-
-def _use_service_account(configuration: Any, folder: Path, environ: Mapping[str, str]) -> str:  # noqa: ANN401 - as above
-    host, port = environ[_HOST], environ.get(_PORT, "443")
-    configuration.host = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    configuration.ssl_ca_cert = str(folder / "ca.crt")
-    _use_token_file(configuration, folder / "token")
-    namespace = folder / "namespace"
-    return (namespace.read_text().strip() if namespace.is_file() else "") or _DEFAULT_NAMESPACE
-
-
-async def _use_kubeconfig(configuration: Any, path: str | Path | None, context: str | None) -> str:  # noqa: ANN401 - as above
-    load: Any = load_kube_config  # it has no types
-    file = None if path is None else str(path)
-    loader = await load(config_file=file, context=context, client_configuration=configuration)
-    user = loader._user  # noqa: SLF001 - the loader reads a token file once and offers no way to it
-    if user and "tokenFile" in user:
-        _use_token_file(configuration, Path(user.path).parent / user["tokenFile"])
-    elif hasattr(loader, "exec_plugin_expiry"):
-        configuration.refresh_api_key_hook = _plugin_again(loader)
-    elif user and "exec" in user and not hasattr(loader, "token") and not configuration.cert_file:
-        command = user["exec"]["command"]
+        context = ssl.create_default_context(cafile=ca_file)
+        if cert_file:
+            context.load_cert_chain(cert_file, key_file)
+    except OSError as error:  # an SSLError too
+        files = ", ".join(f for f in (ca_file, cert_file, key_file) if f)
+        why = (getattr(error, "reason", None) or error.strerror or str(error)).replace("_", " ").lower()
         raise NoCluster(
-            f"the credential plugin {command} of the kubeconfig gave no credentials; `kubectl get nodes` shows why"
-        )
-    return str(loader.current_context["context"].get("namespace") or _DEFAULT_NAMESPACE)
+            f"cannot use a certificate or key of the kubeconfig or service account ({files}): {why}; "
+            "correct certificate-authority, client-certificate or client-key"
+        ) from error
+    # Python 3.13 demands of certificates what Go does not, and what the CAs of many clusters lack.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not verify:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
-def _use_token_file(configuration: Any, path: Path) -> None:  # noqa: ANN401 - as above
-    token = TokenFile(path)
-    token(configuration)
-    configuration.refresh_api_key_hook = token
-
-
-def _plugin_again(loader: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - as above
-    """Return a hook that asks the exec plugin anew once its token has expired."""
-
-    async def refresh(configuration: Any) -> None:  # noqa: ANN401 - as above
-        await loader.load_from_exec_plugin()
-        if token := getattr(loader, "token", None):
-            configuration.api_key["BearerToken"] = token
-
-    return refresh
+def _service_account(folder: Path, environ: Mapping[str, str]) -> Access:
+    host, port = environ[_HOST], environ.get(_PORT, "443")
+    namespace = folder / "namespace"
+    return Access(
+        f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        tls_context(str(folder / "ca.crt")),
+        TokenFile(folder / "token"),
+        (namespace.read_text().strip() if namespace.is_file() else "") or DEFAULT_NAMESPACE,
+    )

@@ -1,18 +1,19 @@
 """The only module that talks to the API server: bytes out, bytes in, errors translated."""
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import msgspec
 
-from shared.kube.client import ApiClient
-from shared.kube.credentials import SERVICE_ACCOUNT, configure
-from shared.kube.errors import NoCluster, Unreachable
+from shared.kube.credentials import DEFAULT_NAMESPACE, SERVICE_ACCOUNT, Access, find_access
+from shared.kube.errors import Unreachable
 from shared.kube.lines import split_lines
 from shared.kube.refusal import refusal
 from shared.no_answer import no_answer_message
@@ -22,17 +23,19 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _NO_QUERY: Mapping[str, str] = {}
 _FIRST_ERROR = 400
+_READ_BYTES = 2 * 2**20  # events of a watch are long
 
 
 @dataclass(frozen=True, slots=True)
 class Kube:
-    """An authenticated connection; credentials and their refresh are the client's affair.
+    """An authenticated connection; `access` renews what it shows.
 
     `namespace` is where commands look for namespaced objects: the one that the user named, else the context's.
     """
 
-    api: ApiClient
-    namespace: str = "default"
+    access: Access
+    session: aiohttp.ClientSession
+    namespace: str = DEFAULT_NAMESPACE
     connect_s: float = 5
     line_limit_bytes: int = 32 * 2**20
 
@@ -75,15 +78,18 @@ class Kube:
         accept: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         with self._translated():
-            request = await self.api.param_serialize(
+            headers = {"Content-Type": content_type, "Accept": accept}
+            if shown := await self.access.authorization():
+                headers["Authorization"] = shown
+            response = await self.session.request(
                 method,
-                path,
-                query_params=list(query.items()),
-                header_params={"Content-Type": content_type, "Accept": accept},
-                body=None if body is None else msgspec.to_builtins(body),
-                auth_settings=["BearerToken"],
+                self.access.server + path + (f"?{urlencode(query, quote_via=quote)}" if query else ""),
+                data=None if body is None else json.dumps(msgspec.to_builtins(body)),
+                headers=headers,
+                timeout=limits,
+                proxy=self.access.proxy,
+                server_hostname=self.access.tls_server_name,
             )
-            response: aiohttp.ClientResponse = (await self.api.call_api(*request, _request_timeout=limits)).response
         try:
             if response.status >= _FIRST_ERROR:
                 with self._translated():
@@ -102,7 +108,7 @@ class Kube:
         try:
             yield
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(no_answer_message(error, f"the API server at {self.api.configuration.host}")) from error
+            raise Unreachable(no_answer_message(error, f"the API server at {self.access.server}")) from error
 
 
 def connect(
@@ -127,19 +133,12 @@ async def _connected(
     environ: Mapping[str, str],
     context: str | None,
 ) -> AsyncIterator[Kube]:
-    configuration, namespace = await configure(kubeconfig, service_account, environ, context)
-    try:
-        client = ApiClient(configuration)
-    except OSError as error:  # an SSLError too
-        files = [f for f in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file) if f]
-        why = (getattr(error, "reason", None) or error.strerror or str(error)).replace("_", " ").lower()
-        raise NoCluster(
-            f"cannot use a certificate or key of the kubeconfig or service account ({', '.join(files)}): {why}; "
-            "correct certificate-authority, client-certificate or client-key"
-        ) from error
-    async with client as api:
-        api.user_agent = user_agent
-        yield Kube(api, namespace)
+    access = await find_access(kubeconfig, service_account, environ, context)
+    connector = aiohttp.TCPConnector(ssl=access.tls)
+    async with aiohttp.ClientSession(
+        connector=connector, trust_env=True, read_bufsize=_READ_BYTES, headers={"User-Agent": user_agent}
+    ) as session:
+        yield Kube(access, session, access.namespace)
     await asyncio.sleep(0)  # connections that were aborted are gone after one turn of the loop
 
 

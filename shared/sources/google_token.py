@@ -83,10 +83,7 @@ def check_token_uri(url: str, credentials: Credentials, endpoint: str) -> None:
 def ask_google(client: HttpClient, account: ServiceAccount, now: Callable[[], float], *, own: bool) -> Token:
     """Exchange a signed statement for a token; raises AuthDenied, RateLimited, Unreachable. `own`: as in a Grant."""
     host = urlsplit(account.token_uri).hostname or ""
-    try:
-        form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": account.assertion(now())}
-    except NotAKey as error:
-        raise AuthDenied(f"{GOOGLE_KEY}: {error}; make a new key of the service account") from None
+    form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": account.assertion(now())}
     subject = Subject(f"a token for {account.email}", GOOGLE, Grant(host, {GOOGLE_KEY: "sent"}, own=own))
     return ask_for_token(client, account.token_uri, form, subject, now())
 

@@ -63,7 +63,8 @@ class OciRequests:
         dated = {**headers, "Date": formatdate(self.now(), usegmt=True)}
         secrets = {}
         if self._key:
-            signature = self._sign(string_to_sign(method, url, dated["Date"]), self._key)
+            signed = self._key.sign(string_to_sign(method, url, dated["Date"]).encode())
+            signature = base64.b64encode(signed).decode()
             secrets = {"Authorization": authorization(self._key_id, signature)}
         return Call(url, method, headers=dated, secrets=secrets, follow=False)
 
@@ -80,13 +81,6 @@ class OciRequests:
             return None
         try:
             return parse_key(self.grant.values["OCI_CLI_KEY_CONTENT"])
-        except NotAKey as error:
-            raise AuthDenied(f"OCI_CLI_KEY_CONTENT: {error}; put the API key's PEM there") from None
-
-    @staticmethod
-    def _sign(text: str, key: RsaKey) -> str:
-        try:
-            return base64.b64encode(key.sign(text.encode())).decode()
         except NotAKey as error:
             raise AuthDenied(f"OCI_CLI_KEY_CONTENT: {error}; put the API key's PEM there") from None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from kubernetes.aio.client import ApiClient, Configuration
+import aiohttp
 
 from controller.credentials import Secrets
 from controller.groups.grants import GrantsReconciler
@@ -33,6 +33,7 @@ from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheS
 from shared.api.core import HostPath, Node, PlainCondition, Pod, PodSpec, StatusWithConditions, Volume
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.api.model_node import Claim, Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
+from shared.kube.credentials import Access
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 from shared.names import snapshot_path
@@ -163,8 +164,8 @@ async def main(scale: Scale) -> None:
     world = World(Limits(2**40, 0), clock)
     wanted: set[QueueKey] = set()
     Watcher(world, wanted.add, lambda key, _: wanted.add(key)).listen()
-    async with ApiClient(Configuration()) as client:  # nobody is asked
-        kube, sources = Kube(client), settings_from_environ({})
+    async with aiohttp.ClientSession() as session:  # nobody is asked
+        kube, sources = Kube(Access("http://127.0.0.1"), session), settings_from_environ({})
         fill(world, scale)
         secrets, manifests = Secrets(kube, "larder-system", sources), Manifests(kube, "larder-system")
         progress = ProgressBook(clock, lambda *_: None)

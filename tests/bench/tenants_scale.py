@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+import aiohttp
 import msgspec
-from kubernetes.aio.client import ApiClient, Configuration
 
 from controller.keys import ModelKey, NodeKey, QueueKey, lane_of
 from controller.live import Live
@@ -24,6 +24,7 @@ from controller.watch import Watcher
 from controller.world import World
 from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
 from shared.api.model_node import EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
+from shared.kube.credentials import Access
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 from shared.kube.work_queue import WorkQueue
@@ -98,8 +99,9 @@ async def main(models: int, nodes: int) -> None:
     world.nodes.replace([node(i, 1) for i in range(nodes)])
     world.base_models.replace([model(GREEDY, i) for i in range(models)])
     say("turn in the queue of a model of another namespace", turn_of(models))
-    async with ApiClient(Configuration()) as client:  # nobody is asked
-        observer = NodeObserver(world, Kube(client), Live(Kube(client)), "/var/lib/larder")
+    async with aiohttp.ClientSession() as session:  # nobody is asked
+        kube = Kube(Access("http://127.0.0.1"), session)
+        observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
         with timed(f"a look at a node with {models} models of one namespace"):
             spec = place(observer, world, names[0])
         say("entries that it may have", len(spec.entries))

@@ -54,6 +54,7 @@ class Bench:
     options: tuple[str, ...] = ("--scan-seconds", "0.5", "--node-seconds", "2", "--floor", "0")
     environ: dict[str, str] = field(default_factory=dict)  # beside what every agent gets
     module: str = "agent"  # the program that is started
+    in_pod: bool = False  # it has a service account in place of the kubeconfig
     agents: list[Process] = field(default_factory=list)
     port: int = 0
 
@@ -133,7 +134,8 @@ class Bench:
         """Start an agent for the node."""
         self.port = free_port()
         argv = [sys.executable, "-W", "error", "-m", self.module, "--node-name", self.node, "--root", str(self.root)]
-        argv += ["--kubeconfig", str(self.kubeconfig), "--listen", f"127.0.0.1:{self.port}"]
+        argv += [] if self.in_pod else ["--kubeconfig", str(self.kubeconfig)]
+        argv += ["--listen", f"127.0.0.1:{self.port}"]
         argv += ["--api-url", self.controller.url, "--api-ca", str(self.ca_file), "--token-file", str(self.token_file)]
         env = {"HF_ENDPOINT": self.hub.endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1", **self.environ}
         agent = Process(Program("larder-agent", [*argv, *self.options, *options], env), self.state / "agent.log")

@@ -8,6 +8,7 @@ import pytest
 import trustme
 import yaml
 
+from rig.agents import NAMESPACE, ensure_service_account
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.hub import Hub
@@ -44,6 +45,24 @@ def agent_plane(control_plane: ControlPlane, pytestconfig: pytest.Config) -> Con
 def admin(agent_plane: ControlPlane) -> Api:
     """A client that may do everything."""
     return agent_plane.api
+
+
+@pytest.fixture
+def service_account(agent_plane: ControlPlane, bench: Bench, tmp_path: Path) -> Path:
+    """What kubelet mounts into the agent's pod; what else a pod knows of the API server is in its environment."""
+    ensure_service_account(agent_plane.api, ROLE)
+    subject = {"kind": "ServiceAccount", "name": ROLE, "namespace": NAMESPACE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
+    binding = {"metadata": {"name": f"{ROLE}-in-pods"}, "subjects": [subject], "roleRef": role}
+    agent_plane.api.ensure(f"{RBAC}/clusterrolebindings", binding)
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ROLE}/token"
+    folder = tmp_path / "serviceaccount"
+    folder.mkdir()
+    (folder / "token").write_text(agent_plane.api.create(path, {"spec": {}})["status"]["token"])
+    (folder / "ca.crt").write_bytes(agent_plane.ca_pem)
+    host, port = agent_plane.server
+    bench.environ |= {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)}
+    return folder
 
 
 @pytest.fixture

@@ -1,12 +1,17 @@
 """The program's ends: what it says and returns where it cannot go on."""
 
+from pathlib import Path
+
+import psutil
+
 from tests.integration.agent.bench import Bench
 
+IDLE_BYTES = 90 * 10**6
 # What costs an agent several megabytes, and neither waiting nor a download from a hub needs.
 HEAVY = {
-    "kubernetes.client", "kubernetes.config", "kubernetes.aio.dynamic", "requests", "requests_oauthlib", "oauthlib",
-    "urllib3", "websocket", "charset_normalizer", "httpx", "httpcore", "httpx2", "anyio._backends._asyncio",
-    "pydantic.v1", "boto3", "botocore", "awscrt", "huggingface_hub", "cryptography",
+    "kubernetes", "yaml", "requests", "requests_oauthlib", "oauthlib", "urllib3", "websocket", "charset_normalizer",
+    "httpx", "httpcore", "httpx2", "anyio._backends._asyncio", "pydantic.v1", "boto3", "botocore", "awscrt",
+    "huggingface_hub", "cryptography",
 }  # fmt: skip
 
 
@@ -39,13 +44,15 @@ def test_it_is_alive_and_not_ready_while_its_node_is_not_there(bench: Bench) -> 
     bench.wait_for(bench.is_ready, "the agent to be ready")
 
 
-def test_an_idle_agent_has_not_loaded_what_only_others_need(bench: Bench) -> None:
+def test_an_idle_agent_in_a_pod_has_not_loaded_what_only_others_need(bench: Bench, service_account: Path) -> None:
     bench.environ["PYTHONPROFILEIMPORTTIME"] = "1"
+    bench.in_pod, bench.options = True, (*bench.options, "--service-account", str(service_account))
     model = bench.add_model("m", {"model.safetensors": b"weights" * 1000, "config.json": b"{}"})
     bench.want()
     bench.start()
     assert {"agent.runtime", "aiohttp", "fastapi"} <= bench.imported()
     assert bench.imported() & HEAVY == set()
+    assert psutil.Process(bench.agents[0].pid).memory_info().rss < IDLE_BYTES
     bench.want(model.entry)
     bench.wait_phase(model, "Ready")
     assert "shared.sources.http" in bench.imported()

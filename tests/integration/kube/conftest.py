@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 import pytest
@@ -94,8 +94,8 @@ async def make_way(control_plane: ControlPlane) -> AsyncIterator[Callable[[], Aw
             stack.push_async_callback(proxy.finish)
             proxy.port = server.sockets[0].getsockname()[1]
             connection = await stack.enter_async_context(connect(control_plane.kubeconfig))
-            connection.api.configuration.host = f"https://127.0.0.1:{proxy.port}"
-            return Way(connection, proxy)
+            access = replace(connection.access, server=f"https://127.0.0.1:{proxy.port}")
+            return Way(replace(connection, access=access), proxy)
 
         yield make
 

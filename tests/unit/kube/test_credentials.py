@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import trustme
-from kubernetes.aio.client import Configuration
 
-from shared.kube.credentials import TokenFile, configure
+from shared.kube.credentials import Access, TokenFile, find_access
 from shared.kube.errors import NoCluster
 from shared.kube.transport import connect
 
@@ -29,16 +28,10 @@ def kubeconfig(path: Path, user: dict[str, Any]) -> Path:
     return path
 
 
-async def shown(configuration: Configuration) -> str:
-    """Return the header that the client would send."""
-    return (await configuration.auth_settings())["BearerToken"]["value"] or ""
-
-
-def make_fresh(configuration: Configuration) -> None:
+def make_fresh(access: Access) -> None:
     """Let the token's minute be over at once."""
-    hook: object = configuration.refresh_api_key_hook
-    assert isinstance(hook, TokenFile)
-    hook.fresh_s = 0
+    assert isinstance(access.authorization, TokenFile)
+    access.authorization.fresh_s = 0
 
 
 @pytest.fixture
@@ -54,22 +47,22 @@ def service_account(tmp_path: Path) -> Path:
 async def test_in_a_pod_the_service_account_is_used(service_account: Path, host: str, url: str) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "6443"}
     async with connect(None, service_account, environ=environ) as kube:
-        assert kube.api.configuration.host == url
-        assert await shown(kube.api.configuration) == "Bearer first"
+        assert kube.access.server == url
+        assert await kube.access.authorization() == "Bearer first"
 
 
 async def test_a_rotated_service_account_token_is_read_again(service_account: Path) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
-    configuration, _ = await configure(None, service_account, environ)
+    access = await find_access(None, service_account, environ)
+    assert await access.authorization() == "Bearer first"
     (service_account / "token").write_text("second")
-    assert await shown(configuration) == "Bearer first"
-    make_fresh(configuration)
-    assert await shown(configuration) == "Bearer second"
+    assert await access.authorization() == "Bearer first"
+    make_fresh(access)
+    assert await access.authorization() == "Bearer second"
 
 
-def test_a_token_is_read_again_after_a_minute_and_survives_its_files_absence(tmp_path: Path) -> None:
+async def test_a_token_is_read_again_after_a_minute_and_survives_its_files_absence(tmp_path: Path) -> None:
     now = 0.0
-    configuration = Configuration()
     path = tmp_path / "token"
     path.write_text("first")
     token = TokenFile(path, clock=lambda: now)
@@ -80,23 +73,23 @@ def test_a_token_is_read_again_after_a_minute_and_survives_its_files_absence(tmp
             path.unlink()
         else:
             path.write_text(content)
-        token(configuration)
-        seen.append(configuration.api_key["BearerToken"].removeprefix("Bearer "))
+        seen.append((await token()).removeprefix("Bearer "))
     assert seen == ["first", "first", "second", "second", "second", "third"]
 
 
 async def test_a_given_kubeconfig_goes_before_the_service_account(service_account: Path) -> None:
     path = kubeconfig(service_account / "kubeconfig", {"token": "mine"})
-    configuration, _ = await configure(path, service_account, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
-    assert await shown(configuration) == "Bearer mine"
+    access = await find_access(path, service_account, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert await access.authorization() == "Bearer mine"
 
 
 async def test_a_kubeconfigs_token_file_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("first")
-    configuration, _ = await configure(kubeconfig(tmp_path / "config", {"tokenFile": "token"}), NOWHERE, {})
+    access = await find_access(kubeconfig(tmp_path / "config", {"tokenFile": "token"}), NOWHERE, {})
+    assert await access.authorization() == "Bearer first"
     (tmp_path / "token").write_text("second")
-    make_fresh(configuration)
-    assert await shown(configuration) == "Bearer second"
+    make_fresh(access)
+    assert await access.authorization() == "Bearer second"
 
 
 @pytest.mark.parametrize(("lives_s", "runs"), [(3600, 1), (-3600, 3)])
@@ -121,9 +114,14 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
             "interactiveMode": "Never",
         }
     }
-    configuration, _ = await configure(kubeconfig(tmp_path / "config", user), NOWHERE, {})
-    headers = [await shown(configuration) for _ in range(2)]
+    access = await find_access(kubeconfig(tmp_path / "config", user), NOWHERE, {})
+    headers = [await access.authorization() for _ in range(2)]
     assert headers[-1] == f"Bearer t{runs}"
+
+
+async def test_a_user_with_a_password_logs_in_with_it(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "config", {"username": "me", "password": "secret"})
+    assert await (await find_access(path, NOWHERE, {})).authorization() == "Basic bWU6c2VjcmV0"
 
 
 @pytest.mark.parametrize("content", [None, "", "]{", "[]", '{"contexts": []}', '{"current-context": "gone"}'])
@@ -165,27 +163,27 @@ async def test_a_context_brings_its_cluster_user_and_namespace(tmp_path: Path) -
         ("b", "https://b:2", "tb", "default"),
         ("a", "https://a:1", "ta", "team-a"),
     ):
-        access = await configure(path, NOWHERE, {}, context)
-        assert (access.configuration.host, access.namespace) == (server, namespace)
-        assert await shown(access.configuration) == f"Bearer {token}"
+        access = await find_access(path, NOWHERE, {}, context)
+        assert (access.server, access.namespace) == (server, namespace)
+        assert await access.authorization() == f"Bearer {token}"
     with pytest.raises(NoCluster, match=r"cannot use context c of the kubeconfig .*kubectl config get-contexts"):
-        await configure(path, NOWHERE, {}, "c")
+        await find_access(path, NOWHERE, {}, "c")
 
 
 async def test_a_pod_knows_its_own_namespace(service_account: Path) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
-    assert (await configure(None, service_account, environ)).namespace == "default"
+    assert (await find_access(None, service_account, environ)).namespace == "default"
     (service_account / "namespace").write_text("team\n")
-    assert (await configure(None, service_account, environ)).namespace == "team"
+    assert (await find_access(None, service_account, environ)).namespace == "team"
 
 
 async def test_a_plugin_that_gives_no_credentials_is_named(tmp_path: Path) -> None:
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/false", "interactiveMode": "Never"}
     with pytest.raises(NoCluster, match=r"credential plugin /bin/false .* gave no credentials"):
-        await configure(kubeconfig(tmp_path / "config", {"exec": plugin}), NOWHERE, {})
+        await find_access(kubeconfig(tmp_path / "config", {"exec": plugin}), NOWHERE, {})
 
 
 async def test_without_a_kubeconfig_the_places_are_named(tmp_path: Path) -> None:
     paths = f"{tmp_path / 'a'}:{tmp_path / 'b'}"
     with pytest.raises(NoCluster, match=rf"cannot use context c of the kubeconfig {paths}: there is no such file"):
-        await configure(None, NOWHERE, {"KUBECONFIG": paths}, "c")
+        await find_access(None, NOWHERE, {"KUBECONFIG": paths}, "c")

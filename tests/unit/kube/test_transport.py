@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -83,9 +84,9 @@ async def test_a_silent_server_is_unreachable(serve: Serve) -> None:
 
 async def test_no_server_is_unreachable(serve: Serve, unused_tcp_port: int) -> None:
     kube = await serve(echo)
-    kube.api.configuration.host = f"http://127.0.0.1:{unused_tcp_port}"
+    nobody = replace(kube, access=replace(kube.access, server=f"http://127.0.0.1:{unused_tcp_port}"))
     with pytest.raises(Unreachable, match="connection refused"):
-        await kube.request("GET", "/x")
+        await nobody.request("GET", "/x")
 
 
 async def lines_of(kube: Kube, idle_s: float = 5) -> list[bytes]:
@@ -113,7 +114,7 @@ async def test_a_line_without_end_is_malformed(serve: Serve) -> None:
             await response.write(b"a" * 65_536)
 
     kube = await serve(send)
-    small = Kube(kube.api, line_limit_bytes=1_000_000)
+    small = replace(kube, line_limit_bytes=1_000_000)
     with pytest.raises(Malformed):
         await lines_of(small)
 
