@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from controller.admission.catalog import CatalogModel
@@ -19,9 +20,10 @@ from controller.admission.paths import checked_mount_path
 from controller.admission.selectors import affinity_problems, selector_problems
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import DRIFT_ANNOTATION, FOLLOW, FOREIGN, PIN_ANNOTATION, PRIORITY_ANNOTATION
-from shared.errors import InvalidURI, LarderError
+from shared.errors import AuthDenied, InvalidURI, LarderError
 from shared.quantity import parse_quantity
 from shared.selection.choice import WHOLE, choose, wish_of_parameters
+from shared.sources.scheme_keys import why_never_a_token
 from shared.uri import parse_declared
 
 BASE_KINDS = ("BaseModel", "ClusterBaseModel")
@@ -87,6 +89,7 @@ def _base_model_problems(kind: str, spec: Spec, allowed: AllowedSources) -> Iter
     uri = storage.get("storageUri") or ""
     if not uri.startswith(FOREIGN):
         yield from _uri_problems("spec.storage.storageUri", uri, allowed, cluster_scoped=kind != "BaseModel")
+        yield from _token_problems(storage, cluster_scoped=kind != "BaseModel")
     if path := storage.get("path"):
         try:
             checked_mount_path(path)
@@ -143,6 +146,19 @@ def _uri_problems(field: str, text: str, allowed: AllowedSources, *, cluster_sco
         return
     if refusal := allowed.refusal_of(uri):
         yield SourceNotAllowed(f"{field}: {refusal}")
+
+
+def _token_problems(storage: Spec, *, cluster_scoped: bool) -> Iterator[AuthDenied]:
+    key = (storage.get("parameters") or {}).get("secretKey")
+    if not key or not storage.get("key"):
+        return
+    with suppress(InvalidURI):  # which is a problem of its own
+        uri = parse_declared(storage.get("storageUri") or "", cluster_scoped=cluster_scoped)
+        if why := why_never_a_token(uri, key):
+            yield AuthDenied(
+                f"spec.storage.parameters.secretKey names {key!r}, which is not sent as a token to {uri}: {why}; name "
+                "the key of a token, or leave it out"
+            )
 
 
 def _quantity_problems(spec: Spec, field: str, least: int = 1) -> Iterator[Refused]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from shared.artifact_uri import ArtifactUri
 from shared.sources.origins import origin_of
-from shared.uri import HttpsUri, ModelUri
+from shared.uri import HttpsUri, ModelUri, PvcUri
 
 DOCKER_CONFIG_KEYS = (".dockerconfigjson", "config.json")
 GOOGLE_KEY = "GOOGLE_APPLICATION_CREDENTIALS"
@@ -103,6 +103,17 @@ def why_no_token(keys: SchemeKeys, key: str) -> str:
     if TOKEN not in word or any(word.startswith(family) for family in others):
         return "its name must have `token` in it, and must not be that of another kind of source"
     return ""
+
+
+def why_never_a_token(uri: ModelUri, key: str) -> str:
+    """Return why no key of this name is the token of a URI's source, whichever host the hub is; empty where it may be.
+
+    Of a claim nothing is fetched, so any name may stand there.
+    """
+    if isinstance(uri, PvcUri):
+        return ""
+    possible = (HUB_KEYS, HTTPS_KEYS) if isinstance(uri, HttpsUri) else (keys_of(uri, ""),)
+    return min((why_no_token(keys, key) for keys in possible), key=bool)
 
 
 def _family(key: str) -> str:

@@ -1,5 +1,6 @@
 """What may be written or deleted, and what a refusal says."""
 
+import re
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from controller.admission.validate import (
     needs_check,
 )
 from controller.placement.allowed import parse_allowed
-from shared.errors import InvalidURI, LarderError
+from shared.errors import AuthDenied, InvalidURI, LarderError
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -55,6 +56,38 @@ def test_a_namespace_s_model_names_an_allowed_source() -> None:
         check_write("BaseModel", _base("https://h/f.bin"), (), allowed)
     with pytest.raises(InvalidURI, match="no installed source serves ftp://"):
         check_write("BaseModel", _base("ftp://h/f.bin"), (), allowed)
+
+
+@pytest.mark.parametrize(
+    ("uri", "key", "words"),
+    [
+        ("hf://o/m", "AWS_SECRET_ACCESS_KEY", "its name must have `token` in it"),
+        ("https://h/f.bin", "AZURE_STORAGE_SAS_TOKEN", "must not be that of another kind of source"),
+        ("s3://bucket/m", "token", "only hf:// and https:// take a token"),
+        ("gs://bucket/m", "HF_TOKEN", "only hf:// and https:// take a token"),
+        ("oci://r.test/m:1", "token", "only hf:// and https:// take a token"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["BaseModel", "ClusterBaseModel"])
+def test_a_key_of_another_kind_of_source_is_refused_as_a_token(kind: str, uri: str, key: str, words: str) -> None:
+    with pytest.raises(AuthDenied, match=re.escape(words)) as refused:
+        check_write(kind, _base(uri, key="s", parameters={"secretKey": key}), ())
+    assert str(refused.value).startswith(f"spec.storage.parameters.secretKey names {key!r}")
+
+
+@pytest.mark.parametrize(
+    ("uri", "secret", "key"),
+    [
+        ("hf://o/m", "s", "HF_TOKEN"),
+        ("hf://o/m", "s", "my-token"),
+        ("https://h/f.bin", "s", "token"),
+        ("https://h/f.bin", "s", "HF_TOKEN"),  # h may be the hub's own host
+        ("s3://bucket/m", "", "token"),  # no Secret: nothing is read
+        ("pvc://claim/sub", "s", "token"),  # nor of a claim
+    ],
+)
+def test_what_may_be_a_token_or_is_never_read_is_taken(uri: str, secret: str, key: str) -> None:
+    assert check_write("BaseModel", _base(uri, key=secret, parameters={"secretKey": key}), ()) == []
 
 
 def test_claims_are_taken_in_the_form_of_their_scope() -> None:
