@@ -1,11 +1,63 @@
 """The charts of the last release, as `releases/README.md` says."""
 
+import shutil
+import tarfile
 from pathlib import Path
 
+from rig.helm import LARDER
+
 _RELEASES = Path(__file__).with_name("releases")
+_KEY_ENV = "LARDER_ADMISSION_KEYS"
+_PATH = "path: {{ index . 1 }}"
+_KEY_PATH = 'path: {{ printf "/admission/%s%s" (include "larder.pathKeys" $root | fromJsonArray | first) (index . 1) }}'
+_IN_CONTROLLER = (  # a line of the release, and what stands after it
+    (
+        "            - {name: LARDER_CA, value: /etc/larder/tls/ca.crt}\n",
+        f"            - {{name: {_KEY_ENV}, value: /etc/larder/admission/keys}}\n",
+    ),
+    (
+        "            - {name: tls, mountPath: /etc/larder/tls, readOnly: true}\n",
+        "            - {name: admission, mountPath: /etc/larder/admission, readOnly: true}\n",
+    ),
+    (
+        "      volumes:\n",
+        "        - name: admission\n          secret: {secretName: larder-admission, defaultMode: 0440}\n",
+    ),
+)
 
 
 def last_release(chart: Path) -> Path:
     """Return the last release of a chart in this checkout; there must be exactly one."""
     (found,) = _RELEASES.glob(f"{chart.name}-[0-9]*.tgz")
     return found
+
+
+def last_release_with_path_key(into: Path) -> Path:
+    """Unpack the last release of Larder's chart, give it the path key that today's images need, and return it.
+
+    Images of 0.1.0-alpha.1 are nowhere, so today's stand in for them, and the controller does not start without the
+    key. Its Secret is rendered as in today's chart; all else is as it was released. Once `releases` has charts with a
+    key, this raises, and is to be removed.
+    """
+    with tarfile.open(last_release(LARDER)) as packed:
+        packed.extractall(into, filter="data")
+    templates = into / LARDER.name / "templates"
+    controller = templates / "controller.yaml"
+    text = controller.read_text()
+    if _KEY_ENV in text:
+        raise ValueError(f"{last_release(LARDER)} has a path key: install it as it is, and remove this function")
+    for line, addition in _IN_CONTROLLER:
+        text = _replaced(text, line, line + addition)
+    controller.write_text(text)
+    webhooks = templates / "webhooks.yaml"
+    webhooks.write_text(_replaced(webhooks.read_text(), _PATH, _KEY_PATH))
+    for name in ("_admission.tpl", "admission.yaml"):
+        shutil.copy(LARDER / "templates" / name, templates)
+    return into / LARDER.name
+
+
+def _replaced(text: str, line: str, by: str) -> str:
+    """Return the text with its one such line replaced; raises ValueError where there is none, or more."""
+    if text.count(line) != 1:
+        raise ValueError(f"the last release has {text.count(line)} times: {line}")
+    return text.replace(line, by)
