@@ -18,54 +18,53 @@ from prometheus_client import disable_created_metrics
 from controller.admission.callers import Callers, InvalidKeysError, KeyFile
 from controller.admission.server import admission_router
 from controller.admission.settings import AdmissionSettings
-from controller.api.authenticate import Authenticator
-from controller.api.desk import Desk
-from controller.api.gate import Gate
-from controller.api.leader import ADDRESS_ANNOTATION, Leader
-from controller.api.server import AgentApi
-from controller.catalog import WorldCatalog
-from controller.census import Census
+from controller.admission.state_catalog import StateCatalog
+from controller.agentapi.authenticate import Authenticator
+from controller.agentapi.desk import Desk
+from controller.agentapi.gate import Gate
+from controller.agentapi.leader import ADDRESS_ANNOTATION, Leader
+from controller.agentapi.server import AgentApi
 from controller.claims.act import ClaimActor
 from controller.claims.job import JobSettings
 from controller.claims.observe import ClaimObserver
 from controller.claims.reconcile import ClaimReconciler
-from controller.credentials import Secrets
-from controller.dispatch import Dispatcher
-from controller.events import Events
-from controller.follow import Follower, follow
 from controller.garbage.collector import GarbageCollector
 from controller.garbage.observe import GarbageObserver
 from controller.groups.grants import GrantsReconciler
 from controller.groups.reconcile import GroupReconciler
-from controller.health import health_app
-from controller.keys import NodeKey, QueueKey, lane_of
-from controller.live import Live
-from controller.manifests import Manifests
+from controller.inferenceservices.act import ServiceActor
+from controller.inferenceservices.observe import ServiceObserver
+from controller.inferenceservices.reconcile import ServiceReconciler
+from controller.inferenceservices.users import ServiceUsers
+from controller.manager.event_handlers import Watcher
+from controller.manager.events import Events
+from controller.manager.health import health_app
+from controller.manager.informers import Follower, follow
+from controller.manager.metrics import Metrics
+from controller.manager.requests import CountRequests
+from controller.manager.state_metrics import Census
+from controller.manager.workers import Dispatcher
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reconcile import MetadataReconciler
-from controller.metrics import Metrics
 from controller.models.act import ModelActor
 from controller.models.drift import DriftWatch
 from controller.models.observe import ModelObserver
 from controller.models.reconcile import ModelReconciler
+from controller.models.resolver import Resolver
 from controller.nodes.act import NodeActor
 from controller.nodes.evicted import Evictions
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
 from controller.nodes.steps import Pace
-from controller.nodes.view import EntryKey
 from controller.placement.groups import Limits
 from controller.placement.shares import Room
-from controller.progress import ProgressBook
-from controller.requests import CountRequests
-from controller.resolver import Resolver
-from controller.services.act import ServiceActor
-from controller.services.observe import ServiceObserver
-from controller.services.reconcile import ServiceReconciler
-from controller.services.users import ServiceUsers
 from controller.settings import Settings
-from controller.watch import Watcher
-from controller.world import World
+from controller.sources.credentials import Secrets
+from controller.sources.manifests import Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import EntryKey, NodeKey, QueueKey, lane_of
+from controller.state.live_reader import Live
+from controller.state.progress import ProgressBook
 from shared.internal_errors import keep_running
 from shared.kube.elector import Elector
 from shared.kube.errors import KubeError
@@ -94,9 +93,9 @@ class Controller:
         loop = asyncio.get_running_loop()
         self.settings, self.kube, self.metrics = settings, kube, Metrics()
         defaults = Limits(settings.default_storage_limit, settings.default_bandwidth_limit)
-        self.world = World(defaults, loop.time, settings.allowed, settings.files, settings.store_root)
+        self.cluster = ClusterState(defaults, loop.time, settings.allowed, settings.files, settings.store_root)
         self.queue: WorkQueue[QueueKey] = WorkQueue(self._failed, lane_of=lane_of)
-        self.watcher = Watcher(self.world, self.queue.add, self.queue.add_after)
+        self.watcher = Watcher(self.cluster, self.queue.add, self.queue.add_after)
         self.watcher.listen()
         self.progress = ProgressBook(loop.time, self._progressed)
         self.manifests = Manifests(kube, settings.namespace, settings.manifest_bytes_per_namespace)
@@ -111,17 +110,17 @@ class Controller:
         )
         self.reader = MetadataReader(self.secrets, self.manifests, sources, loop.time, self.queue.add)
         self.drift = DriftWatch(self.resolver.upstream_of, settings.drift_check_seconds, loop.time, self.queue.add)
-        self.live = Live(kube, self.world.ownership, settings.allowed, settings.files)
+        self.live = Live(kube, self.cluster.ownership, settings.allowed, settings.files)
         self.follower: Follower = follow(
             kube,
-            self.world,
+            self.cluster,
             settings.namespace,
             self.metrics,
             self.queue.add,
             services=settings.inference_services,
         )
-        self.service_users = ServiceUsers(kube, self.world, settings.inference_services)
-        self.catalog = WorldCatalog(self.world, kube, self.manifests, self.service_users)
+        self.service_users = ServiceUsers(kube, self.cluster, settings.inference_services)
+        self.catalog = StateCatalog(self.cluster, kube, self.manifests, self.service_users)
         lock = LeaseLock(
             kube,
             settings.namespace,
@@ -138,7 +137,7 @@ class Controller:
             on_trouble=lambda error: _log.info("election_trouble", error=str(error)),
         )
         self.garbage = GarbageCollector(
-            GarbageObserver(kube, self.world, self.manifests),
+            GarbageObserver(kube, self.cluster, self.manifests),
             self.resolver,
             lambda: self.elector.leading,
             settings.manifest_grace_seconds,
@@ -146,21 +145,21 @@ class Controller:
         )
         self.dispatcher = self._dispatcher()
         self.metrics.registry.register(
-            Census(self.world, self.dispatcher.grants.granted, self.queue.__len__, lambda: self.elector.leading)
+            Census(self.cluster, self.dispatcher.grants.granted, self.queue.__len__, lambda: self.elector.leading)
         )
 
     def _dispatcher(self) -> Dispatcher:
-        settings, kube, world = self.settings, self.kube, self.world
+        settings, kube, cluster = self.settings, self.kube, self.cluster
         nodes = NodeReconciler(
-            NodeObserver(world, kube, self.live, settings.store_root),
+            NodeObserver(cluster, kube, self.live, settings.store_root),
             NodeActor(kube),
             Evictions(Events(kube, _now), self.metrics.evict),
             _now,
             Pace(settings.drain_seconds, settings.drain_seconds, settings.eviction_idle_seconds),
             room=Room(settings.models_per_node),
         )
-        actor = ModelActor(kube, world.ownership, Events(kube, _now), _now)
-        observer = ModelObserver(world, self.resolver, self.progress, self.drift)
+        actor = ModelActor(kube, cluster.ownership, Events(kube, _now), _now)
+        observer = ModelObserver(cluster, self.resolver, self.progress, self.drift)
         models = ModelReconciler(
             observer,
             actor,
@@ -170,7 +169,7 @@ class Controller:
             _now,
             settings.finalizer_seconds,
         )
-        metadata = MetadataReconciler(world, self.reader, actor, _now)
+        metadata = MetadataReconciler(cluster, self.reader, actor, _now)
         jobs = JobSettings(
             settings.agent_image,
             settings.agent_image_pull_policy,
@@ -178,12 +177,11 @@ class Controller:
             settings.claims_image_pull_secrets,
         )
         claims = ClaimReconciler(
-            ClaimObserver(world, kube, _now, settings.claims_require_namespace_label),
+            ClaimObserver(cluster, kube, _now, settings.claims_require_namespace_label),
             ClaimActor(kube, actor, jobs),
-            observer.finalizer_of,
         )
         grants = GrantsReconciler(
-            world,
+            cluster,
             kube,
             self.progress,
             nodes.granted,
@@ -192,9 +190,9 @@ class Controller:
             settings.stalled_seconds,
             settings.grant_seconds,
         )
-        groups = GroupReconciler(world, kube, _now)
+        groups = GroupReconciler(cluster, kube, _now)
         services = ServiceReconciler(
-            ServiceObserver(world, kube, self.catalog), ServiceActor(kube, Events(kube, _now), _now)
+            ServiceObserver(cluster, kube, self.catalog), ServiceActor(kube, Events(kube, _now), _now)
         )
         return Dispatcher(
             models, metadata, claims, nodes, groups, grants, services, lambda: self.elector.leading, self.metrics
@@ -210,8 +208,8 @@ class Controller:
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
         clock = asyncio.get_running_loop().time
         api = AgentApi(
-            Gate(Authenticator(self.kube, self.world, username, settings.token_audience, clock), clock),
-            Desk(self.kube, self.world, self.manifests, self.secrets, self.live),
+            Gate(Authenticator(self.kube, self.cluster, username, settings.token_audience, clock), clock),
+            Desk(self.kube, self.cluster, self.manifests, self.secrets, self.live),
             self.progress,
             leader,
             lambda: self.elector.leading,
@@ -262,7 +260,7 @@ class Controller:
         self.dispatcher.failed(key, error, wait_s)
 
     def _progressed(self, _node: str, entry: EntryKey) -> None:
-        for key in self.world.keys_of_id(entry[0]):
+        for key in self.cluster.keys_of_id(entry[0]):
             self.queue.add_after(key, _PROGRESS_DELAY_S)
 
 
@@ -309,7 +307,10 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> None:
                     )
                 ),
                 tasks.create_task(
-                    serve(health_app(controller.metrics, lambda: controller.follower.is_synced), settings.listen_health)
+                    serve(
+                        health_app(controller.metrics, lambda: controller.follower.is_synced),
+                        settings.listen_health,
+                    )
                 ),
             ]
             await stop.wait()

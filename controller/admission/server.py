@@ -22,7 +22,7 @@ from controller.admission.review import MalformedReviewError, allow, read_review
 from controller.admission.review import Request as Review
 from controller.admission.room import room_warnings
 from controller.admission.settings import AdmissionSettings
-from controller.bodies import BodyTooLargeError, read_body
+from controller.manager.requests import BodyTooLargeError, read_body
 from shared.errors import InvalidURI, LarderError
 from shared.names import model_id
 from shared.patience import PEER_CERTIFICATE

@@ -8,11 +8,11 @@ from controller.claims.decide import StartJob, Tell
 from controller.claims.job import JobSettings, job_manifest
 from controller.claims.view import ClaimView
 from controller.claims.words import claim_status
-from controller.edit import change_spec
-from controller.keys import ModelKey
-from controller.live import object_path
+from controller.manager.write import change_spec
 from controller.metadata.kept import TIME
 from controller.models.act import ModelActor
+from controller.state.keys import ModelKey
+from controller.state.live_reader import object_path
 from shared.api.base_model import BaseModel
 from shared.kube.edit import create_if_missing
 from shared.kube.transport import Kube

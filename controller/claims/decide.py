@@ -13,9 +13,10 @@ from controller.claims.outcome import TROUBLES, Outcome, Running, outcome_of
 from controller.claims.verdict import Verdict, claim_problem, verdict
 from controller.claims.view import ClaimView, Order
 from controller.claims.wanted import LONGEST_WAIT, kept_of, order_of
+from controller.manager.actions import Again, WriteSpec
+from controller.manager.conditions import METADATA
 from controller.metadata.fill import fields_to_write
-from controller.metadata.kept import METADATA, again_at, kept_reading
-from controller.turns import Again, WriteSpec
+from controller.metadata.kept import again_at, kept_reading
 from shared.api.meta import ReadMetadata, condition_of
 from shared.handover import MOST_MESSAGE, Reading
 

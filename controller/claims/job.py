@@ -6,9 +6,9 @@ from typing import Any
 
 from controller.claims.kinds import ClaimPod
 from controller.claims.outcome import DEADLINE_S, MEMORY_LIMIT
-from controller.claims.place import Place
 from controller.claims.view import Order
-from controller.keys import ModelKey
+from controller.placement.claim_place import Place
+from controller.state.keys import ModelKey
 from shared.api.base_model import GROUP, VERSION
 
 MODEL_ANNOTATION = "larder.dev/metadata-of"

@@ -7,14 +7,14 @@ from datetime import datetime
 from controller.claims.contention import limit_of, users_of, waits_of
 from controller.claims.job import JOB_NAME_LABEL
 from controller.claims.kinds import ClaimPod, Job, JobPod
-from controller.claims.place import place_of
 from controller.claims.reads import live_pods, read_claim
 from controller.claims.verdict import claim_problem
 from controller.claims.view import NAMESPACE_LABEL, ClaimView, Order
 from controller.claims.wanted import JOB_PREFIX, order_of
-from controller.keys import ModelKey
 from controller.metadata.fill import SKIP_ANNOTATION, written_fields
-from controller.world import World
+from controller.placement.claim_place import place_of
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel
 from shared.api.core import STORAGE_CLASSES, PersistentVolumeClaim, StorageClass
 from shared.kube.collection import get_object, list_objects
@@ -27,14 +27,14 @@ from shared.kube.transport import Kube
 class ClaimObserver:
     """Reads live, a few objects a turn; nothing rests on an old memory. `labels_count`: namespaces must be labelled."""
 
-    world: World
+    cluster: ClusterState
     kube: Kube
     now: Callable[[], datetime]
     labels_count: bool = False
 
     async def view(self, key: ModelKey) -> ClaimView | None:
         """Return the model and its claim, None where it is gone or not on a claim; raises KubeError."""
-        declared, demand = self.world.declared(key), self.world.demands.get(key)
+        declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
         if not isinstance(declared, BaseModel) or demand is None or not demand.on_claim:
             return None
         seen = ClaimView(

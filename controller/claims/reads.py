@@ -1,7 +1,7 @@
 """Live reads of claims and of the pods beside them."""
 
 from controller.claims.kinds import ClaimPod
-from controller.claims.place import Place
+from controller.placement.claim_place import Place
 from shared.api.core import PersistentVolumeClaim
 from shared.kube.collection import get_object, list_objects
 from shared.kube.transport import Kube

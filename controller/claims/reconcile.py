@@ -1,6 +1,5 @@
 """One turn for one model on a claim: observe, decide, act."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -10,8 +9,9 @@ from controller.claims.act import ClaimActor
 from controller.claims.decide import StartJob, Tell, decide
 from controller.claims.observe import ClaimObserver
 from controller.claims.view import ClaimView
-from controller.keys import ModelKey
-from controller.turns import Again, WriteSpec
+from controller.manager.actions import Again, WriteSpec
+from controller.models.finalizers import finalizer_of
+from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel
 from shared.kube.errors import NotFound, Refused
 
@@ -24,19 +24,18 @@ class ClaimReconciler:
 
     observer: ClaimObserver
     actor: ClaimActor
-    finalizer_of: Callable[[str], str]
 
     def serves(self, key: ModelKey) -> bool:
         """Return whether a model is one on a claim, and not in a state that is the same for all models."""
-        demand = self.observer.world.demands.get(key)
+        demand = self.observer.cluster.demands.get(key)
         if demand is None or not demand.on_claim or demand.disabled or demand.deleting:
             return False
-        return self.observer.world.conflict(demand) is None
+        return self.observer.cluster.conflict(demand) is None
 
     async def reconcile(self, key: ModelKey) -> float | None:
         """Return in how many seconds to look again, or None. What follows a write of the spec rests on its echo."""
-        declared = self.observer.world.declared(key)
-        finalizer = self.finalizer_of(key.kind)
+        declared = self.observer.cluster.declared(key)
+        finalizer = finalizer_of(self.observer.cluster.ownership, key.kind)
         if declared is not None and finalizer not in declared.metadata.finalizers:
             await self.actor.models.add_finalizer(key, declared, finalizer)  # its users hold it
             return None

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from controller.claims.job import MODEL_ANNOTATION, model_key
 from controller.claims.kinds import JobPod
-from controller.claims.place import is_on, place_of
-from controller.keys import ModelKey
-from controller.world import World
+from controller.placement.claim_place import is_on, place_of
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
 from shared.api.core import PersistentVolumeClaim
 from shared.kube.objects import Key
 
@@ -18,13 +18,13 @@ Enqueue = Callable[[ModelKey], None]
 class ClaimTrigger:
     """A sink for claims: the models on one are looked at when it changes."""
 
-    world: World
+    cluster: ClusterState
     enqueue: Enqueue
 
     def replace(self, objects: Sequence[PersistentVolumeClaim], unreadable: Collection[Key] = ()) -> None:
         """Wake every model on a claim: what happened in between is not known."""
         del objects, unreadable
-        for key, demand in list(self.world.demands.items()):
+        for key, demand in list(self.cluster.demands.items()):
             if demand.on_claim:
                 self.enqueue(key)
 
@@ -34,7 +34,7 @@ class ClaimTrigger:
 
     def remove(self, key: Key) -> None:
         """Wake the models on a claim that went."""
-        for name, demand in list(self.world.demands.items()):
+        for name, demand in list(self.cluster.demands.items()):
             if is_on(demand, key.namespace, key.name):
                 self.enqueue(name)
 
@@ -43,7 +43,7 @@ class ClaimTrigger:
 class JobPodTrigger:
     """A sink for the pods of metadata Jobs: the model that one reads is looked at when it changes."""
 
-    world: World
+    cluster: ClusterState
     enqueue: Enqueue
 
     def replace(self, objects: Sequence[JobPod], unreadable: Collection[Key] = ()) -> None:
@@ -55,7 +55,7 @@ class JobPodTrigger:
     def upsert(self, obj: JobPod) -> None:
         """Wake the model that the pod names, if it is on a claim of the pod's namespace: anybody can make such pods."""
         key = model_key(obj.metadata.annotations.get(MODEL_ANNOTATION, ""))
-        demand = self.world.demands.get(key) if key else None
+        demand = self.cluster.demands.get(key) if key else None
         if key is None or demand is None or not demand.on_claim:
             return
         if place_of(demand.uri, demand.namespace).namespace == obj.metadata.namespace:

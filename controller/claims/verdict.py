@@ -8,9 +8,9 @@ from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.outcome import Running
 from controller.claims.view import NAMESPACE_LABEL, ClaimView, Order
 from controller.claims.wanted import LONGEST_WAIT, kept_of
+from controller.manager.conditions import METADATA, Told
 from controller.metadata.fill import is_written
-from controller.metadata.kept import METADATA, again_at
-from controller.models.revisions import Told
+from controller.metadata.kept import again_at
 from shared.api.base_model import State
 from shared.api.meta import Condition, condition_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from controller.claims.contention import ONE_POD, Wait, limit_of
 from controller.claims.kinds import ClaimPod, Job, JobPod
-from controller.claims.place import Place
+from controller.placement.claim_place import Place
 from controller.placement.demand import Demand
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import PersistentVolumeClaim

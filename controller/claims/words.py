@@ -3,9 +3,7 @@
 from controller.claims.decide import Tell
 from controller.claims.verdict import NOT_PERMITTED, ON_CLAIM, WAITS, Verdict
 from controller.claims.view import ClaimView
-from controller.models.kstatus import progress
-from controller.models.revisions import DRIFTED, REFRESHED, REMOVING, UPDATING, Told
-from controller.models.words import with_conditions
+from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING, Told, progress, with_conditions
 from shared.api.base_model import BaseModelStatus
 from shared.api.meta import ReadMetadata, condition_of
 from shared.quantity import printed_bytes

@@ -9,7 +9,7 @@ import structlog
 
 from controller.garbage.decide import charges, overdue, since_when, unreferenced
 from controller.garbage.observe import GarbageObserver
-from controller.resolver import Resolver
+from controller.models.resolver import Resolver
 from shared.kube.errors import KubeError
 
 _MOST_PERIOD_S = 20.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import msgspec
 
 from controller.garbage.decide import Kept, References
-from controller.manifests import KIND, LABEL, LISTING, NAMESPACE, SIZE, Manifests
-from controller.ownership import RECORD_ANNOTATION
-from controller.world import World
+from controller.sources.manifests import KIND, LABEL, LISTING, NAMESPACE, SIZE, Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.ownership import RECORD_ANNOTATION
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE
 from shared.api.meta import Api
 from shared.kube.collection import UNREADABLE, decode, list_metadata, pages
@@ -48,7 +48,7 @@ class GarbageObserver:
     """Reads for the collection; every method that reads the API server raises KubeError, and then nothing is known."""
 
     kube: Kube
-    world: World
+    cluster: ClusterState
     manifests: Manifests
 
     async def kept(self) -> list[Kept]:
@@ -59,10 +59,10 @@ class GarbageObserver:
     def known_references(self) -> References:
         """Return what memory has; never enough to remove something."""
         found: defaultdict[str, set[str]] = defaultdict(set)
-        for demand in self.world.demands.values():
+        for demand in self.cluster.demands.values():
             if demand.resolution is not None:
                 found[demand.resolution.manifest].add(demand.namespace)
-        for model_node in self.world.model_nodes:
+        for model_node in self.cluster.model_nodes:
             for entry in model_node.spec.entries:
                 found[entry.manifest].add(namespace_of(entry.id))
         return found

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from controller.models.revisions import Told
-from controller.models.words import with_conditions
+from controller.manager.conditions import Told, with_conditions
 from controller.placement.groups import MAX_INT64
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupStatus
 from shared.quantity import format_bytes, parse_quantity

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from controller.placement.grants import Contender, decide_grants
-from controller.progress import ProgressBook
-from controller.world import Statuses, World
+from controller.state.cluster_state import ClusterState, Statuses
+from controller.state.progress import ProgressBook
 from shared.api.core import Node
 from shared.api.model_node import PATH, EntryState, ModelNode, Phase
 from shared.kube.collection import list_objects
@@ -47,7 +47,7 @@ class GrantsReconciler:
     `granted` is shared with those who write ModelNodes: this turn alone changes it.
     """
 
-    world: World
+    cluster: ClusterState
     kube: Kube
     progress: ProgressBook
     granted: set[str]
@@ -79,7 +79,7 @@ class GrantsReconciler:
         """Return in how many seconds to look again: time alone can take a grant away."""
         limited = self._limits()
         self._prune()
-        contenders = [c for n in self.world.nodes if (c := self._contender(n, limited)) is not None]
+        contenders = [c for n in self.cluster.nodes if (c := self._contender(n, limited)) is not None]
         before, granted = frozenset(self.granted), decide_grants(contenders, limited)
         self._note(granted, contenders)
         self.granted.clear()
@@ -94,14 +94,14 @@ class GrantsReconciler:
         return _LOOK_S if any(c.wants or c.holds for c in contenders) else None
 
     def _limits(self) -> dict[str, int]:
-        return {g.metadata.name: most for g in self.world.groups if (most := g.spec.max_concurrent_nodes)}
+        return {g.metadata.name: most for g in self.cluster.groups if (most := g.spec.max_concurrent_nodes)}
 
     def _behind(self, written: Mapping[Key, int]) -> bool:
-        found = ((self.world.model_nodes.get(key), generation) for key, generation in written.items())
+        found = ((self.cluster.model_nodes.get(key), generation) for key, generation in written.items())
         return any(known is None or known.metadata.generation < generation for known, generation in found)
 
     def _contender(self, node: Node, limited: Mapping[str, int]) -> Contender | None:
-        groups = tuple(name for name in sorted(self.world.member_of(node)) if name in limited)
+        groups = tuple(name for name in sorted(self.cluster.member_of(node)) if name in limited)
         if not groups:
             return None
         name, load = node.metadata.name, self._load(node)
@@ -111,7 +111,7 @@ class GrantsReconciler:
             wants=load.wants,
             holds=load.holds,
             granted=name in self.granted,
-            lost=self.world.presence.away_s(name) > self.lost_s or self._is_over(name),
+            lost=self.cluster.liveness.away_s(name) > self.lost_s or self._is_over(name),
             priority=load.priority,
             since=load.since,
             stalls=self._stalls.get(name, 0),
@@ -119,18 +119,18 @@ class GrantsReconciler:
 
     def _load(self, node: Node) -> _Load:
         """Remembered by object: of thousands of nodes few change between two looks."""
-        found = self.world.model_node(node.metadata.name)
+        found = self.cluster.model_node(node.metadata.name)
         if found is None or found.spec.node_uid != node.metadata.uid:
             return _NOTHING
         known = self._loads.get(node.metadata.name)
         if known is None or known[0] is not found or known[1] is not node:
-            load = _load_of(found, self.world.statuses_of(node))
+            load = _load_of(found, self.cluster.statuses_of(node))
             known = self._loads[node.metadata.name] = found, node, load
         return known[2]
 
     def _is_over(self, name: str) -> bool:
         """Return whether a grant ends because nothing moves, or because it has lasted as long as one may."""
-        granted_at, now = self._granted_at.get(name), self.world.clock()
+        granted_at, now = self._granted_at.get(name), self.cluster.clock()
         if granted_at is None:
             return False
         moved_at = max(granted_at, self.progress.grew_at(name) or granted_at)
@@ -142,14 +142,14 @@ class GrantsReconciler:
                 self._stalls[c.node] = c.stalls + 1  # others have their turn before it is tried again
             elif not c.wants:
                 self._stalls.pop(c.node, None)
-        now = self.world.clock()
+        now = self.cluster.clock()
         for name in granted - self._granted_at.keys():
             self.progress.begin(name)
         self._granted_at = {name: self._granted_at.get(name, now) for name in granted}
 
     def _prune(self) -> None:
         """Forget nodes that are gone."""
-        names = {n.metadata.name for n in self.world.nodes}
+        names = {n.metadata.name for n in self.cluster.nodes}
         self.progress.keep_only(names)
         for book in (self._loads, self._stalls):
             for name in book.keys() - names:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from controller.edit import replace_part
 from controller.groups.decide import Member, decide_status
-from controller.world import World
+from controller.manager.write import replace_part
+from controller.state.cluster_state import ClusterState
 from shared.api.core import Node
 from shared.api.kinds import NODE_GROUP
 from shared.kube.transport import Kube
@@ -16,18 +16,18 @@ from shared.kube.transport import Kube
 class GroupReconciler:
     """Brings a node group's status up to date."""
 
-    world: World
+    cluster: ClusterState
     kube: Kube
     now: Callable[[], datetime]
 
     async def reconcile(self, name: str) -> float | None:
         """Write the status where it differs."""
-        group = self.world.group(name)
+        group = self.cluster.group(name)
         if group is None:
             return None
-        nodes = sorted(self.world.members_of(name), key=lambda n: n.metadata.name)
+        nodes = sorted(self.cluster.members_of(name), key=lambda n: n.metadata.name)
         stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        limits = {n.metadata.name: self.world.limits_of(n).storage_bytes for n in nodes}
+        limits = {n.metadata.name: self.cluster.limits_of(n).storage_bytes for n in nodes}
         status = decide_status(group, [self._member(n, name) for n in nodes], limits, stamp)
         if status != group.status:
             path = f"{NODE_GROUP.path}/{name}/status"
@@ -35,7 +35,7 @@ class GroupReconciler:
         return None
 
     def _member(self, node: Node, name: str) -> Member:
-        found = self.world.model_node(node.metadata.name)
-        others = tuple(sorted(self.world.member_of(node) - {name}))
+        found = self.cluster.model_node(node.metadata.name)
+        others = tuple(sorted(self.cluster.member_of(node) - {name}))
         own = found is not None and found.status.node_uid == node.metadata.uid
         return Member(node.metadata.name, found.status.used if found and own else 0, others)

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from controller.manager.actions import Again, WriteSpec
+from controller.manager.conditions import METADATA, Told
 from controller.metadata.fill import fields_to_write, is_written
-from controller.metadata.kept import FAILED, METADATA, again_at, kept_reading
+from controller.metadata.kept import FAILED, again_at, kept_reading
 from controller.metadata.view import MetadataView
-from controller.models.revisions import Told, short
-from controller.turns import Again, WriteSpec
+from controller.models.revisions import short
 from shared.api.meta import ReadMetadata
 
 LONGEST_WAIT = timedelta(hours=24)  # of a fixed list of files, most that is wrong stays wrong

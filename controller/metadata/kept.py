@@ -8,7 +8,6 @@ import msgspec
 from shared.api.meta import ReadMetadata
 from shared.handover import Reading
 
-METADATA = "Metadata"
 FAILED = "MetadataFailed"  # the reader itself broke on these files, and would again
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 _FIRST_WAIT = timedelta(minutes=15)

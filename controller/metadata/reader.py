@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.aside import run_aside
-from controller.credentials import Secrets
-from controller.fair_slots import FairSlots
-from controller.keys import ModelKey
-from controller.manifests import Manifests
 from controller.metadata.apart import Child
 from controller.metadata.kept import FAILED
 from controller.metadata.order import Order
 from controller.metadata.remote import failed
 from controller.placement.demand import Demand, Resolution
+from controller.sources.credentials import Secrets
+from controller.sources.daemon_thread import run_aside
+from controller.sources.fair_slots import FairSlots
+from controller.sources.manifests import Manifests
+from controller.state.keys import ModelKey
 from shared.errors import LarderError
 from shared.handover import Reading
 from shared.sources.settings import SourceSettings

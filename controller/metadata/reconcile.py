@@ -7,9 +7,8 @@ from typing import assert_never
 
 import structlog
 
-from controller.edit import StaleError, change_spec
-from controller.keys import ModelKey
-from controller.live import object_path
+from controller.manager.actions import Again, WriteSpec
+from controller.manager.write import StaleError, change_spec
 from controller.metadata.decide import Read, Tell, decide
 from controller.metadata.fill import SKIP_ANNOTATION, Fields, written_fields
 from controller.metadata.kept import TIME
@@ -18,8 +17,9 @@ from controller.metadata.view import MetadataView
 from controller.metadata.words import described_status
 from controller.models.act import ModelActor
 from controller.placement.demand import Declared
-from controller.turns import Again, WriteSpec
-from controller.world import World
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from controller.state.live_reader import object_path
 from shared.api.base_model import BaseModel
 from shared.kube.errors import Refused
 
@@ -30,7 +30,7 @@ _log = structlog.get_logger()
 class MetadataReconciler:
     """Brings the metadata of a declared model, in its status and its spec, to what its files say."""
 
-    world: World
+    cluster: ClusterState
     reader: MetadataReader
     actor: ModelActor
     now: Callable[[], datetime]
@@ -38,7 +38,7 @@ class MetadataReconciler:
 
     async def reconcile(self, key: ModelKey) -> float | None:
         """Return in how many seconds to look again, or None. What follows a write rests on its echo."""
-        declared, view = self.world.declared(key), self._view(key)
+        declared, view = self.cluster.declared(key), self._view(key)
         if declared is None or view is None:
             self.reader.forget(key)
             return None
@@ -48,7 +48,7 @@ class MetadataReconciler:
             return None  # the model's other turn wrote first; its echo brings another
 
     def _view(self, key: ModelKey) -> MetadataView | None:
-        declared, demand = self.world.declared(key), self.world.demands.get(key)
+        declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
         if declared is None or demand is None:
             return None
         seen = MetadataView(
@@ -57,7 +57,7 @@ class MetadataReconciler:
             status=declared.status,
             spec=written_fields(declared.spec) if isinstance(declared, BaseModel) else None,
             skip=declared.metadata.annotations.get(SKIP_ANNOTATION) == "true",
-            conflict=self.world.conflict(demand) is not None,
+            conflict=self.cluster.conflict(demand) is not None,
         )
         return replace(seen, found=self.reader.found(key, seen.identity))
 

@@ -5,8 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.models.revisions import Told
-from controller.models.words import with_conditions
+from controller.manager.conditions import Told, with_conditions
 from shared.api.meta import ReadMetadata, StockStatus
 from shared.metadata.ome import size_label
 from shared.metadata.report import Metadata

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from controller.edit import change_annotation, change_finalizers, replace_part
-from controller.events import Events
-from controller.keys import ModelKey
-from controller.live import object_path
+from controller.manager.events import Events
+from controller.manager.write import change_annotation, change_finalizers, replace_part
 from controller.models.decide import Record
 from controller.models.report import Report
 from controller.models.revisions import EVENTFUL
 from controller.models.view import ModelView
 from controller.models.words import base_model_status, cache_status, recorded_status
-from controller.ownership import RECORD_ANNOTATION, Ownership, record_of
 from controller.placement.demand import Declared
+from controller.state.keys import ModelKey
+from controller.state.live_reader import object_path
+from controller.state.ownership import RECORD_ANNOTATION, Ownership, record_of
 from shared.api.base_model import BaseModel
 from shared.api.kinds import DEFINITIONS
 from shared.api.meta import Condition, StockStatus, condition_of

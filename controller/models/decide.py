@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from controller.manager.actions import Again
 from controller.models.report import Report, report
 from controller.models.view import ModelView
 from controller.placement.demand import Resolution
-from controller.turns import Again
 from shared.errors import SourceChanged
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.fair_slots import FairSlots
-from controller.keys import ModelKey
 from controller.models.view import Trouble, Upstream
 from controller.placement.demand import Demand
+from controller.sources.fair_slots import FairSlots
+from controller.state.keys import ModelKey
 from shared.artifact_uri import ArtifactUri
 from shared.errors import InvalidURI, LarderError, RateLimited, Unreachable
 from shared.uri import HfUri, parse_uri

@@ -4,22 +4,14 @@ Flux, `kubectl wait` and others that follow sigs.k8s.io/cli-utils/pkg/kstatus re
 Reconciling, Failed while Stalled, else Current once Ready.
 """
 
-from dataclasses import replace
-
+from controller.manager.conditions import UPDATING, Told, progress
 from controller.models.report import Report
-from controller.models.revisions import UPDATING, Told
-from shared.api.meta import RECONCILING, STALLED
 from shared.api.model_node import EVICTED
 
 # Time may heal these.
 PATIENT = ("RateLimited", "Unreachable", "SourceChanged", "DigestMismatch", "NotGranted", "TooManyResolutions")
 _ON_ITS_WAY = ("Downloading", "Resolving", *PATIENT)
 _AS_ASKED = ("Disabled",)
-
-
-def progress(about: Told, *, stuck: bool) -> Told:
-    """Return that an object goes on by itself, or that it does not, for the reason of another condition."""
-    return replace(about, kind=STALLED if stuck else RECONCILING, status="True")
 
 
 def model_progress(report: Report, *, ready: bool) -> list[Told]:

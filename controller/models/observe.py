@@ -4,55 +4,45 @@ from bisect import bisect_left
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from controller.keys import ModelKey
 from controller.models.drift import DriftWatch, is_pinned
+from controller.models.finalizers import finalizer_of
+from controller.models.resolver import Resolver
 from controller.models.users import known_users
 from controller.models.view import Leaving, ModelView, TargetNode, Trouble
-from controller.nodes.view import EntryKey, why_not_ours
+from controller.nodes.view import why_not_ours
 from controller.placement.demand import Demand, Resolution
-from controller.progress import ProgressBook
-from controller.resolver import Resolver
-from controller.world import World
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import EntryKey, ModelKey
+from controller.state.progress import ProgressBook
 from shared.api.core import Node
 from shared.api.model_node import Entry, EntryState, ModelNode
 from shared.errors import NameConflict, TooManyModels
-
-OWN_FINALIZER = "larder.dev/finalizer"
-FINALIZERS = {
-    "BaseModel": "basemodels.ome.io/finalizer",
-    "ClusterBaseModel": "clusterbasemodels.ome.io/finalizer",
-    "ClusterModelCache": OWN_FINALIZER,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelObserver:
     """Reads memory only: what is stale there makes a write fail, not a deletion happen."""
 
-    world: World
+    cluster: ClusterState
     resolver: Resolver
     progress: ProgressBook
     drift: DriftWatch
 
-    def finalizer_of(self, kind: str) -> str:
-        """Return the finalizer for a kind; where another product defined it, one that cannot be that product's own."""
-        return OWN_FINALIZER if self.world.ownership.is_foreign(kind) else FINALIZERS[kind]
-
     def view(self, key: ModelKey) -> ModelView | None:
         """Return the model as the reflectors know it, or None."""
-        declared, demand = self.world.declared(key), self.world.demands.get(key)
+        declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
         if declared is None or demand is None:
             return None
         meta = declared.metadata
-        conflict = self.world.conflict(demand)
+        conflict = self.cluster.conflict(demand)
         return ModelView(
             demand=demand,
             generation=meta.generation,
             deleted_at=meta.deletion_timestamp,
-            has_finalizer=self.finalizer_of(key.kind) in meta.finalizers,
+            has_finalizer=finalizer_of(self.cluster.ownership, key.kind) in meta.finalizers,
             status=declared.status,
             conflict=conflict,
-            nodes=tuple(self._target(n, demand) for n in self.world.targets_of(demand)) if not conflict else (),
+            nodes=tuple(self._target(n, demand) for n in self.cluster.targets_of(demand)) if not conflict else (),
             remaining=self._remaining(demand) if demand.deleting else (),
             kept=self._kept(demand) if demand.stocked and not conflict else None,
             found=self.resolver.found(meta.uid, demand.uri, demand.selection.key),
@@ -62,11 +52,11 @@ class ModelObserver:
             leaving=tuple(self._leaving(demand)),
             upstream=self.drift.upstream_of(meta.uid, demand.uri),
             look_in_s=self._look_in_s(demand) if not conflict else None,
-            users=known_users(self.world, demand) if demand.deleting else (),
+            users=known_users(self.cluster, demand) if demand.deleting else (),
         )
 
     def _outdated(self, key: ModelKey) -> Trouble | None:
-        words = self.world.ownership.lacking(key.kind)
+        words = self.cluster.ownership.lacking(key.kind)
         return Trouble("OutdatedDefinition", words, retryable=True) if words else None
 
     def _look_in_s(self, demand: Demand) -> float | None:
@@ -74,26 +64,26 @@ class ModelObserver:
         return self.drift.look_in_s(demand.uid) if moves else None
 
     def _target(self, node: Node, demand: Demand) -> TargetNode:
-        name, statuses = node.metadata.name, self.world.statuses_of(node)
+        name, statuses = node.metadata.name, self.cluster.statuses_of(node)
         key = (demand.id, demand.resolution.revision) if demand.resolution else (demand.id, "")
         done, total = self.progress.of(name, key)
         return TargetNode(
             name=name,
             ready=node.ready,
-            agent_ready=self.world.presence.ready(name),
+            agent_ready=self.cluster.liveness.ready(name),
             status=statuses.get(key),
             done_bytes=done,
             total_bytes=total,
             serving=statuses.get((demand.id, demand.serving)),
-            revisions=self.world.complete_on(node, demand.id, (demand.serving, key[1])),
+            revisions=self.cluster.complete_on(node, demand.id, (demand.serving, key[1])),
             obstacle=self._obstacle(node, key),
         )
 
     def _obstacle(self, node: Node, key: EntryKey) -> Trouble | None:
-        found = self.world.model_node(node.metadata.name)
+        found = self.cluster.model_node(node.metadata.name)
         if found is not None and (words := why_not_ours(found, node.metadata.uid)):
             return Trouble(NameConflict.__name__, words, retryable=False)
-        words = self.world.crowded_out(node.metadata.name, key)
+        words = self.cluster.crowded_out(node.metadata.name, key)
         return Trouble(TooManyModels.__name__, words, retryable=True) if words else None
 
     def _leaving(self, demand: Demand) -> Iterator[Leaving]:
@@ -101,19 +91,19 @@ class ModelObserver:
         if demand.refused:
             return
         kept = {demand.resolution.revision if demand.resolution else "", demand.serving}
-        for name in sorted(self.world.nodes_of_claim(demand.uid)):
-            node, model_node = self.world.node(name), self.world.model_node(name)
+        for name in sorted(self.cluster.nodes_of_claim(demand.uid)):
+            node, model_node = self.cluster.node(name), self.cluster.model_node(name)
             if node is None or model_node is None:
                 continue
             entries = [e for e in _entries_of(model_node, demand.id) if _may_leave(e, kept)]
-            wanted = kept if entries and self.world.is_target(demand, node) else set[str]()
+            wanted = kept if entries and self.cluster.is_target(demand, node) else set[str]()
             for entry in entries:
                 claimed = any(c.uid == demand.uid for c in entry.claims)
                 if claimed and entry.revision not in wanted and (leaving := self._leaving_from(name, entry)):
                     yield leaving
 
     def _leaving_from(self, name: str, entry: Entry) -> Leaving | None:
-        users = self.world.users_of(name, entry.key)
+        users = self.cluster.users_of(name, entry.key)
         if entry.state == EntryState.PRESENT and not users and not entry.in_use:
             return None  # the node has not been looked at since
         done, total = self.progress.of(name, entry.key) if entry.state == EntryState.ABSENT else (0, 0)
@@ -122,8 +112,8 @@ class ModelObserver:
 
     def _remaining(self, demand: Demand) -> tuple[str, ...]:
         """Return the nodes that still list this object and could answer: Ready, with a ready agent."""
-        nodes = ((name, self.world.node(name)) for name in self.world.nodes_of_claim(demand.uid))
-        return tuple(sorted(name for name, n in nodes if n and n.ready and self.world.presence.ready(name)))
+        nodes = ((name, self.cluster.node(name)) for name in self.cluster.nodes_of_claim(demand.uid))
+        return tuple(sorted(name for name, n in nodes if n and n.ready and self.cluster.liveness.ready(name)))
 
     def _kept(self, demand: Demand) -> Resolution | None:
         """Return what another object of this model has newer, or what nodes kept though no object claims it."""
@@ -134,11 +124,11 @@ class ModelObserver:
 
     def _sharing(self, demand: Demand) -> list[Demand]:
         """Return this demand and the others with its id, source and files that are not going away."""
-        others = (d for d in self.world.same_id(demand.id) if d.uid != demand.uid and not d.deleting)
+        others = (d for d in self.cluster.same_id(demand.id) if d.uid != demand.uid and not d.deleting)
         return [demand, *(d for d in others if d.id == demand.id and d.wants_same_as(demand))]
 
     def _reserved(self, demand: Demand) -> Resolution | None:
-        for model_node in self.world.model_nodes:
+        for model_node in self.cluster.model_nodes:
             for entry in model_node.spec.entries:
                 kept = entry.state == EntryState.PRESENT and not entry.claims and entry.manifest
                 wanted = (entry.id, entry.uri) == (demand.id, demand.uri)

@@ -7,8 +7,7 @@ from typing import assert_never
 
 import structlog
 
-from controller.admission.catalog import Catalog
-from controller.keys import ModelKey
+from controller.manager.actions import Again
 from controller.models.act import ModelActor
 from controller.models.decide import (
     Action,
@@ -22,12 +21,13 @@ from controller.models.decide import (
     decide,
 )
 from controller.models.drift import DriftWatch
-from controller.models.observe import OWN_FINALIZER, ModelObserver
-from controller.models.users import live_users
+from controller.models.finalizers import OWN_FINALIZER, finalizer_of
+from controller.models.observe import ModelObserver
+from controller.models.resolver import Resolver
+from controller.models.users import LiveUsers, live_users
 from controller.models.view import ModelView
 from controller.placement.demand import Declared
-from controller.resolver import Resolver
-from controller.turns import Again
+from controller.state.keys import ModelKey
 
 _log = structlog.get_logger()
 
@@ -40,20 +40,20 @@ class ModelReconciler:
     actor: ModelActor
     resolver: Resolver
     drift: DriftWatch
-    catalog: Catalog
+    users: LiveUsers
     now: Callable[[], datetime]
     finalizer_s: float
     _uids: dict[ModelKey, str] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: ModelKey) -> float | None:
         """Return in how many seconds to look again, or None. What follows a write rests on its echo."""
-        declared, view = self.observer.world.declared(key), self.observer.view(key)
+        declared, view = self.observer.cluster.declared(key), self.observer.view(key)
         self._forget_former(key, view.demand.uid if view else "")
         if declared is None or view is None:
             await self._leave_alone(key)
             return None
         waits, actions = list[float](), decide(view, self.now(), self.finalizer_s)
-        if RemoveFinalizer() in actions and (users := await live_users(self.catalog, view.demand)):
+        if RemoveFinalizer() in actions and (users := await live_users(self.users, view.demand)):
             view = replace(view, users=users)
             actions = decide(view, self.now(), self.finalizer_s)
         for action in actions:
@@ -76,7 +76,7 @@ class ModelReconciler:
 
     async def _leave_alone(self, key: ModelKey) -> None:
         """Take our finalizer from a model that Larder does not manage any more."""
-        other = self.observer.world.others.get(key)
+        other = self.observer.cluster.others.get(key)
         if other is not None and OWN_FINALIZER in other.metadata.finalizers:
             await self.actor.remove_finalizer(key, other, OWN_FINALIZER)
 
@@ -84,9 +84,11 @@ class ModelReconciler:
         """Return whether the rest must wait for the echo, and in how many seconds to look again; 0 is never."""
         match action:
             case AddFinalizer():
-                await self.actor.add_finalizer(key, declared, self.observer.finalizer_of(key.kind))
+                await self.actor.add_finalizer(key, declared, finalizer_of(self.observer.cluster.ownership, key.kind))
             case RemoveFinalizer():
-                await self.actor.remove_finalizer(key, declared, self.observer.finalizer_of(key.kind))
+                await self.actor.remove_finalizer(
+                    key, declared, finalizer_of(self.observer.cluster.ownership, key.kind)
+                )
             case Resolve():
                 self.resolver.start(key, view.demand, view.generation)
                 return False, 0.0

@@ -7,17 +7,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from controller.models.revisions import (
-    Told,
-    is_updating,
-    removal_words,
-    revision_conditions,
-    short,
-    some,
-)
+from controller.manager.conditions import Told
+from controller.models.revisions import is_updating, removal_words, revision_conditions, short, some
 from controller.models.view import ModelView, TargetNode
 from controller.placement.demand import difference
-from controller.progress import coarse_percent
+from controller.state.progress import coarse_percent
 from shared.api.meta import NodeState
 from shared.api.model_node import EVICTED, Phase
 

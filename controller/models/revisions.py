@@ -1,28 +1,17 @@
 """What the conditions on a model's revisions say: moved upstream, asked anew, a new one on its way, an old one kept."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING, Told
 from controller.models.view import Leaving, ModelView
 from controller.placement.demand import Resolution
 from shared.api.meta import NodeState, condition_of
 from shared.quantity import format_bytes
 
-DRIFTED, REFRESHED, UPDATING, REMOVING = "Drifted", "Refreshed", "Updating", "Removing"
 EVENTFUL = (DRIFTED, UPDATING)
 NOTEWORTHY = (DRIFTED, UPDATING, REMOVING)  # where they hold, people look for them
 _SHOWN = 3
 _SHORT = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A condition but for its times."""
-
-    kind: str
-    status: str
-    reason: str
-    message: str
 
 
 def some(names: Iterable[str], most: int = _SHOWN) -> str:

@@ -5,21 +5,19 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.metadata.kept import METADATA
+from controller.manager.conditions import DRIFTED, REFRESHED, Told, with_conditions
 from controller.models.decide import Record
 from controller.models.kstatus import model_progress
 from controller.models.report import MAX_LISTED, Report
-from controller.models.revisions import DRIFTED, REFRESHED, REMOVING, UPDATING, Told, up_to_date
+from controller.models.revisions import up_to_date
 from controller.models.view import ModelView
 from shared.api.base_model import BaseModelStatus, State
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
-from shared.api.meta import ABNORMAL, Condition, NodeState, StockStatus, condition_of
+from shared.api.meta import NodeState, StockStatus, condition_of
 from shared.api.model_node import Phase
 from shared.quantity import printed_bytes
 
 S = TypeVar("S", bound=StockStatus)
-_LONGEST_MESSAGE = 2048
-_OURS = frozenset(("Ready", "Resolved", METADATA, DRIFTED, REFRESHED, UPDATING, REMOVING))
 
 
 def recorded_status(record: Record, before: S, stamp: str, generation: int) -> S:
@@ -125,28 +123,3 @@ def _listed(nodes: Sequence[NodeState]) -> list[NodeState]:
 
 def _truth(holds: object) -> str:
     return "True" if holds else "False"
-
-
-def with_conditions(
-    before: Sequence[Condition], wanted: Sequence[Told], stamp: str, generation: int
-) -> list[Condition]:
-    """Return the wanted conditions, and those that were there beside them: our own hold for this generation, too."""
-    ours = {told.kind for told in wanted} | set(ABNORMAL)
-    kept = (c for c in before if c.type not in ours)
-    return [
-        *(_condition(before, told, stamp, generation) for told in wanted),
-        *(msgspec.structs.replace(c, observed_generation=generation) if c.type in _OURS else c for c in kept),
-    ]
-
-
-def _condition(before: Sequence[Condition], told: Told, stamp: str, generation: int) -> Condition:
-    old = condition_of(before, told.kind)
-    since = old.last_transition_time if old and old.status == told.status else stamp
-    return Condition(
-        type=told.kind,
-        status=told.status,
-        reason=told.reason,
-        message=told.message[:_LONGEST_MESSAGE],
-        last_transition_time=since,
-        observed_generation=generation,
-    )

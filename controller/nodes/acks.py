@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from controller.nodes.view import EntryKey
-from controller.world import Statuses
+from controller.state.cluster_state import Statuses
+from controller.state.keys import EntryKey
 from shared.api.model_node import EntryState, ModelNode
 
 

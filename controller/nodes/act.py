@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from controller.edit import replace_part
+from controller.manager.write import replace_part
 from controller.nodes.view import NodeView
 from shared.api.model_node import GROUP, PATH, VERSION, ModelNodeSpec
 from shared.kube.errors import Conflict, NotFound

@@ -7,12 +7,13 @@ from typing import TypeAlias
 
 import msgspec
 
+from controller.manager.actions import Again
 from controller.nodes.evict import Turn, take_turn
 from controller.nodes.steps import Pace, drains_for_s, is_drained, is_gone, stamp, told, turned
-from controller.nodes.view import EntryKey, NodeView, is_of_another_node, why_not_ours
+from controller.nodes.view import NodeView, is_of_another_node, why_not_ours
 from controller.placement.demand import Demand
 from controller.placement.shares import Room, share_room
-from controller.turns import Again
+from controller.state.keys import EntryKey
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, NEVER
 from shared.api.model_node import Claim, Entry, EntryState, EntryStatus, ModelNodeSpec, Phase
 

@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from controller.nodes.steps import Pace, drains_for_s, is_gone, stamp, told, turned
-from controller.nodes.view import EntryKey, NodeView
+from controller.nodes.view import NodeView
 from controller.placement.eviction import (
     Candidate,
     Need,
@@ -22,6 +22,7 @@ from controller.placement.eviction import (
     room_bytes,
     weigh,
 )
+from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryState
 
 _SOON_S = 1.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from controller.events import Events
+from controller.manager.events import Events
 from controller.nodes.view import NodeView
 from shared.api.kinds import DEFINITIONS
 from shared.api.model_node import EntryState, ModelNodeSpec

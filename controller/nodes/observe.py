@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from controller.live import Live
 from controller.nodes.acks import Acknowledgements
 from controller.nodes.users import users_of
-from controller.nodes.view import EntryKey, NodeView
-from controller.world import World
+from controller.nodes.view import NodeView
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import EntryKey
+from controller.state.live_reader import Live
 from shared.api.core import PODS, Node
 from shared.kube.collection import decode, pages
 from shared.kube.transport import Kube
@@ -22,7 +23,7 @@ _NONE: frozenset[EntryKey] = frozenset()
 class NodeObserver:
     """Reads memory first, and the API server live for what a removal depends on."""
 
-    world: World
+    cluster: ClusterState
     kube: Kube
     live: Live
     store_root: str
@@ -33,23 +34,23 @@ class NodeObserver:
 
         `granted` are the nodes of limited groups that may download now; all others may anyway.
         """
-        node = self.world.node(name)
+        node = self.cluster.node(name)
         if node is None:
             self.acks.forget(name)
             return None
-        model_node = self.world.model_node(name)
+        model_node = self.cluster.model_node(name)
         return NodeView(
             name=name,
             uid=node.metadata.uid,
-            demands=tuple(self.world.demands_for(node)),
-            keepers=frozenset(d.uid for d in self.world.demands.values() if not d.deleting),
-            limits=self.world.limits_of(node),
-            granted=name in granted or not self.world.is_limited(node),
+            demands=tuple(self.cluster.demands_for(node)),
+            keepers=frozenset(d.uid for d in self.cluster.demands.values() if not d.deleting),
+            limits=self.cluster.limits_of(node),
+            granted=name in granted or not self.cluster.is_limited(node),
             model_node=model_node,
-            in_use=self.world.in_use(name, model_node) if model_node else frozenset(),
-            acknowledged=self.acks.of(name, model_node, self.world.statuses_of(node), now),
+            in_use=self.cluster.in_use(name, model_node) if model_node else frozenset(),
+            acknowledged=self.acks.of(name, model_node, self.cluster.statuses_of(node), now),
             group_of=self._groups_of_claims(node),
-            held=self.world.held(),
+            held=self.cluster.held(),
         )
 
     async def with_users(self, view: NodeView) -> NodeView:
@@ -68,10 +69,10 @@ class NodeObserver:
 
     def _groups_of_claims(self, node: Node) -> dict[str, str]:
         """Return, of each demand that names groups, the first that the node belongs to."""
-        member_of = self.world.member_of(node)
+        member_of = self.cluster.member_of(node)
         if not member_of:
             return {}
-        named = ((d.uid, next((g for g in d.groups if g in member_of), "")) for d in self.world.demands.values())
+        named = ((d.uid, next((g for g in d.groups if g in member_of), "")) for d in self.cluster.demands.values())
         return {uid: group for uid, group in named if group}
 
 

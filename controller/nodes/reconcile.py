@@ -7,6 +7,7 @@ from typing import assert_never
 
 import structlog
 
+from controller.manager.actions import Again
 from controller.nodes.act import NodeActor
 from controller.nodes.decide import (
     Action,
@@ -24,7 +25,6 @@ from controller.nodes.observe import NodeObserver
 from controller.nodes.steps import Pace
 from controller.nodes.view import NodeView, why_not_ours
 from controller.placement.shares import Room
-from controller.turns import Again
 from shared.api.model_node import ModelNodeSpec
 
 _log = structlog.get_logger()
@@ -51,7 +51,7 @@ class NodeReconciler:
             return None
         self._tell_of_another(view)
         view = replace(view, crowded=crowd_out(view, self.now(), self.room))
-        self.observer.world.note_crowded(name, view.crowded)
+        self.observer.cluster.note_crowded(name, view.crowded)
         return await self._apply(view, decide(view, self.now(), self.pace))
 
     async def _apply(self, view: NodeView, actions: list[Action]) -> float | None:

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from controller.nodes.view import EntryKey, NodeView
+from controller.nodes.view import NodeView
+from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryState, EntryStatus, Phase
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from controller.mounts import mounts_snapshot, plain_paths
-from controller.nodes.view import EntryKey
+from controller.state.keys import EntryKey
+from controller.state.mounts import mounts_snapshot, plain_paths
 
 _TERMINAL = ("Succeeded", "Failed")
 Json = Mapping[str, Any]

@@ -6,21 +6,9 @@ from datetime import datetime
 
 from controller.placement.demand import Demand
 from controller.placement.groups import Limits
+from controller.state.held import Held
+from controller.state.keys import EntryKey
 from shared.api.model_node import ModelNode
-
-EntryKey = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The objects that exist and that Larder has been kept from looking after, by uid and by model id.
-
-    Their kind's definition lost our label, or their source is no longer allowed: neither takes a file from a node.
-    """
-
-    uids: frozenset[str] = frozenset()
-    ids: frozenset[str] = frozenset()
-
 
 _NOTHING_HELD = Held()
 

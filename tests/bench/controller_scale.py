@@ -13,22 +13,22 @@ from datetime import UTC, datetime
 
 import aiohttp
 
-from controller.credentials import Secrets
 from controller.groups.grants import GrantsReconciler
-from controller.keys import ModelKey, QueueKey
-from controller.live import Live
-from controller.manifests import Manifests
+from controller.manager.event_handlers import Watcher
 from controller.models.drift import DriftWatch
 from controller.models.observe import ModelObserver
 from controller.models.report import report
+from controller.models.resolver import Resolver
 from controller.nodes.decide import decide
 from controller.nodes.observe import NodeObserver
 from controller.nodes.steps import Pace
 from controller.placement.groups import Limits
-from controller.progress import ProgressBook
-from controller.resolver import Resolver
-from controller.watch import Watcher
-from controller.world import World
+from controller.sources.credentials import Secrets
+from controller.sources.manifests import Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey, QueueKey
+from controller.state.live_reader import Live
+from controller.state.progress import ProgressBook
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
 from shared.api.core import HostPath, Node, PlainCondition, Pod, PodSpec, StatusWithConditions, Volume
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
@@ -106,7 +106,7 @@ def pod(name: str, node_name: str) -> Pod:
     return Pod(metadata=Meta(name=name, namespace="default", resource_version="1"), spec=spec, status=READY)
 
 
-def fill(world: World, scale: Scale) -> None:
+def fill(world: ClusterState, scale: Scale) -> None:
     """In the worst order: the models before what they stand on."""
     nodes, models, groups = scale
     with timed("fill: models", models):
@@ -126,12 +126,12 @@ def fill(world: World, scale: Scale) -> None:
 
 
 async def measure(
-    world: World, scale: Scale, at_node: NodeObserver, at_model: ModelObserver, grants: GrantsReconciler
+    world: ClusterState, scale: Scale, at_node: NodeObserver, at_model: ModelObserver, grants: GrantsReconciler
 ) -> None:
     nodes, models, groups = scale
     some = range(0, nodes, max(1, nodes // 100))
     found = [n for i in some if (n := world.node(f"node-{i:05}")) is not None]
-    with timed("World.demands_for", len(found)):
+    with timed("ClusterState.demands_for", len(found)):
         for n in found:
             world.demands_for(n)
     with timed("NodeObserver.view", len(found)):
@@ -161,7 +161,7 @@ async def measure(
 
 async def main(scale: Scale) -> None:
     clock = asyncio.get_running_loop().time
-    world = World(Limits(2**40, 0), clock)
+    world = ClusterState(Limits(2**40, 0), clock)
     wanted: set[QueueKey] = set()
     Watcher(world, wanted.add, lambda key, _: wanted.add(key)).listen()
     async with aiohttp.ClientSession() as session:  # nobody is asked

@@ -13,15 +13,15 @@ from dataclasses import replace
 import aiohttp
 import msgspec
 
-from controller.keys import ModelKey, NodeKey, QueueKey, lane_of
-from controller.live import Live
+from controller.manager.event_handlers import Watcher
 from controller.nodes.decide import Create, Write, crowd_out, decide
 from controller.nodes.observe import NodeObserver
 from controller.nodes.steps import Pace
 from controller.placement.groups import Limits
 from controller.placement.shares import Room
-from controller.watch import Watcher
-from controller.world import World
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey, NodeKey, QueueKey, lane_of
+from controller.state.live_reader import Live
 from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
 from shared.api.model_node import EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.credentials import Access
@@ -72,7 +72,7 @@ def model_node(name: str, ids: list[str], ready: int, version: str) -> ModelNode
     )
 
 
-def place(observer: NodeObserver, world: World, name: str) -> ModelNodeSpec:
+def place(observer: NodeObserver, world: ClusterState, name: str) -> ModelNodeSpec:
     """One look at a node, and the spec that it leads to."""
     view = observer.view(name, (), NOW)
     assert view is not None
@@ -93,7 +93,7 @@ def turn_of(models: int) -> int:
 
 async def main(models: int, nodes: int) -> None:
     wanted: list[QueueKey] = []
-    world = World(Limits(2**40, 0), asyncio.get_running_loop().time)
+    world = ClusterState(Limits(2**40, 0), asyncio.get_running_loop().time)
     Watcher(world, wanted.append, lambda key, _: wanted.append(key)).listen()
     names = [f"node-{i:05}" for i in range(nodes)]
     world.nodes.replace([node(i, 1) for i in range(nodes)])

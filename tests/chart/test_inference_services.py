@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.keys import ModelKey
-from controller.services.manifests import autoscaler_of, deployment_of, front_of, path_of
-from controller.services.view import ServedModel
+from controller.inferenceservices.manifests import autoscaler_of, deployment_of, front_of, path_of
+from controller.inferenceservices.view import ServedModel
+from controller.state.keys import ModelKey
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from controller.claims.job import JobSettings, job_manifest
-from controller.claims.place import Place
 from controller.claims.view import Order
-from controller.keys import ModelKey
+from controller.placement.claim_place import Place
+from controller.state.keys import ModelKey
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused

@@ -13,15 +13,15 @@ from agent.meters import DOWNLOAD, FAILED, Ending, Meters
 from agent.metrics import build_registry
 from agent.stock.book import Space
 from controller.admission.server import OUTCOMES
-from controller.census import Census
-from controller.metrics import Metrics
+from controller.manager.metrics import Metrics
+from controller.manager.state_metrics import Census
 from rig.helm import LARDER, Json
 from shared.api.model_node import Phase
 from shared.errors import InsufficientStorage, RateLimited
 from tests.chart.conftest import Render
 from tests.chart.objects import only
 from tests.unit.agent.worlds import entry, setback, world
-from tests.unit.controller.worlds import cache, fresh_world
+from tests.unit.controller.states import cache, fresh_world
 
 ON = {"monitoring": {"monitors": True, "rules": True, "dashboard": True, "labels": {"release": "prometheus"}}}
 METRIC = re.compile(r"\b(?:larder|process)_[a-z_]+\b")

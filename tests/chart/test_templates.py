@@ -15,7 +15,7 @@ from controller.admission.webhooks import (
     mutating_configuration,
     validating_configuration,
 )
-from controller.models.observe import OWN_FINALIZER
+from controller.models.finalizers import OWN_FINALIZER
 from controller.settings import Settings as ControllerSettings
 from rig.errors import HelmFailed
 from rig.helm import LARDER, LARDER_CRDS, Helm, Json

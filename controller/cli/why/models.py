@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 
 from controller.claims.contention import CLAIM_IN_USE
-from controller.claims.place import place_of
 from controller.claims.verdict import READING, WAITS
 from controller.cli.why.findings import Answer, Finding, Weight, fact, ordered, some, stop, wait
 from controller.cli.why.nodes import agent_findings, entry_findings, leader_findings, statuses_of
 from controller.cli.why.revisions import removal_findings, revision_findings
 from controller.cli.why.seen import Declared, Seen, SeenNode
 from controller.cli.why.ways_out import way_out
+from controller.manager.conditions import METADATA
 from controller.metadata.fill import metadata_of
-from controller.metadata.kept import METADATA
 from controller.metadata.words import line_of
 from controller.models.kstatus import PATIENT
-from controller.ownership import MANAGED_ANNOTATION
+from controller.placement.claim_place import place_of
 from controller.placement.demand import conflict_of, difference
+from controller.state.ownership import MANAGED_ANNOTATION
 from shared.api.base_model import BaseModelStatus
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
 from shared.api.core import SECRET_LABEL

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from controller.cli.why.seen import Declared, Leader, Seen, SeenNode, SeenPod, Workload, WorkloadEvent
 from controller.cli.why.workloads import SeenWorkload
-from controller.definitions import OUR_LABEL
-from controller.definitions import PATH as DEFINITIONS_PATH
-from controller.ownership import Ownership
+from controller.inferenceservices.kinds import is_controlled_by
 from controller.placement.demand import Demand, base_model_demand, cache_demand
-from controller.services.kinds import is_controlled_by
+from controller.state.crds import OUR_LABEL
+from controller.state.crds import PATH as DEFINITIONS_PATH
+from controller.state.ownership import Ownership
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import NODES

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from controller.cli.why.findings import Finding, fact, some, stop, wait
 from controller.cli.why.seen import Declared, Seen
 from controller.cli.why.ways_out import way_out
+from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING
 from controller.models.kstatus import PATIENT
-from controller.models.revisions import DRIFTED, REFRESHED, REMOVING, UPDATING, short
+from controller.models.revisions import short
 from shared.api.meta import Condition, condition_of
 from shared.api.model_node import EntryState
 from shared.quantity import format_bytes

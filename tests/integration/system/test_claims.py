@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from controller.claims.job import JOB_NAME_LABEL, MODEL_ANNOTATION
-from controller.services.kinds import SERVICE_LABEL
+from controller.inferenceservices.kinds import SERVICE_LABEL
 from rig.binaries import Binaries
 from rig.errors import CallRefused
 from rig.larder.objects import open_to_services

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from controller.api.gate import RATES, STRANGERS
+from controller.agentapi.gate import RATES, STRANGERS
 from rig.larder.moves import PATIENCE_S
 from rig.larder.site import Site
 

@@ -17,7 +17,7 @@ from controller.admission.callers import Callers, InvalidKeysError, KeyFile
 from controller.admission.catalog import MemoryCatalog
 from controller.admission.server import MUTATE_PATH, PATHS, admission_router, path_with
 from controller.admission.settings import AdmissionSettings
-from controller.requests import CountRequests
+from controller.manager.requests import CountRequests
 from rig.pods import base_model_pod
 from shared.patience import PEER_CERTIFICATE
 from tests.unit.admission.test_server import _review

@@ -9,7 +9,7 @@ from controller.admission.review import GroupVersionKind, Request
 from controller.admission.room import room_warnings
 from controller.admission.server import validate_object
 from controller.admission.settings import AdmissionSettings
-from tests.unit.controller.worlds import group
+from tests.unit.controller.states import group
 
 GIB = 2**30
 LIMITS: dict[str, int | str] = {"small": "1Gi", "large": 8 * GIB, "odd": "a lot"}

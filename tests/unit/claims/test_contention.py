@@ -9,7 +9,7 @@ from controller.claims.decide import decide
 from controller.claims.kinds import ClaimPod, PodStatus
 from controller.claims.verdict import takes_pods
 from controller.claims.view import ClaimView
-from controller.turns import Again
+from controller.manager.actions import Again
 from shared.api.core import ClaimSpec, Observed, PersistentVolumeClaim
 from shared.kube.objects import Meta
 from tests.unit.claims.views import NOW, claim, read, told, user, view

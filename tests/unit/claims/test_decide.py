@@ -14,8 +14,8 @@ from controller.claims.outcome import TROUBLES
 from controller.claims.verdict import takes_pods
 from controller.claims.view import ClaimView
 from controller.claims.words import claim_status
-from controller.models.revisions import Told
-from controller.turns import Again, WriteSpec
+from controller.manager.actions import Again, WriteSpec
+from controller.manager.conditions import Told
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import Observed
 from shared.api.meta import Condition

@@ -6,9 +6,9 @@ import pytest
 
 from controller.claims.job import JobSettings, job_manifest, model_key, model_text
 from controller.claims.kinds import ClaimPod
-from controller.claims.place import Place
 from controller.claims.view import Order
-from controller.keys import ModelKey
+from controller.placement.claim_place import Place
+from controller.state.keys import ModelKey
 from tests.unit.claims.views import user
 
 KEY = ModelKey("BaseModel", "team", "llama")

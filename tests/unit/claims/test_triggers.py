@@ -5,19 +5,19 @@ import pytest
 from controller.claims.job import MODEL_ANNOTATION
 from controller.claims.kinds import JobPod
 from controller.claims.triggers import ClaimTrigger, JobPodTrigger
-from controller.keys import ModelKey
-from controller.world import World
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel, BaseModelSpec, Storage
 from shared.kube.objects import Key, Meta
 from tests.unit.claims.views import claim
-from tests.unit.controller.worlds import cluster_model, fresh_world, meta
+from tests.unit.controller.states import cluster_model, fresh_world, meta
 
 CLUSTER = ModelKey("ClusterBaseModel", "", "shared")
 TEAM = ModelKey("BaseModel", "team", "own")
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> ClusterState:
     found = fresh_world()
     found.cluster_base_models.upsert(cluster_model("shared", {}, uri="pvc://team/data/models/a"))
     found.cluster_base_models.upsert(cluster_model("else", {}, uri="pvc://other/data/models/a"))
@@ -27,7 +27,7 @@ def world() -> World:
     return found
 
 
-def test_a_claim_wakes_the_models_on_it(world: World) -> None:
+def test_a_claim_wakes_the_models_on_it(world: ClusterState) -> None:
     woken: list[ModelKey] = []
     trigger = ClaimTrigger(world, woken.append)
     trigger.upsert(claim())
@@ -36,7 +36,7 @@ def test_a_claim_wakes_the_models_on_it(world: World) -> None:
     assert sorted(woken, key=str) == sorted([CLUSTER, TEAM] * 2, key=str)
 
 
-def test_a_new_list_wakes_all_models_on_claims(world: World) -> None:
+def test_a_new_list_wakes_all_models_on_claims(world: ClusterState) -> None:
     woken: list[ModelKey] = []
     ClaimTrigger(world, woken.append).replace([])
     assert set(woken) == {CLUSTER, TEAM, ModelKey("ClusterBaseModel", "", "else")}
@@ -55,7 +55,7 @@ def test_a_new_list_wakes_all_models_on_claims(world: World) -> None:
     ],
 )
 def test_a_pod_wakes_only_a_model_that_it_may_speak_for(
-    namespace: str, text: str, woken: list[ModelKey], world: World
+    namespace: str, text: str, woken: list[ModelKey], world: ClusterState
 ) -> None:
     heard: list[ModelKey] = []
     pod = JobPod(metadata=Meta(name="p", namespace=namespace, annotations={MODEL_ANNOTATION: text}))

@@ -19,10 +19,10 @@ from controller.claims.kinds import (
     Terminated,
     Volume,
 )
-from controller.claims.place import place_of
 from controller.claims.view import ClaimView
 from controller.claims.wanted import order_of
 from controller.claims.words import claim_status
+from controller.placement.claim_place import place_of
 from controller.placement.demand import Demand
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import ClaimSpec, Observed, PersistentVolumeClaim, StatusWithConditions

@@ -13,7 +13,7 @@ from shared.api.core import PODS
 from shared.api.model_node import PATH, EntryStatus, ModelNode
 from shared.kube.errors import NotFound
 from tests.unit.controller.apiserver import Objects, listed, serving
-from tests.unit.controller.worlds import entry, model_node, said
+from tests.unit.controller.states import entry, model_node, said
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
 LONG_AGO = "2026-01-01T00:00:00Z"

@@ -34,9 +34,9 @@ from controller.cli.why.seen import (
 )
 from controller.cli.why.subject import Subject, parse_subject
 from controller.cli.why.ways_out import WAYS_OUT
-from controller.definitions import PATH as DEFINITIONS_PATH
 from controller.models.kstatus import PATIENT
 from controller.placement.demand import base_model_demand, cache_demand
+from controller.state.crds import PATH as DEFINITIONS_PATH
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import NODES, Observed
@@ -47,7 +47,7 @@ from shared.errors import LarderError
 from shared.kube.errors import Refused
 from shared.names import ready_label, snapshot_label
 from tests.unit.controller.apiserver import Objects, listed, serving
-from tests.unit.controller.worlds import (
+from tests.unit.controller.states import (
     base_model,
     cache,
     cluster_model,

@@ -11,7 +11,7 @@ from controller.cli.why.seen import Declared
 from controller.placement.demand import cache_demand
 from shared.api.meta import Condition
 from tests.unit.cli.test_why import GPU, LABELS, declared, node, of_model, reasons, seen, told
-from tests.unit.controller.worlds import cache, entry, group, model_node, said
+from tests.unit.controller.states import cache, entry, group, model_node, said
 
 
 def model(*conditions: Condition, **status: Any) -> Declared:

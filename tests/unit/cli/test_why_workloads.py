@@ -27,7 +27,7 @@ from controller.placement.demand import base_model_demand
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import Observed
 from shared.api.meta import Condition
-from tests.unit.controller.worlds import base_model, meta
+from tests.unit.controller.states import base_model, meta
 
 DENIED = 'admission webhook "pods.larder.dev" denied the request: there is no BaseModel "m"'
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from controller.groups.grants import GrantsReconciler
-from controller.progress import ProgressBook
-from controller.world import World
+from controller.state.cluster_state import ClusterState
+from controller.state.progress import ProgressBook
 from shared.api.model_node import PATH, Entry
 from shared.api.wire import EntryProgress
 from shared.kube.transport import Kube
 from tests.unit.controller.apiserver import Objects, listed, serving
-from tests.unit.controller.worlds import cache, entry, fresh_world, group, model_node, node, pod, said
+from tests.unit.controller.states import cache, entry, fresh_world, group, model_node, node, pod, said
 
 KEY = ("m", "r1")
 
@@ -22,7 +22,7 @@ class Cluster:
 
     def __init__(self, kube: Kube, *names: str, most: int = 1) -> None:
         self.now = 0.0
-        self.world: World = fresh_world(lambda: self.now)
+        self.world: ClusterState = fresh_world(lambda: self.now)
         self.progress = ProgressBook(lambda: self.now, lambda *_: None)
         self.asked: list[str] = []
         self.granted: set[str] = set()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.manager.actions import Again, WriteSpec
 from controller.metadata.decide import Read, Tell, decide
 from controller.metadata.view import MetadataView
-from controller.turns import Again, WriteSpec
 from shared.api.base_model import BaseModelStatus
 from shared.handover import Reading
 from shared.metadata.ome import ome_fields

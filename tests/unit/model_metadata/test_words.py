@@ -2,8 +2,8 @@
 
 import pytest
 
+from controller.manager.conditions import Told
 from controller.metadata.words import described_status, line_of
-from controller.models.revisions import Told
 from shared.api.base_model import BaseModelStatus
 from shared.api.meta import Condition
 from shared.metadata.report import Metadata

@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from controller.manager.actions import WriteSpec
 from controller.metadata.decide import Action, Tell, decide
 from controller.metadata.view import MetadataView
 from controller.metadata.words import described_status
 from controller.placement.demand import Demand, Resolution
-from controller.turns import WriteSpec
 from shared.api.base_model import BaseModelStatus
 from shared.handover import Reading
 from tests.unit.claims.views import LLAMA

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from controller.keys import ModelKey
 from controller.models.drift import DriftWatch, is_pinned
 from controller.placement.demand import Demand, cache_demand
+from controller.state.keys import ModelKey
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
-from tests.unit.controller.worlds import cache
+from tests.unit.controller.states import cache
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PERIOD_S = 3600.0

@@ -13,14 +13,14 @@ from controller.claims.kinds import ContainerState, Waiting
 from controller.claims.view import ClaimView
 from controller.claims.words import claim_status
 from controller.groups.decide import Member, decide_status
+from controller.inferenceservices.report import status_of
+from controller.inferenceservices.view import ServiceView
+from controller.manager.conditions import Told, with_conditions
 from controller.models.decide import Record
 from controller.models.kstatus import PATIENT
 from controller.models.report import report
-from controller.models.revisions import Told
 from controller.models.view import ModelView, Trouble
-from controller.models.words import base_model_status, cache_status, recorded_status, with_conditions
-from controller.services.report import status_of
-from controller.services.view import ServiceView
+from controller.models.words import base_model_status, cache_status, recorded_status
 from shared.api.base_model import BaseModelStatus
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
 from shared.api.core import Observed
@@ -31,9 +31,9 @@ from shared.kube.objects import Meta
 from tests.kstatus import Status, kstatus
 from tests.unit.claims.views import NOW, after, claim, job, job_pod, read, told
 from tests.unit.claims.views import view as on_claim
+from tests.unit.inferenceservices.services import MISSING, WAITING, deployment
+from tests.unit.inferenceservices.services import view as service
 from tests.unit.models.test_report import R2, STAMP, node, view
-from tests.unit.services.services import MISSING, WAITING, deployment
-from tests.unit.services.services import view as service
 
 Json = dict[str, Any]
 LATE = Observed(type="Failed", status="True", reason="DeadlineExceeded")

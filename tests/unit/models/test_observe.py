@@ -6,22 +6,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.credentials import Secrets
-from controller.keys import ModelKey, NodeKey
-from controller.manifests import Manifests
 from controller.models.drift import DriftWatch
 from controller.models.observe import ModelObserver
+from controller.models.resolver import Resolver
 from controller.models.view import ModelView
 from controller.placement.demand import Resolution
-from controller.progress import ProgressBook
-from controller.resolver import Resolver
-from controller.world import World
+from controller.sources.credentials import Secrets
+from controller.sources.manifests import Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey, NodeKey
+from controller.state.progress import ProgressBook
 from shared.api.model_node import ModelNode, ModelNodeSpec
 from shared.api.wire import EntryProgress
 from shared.kube.objects import Meta
 from shared.sources.settings import settings_from_environ
 from tests.unit.controller.apiserver import Objects, serving
-from tests.unit.controller.worlds import (
+from tests.unit.controller.states import (
     DIGEST,
     Ears,
     cache,
@@ -39,7 +39,7 @@ CACHE, MODEL = ModelKey("ClusterModelCache", "", "m"), ModelKey("ClusterBaseMode
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> ClusterState:
     world = fresh_world()
     world.groups.upsert(group("g", {}))
     for name in ("a", "b"):
@@ -50,7 +50,7 @@ def world() -> World:
 
 
 @pytest.fixture
-async def observer(world: World, tmp_path: Path) -> AsyncIterator[ModelObserver]:
+async def observer(world: ClusterState, tmp_path: Path) -> AsyncIterator[ModelObserver]:
     async with serving(Objects(), tmp_path) as kube:
         sources = settings_from_environ({})
         secrets, manifests = Secrets(kube, "ns", sources), Manifests(kube, "ns")
@@ -65,7 +65,7 @@ def view(observer: ModelObserver, key: ModelKey) -> ModelView:
     return seen
 
 
-async def test_targets_come_with_readiness_words_and_progress(observer: ModelObserver, world: World) -> None:
+async def test_targets_come_with_readiness_words_and_progress(observer: ModelObserver, world: ClusterState) -> None:
     world.model_nodes.upsert(model_node("a", entry("m"), told=[said("m", "Downloading")]))
     observer.progress.report("a", [EntryProgress("m", "r1", 3, 9)], {("m", "r1"): 9})
     one, other = view(observer, CACHE).nodes
@@ -75,7 +75,7 @@ async def test_targets_come_with_readiness_words_and_progress(observer: ModelObs
     assert (other.name, other.ready, other.agent_ready, other.status) == ("b", False, False, None)
 
 
-async def test_only_nodes_that_could_answer_hold_up_a_deletion(observer: ModelObserver, world: World) -> None:
+async def test_only_nodes_that_could_answer_hold_up_a_deletion(observer: ModelObserver, world: ClusterState) -> None:
     for name in ("a", "b"):
         world.model_nodes.upsert(model_node(name, entry("m")))
     assert view(observer, CACHE).remaining == ()
@@ -86,14 +86,14 @@ async def test_only_nodes_that_could_answer_hold_up_a_deletion(observer: ModelOb
 
 
 async def test_a_second_object_of_the_same_source_takes_what_the_first_was_resolved_to(
-    observer: ModelObserver, world: World
+    observer: ModelObserver, world: ClusterState
 ) -> None:
     world.cluster_base_models.upsert(cluster_model("m", {}, uri="hf://org/m:main", uid="second"))
     assert view(observer, MODEL).kept == Resolution("hf://org/m@main", "r1", DIGEST, 10)
     assert view(observer, CACHE).kept is None
 
 
-async def test_kept_files_are_taken_where_the_model_says_reuse(observer: ModelObserver, world: World) -> None:
+async def test_kept_files_are_taken_where_the_model_says_reuse(observer: ModelObserver, world: ClusterState) -> None:
     reserved = entry("kept", "r0", claims=[], manifest=DIGEST, size=7)
     world.model_nodes.upsert(model_node("a", reserved))
     model = cluster_model("kept", {})
@@ -107,7 +107,7 @@ async def test_kept_files_are_taken_where_the_model_says_reuse(observer: ModelOb
     assert view(observer, key).kept == Resolution("hf://org/kept@main", "r0", DIGEST, 7)
 
 
-async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, world: World) -> None:
+async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, world: ClusterState) -> None:
     world.cluster_base_models.upsert(
         cluster_model("m", {}, uri="s3://bucket/m", uid="later", creation_timestamp="2026-06-01T00:00:00Z")
     )
@@ -116,7 +116,9 @@ async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, wor
     assert (seen.conflict.kind, seen.nodes, seen.kept) == ("ClusterModelCache", (), None)
 
 
-def test_a_model_node_of_somebody_elses_is_told_and_noticed_as_gone(world: World, observer: ModelObserver) -> None:
+def test_a_model_node_of_somebody_elses_is_told_and_noticed_as_gone(
+    world: ClusterState, observer: ModelObserver
+) -> None:
     theirs = ModelNode(metadata=Meta(name="a", uid="theirs"), spec=ModelNodeSpec(node_uid="uid-elsewhere"))
     world.model_nodes.upsert(theirs)
     told = {n.name: n.obstacle for n in view(observer, CACHE).nodes}

@@ -4,11 +4,11 @@ import msgspec
 
 from controller.models.observe import ModelObserver
 from controller.models.view import Leaving
-from controller.world import World
+from controller.state.cluster_state import ClusterState
 from shared.api.base_model import ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.wire import EntryProgress
-from tests.unit.controller.worlds import cache, cluster_model, entry, model_node, pod, said
+from tests.unit.controller.states import cache, cluster_model, entry, model_node, pod, said
 from tests.unit.models.test_observe import CACHE, MODEL, observer, view, world
 
 __all__ = ["observer", "world"]  # fixtures
@@ -35,7 +35,7 @@ def sharing(number: int, revision: str) -> ClusterBaseModel:
 
 
 async def test_of_those_who_share_a_model_the_highest_number_counts_for_all(
-    observer: ModelObserver, world: World
+    observer: ModelObserver, world: ClusterState
 ) -> None:
     world.caches.upsert(numbered(3, "r1"))
     world.cluster_base_models.upsert(sharing(4, "r2"))
@@ -45,7 +45,7 @@ async def test_of_those_who_share_a_model_the_highest_number_counts_for_all(
     assert (view(observer, MODEL).kept, view(observer, MODEL).highest) == (None, 4)
 
 
-async def test_of_equal_numbers_both_take_the_same(observer: ModelObserver, world: World) -> None:
+async def test_of_equal_numbers_both_take_the_same(observer: ModelObserver, world: ClusterState) -> None:
     world.caches.upsert(numbered(4, "r3"))
     world.cluster_base_models.upsert(sharing(4, "r2"))
     kept = view(observer, MODEL).kept
@@ -54,7 +54,9 @@ async def test_of_equal_numbers_both_take_the_same(observer: ModelObserver, worl
     assert view(observer, CACHE).kept is None
 
 
-async def test_of_equal_revisions_both_take_the_same_list_of_files(observer: ModelObserver, world: World) -> None:
+async def test_of_equal_revisions_both_take_the_same_list_of_files(
+    observer: ModelObserver, world: ClusterState
+) -> None:
     world.caches.upsert(numbered(4, "r2", manifest_digest="a" * 64))
     world.cluster_base_models.upsert(sharing(4, "r2"))
     kept = view(observer, CACHE).kept
@@ -63,7 +65,7 @@ async def test_of_equal_revisions_both_take_the_same_list_of_files(observer: Mod
     assert view(observer, MODEL).kept is None
 
 
-async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver, world: World) -> None:
+async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver, world: ClusterState) -> None:
     world.caches.upsert(numbered(3, "r1"))
     leaving = sharing(4, "r2")
     meta = msgspec.structs.replace(leaving.metadata, deletion_timestamp="2026-01-02T00:00:00Z")
@@ -72,7 +74,7 @@ async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver,
     assert view(observer, CACHE).highest == 3
 
 
-async def test_each_node_tells_of_both_revisions(observer: ModelObserver, world: World) -> None:
+async def test_each_node_tells_of_both_revisions(observer: ModelObserver, world: ClusterState) -> None:
     world.caches.upsert(numbered(3, "r2", serving_revision="r1"))
     told = [said("m", "Repairing"), said("m", "Downloading", "r2"), said("other", "Ready", "r9")]
     world.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r2"), told=told))
@@ -85,7 +87,7 @@ async def test_each_node_tells_of_both_revisions(observer: ModelObserver, world:
     assert view(observer, CACHE).nodes[0].revisions == ("r1", "r2")
 
 
-async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver, world: World) -> None:
+async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver, world: ClusterState) -> None:
     world.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
     assert view(observer, CACHE).leaving == (), "nobody has looked for users yet"
     world.users.upsert(pod("p", "a", [("m", "r0")]))
@@ -96,7 +98,7 @@ async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver
     assert view(observer, CACHE).leaving == (Leaving("a", "r0", in_use=True),)
 
 
-async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, world: World) -> None:
+async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, world: ClusterState) -> None:
     world.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", state="Absent")))
     observer.progress.report("a", [EntryProgress("m", "r0", 3, 9)], {("m", "r0"): 9})
     assert view(observer, CACHE).leaving == (Leaving("a", "r0", done_bytes=3, total_bytes=9),)
@@ -105,7 +107,7 @@ async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, world: Wo
     assert view(observer, CACHE).leaving == (Leaving("a", "r1"),)
 
 
-async def test_files_of_others_are_not_on_their_way_out(observer: ModelObserver, world: World) -> None:
+async def test_files_of_others_are_not_on_their_way_out(observer: ModelObserver, world: ClusterState) -> None:
     foreign = msgspec.structs.replace(entry("m", "r0", state="Draining"), claims=[])
     world.model_nodes.upsert(model_node("a", entry("m"), foreign, entry("other", state="Draining")))
     assert view(observer, CACHE).leaving == ()

@@ -8,22 +8,23 @@ from pathlib import Path
 import pytest
 
 from controller.admission.catalog import MemoryCatalog
-from controller.credentials import Secrets
-from controller.events import Events
-from controller.keys import ModelKey
-from controller.manifests import Manifests
+from controller.manager.events import Events
 from controller.models.act import ModelActor
 from controller.models.drift import DriftWatch
-from controller.models.observe import OWN_FINALIZER, ModelObserver
+from controller.models.finalizers import OWN_FINALIZER
+from controller.models.observe import ModelObserver
 from controller.models.reconcile import ModelReconciler
-from controller.progress import ProgressBook
-from controller.resolver import Resolver
-from controller.world import World
+from controller.models.resolver import Resolver
+from controller.sources.credentials import Secrets
+from controller.sources.manifests import Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from controller.state.progress import ProgressBook
 from shared.kube.errors import NotFound
 from shared.kube.objects import Key
 from shared.sources.settings import SourceSettings
 from tests.unit.controller.apiserver import Objects, serving
-from tests.unit.controller.worlds import cache, fresh_world
+from tests.unit.controller.states import cache, fresh_world
 
 KEY = ModelKey("ClusterModelCache", "", "m")
 PERIOD_S = 1000.0
@@ -32,7 +33,7 @@ PERIOD_S = 1000.0
 class Turns:
     """A reconciler of one world, whose watch for drift knows of an object once it was looked at."""
 
-    def __init__(self, reconciler: ModelReconciler, world: World) -> None:
+    def __init__(self, reconciler: ModelReconciler, world: ClusterState) -> None:
         self.reconciler, self.world = reconciler, world
 
     async def see(self, **fields: str) -> None:

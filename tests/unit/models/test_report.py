@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.manager.actions import Again
 from controller.models.decide import AddFinalizer, Drop, Record, RemoveFinalizer, Resolve, WriteStatus, decide
 from controller.models.report import report
 from controller.models.view import Answer, ModelView, TargetNode, Trouble
 from controller.models.words import base_model_status, cache_status
 from controller.placement.demand import Demand, Resolution
-from controller.turns import Again
 from shared.api.base_model import BaseModelStatus
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
 from shared.api.model_node import EntryStatus

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.manager.actions import Again
 from controller.models.decide import Drop, Look, Record, Resolve, WriteStatus, decide
 from controller.models.report import report
 from controller.models.view import Answer, Leaving, ModelView, TargetNode, Trouble, Upstream
 from controller.models.words import cache_status, recorded_status
 from controller.placement.demand import Resolution
-from controller.turns import Again
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
 from shared.api.meta import Condition
 from shared.api.model_node import EntryStatus

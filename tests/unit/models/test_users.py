@@ -4,21 +4,21 @@ from dataclasses import replace
 from datetime import timedelta
 
 from controller.admission.catalog import MemoryCatalog
+from controller.manager.actions import Again
 from controller.models.decide import RemoveFinalizer, WriteStatus, decide
 from controller.models.users import known_users, live_users
 from controller.placement.demand import Demand
-from controller.turns import Again
-from controller.world import World
+from controller.state.cluster_state import ClusterState
 from shared.names import USER_LABEL, uses_label
-from tests.unit.controller.worlds import base_model, cluster_model, fresh_world, pod
+from tests.unit.controller.states import base_model, cluster_model, fresh_world, pod
+from tests.unit.inferenceservices.services import service
 from tests.unit.models.test_report import NOW, STAMP, view
-from tests.unit.services.services import service
 
 MOUNTED = [("m", "r1")]
 LABELS = {USER_LABEL: "true", uses_label("m"): "true"}
 
 
-def in_world(world: World) -> Demand:
+def in_world(world: ClusterState) -> Demand:
     world.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
     (demand,) = world.demands.values()
     return demand

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.manager.actions import Again
 from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, crowd_out, decide, in_question
 from controller.nodes.steps import Pace
-from controller.nodes.view import Held, NodeView, why_not_ours
+from controller.nodes.view import NodeView, why_not_ours
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import Limits
 from controller.placement.shares import Room
-from controller.turns import Again
+from controller.state.held import Held
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.manager.actions import Again
 from controller.nodes.decide import Action, ConfirmUnwanted, ListUsers, Write, decide, in_question
 from controller.nodes.steps import Pace
-from controller.nodes.view import EntryKey, Held, NodeView
+from controller.nodes.view import NodeView
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import Limits
-from controller.turns import Again
+from controller.state.held import Held
+from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 

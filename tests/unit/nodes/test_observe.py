@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.keys import ModelKey
-from controller.live import Live, object_path
 from controller.nodes.observe import NodeObserver
 from controller.nodes.view import NodeView
-from controller.world import World
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from controller.state.live_reader import Live, object_path
 from shared.api.core import NODES, PODS
 from shared.api.kinds import NODE_GROUP
 from shared.names import snapshot_path
 from tests.unit.controller.apiserver import Objects, listed, serving
-from tests.unit.controller.worlds import cache, entry, fresh_world, group, model_node, node, pod, said
+from tests.unit.controller.states import cache, entry, fresh_world, group, model_node, node, pod, said
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 KEY = ("m", "r1")
@@ -29,7 +29,7 @@ def objects() -> Objects:
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> ClusterState:
     world = fresh_world()
     world.nodes.upsert(node("a", {"pool": "gpu"}))
     world.groups.upsert(group("gpus", {"pool": "gpu"}))
@@ -38,7 +38,7 @@ def world() -> World:
 
 
 @pytest.fixture
-async def observer(world: World, objects: Objects, tmp_path: Path) -> AsyncIterator[NodeObserver]:
+async def observer(world: ClusterState, objects: Objects, tmp_path: Path) -> AsyncIterator[NodeObserver]:
     async with serving(objects, tmp_path) as kube:
         yield NodeObserver(world, kube, Live(kube), "/var/lib/larder")
 
@@ -50,7 +50,7 @@ def view(observer: NodeObserver, *granted: str, now: datetime = NOW) -> NodeView
 
 
 async def test_a_node_of_an_unlimited_group_may_start_and_one_of_a_limited_group_waits(
-    observer: NodeObserver, world: World
+    observer: NodeObserver, world: ClusterState
 ) -> None:
     assert view(observer).granted
     world.groups.upsert(group("gpus", {"pool": "gpu"}, max_concurrent_nodes=1))
@@ -62,13 +62,13 @@ async def test_claims_know_the_group_that_brought_them(observer: NodeObserver) -
     assert view(observer).group_of == {"uid-m": "gpus"}
 
 
-async def test_there_is_no_view_of_a_node_that_is_gone(observer: NodeObserver, world: World) -> None:
+async def test_there_is_no_view_of_a_node_that_is_gone(observer: NodeObserver, world: ClusterState) -> None:
     world.nodes.remove(node("a").key)
     assert observer.view("a", (), NOW) is None
 
 
 async def test_what_pods_use_is_known_from_memory_and_live(
-    observer: NodeObserver, world: World, objects: Objects
+    observer: NodeObserver, world: ClusterState, objects: Objects
 ) -> None:
     world.model_nodes.upsert(model_node("a", entry("m")))
     world.users.upsert(pod("p", "a", [KEY]))
@@ -84,7 +84,7 @@ def drains(since: str = "2026-06-01T00:00:00Z", observed: str = "Draining") -> A
     return model_node("a", entry("m", state="Draining", since=since), told=[word])
 
 
-async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObserver, world: World) -> None:
+async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObserver, world: ClusterState) -> None:
     later = NOW + timedelta(seconds=20)
     world.model_nodes.upsert(drains(observed="Present"))
     assert view(observer).acknowledged == {}
@@ -93,7 +93,7 @@ async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObs
     assert view(observer, now=later).acknowledged == {KEY: NOW}
 
 
-async def test_another_drain_is_acknowledged_anew(observer: NodeObserver, world: World) -> None:
+async def test_another_drain_is_acknowledged_anew(observer: NodeObserver, world: ClusterState) -> None:
     later = NOW + timedelta(seconds=20)
     world.model_nodes.upsert(drains())
     assert view(observer).acknowledged == {KEY: NOW}
@@ -105,7 +105,7 @@ async def test_another_drain_is_acknowledged_anew(observer: NodeObserver, world:
 
 
 async def test_of_what_makes_room_the_live_reads_keep_what_is_pinned(
-    observer: NodeObserver, world: World, objects: Objects
+    observer: NodeObserver, world: ClusterState, objects: Objects
 ) -> None:
     leaving = [entry(name, state="Draining", evicted_for="new") for name in ("m", "pinned")]
     world.model_nodes.upsert(model_node("a", *leaving, entry("unwanted", state="Draining")))

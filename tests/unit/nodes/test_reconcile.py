@@ -7,19 +7,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.events import Events
-from controller.live import Live
-from controller.metrics import Metrics
+from controller.manager.events import Events
+from controller.manager.metrics import Metrics
 from controller.nodes.act import NodeActor
 from controller.nodes.evicted import Evictions
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
 from controller.nodes.steps import Pace
-from controller.world import World
+from controller.state.cluster_state import ClusterState
+from controller.state.live_reader import Live
 from shared.api.core import NODES
 from shared.api.model_node import PATH
 from tests.unit.controller.apiserver import Objects, serving
-from tests.unit.controller.worlds import fresh_world, model_node, node
+from tests.unit.controller.states import fresh_world, model_node, node
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def objects() -> Objects:
 
 
 @pytest.fixture
-async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[World, NodeReconciler]]:
+async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[ClusterState, NodeReconciler]]:
     world = fresh_world()
     async with serving(objects, tmp_path) as kube:
         observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
@@ -38,7 +38,7 @@ async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[World, 
 
 @pytest.mark.parametrize(("live_uid", "deletes"), [("uid-new", True), ("uid-newest", False), ("", False)])
 async def test_memory_of_an_earlier_node_deletes_nothing(
-    turns: tuple[World, NodeReconciler],
+    turns: tuple[ClusterState, NodeReconciler],
     objects: Objects,
     live_uid: str,
     deletes: bool,  # noqa: FBT001 - the expectation
@@ -53,7 +53,7 @@ async def test_memory_of_an_earlier_node_deletes_nothing(
 
 
 async def test_there_is_nothing_to_do_for_a_node_that_is_gone(
-    turns: tuple[World, NodeReconciler], objects: Objects
+    turns: tuple[ClusterState, NodeReconciler], objects: Objects
 ) -> None:
     assert await turns[1].reconcile("gone") is None
     assert objects.asked == []

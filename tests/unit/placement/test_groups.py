@@ -1,7 +1,7 @@
 import pytest
 
 from controller.placement.groups import MAX_INT64, Limits, groups_of, limits_of
-from tests.unit.controller.worlds import group
+from tests.unit.controller.states import group
 
 DEFAULT = Limits(7, 3)
 

@@ -1,0 +1,241 @@
+"""Admission's look-ups, answered from the cluster state."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Protocol, TypeVar
+
+import structlog
+
+from controller.admission.catalog import CatalogModel, CatalogNode, PathKind, kind_of_path
+from controller.claims.verdict import READING, WAITS, is_read_later, takes_pods
+from controller.placement.claim_place import place_of
+from controller.placement.demand import Demand, difference
+from controller.sources.manifests import Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from controller.state.live_reader import is_object_name
+from shared.api.base_model import BaseModel
+from shared.api.core import PODS, Pod
+from shared.api.kinds import NODE_GROUP
+from shared.api.meta import StockStatus, condition_of
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.api.model_node import Phase
+from shared.errors import InsufficientStorage, LarderError, Unreachable
+from shared.kube.collection import get_object, list_objects
+from shared.kube.errors import KubeError
+from shared.kube.objects import Object
+from shared.kube.transport import Kube
+from shared.manifest import decode_manifest
+from shared.names import uses_label
+
+T = TypeVar("T", bound=Object)
+_log = structlog.get_logger()
+_CACHE = "ClusterModelCache"
+_MOST_LISTS = 64
+_MOST_GROUP_READS = 16
+_LONGEST_READ_S = 2.0  # the API server waits 5 s for the webhook
+
+
+class ServiceUsers(Protocol):
+    """Which InferenceServices use a model."""
+
+    async def of(self, key: ModelKey, kind_of: Callable[[Demand, str], PathKind | None]) -> Sequence[str]:
+        """Return them as `namespace/name`, read live; `kind_of` says what a cache has at a path. Raises KubeError."""
+
+
+@dataclass(slots=True)
+class StateCatalog:
+    """The port of admission over what the reflectors of this replica hold."""
+
+    cluster: ClusterState
+    kube: Kube
+    manifests: Manifests
+    services: ServiceUsers
+    _paths: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
+    _reading: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
+
+    def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
+        """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None; of `kind`, if given."""
+        both = ModelKey("BaseModel", namespace, name), ModelKey("ClusterBaseModel", "", name)
+        keys = [key for key in both if kind in ("", key.kind)]
+        for key in keys:
+            if key in self.cluster.others:
+                return _elsewhere(key)
+            if (found := self._model(key)) is not None:
+                return found
+        return next((_elsewhere(key) for key in keys if self.cluster.ownership.is_foreign(key.kind)), None)
+
+    def caches(self) -> Iterable[CatalogModel]:
+        """Return every ClusterModelCache, those that are being deleted included."""
+        found = (self._model(key) for key in list(self.cluster.demands) if key.kind == _CACHE)
+        return [model for model in found if model is not None]
+
+    def group(self, name: str) -> ModelCacheNodeGroup | None:
+        """Return a node group."""
+        return self.cluster.group(name)
+
+    def nodes_of_group(self, name: str) -> Iterable[CatalogNode]:
+        """Return the members of a node group."""
+        return [CatalogNode(n.metadata.name, n.metadata.labels) for n in self.cluster.members_of(name)]
+
+    def has_no_room(self, model: CatalogModel, node: str) -> bool:
+        """Return whether a node says that the serving revision does not fit on it."""
+        found = self.cluster.model_node(node)
+        entries = found.status.entries if found is not None else ()
+        key = (model.id, model.serving_revision)
+        told = next((e for e in entries if e.key == key), None)
+        return told is not None and (told.phase, told.reason) == (Phase.FAILED, InsufficientStorage.__name__)
+
+    def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
+        """Return what the serving revision has at a path; None until its list of files has been read."""
+        known = self._paths.get(self._digest_of(model))
+        return None if known is None else kind_of_path(known, path)
+
+    async def read_files(self, model: CatalogModel) -> None:
+        """Wait, two seconds at most, until the list of files of the serving revision is known, or cannot be read."""
+        digest = self._digest_of(model)
+        if digest and digest not in self._paths:
+            await asyncio.wait([self._reading_of(digest)], timeout=_LONGEST_READ_S)
+
+    def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
+        """Return whether an object of a kind is Larder's to look after."""
+        return self.cluster.ownership.manages(kind, annotations)
+
+    async def group_names(self, wanted: Collection[str]) -> Sequence[str]:
+        """Return the names of the node groups; those of `wanted` that memory lacks are read live, one by one."""
+        known = {group.metadata.name for group in self.cluster.groups}
+        missing = [name for name in wanted if name not in known and is_object_name(name)][:_MOST_GROUP_READS]
+        return sorted(known | {name for name in missing if await self._has_group(name)})
+
+    def users_of(self, identity: str, namespace: str) -> Sequence[str]:
+        """Return the non-terminal pods that use any revision of a model, from memory: its finalizer asks live."""
+        return self.cluster.pods_of(identity, namespace)
+
+    async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
+        """Return the non-terminal pods that use any revision of a model, of its namespace where it has one, live."""
+        path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
+        pods = await self._list(path, Pod, {"labelSelector": uses_label(identity)})
+        return sorted(f"{p.metadata.namespace}/{p.metadata.name}" for p in pods if self.cluster.is_user(p, identity))
+
+    async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
+        """Return the InferenceServices, ours and KServe's, that name a model, as `namespace/name`, listed live."""
+        key = ModelKey(kind, namespace, name)
+        if kind == _CACHE and (cache := self._model(key)) is not None:
+            await self.read_files(cache)
+        try:
+            return await self.services.of(key, self._kind_of_part)
+        except KubeError as error:
+            raise Unreachable(f"the Kubernetes API does not list InferenceServices: {error}; try again") from error
+
+    async def _has_group(self, name: str) -> bool:
+        path = f"{NODE_GROUP.path}/{name}"
+        try:
+            found = await get_object(self.kube, path, Object)
+        except KubeError as error:
+            raise Unreachable(f"the Kubernetes API does not answer {path}: {error}; try again") from error
+        return found is not None and self.manages(NODE_GROUP.kind, found.metadata.annotations)
+
+    def _kind_of_part(self, cache: Demand, path: str) -> PathKind | None:
+        found = self._model(ModelKey(cache.kind, cache.namespace, cache.name))
+        return None if found is None else self.kind_of_path(found, path)
+
+    async def _list(self, path: str, kind: type[T], query: dict[str, str]) -> list[T]:
+        try:
+            return await list_objects(self.kube, path, kind, query)
+        except KubeError as error:
+            raise Unreachable(f"the Kubernetes API does not answer a list of {path}: {error}; try again") from error
+
+    def _model(self, key: ModelKey) -> CatalogModel | None:
+        demand, declared = self.cluster.demands.get(key), self.cluster.declared(key)
+        if demand is None or declared is None:
+            return None
+        reason, message = self._trouble(demand, declared.status)
+        if isinstance(declared, BaseModel):
+            written, mount_path = declared.spec.storage.storage_uri, declared.spec.storage.path
+        else:
+            written, mount_path = declared.spec.storage_uri, ""
+        return CatalogModel(
+            kind=key.kind,
+            namespace=key.namespace,
+            name=key.name,
+            id=demand.id,
+            uri=demand.uri or written,
+            serving_revision=demand.serving,
+            mount_path=mount_path,
+            groups=demand.groups,
+            disabled=demand.disabled,
+            deleting=demand.deleting,
+            reason=reason,
+            message=message,
+        )
+
+    def _trouble(self, demand: Demand, status: StockStatus) -> tuple[str, str]:
+        """Return why pods cannot get the model at all; one that serves, or is merely on its way, has no trouble."""
+        if demand.invalid:
+            return "InvalidURI", demand.invalid
+        if demand.refused and not demand.serving:
+            return "SourceNotAllowed", demand.refused
+        other = self.cluster.conflict(demand)
+        if other is not None:
+            words = difference(demand, other)
+            return "NameConflict", f"{other.kind} {other.name} is older and has the same model id with {words}"
+        if demand.on_claim:
+            return self._claim_trouble(demand, status)
+        resolved = condition_of(status.conditions, "Resolved")
+        if not demand.serving and resolved is not None and resolved.message:
+            return resolved.reason, resolved.message
+        return "", ""
+
+    def _claim_trouble(self, demand: Demand, status: StockStatus) -> tuple[str, str]:
+        """Return why pods cannot mount the claim; where a pod must bind it, one may, and the others wait for its look.
+
+        Pods that come at the same moment may pass together: the replica hears of the first a moment later.
+        """
+        ready = condition_of(status.conditions, "Ready")
+        if ready is None or status.source != demand.uri:
+            return READING, f"the controller has not looked at {demand.uri} yet"
+        if not takes_pods(ready):
+            return ready.reason, ready.message
+        if ready.reason == WAITS and is_read_later(status.conditions):
+            place = place_of(demand.uri, demand.namespace)
+            if first := self.cluster.first_user_of(demand.id, place.namespace):
+                words = f"pod {first} binds PVC {place.claim}; others are taken when a Job has read {place.sub_path}"
+                return WAITS, words
+        return "", ""
+
+    def _digest_of(self, model: CatalogModel) -> str:
+        """Return the digest of the serving revision's manifest, "" where it is not known.
+
+        While a newer revision is on its way to the nodes, they still list the one that serves.
+        """
+        revision = model.serving_revision
+        resolved = (d.resolution for d in self.cluster.same_id(model.id) if (d.id, d.uri) == (model.id, model.uri))
+        of_object = (r.manifest for r in resolved if r is not None and r.revision == revision)
+        entries = (e for node in self.cluster.model_nodes for e in node.spec.entries)
+        on_nodes = (e.manifest for e in entries if e.key == (model.id, revision) and e.uri == model.uri)
+        return next((digest for digest in chain(of_object, on_nodes) if digest), "")
+
+    def _reading_of(self, digest: str) -> asyncio.Task[None]:
+        """Return the one task that reads a list, for all who wait for it."""
+        task = self._reading.get(digest)
+        if task is None:
+            task = self._reading[digest] = asyncio.create_task(self._read(digest))
+            task.add_done_callback(lambda _: self._reading.pop(digest, None))
+        return task
+
+    async def _read(self, digest: str) -> None:
+        try:
+            manifest = decode_manifest(await self.manifests.find(digest), digest)
+        except (KubeError, LarderError, ValueError) as error:
+            _log.warning("manifest_unreadable", digest=digest, error=str(error))
+            return
+        self._paths[digest] = frozenset(f.path for f in manifest.files)
+        if len(self._paths) > _MOST_LISTS:
+            del self._paths[next(iter(self._paths))]
+
+
+def _elsewhere(key: ModelKey) -> CatalogModel:
+    """Return a model of another product, of which nothing but the name is looked at."""
+    return CatalogModel(key.kind, key.namespace, key.name, id="", uri="", managed=False)

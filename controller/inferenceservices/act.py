@@ -1,0 +1,69 @@
+"""Applies what was decided for a service."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controller.claims.contention import CLAIM_IN_USE
+from controller.inferenceservices.decide import Apply, Remove
+from controller.inferenceservices.manifests import path_of
+from controller.inferenceservices.report import READY
+from controller.manager.events import Events
+from controller.manager.write import replace_part
+from shared.api.inference_service import InferenceService, InferenceServiceStatus
+from shared.api.kinds import INFERENCE_SERVICE
+from shared.api.meta import condition_of
+from shared.kube.edit import apply, delete_if_present
+from shared.kube.objects import Meta
+from shared.kube.transport import Kube
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceActor:
+    """The writes. What is applied states our fields and leaves all others."""
+
+    kube: Kube
+    events: Events
+    now: Callable[[], datetime]
+
+    async def apply(self, about: Meta, action: Apply) -> Json:
+        """Apply a manifest and return the object; raises KubeError."""
+        path = path_of(action.kind, about.namespace, about.name)
+        return await apply(self.kube, path, action.manifest, action.manager)
+
+    async def remove(self, about: Meta, action: Remove) -> None:
+        """Take away an object of ours; raises KubeError."""
+        await delete_if_present(self.kube, path_of(action.kind, about.namespace, about.name), action.uid)
+
+    async def tell(self, seen: InferenceService, status: InferenceServiceStatus) -> None:
+        """Write the status, unless it stands there already, and an Event where Ready says something else."""
+        if status == seen.status:
+            return
+        meta = seen.metadata
+        path = f"/apis/{INFERENCE_SERVICE.group}/{INFERENCE_SERVICE.version}/namespaces/{meta.namespace}"
+        path = f"{path}/{INFERENCE_SERVICE.plural}/{meta.name}/status"
+        if not await replace_part(self.kube, path, meta, "status", status):
+            return
+        before = condition_of(seen.status.conditions, READY)
+        after = next(c for c in status.conditions if c.type == READY)
+        if before is None or (before.status, before.reason) != (after.status, after.reason):
+            warn = after.status != "True" and after.reason in _WARNED
+            await self.events.tell(INFERENCE_SERVICE, meta, after.reason, after.message, warn=warn)
+
+
+_WARNED = frozenset(
+    (
+        CLAIM_IN_USE,
+        "ContainerNotStarted",
+        "ModelNotFound",
+        "NameConflict",
+        "NamespaceNotAllowed",
+        "Refused",
+        "ReplicaFailure",
+        "Stalled",
+        "Unschedulable",
+    )
+)

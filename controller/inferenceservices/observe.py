@@ -1,0 +1,126 @@
+"""Gathers what a decision on a service needs: the model from memory, what has the service's name live."""
+
+from dataclasses import dataclass, replace
+
+from controller.admission.catalog import Catalog
+from controller.admission.choose import problem_of
+from controller.claims.contention import limit_of, waits_of
+from controller.claims.reads import live_pods, read_claim
+from controller.claims.verdict import WAITS
+from controller.inferenceservices.kinds import SERVICE_LABEL, Deployment
+from controller.inferenceservices.manifests import path_of
+from controller.inferenceservices.view import ServedModel, ServiceView
+from controller.placement.claim_place import place_of
+from controller.placement.demand import Demand
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey, ServiceKey
+from controller.state.service_references import model_of
+from shared.api.core import PersistentVolumeClaim
+from shared.api.inference_service import InferenceService
+from shared.api.kinds import INFERENCE_SERVICE
+from shared.api.meta import condition_of
+from shared.kube.collection import get_object
+from shared.kube.objects import Object
+from shared.kube.transport import Kube
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceObserver:
+    """Reads a few objects a turn. `catalog` says of a model what admission would say to a pod."""
+
+    cluster: ClusterState
+    kube: Kube
+    catalog: Catalog
+
+    async def view(self, key: ServiceKey) -> ServiceView | None:
+        """Return the service, None where it is gone, or its kind another product's; raises KubeError."""
+        service = self.cluster.service(key.namespace, key.name)
+        if service is None or self.cluster.ownership.is_foreign(INFERENCE_SERVICE.kind):
+            return None
+        deployment = await get_object(self.kube, path_of("Deployment", key.namespace, key.name), Deployment)
+        front = await get_object(self.kube, path_of("Service", key.namespace, key.name), Object)
+        scaler = await get_object(self.kube, path_of("HorizontalPodAutoscaler", key.namespace, key.name), Object)
+        seen = ServiceView(
+            service=service,
+            model=self.model(service),
+            deployment=deployment,
+            front=front.metadata if front else None,
+            autoscaler=scaler.metadata if scaler else None,
+        )
+        short = seen.own_deployment is not None and seen.own_deployment.is_short
+        return await self._with_pods(seen) if short else seen
+
+    async def _with_pods(self, seen: ServiceView) -> ServiceView:
+        """Return the view with the pods of the service; a claim for one node or pod is held by any of its namespace."""
+        meta = seen.service.metadata
+        claim = await self._claim(seen)
+        if claim is None or not limit_of(claim):
+            pods = await live_pods(self.kube, meta.namespace, f"{SERVICE_LABEL}={meta.name}")
+            return replace(seen, pods=tuple(pods))
+        pods = await live_pods(self.kube, meta.namespace)
+        own = tuple(pod for pod in pods if pod.metadata.labels.get(SERVICE_LABEL) == meta.name)
+        return replace(seen, pods=own, waits=tuple(w for w in waits_of(claim, pods) if w.pod in own))
+
+    async def _claim(self, seen: ServiceView) -> PersistentVolumeClaim | None:
+        """Return the claim that the service's pods mount, None where they mount none of their namespace."""
+        demand = self.cluster.demands.get(seen.model.key) if seen.model.key else None
+        if demand is None or not demand.on_claim:
+            return None
+        place = place_of(demand.uri, demand.namespace)
+        return await read_claim(self.kube, place) if place.namespace == seen.service.metadata.namespace else None
+
+    def model(self, service: InferenceService) -> ServedModel:
+        """Return the model that a service names, and whether pods of its namespace can have it."""
+        demand, namespace = model_of(service, self.cluster.demands.values()), service.metadata.namespace
+        if demand is None:
+            return self._missing(service)
+        key = ModelKey(demand.kind, demand.namespace, demand.name)
+        found = self.catalog.base_model(namespace, demand.name, demand.kind)
+        if found is None:
+            return self._missing(service)
+        serves = f"{demand.id}@{demand.uri if demand.on_claim else demand.serving}"
+        reason, message = self._trouble(demand, namespace)
+        problem = problem_of(found, needs_revision=not demand.on_claim)
+        if problem and not reason:
+            reason, message = found.reason or "ModelNotReady", f"{found.title} {problem}"
+        if not reason:
+            reason, message = self._not_ready(key)
+        return ServedModel(
+            title=found.title,
+            key=key,
+            revision=demand.serving,
+            serves=serves if demand.on_claim or demand.serving else "",
+            reason=reason,
+            message=message,
+        )
+
+    def _missing(self, service: InferenceService) -> ServedModel:
+        spec, namespace = service.spec, service.metadata.namespace
+        if spec.model is None:
+            words = f"no ClusterBaseModel and no BaseModel of namespace {namespace} has storageUri {spec.storage_uri}"
+            return ServedModel(spec.storage_uri or "", reason="ModelNotFound", message=f"{words}; declare one")
+        key = ModelKey(spec.model.kind, namespace if spec.model.kind == "BaseModel" else "", spec.model.name)
+        title = f"{key.kind} {key.namespace}/{key.name}" if key.namespace else f"{key.kind} {key.name}"
+        if key in self.cluster.others:
+            words = f"{title} is another product's, and Larder does not look after it"
+            return ServedModel(title, reason="ModelNotManaged", message=words)
+        words = f"there is no {title}; declare it, or correct spec.model"
+        return ServedModel(title, reason="ModelNotFound", message=words)
+
+    def _trouble(self, demand: Demand, namespace: str) -> tuple[str, str]:
+        if demand.foreign:
+            return "ModelNotManaged", f"{demand.kind} {demand.name} is its vendor's to provide"
+        if not demand.on_claim:
+            return "", ""
+        place = place_of(demand.uri, demand.namespace)
+        if place.namespace == namespace:
+            return "", ""
+        words = f"{demand.kind} {demand.name} is on claim {place.claim} of namespace {place.namespace}, and a claim"
+        return "NamespaceNotAllowed", f"{words} can be mounted only there; serve it from that namespace"
+
+    def _not_ready(self, key: ModelKey) -> tuple[str, str]:
+        declared = self.cluster.declared(key)
+        ready = condition_of(declared.status.conditions, "Ready") if declared else None
+        if ready is not None and (ready.status == "True" or ready.reason == WAITS):  # a pod must bind the claim
+            return "", ""
+        return (ready.reason, ready.message) if ready else ("ModelNotReady", "nothing is known of it yet")

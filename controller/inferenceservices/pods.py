@@ -1,0 +1,55 @@
+"""What keeps a service's pods from being made, or from starting. No input or output, no clock."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from controller.claims.contention import CLAIM_IN_USE, Wait
+from controller.claims.kinds import ClaimPod
+from controller.inferenceservices.kinds import SERVICE_LABEL, Deployment
+from controller.inferenceservices.view import ServiceView
+from shared.api.meta import condition_of
+
+_PASSING = ("", "ContainerCreating", "PodInitializing")
+
+
+@dataclass(frozen=True, slots=True)
+class Hindrance:
+    """A stable reason, and words for people."""
+
+    reason: str
+    words: str
+
+
+def hindrance_of(view: ServiceView, deployment: Deployment) -> Hindrance | None:
+    """Return what is in the way of pods that are missing: the first that is found, the surest first."""
+    return next(_hindrances(view, deployment), None)
+
+
+def _hindrances(view: ServiceView, deployment: Deployment) -> Iterator[Hindrance]:
+    conditions = deployment.status.conditions
+    failure, progress = condition_of(conditions, "ReplicaFailure"), condition_of(conditions, "Progressing")
+    if failure is not None and failure.status == "True":
+        yield Hindrance("ReplicaFailure", f"a pod could not be made: {failure.message}")
+    for wait in view.waits:
+        yield Hindrance(CLAIM_IN_USE, _way_out(wait, view.service.metadata.name))
+    for pod in (p for p in view.pods if p.metadata.deletion_timestamp is None):
+        yield from _of_pod(pod)
+    if progress is not None and deployment.is_stalled:
+        yield Hindrance("Stalled", progress.message)
+
+
+def _way_out(wait: Wait, service: str) -> str:
+    if wait.holder.metadata.labels.get(SERVICE_LABEL) == service:
+        return (
+            f"{wait.words}; write spec.strategy {{type: Recreate}} and one replica, or put the model on another claim"
+        )
+    return f"{wait.words}; it starts when that pod ends"
+
+
+def _of_pod(pod: ClaimPod) -> Iterator[Hindrance]:
+    about, scheduled = f"pod {pod.metadata.name}", condition_of(pod.status.conditions, "PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        yield Hindrance("Unschedulable", f"no node takes {about}: {scheduled.message or scheduled.reason}")
+    for waiting in (status.state.waiting for status in pod.status.container_statuses):
+        if waiting is not None and waiting.reason not in _PASSING:
+            yield Hindrance("ContainerNotStarted", f"{about}: {waiting.reason}: {waiting.message}".rstrip(": "))

@@ -1,0 +1,67 @@
+"""One turn for one InferenceService: observe, decide, act, tell."""
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+import msgspec
+import structlog
+
+from controller.inferenceservices.act import ServiceActor
+from controller.inferenceservices.decide import Apply, Remove, conflicts, decide
+from controller.inferenceservices.kinds import Deployment
+from controller.inferenceservices.observe import ServiceObserver
+from controller.inferenceservices.report import status_of
+from controller.inferenceservices.view import ServiceView
+from controller.state.keys import ServiceKey
+from shared.kube.errors import NotFound, Refused
+
+_AGAIN_S = 10.0  # nobody watches what has our name, nor what pods wait for
+_STALLED_S = 60.0  # pods that start are told of by the Deployment, at any time
+_IDLE_S = 300.0  # nor a Service or an autoscaler that somebody took away
+_STAMP = "%Y-%m-%dT%H:%M:%SZ"
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReconciler:
+    """Brings what a service makes to what it shall be."""
+
+    observer: ServiceObserver
+    actor: ServiceActor
+
+    async def reconcile(self, key: ServiceKey) -> float | None:
+        """Return in how many seconds to look again, None where there is nothing to look after."""
+        view = await self.observer.view(key)
+        if view is None or view.service.metadata.deletion_timestamp is not None:
+            return None
+        after, refused = await self._apply(view)
+        stamp = self.actor.now().strftime(_STAMP)
+        await self.actor.tell(view.service, status_of(after, refused, stamp))
+        if refused or conflicts(view):
+            return _AGAIN_S
+        deployment = after.own_deployment
+        if deployment is None or not deployment.is_short:
+            return _IDLE_S
+        return _STALLED_S if deployment.is_stalled else _AGAIN_S
+
+    async def _apply(self, view: ServiceView) -> tuple[ServiceView, dict[str, str]]:
+        """Return the view with the Deployment as it is now, and what was refused, by kind."""
+        about, refused = view.service.metadata, dict[str, str]()
+        for action in decide(view):
+            match action:
+                case Apply() if action.kind in refused:
+                    continue
+                case Apply():
+                    try:
+                        applied = await self.actor.apply(about, action)
+                    except (Refused, NotFound) as error:
+                        _log.warning("service_refused", service=f"{about.namespace}/{about.name}", error=str(error))
+                        refused[action.kind] = str(error)
+                        continue
+                    if action.kind == "Deployment":
+                        view = replace(view, deployment=msgspec.convert(applied, Deployment))
+                case Remove():
+                    await self.actor.remove(about, action)
+                case _:
+                    assert_never(action)
+        return view, refused

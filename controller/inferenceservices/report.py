@@ -1,0 +1,75 @@
+"""What the user is told of a service. No input or output, no clock."""
+
+from collections.abc import Mapping
+
+from controller.inferenceservices.decide import conflicts
+from controller.inferenceservices.kinds import Deployment
+from controller.inferenceservices.manifests import url_of
+from controller.inferenceservices.pods import hindrance_of
+from controller.inferenceservices.view import ServiceView
+from controller.manager.conditions import Told, progress, with_conditions
+from shared.api.inference_service import InferenceServiceStatus
+from shared.api.meta import condition_of
+
+READY, MODEL_READY = "Ready", "ModelReady"
+_STUCK = frozenset(("ModelNotFound", "ModelNotManaged", "NameConflict", "NamespaceNotAllowed", "Refused", "Stalled"))
+
+
+def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> InferenceServiceStatus:
+    """Return the status; `refused` is, by kind, what the API server said of an object that it did not take."""
+    service, deployment = view.service, view.own_deployment
+    ready = _ready(view, refused, deployment)
+    told = [ready, _model_ready(view), *_progress(ready)]
+    return InferenceServiceStatus(
+        conditions=with_conditions(service.status.conditions, told, stamp, service.metadata.generation),
+        observed_generation=service.metadata.generation,
+        url=url_of(service),
+        model=view.model.title,
+        serving_revision=view.model.revision,
+        replicas=deployment.status.replicas if deployment else 0,
+        ready_replicas=deployment.status.ready_replicas if deployment else 0,
+    )
+
+
+def _progress(ready: Told) -> list[Told]:
+    """Return how far it is; nothing where it is as it was asked to be."""
+    as_asked = ready.reason == "Stopped" or (ready.status == "True" and ready.reason != "Updating")
+    return [] if as_asked else [progress(ready, stuck=ready.reason in _STUCK)]
+
+
+def _model_ready(view: ServiceView) -> Told:
+    model = view.model
+    if not model.ready:
+        return Told(MODEL_READY, "False", model.reason, model.message)
+    what = f"revision {model.revision}" if model.revision else "the claim that it is on"
+    return Told(MODEL_READY, "True", "Ready", f"pods get {what} of {model.title}")
+
+
+def _ready(view: ServiceView, refused: Mapping[str, str], deployment: Deployment | None) -> Told:
+    meta = view.service.metadata
+    if taken := conflicts(view):
+        what = " and ".join(f"{kind} {meta.namespace}/{meta.name}" for kind in taken)
+        words = f"{what} is there and not of this InferenceService; take it away, or choose another name"
+        return Told(READY, "False", "NameConflict", words)
+    if refused:
+        words = "; ".join(f"the API server refused the {kind}: {said}" for kind, said in sorted(refused.items()))
+        return Told(READY, "False", "Refused", words)
+    if deployment is None:
+        if not view.model.ready:
+            return Told(READY, "False", view.model.reason, f"waits for its model: {view.model.message}")
+        return Told(READY, "False", "Progressing", "the Deployment is being made")
+    return _served(view, deployment)
+
+
+def _served(view: ServiceView, deployment: Deployment) -> Told:
+    wanted, status = deployment.spec.replicas, deployment.status
+    if view.service.spec.replicas.min == 0:
+        return Told(READY, "False", "Stopped", "spec.replicas.min is 0: no pod is wanted")
+    counts, found = f"{status.ready_replicas} of {wanted} pods are ready", hindrance_of(view, deployment)
+    hindrance = f"; {found.words}" if found else ""
+    available = condition_of(deployment.status.conditions, "Available")
+    if available is None or available.status != "True" or not status.ready_replicas:
+        return Told(READY, "False", found.reason if found else "Progressing", counts + hindrance)
+    if not deployment.is_updated:
+        return Told(READY, "True", "Updating", f"{counts}, {status.updated_replicas} of the newest kind{hindrance}")
+    return Told(READY, "True", "Serving", counts + hindrance)

@@ -1,0 +1,84 @@
+"""Which InferenceServices use a model, read live: what is about to be deleted is not asked of memory."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from controller.inferenceservices.kserve import KindOf, kserve_services_with, nothing_known
+from controller.placement.demand import Demand
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from controller.state.service_references import services_with
+from controller.state.shared_read import SharedRead
+from shared.api.inference_service import InferenceService
+from shared.api.kinds import CLUSTER_MODEL_CACHE, INFERENCE_SERVICE
+from shared.kube.collection import decode, list_objects, pages
+from shared.kube.errors import NotFound, Refused
+from shared.kube.transport import Kube
+
+_KSERVE = "/apis/serving.kserve.io"
+# Each kind under the versions that releases of KServe serve it by, the newest first.
+KSERVE_PATHS = (
+    (f"{_KSERVE}/v1beta1/inferenceservices",),
+    (f"{_KSERVE}/v1alpha2/llminferenceservices", f"{_KSERVE}/v1alpha1/llminferenceservices"),
+)
+
+
+@dataclass(slots=True)
+class ServiceUsers:
+    """Lists ours where the kind is ours and they are switched on, KServe's where they are served.
+
+    However many models are asked about at one time, each collection is listed once for all of them.
+    """
+
+    kube: Kube
+    cluster: ClusterState
+    enabled: bool
+    _ours: SharedRead[list[InferenceService]] = field(init=False)
+    _of_kserve: SharedRead[list[Mapping[str, Any]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._ours = SharedRead(partial(list_objects, self.kube, INFERENCE_SERVICE.path, InferenceService))
+        self._of_kserve = SharedRead(self._list_kserve)
+
+    async def of(self, key: ModelKey, kind_of: KindOf = nothing_known) -> list[str]:
+        """Return the services that use a model, as `namespace/name`; raises KubeError.
+
+        `kind_of` tells which parts of a cache are there.
+        """
+        demand = self.cluster.demands.get(key)
+        if demand is None:
+            return []
+        if key.kind != CLUSTER_MODEL_CACHE.kind:
+            return sorted(await self._using(demand))
+        services = await self._of_kserve.get()
+        return sorted(kserve_services_with(demand, services, self._usable_caches(), kind_of))
+
+    async def _using(self, demand: Demand) -> list[str]:
+        if not self.enabled or self.cluster.ownership.is_foreign(INFERENCE_SERVICE.kind):
+            return []
+        using = services_with(demand, await self._ours.get(), self.cluster.demands.values())
+        return [f"{service.metadata.namespace}/{service.metadata.name}" for service in using]
+
+    async def _list_kserve(self) -> list[Mapping[str, Any]]:
+        return [service for paths in KSERVE_PATHS for service in await self._of_kind(paths)]
+
+    async def _of_kind(self, paths: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Return all of one kind, none where it is not served; what may not be listed is not taken for none."""
+        for path in paths:
+            try:
+                return [decode(raw, dict[str, Any]) async for page in pages(self.kube, path) for raw in page.items]
+            except NotFound:
+                continue
+            except Refused as error:
+                raise Refused(f"{error}; the controller's ClusterRole must let it list {path}", error.code) from error
+        return []
+
+    def _usable_caches(self) -> list[Demand]:
+        """Return the caches that admission would give to pods, each with those of its groups that have nodes."""
+        caches = [d for d in self.cluster.demands.values() if d.kind == CLUSTER_MODEL_CACHE.kind]
+        with_nodes = {group for cache in caches for group in cache.groups if self.cluster.members_of(group)}
+        ready = (c for c in caches if c.stocked and c.serving and self.cluster.conflict(c) is None)
+        held = (replace(c, groups=tuple(group for group in c.groups if group in with_nodes)) for c in ready)
+        return [cache for cache in held if cache.groups]

@@ -1,0 +1,53 @@
+"""Conditions of the objects that Larder writes a status of. No input or output, no clock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from shared.api.meta import ABNORMAL, RECONCILING, STALLED, Condition, condition_of
+
+METADATA = "Metadata"
+DRIFTED, REFRESHED, UPDATING, REMOVING = "Drifted", "Refreshed", "Updating", "Removing"
+_LONGEST_MESSAGE = 2048
+_OURS = frozenset(("Ready", "Resolved", METADATA, DRIFTED, REFRESHED, UPDATING, REMOVING))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A condition but for its times."""
+
+    kind: str
+    status: str
+    reason: str
+    message: str
+
+
+def progress(about: Told, *, stuck: bool) -> Told:
+    """Return that an object goes on by itself, or that it does not, for the reason of another condition."""
+    return replace(about, kind=STALLED if stuck else RECONCILING, status="True")
+
+
+def with_conditions(
+    before: Sequence[Condition], wanted: Sequence[Told], stamp: str, generation: int
+) -> list[Condition]:
+    """Return the wanted conditions, and those that were there beside them: our own hold for this generation, too."""
+    ours = {told.kind for told in wanted} | set(ABNORMAL)
+    kept = (c for c in before if c.type not in ours)
+    return [
+        *(_condition(before, told, stamp, generation) for told in wanted),
+        *(msgspec.structs.replace(c, observed_generation=generation) if c.type in _OURS else c for c in kept),
+    ]
+
+
+def _condition(before: Sequence[Condition], told: Told, stamp: str, generation: int) -> Condition:
+    old = condition_of(before, told.kind)
+    since = old.last_transition_time if old and old.status == told.status else stamp
+    return Condition(
+        type=told.kind,
+        status=told.status,
+        reason=told.reason,
+        message=told.message[:_LONGEST_MESSAGE],
+        last_transition_time=since,
+        observed_generation=generation,
+    )

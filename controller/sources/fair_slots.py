@@ -1,0 +1,87 @@
+"""Slots for slow work beside the queue: namespaces take turns, and none holds all slots or asks without end."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from controller.sources.buckets import Buckets, Rate
+from shared.fair_queue import FairQueue
+
+_MINUTE_S = 60
+_Turn = tuple[str, asyncio.Future[None]]
+
+
+@dataclass(slots=True)
+class FairSlots:
+    """`most` pieces of work at one time; a namespace may begin another while it holds fewer slots than are free.
+
+    Of 6 slots a single namespace gets 3, a second one 2, and there is one for a third. `per_minute` bounds how much
+    one namespace may begin (0: no bound); cluster-scoped models, of namespace "", are not bounded.
+    """
+
+    most: int
+    clock: Callable[[], float]
+    per_minute: int = 0
+    _waiting: FairQueue[str, _Turn] = field(default_factory=FairQueue, init=False)
+    _held: Counter[str] = field(default_factory=Counter, init=False)
+    _buckets: Buckets | None = field(default=None, init=False)
+    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.per_minute:
+            self._buckets = Buckets(Rate(self.per_minute / _MINUTE_S, self.per_minute), self.clock)
+
+    @asynccontextmanager
+    async def slot(self, namespace: str) -> AsyncIterator[None]:
+        """Hold a slot of a namespace, once it has one."""
+        turn = namespace, asyncio.get_running_loop().create_future()
+        self._waiting.push(namespace, turn)
+        self._serve()
+        try:
+            await turn[1]
+        except asyncio.CancelledError:
+            self._waiting.remove(namespace, turn)
+            if not turn[1].cancelled():  # it was granted at the same moment
+                self._give_back(namespace)
+            raise
+        try:
+            yield
+        finally:
+            self._give_back(namespace)
+
+    def wait_s(self, namespace: str) -> float:
+        """Return how long the bound alone would hold up another piece of work of a namespace."""
+        if self._buckets is None or not namespace:
+            return 0.0
+        return self._buckets.wait_s(namespace, self._waiting.waiting(namespace))
+
+    def _give_back(self, namespace: str) -> None:
+        self._held -= Counter([namespace])
+        self._serve()
+
+    def _serve(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while (turn := self._waiting.pop(self._may_begin)) is not None:
+            namespace, granted = turn
+            if not granted.done():  # its task may have been cancelled a moment ago
+                self._held[namespace] += 1
+                granted.set_result(None)
+
+    def _may_begin(self, namespace: str) -> bool:
+        if self._held[namespace] >= self.most - self._held.total():
+            return False
+        wait_s = self._buckets.draw(namespace) if self._buckets is not None and namespace else 0.0
+        if wait_s:
+            self._serve_in(wait_s)
+        return not wait_s
+
+    def _serve_in(self, wait_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is None or self._timer.when() > loop.time() + wait_s:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_later(wait_s, self._serve)

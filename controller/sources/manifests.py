@@ -1,0 +1,167 @@
+"""Manifests, compressed, in immutable ConfigMaps of the release namespace."""
+
+import asyncio
+import base64
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from controller.sources.listings import PART_KEY, WHOLE_KEY, Packed, apply_part, pack_selected, unpack, unpack_part
+from shared.errors import NameConflict, SourceChanged, TooManyManifests
+from shared.kube.collection import get_object
+from shared.kube.edit import create_if_missing, delete_if_present
+from shared.kube.objects import Object
+from shared.kube.transport import Kube
+from shared.manifest import Manifest, decode_manifest
+from shared.names import manifest_name
+from shared.quantity import format_bytes
+
+LABEL, KIND = "larder.dev/kind", "manifest"
+_PART = {"larder.dev/form": "part"}  # a release that knows no parts cannot read these: docs/operations.md, "Rollback"
+URI, REVISION = "larder.dev/uri", "larder.dev/revision"
+NAMESPACE, LISTING, SIZE = "larder.dev/namespace", "larder.dev/listing", "larder.dev/bytes"
+_MOST_RECENT_BYTES = 32 * 2**20
+_DAMAGED = (KeyError, ValueError, zlib.error, msgspec.MsgspecError, RecursionError)
+
+
+class _ConfigMap(Object, frozen=True, kw_only=True):
+    """A ConfigMap's binary half, in base64."""
+
+    binary_data: dict[str, str] = {}
+
+
+@dataclass(slots=True)
+class Manifests:
+    """Keeps and finds them; those of a namespace take at most `namespace_bytes` (0: no limit)."""
+
+    kube: Kube
+    namespace: str
+    namespace_bytes: int = 0
+    clock: Callable[[], float] = time.monotonic
+    _recent: dict[str, bytes] = field(default_factory=dict, init=False)
+    _charged: dict[str, tuple[str, int]] = field(default_factory=dict, init=False)  # namespace and bytes, by digest
+    _kept_at: dict[str, float] = field(default_factory=dict, init=False)
+    _removing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    async def keep(self, selected: Manifest, listing: Manifest | None = None, charged_to: str = "") -> str:
+        """Store a manifest, selected from a source's whole list, and return its digest.
+
+        Raises TooManyFiles, TooManyManifests, NameConflict, KubeError.
+        """
+        packed = await asyncio.to_thread(pack_selected, selected, listing or selected)  # a long list takes a while
+        self._require_room(packed, charged_to)
+        for one in packed:
+            async with self._removing:
+                self._kept_at[one.digest] = self.clock()  # from now on it is not collected
+            if not await create_if_missing(self.kube, self.path, self._config_map(one, charged_to)):
+                await self.require_own(one.digest)
+            self._charged.setdefault(one.digest, (charged_to, len(one.body)))
+        return packed[-1].digest
+
+    async def require_own(self, digest: str) -> None:
+        """Raise NameConflict where the ConfigMap of a digest is there and is not what it is named after; KubeError."""
+        name = manifest_name(digest)
+        try:
+            found = await get_object(self.kube, f"{self.path}/{name}", _ConfigMap)
+            if found is not None:
+                await self._unpacked(found, digest)
+        except (SourceChanged, *_DAMAGED) as error:
+            raise NameConflict(
+                f"ConfigMap {name} in namespace {self.namespace} is not the list of files that Larder keeps under that "
+                "name; delete it, and the model goes on within seconds",
+                digest,
+            ) from error
+
+    async def find(self, digest: str) -> bytes:
+        """Return the canonical bytes; raises SourceChanged where they are not to be had, KubeError."""
+        known = self._recent.get(digest)
+        if known is None:
+            known = await self._read(digest)
+            self._remember(digest, known)
+        return known
+
+    async def remove(self, digest: str, uid: str, version: str, unused_s: float) -> bool:
+        """Remove the ConfigMap of a digest unless it was kept within `unused_s` seconds; return whether it went."""
+        async with self._removing:
+            if self.clock() - self._kept_at.get(digest, -unused_s) < unused_s:
+                return False
+            gone = await delete_if_present(self.kube, f"{self.path}/{manifest_name(digest)}", uid, version)
+        self._recent.pop(digest, None)
+        self._charged.pop(digest, None)
+        return gone
+
+    def charge(self, charged: Mapping[str, tuple[str, int]]) -> None:
+        """Take whom each manifest that is there is charged to, and its bytes."""
+        self._charged = dict(charged)
+        known_s = self.clock() - 3600
+        self._kept_at = {digest: at for digest, at in self._kept_at.items() if at > known_s}
+
+    def _require_room(self, packed: Sequence[Packed], charged_to: str) -> None:
+        if not charged_to or not self.namespace_bytes:
+            return
+        new = sum(len(one.body) for one in packed if one.digest not in self._charged)
+        used = Counter[str]()
+        for namespace, size_bytes in self._charged.values():
+            used[namespace] += size_bytes
+        if new and used[charged_to] + new > self.namespace_bytes:
+            raise TooManyManifests(
+                f"the lists of files of namespace {charged_to} take {format_bytes(used[charged_to])}, and this one "
+                f"{format_bytes(new)} more, over the {format_bytes(self.namespace_bytes)} that a namespace may have; "
+                "delete models of many files; lists that nothing refers to go by themselves within minutes"
+            )
+
+    def _remember(self, digest: str, body: bytes) -> None:
+        """A thousand nodes ask for the same few lists one after the other."""
+        self._recent[digest] = body
+        while len(self._recent) > 1 and sum(map(len, self._recent.values())) > _MOST_RECENT_BYTES:
+            del self._recent[next(iter(self._recent))]
+
+    async def _read(self, digest: str) -> bytes:
+        name = manifest_name(digest)
+        found = await get_object(self.kube, f"{self.path}/{name}", _ConfigMap)
+        if found is None:
+            raise SourceChanged(f"ConfigMap {name} with the list of files is gone; the source is asked again")
+        try:
+            return await self._unpacked(found, digest)
+        except _DAMAGED as error:
+            raise SourceChanged(
+                f"ConfigMap {name} does not have the list of files that it is named after ({type(error).__name__}); "
+                "delete it, and the source is asked again"
+            ) from error
+
+    async def _unpacked(self, found: _ConfigMap, digest: str) -> bytes:
+        if PART_KEY not in found.binary_data:
+            return await asyncio.to_thread(unpack, found.binary_data[WHOLE_KEY], digest)
+        part = unpack_part(found.binary_data[PART_KEY])
+        if part.listing == digest:
+            raise ValueError("a part of itself")
+        whole = await get_object(self.kube, f"{self.path}/{manifest_name(part.listing)}", _ConfigMap)
+        if whole is None:
+            raise SourceChanged(f"ConfigMap {manifest_name(part.listing)} is gone; the source is asked again")
+        body = await asyncio.to_thread(unpack, whole.binary_data[WHOLE_KEY], part.listing)
+        return await asyncio.to_thread(lambda: apply_part(part, decode_manifest(body, part.listing), digest))
+
+    @property
+    def path(self) -> str:
+        """Where the ConfigMaps are."""
+        return f"/api/v1/namespaces/{self.namespace}/configmaps"
+
+    def _config_map(self, packed: Packed, charged_to: str) -> dict[str, object]:
+        told = {
+            URI: packed.uri,
+            REVISION: packed.revision,
+            NAMESPACE: charged_to,
+            LISTING: packed.listing,
+            SIZE: str(len(packed.body)),
+        }
+        metadata = {
+            "name": manifest_name(packed.digest),
+            "labels": {"app.kubernetes.io/part-of": "larder", LABEL: KIND, **(_PART if packed.listing else {})},
+            "annotations": {key: value for key, value in told.items() if value},
+        }
+        data = {packed.key: base64.b64encode(packed.body).decode()}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True, "binaryData": data}

@@ -1,0 +1,1 @@
+"""The read model of the cluster: caches with indexes, ownership, served CRDs, live reads."""

@@ -1,0 +1,92 @@
+"""Who defined the kinds that others define as well, and how new: read again and again, for both may change."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from controller.state.crd_compat import lacking_words
+from controller.state.ownership import Ownership
+from shared.api.crds import crd
+from shared.api.kinds import DEFINITIONS, MODEL_NODE, Definition
+from shared.kube.collection import get_object
+from shared.kube.errors import KubeError, Refused
+from shared.kube.objects import Object
+from shared.kube.transport import Kube
+
+PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+OUR_LABEL = ("app.kubernetes.io/part-of", "larder")
+_EVERY_S = 20.0
+_AGAIN_S = 1.0
+_OF_OTHERS_TOO = [d for d in DEFINITIONS if d is not MODEL_NODE]
+_WANTED = {d.kind: crd(d) for d in _OF_OTHERS_TOO}
+_LOST = (
+    f"has lost the label {OUR_LABEL[0]}={OUR_LABEL[1]}: its objects are left alone, and nodes keep what they hold of "
+    "them; put the label back, or delete the objects that shall go"
+)
+_log = structlog.get_logger()
+
+
+class Served(Object, frozen=True, kw_only=True):
+    """A CustomResourceDefinition as it is in the cluster."""
+
+    spec: dict[str, Any] = {}
+
+
+@dataclass(slots=True)
+class Definitions:
+    """Keeps an ownership as the definitions in the cluster say; `synced` is set once all of them were read.
+
+    One that is not there is not ours: what another product defines in that moment is never taken for ours. `served`
+    has, by kind, what is set once a definition was there.
+    """
+
+    kube: Kube
+    ownership: Ownership
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    synced: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    served: dict[str, asyncio.Event] = field(
+        default_factory=lambda: {d.kind: asyncio.Event() for d in _OF_OTHERS_TOO}, init=False
+    )
+
+    async def run(self) -> None:
+        """Read until cancelled; what cannot be read stays as it was."""
+        while True:
+            try:
+                for definition in _OF_OTHERS_TOO:
+                    await self._read(definition)
+            except KubeError as error:
+                hint = "the ClusterRole of the controller lacks a rule of the chart" if _is_forbidden(error) else ""
+                _log.warning("definitions_unread", error=str(error), hint=hint)
+            else:
+                self.synced.set()
+            await self.sleep(_EVERY_S if self.synced.is_set() else _AGAIN_S)
+
+    async def _read(self, definition: Definition) -> None:
+        found = await get_object(self.kube, f"{PATH}/{definition.name}", Served)
+        label, value = OUR_LABEL
+        foreign = found is None or found.metadata.labels.get(label) != value
+        if found is not None:
+            self.served[definition.kind].set()
+        elif not self.synced.is_set():
+            _log.info("kind_not_served", definition=definition.name)
+        if self.ownership.learn(definition.kind, foreign=foreign):
+            lost = self.synced.is_set() and found is not None and foreign
+            hint = f"{definition.name} {_LOST}" if lost else ""
+            (_log.warning if lost else _log.info)(
+                "definition_changed_hands", kind=definition.kind, ours=not foreign, hint=hint
+            )
+        # another product's definition has no fields of ours: what must be kept of its objects is in their annotations
+        wanted = _WANTED[definition.kind]
+        lacking = lacking_words(definition.name, wanted, {"spec": found.spec}) if found and not foreign else ""
+        if self.ownership.learn_lacking(definition.kind, lacking) and lacking:
+            _log.warning("definition_outdated", kind=definition.kind, hint=lacking)
+
+
+def _is_forbidden(error: KubeError) -> bool:
+    return isinstance(error, Refused) and error.code == _FORBIDDEN
+
+
+_FORBIDDEN = 403

@@ -1,0 +1,116 @@
+"""Live reads of what the reflectors also hold, for decisions that must not rest on an old memory."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from controller.placement.allowed import EVERY_SOURCE, AllowedSources
+from controller.placement.demand import Demand, base_model_demand, cache_demand, conflict_of
+from controller.placement.groups import groups_of, is_member, may_evict
+from controller.placement.targets import is_target
+from controller.state.keys import EntryKey, ModelKey
+from controller.state.ownership import Ownership
+from shared.api.base_model import BaseModel, ClusterBaseModel
+from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.core import NODES, Node
+from shared.api.kinds import DEFINITIONS, NODE_GROUP
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.kube.collection import get_object, list_objects
+from shared.kube.transport import Kube
+from shared.selection.choice import WHOLE, Selection
+
+_DEFINITIONS = {d.kind: d for d in DEFINITIONS}
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+
+
+def object_path(key: ModelKey) -> str:
+    """Return the API path of a declared model."""
+    definition = _DEFINITIONS[key.kind]
+    prefix = f"/apis/{definition.group}/{definition.version}"
+    return f"{prefix}{f'/namespaces/{key.namespace}' if key.namespace else ''}/{definition.plural}/{key.name}"
+
+
+def is_object_name(text: str) -> bool:
+    """Return whether a text can name an object: anything else must not become a part of an API path."""
+    return bool(_NAME.fullmatch(text)) and ".." not in text
+
+
+def keys_of(identity: str) -> list[ModelKey]:
+    """Return the names of all objects that a model id can be of; none for a text that is no id."""
+    namespace, _, name = identity.rpartition("_")
+    if not is_object_name(name) or (namespace and not is_object_name(namespace)):
+        return []
+    if namespace:
+        return [ModelKey("BaseModel", namespace, name)]
+    return [ModelKey("ClusterBaseModel", "", name), ModelKey("ClusterModelCache", "", name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Reads from the API server. Every method raises KubeError, and then nothing is known."""
+
+    kube: Kube
+    ownership: Ownership = field(default_factory=Ownership)
+    allowed: AllowedSources = EVERY_SOURCE
+    files: Selection = WHOLE
+
+    async def demand(self, key: ModelKey) -> Demand | None:
+        """Return what a declared model asks for, None where there is none, or none that Larder manages."""
+        path = object_path(key)
+        match key.kind:
+            case "BaseModel":
+                base = self.ownership.managed(key.kind, await get_object(self.kube, path, BaseModel))
+                return base_model_demand(key.kind, base, self.allowed, self.files) if base else None
+            case "ClusterBaseModel":
+                cluster = self.ownership.managed(key.kind, await get_object(self.kube, path, ClusterBaseModel))
+                return base_model_demand(key.kind, cluster, files=self.files) if cluster else None
+            case _:
+                cache = self.ownership.managed(key.kind, await get_object(self.kube, path, ClusterModelCache))
+                return cache_demand(key.kind, cache, self.files) if cache else None
+
+    async def node_uid(self, name: str) -> str:
+        """Return the uid of a Node, empty where there is none."""
+        node = await get_object(self.kube, f"{NODES}/{name}", Node)
+        return node.metadata.uid if node else ""
+
+    async def wanted(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
+        """Return those of the entries that some declared model wants on a node, or may turn out to want."""
+        keys = frozenset(entries)
+        node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
+        if node is None:
+            return keys  # nobody can tell what a node is to have that is not there
+        by_id = {identity: await self._aimed_at(node, identity) for identity in {key[0] for key in keys}}
+        return frozenset(key for key in keys if any(_may_want(d, key) for d in by_id[key[0]]))
+
+    async def spared(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
+        """Return those of the entries that may not be evicted: one that wants it is pinned, or a group forbids it."""
+        keys = frozenset(entries)
+        node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
+        if node is None or not may_evict(await self._groups_of(node)):
+            return keys
+        by_id = {identity: await self._aimed_at(node, identity) for identity in {key[0] for key in keys}}
+        return frozenset(key for key in keys if any(d.pinned and _may_want(d, key) for d in by_id[key[0]]))
+
+    async def _groups_of(self, node: Node) -> list[ModelCacheNodeGroup]:
+        found = await list_objects(self.kube, NODE_GROUP.path, ModelCacheNodeGroup)
+        managed = (self.ownership.managed(NODE_GROUP.kind, group) for group in found)
+        return groups_of((g for g in managed if g is not None), node.metadata.name, node.metadata.labels)
+
+    async def _aimed_at(self, node: Node, identity: str) -> list[Demand]:
+        found = [d for key in keys_of(identity) if (d := await self.demand(key)) is not None]
+        winners = [d for d in found if conflict_of(d, found) is None]
+        return [d for d in winners if await self._is_target(d, node)]
+
+    async def _is_target(self, demand: Demand, node: Node) -> bool:
+        meta, member_of = node.metadata, set[str]()
+        for name in demand.groups if demand.stocked else ():
+            found = await get_object(self.kube, f"{NODE_GROUP.path}/{name}", ModelCacheNodeGroup)
+            group = self.ownership.managed(NODE_GROUP.kind, found)
+            if group is not None and is_member(group, meta.name, meta.labels):
+                member_of.add(name)
+        return is_target(demand, member_of, meta.name, meta.labels)
+
+
+def _may_want(demand: Demand, key: EntryKey) -> bool:
+    """A model that is not resolved yet may turn out to want any revision that is there."""
+    return demand.resolution is None or key[1] in (demand.resolution.revision, demand.serving)

@@ -1,0 +1,347 @@
+"""The agents' API: who is known, what is given, and which answer every failure has."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from fastapi import FastAPI
+from structlog.testing import capture_logs
+
+from controller.agentapi.authenticate import Agent, Authenticator, DeniedError
+from controller.agentapi.desk import Desk
+from controller.agentapi.gate import RATES, STRANGERS, Gate, site_of
+from controller.agentapi.leader import Leader
+from controller.agentapi.server import AgentApi
+from controller.placement.allowed import AllowedSources
+from controller.sources.credentials import Secrets
+from controller.sources.manifests import Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from controller.state.live_reader import Live, object_path
+from controller.state.progress import ProgressBook
+from shared.api.core import NODES
+from shared.api.model_node import PATH, Claim
+from shared.api.wire import CredentialsRequest
+from shared.errors import AuthDenied, NotGranted
+from shared.kube.transport import Kube
+from shared.sources.settings import settings_from_environ
+from shared.trust import Trust
+from tests.unit.controller.apiserver import Objects
+from tests.unit.controller.states import base_model, cache, entry, fresh_world, model_node, node
+
+REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+AGENT = "system:serviceaccount:ns:larder-agent"
+KEY = ("m", "r1")
+BEARER = {"Authorization": "Bearer aaa.bbb.ccc"}
+Json = dict[str, Any]
+
+
+def review(audience: str = "larder", username: str = AGENT, **extra: str) -> Json:
+    fields = {"node-name": "a", "node-uid": "uid-a", "pod-uid": "p", "pod-name": "agent"} | {
+        key.replace("_", "-"): value for key, value in extra.items()
+    }
+    named = {f"authentication.kubernetes.io/{key}": [value] for key, value in fields.items() if value}
+    user = {"username": username, "extra": named}
+    return {"status": {"authenticated": True, "audiences": [audience], "user": user}}
+
+
+class Api:
+    """A replica's API over a world and an API server, with a clock of its own."""
+
+    def __init__(self, kube: Kube, objects: Objects) -> None:
+        self.now = 0.0
+        self.leading = True
+        self.objects = objects
+        self.world: ClusterState = fresh_world(lambda: self.now)
+        self.progress = ProgressBook(lambda: self.now, lambda *_: None)
+        manifests = Manifests(kube, "ns")
+        secrets = Secrets(kube, "ns", settings_from_environ({}))
+        self.authenticator = Authenticator(kube, self.world, AGENT, "larder", lambda: self.now)
+        self.desk = Desk(kube, self.world, manifests, secrets, Live(kube))
+        leader = Leader(kube, "/lease", Trust(None), "", lambda: self.now)
+        app = FastAPI(openapi_url=None)
+        app.include_router(
+            AgentApi(
+                Gate(self.authenticator, lambda: self.now), self.desk, self.progress, leader, lambda: self.leading
+            ).router()
+        )
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="https://larder")
+
+    def trust(self, answer: Json) -> None:
+        """Answer every review like this."""
+        self.objects.posts[REVIEWS] = lambda _: answer
+
+    async def report(self, body: bytes | Json, **headers: str) -> httpx.Response:
+        content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return await self.client.post("/v1/progress", content=content, headers=BEARER | headers)
+
+
+@pytest.fixture
+async def api(kube: Kube, objects: Objects) -> AsyncIterator[Api]:
+    api = Api(kube, objects)
+    api.world.nodes.upsert(node("a"))
+    api.world.model_nodes.upsert(model_node("a", entry("m", manifest="e" * 64)))
+    api.trust(review())
+    yield api
+    await api.client.aclose()
+
+
+async def test_an_agent_is_known_by_its_node(api: Api) -> None:
+    assert await api.authenticator.agent_of(BEARER["Authorization"]) == Agent("a", "uid-a")
+    assert api.objects.asked == [f"POST {REVIEWS}"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"status": {"authenticated": False, "error": "expired"}}, "expired"),
+        (review(audience="vault"), "audience"),
+        (review(username="system:serviceaccount:ns:other"), "not the agents' service account"),
+        (review(node_name=""), "not bound"),
+        (review(pod_uid=""), "not bound"),
+        (review(node_uid="uid-of-an-earlier-node"), "earlier node"),
+        (review(node_name="gone"), "no node gone"),
+    ],
+)
+async def test_others_are_refused(api: Api, answer: Json, words: str) -> None:
+    api.objects.objects[f"{NODES}/a"] = {"metadata": {"name": "a", "uid": "uid-a"}}
+    api.trust(answer)
+    with pytest.raises(DeniedError, match=words):
+        await api.authenticator.agent_of(BEARER["Authorization"])
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer " + "x" * 20_000, "Bearer ÿ"])
+async def test_what_is_no_token_asks_nobody(api: Api, header: str) -> None:
+    with pytest.raises(DeniedError):
+        await api.authenticator.agent_of(header)
+    assert api.objects.asked == []
+
+
+async def test_a_node_that_memory_does_not_know_yet_is_read_live(api: Api) -> None:
+    api.trust(review(node_name="new", node_uid="uid-new"))
+    api.objects.objects[f"{NODES}/new"] = {"metadata": {"name": "new", "uid": "uid-new"}}
+    assert (await api.authenticator.agent_of(BEARER["Authorization"])).node == "new"
+
+
+async def test_reports_do_not_cost_a_review_each_and_a_token_ends_soon(api: Api) -> None:
+    for _ in range(20):
+        assert (await api.report({"entries": []})).status_code == 204
+    assert api.objects.asked == [f"POST {REVIEWS}"]
+    api.trust({"status": {"authenticated": False}})
+    api.now = 31
+    assert (await api.report({"entries": []})).status_code == 401
+
+
+async def test_credentials_are_never_given_on_an_old_review(api: Api) -> None:
+    await api.report({"entries": []})
+    api.trust({"status": {"authenticated": False}})
+    request = {"id": "m", "revision": "r1"}
+    assert (await api.client.post("/v1/credentials", json=request, headers=BEARER)).status_code == 401
+
+
+async def test_known_tokens_are_kept_in_bounds(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.agentapi.authenticate._MOST_RECENT", 3)
+    for i in range(10):
+        await api.authenticator.agent_of(f"Bearer token.{i}")
+    assert len(api.authenticator._recent) <= 3
+
+
+async def test_progress_of_listed_entries_is_taken(api: Api) -> None:
+    entries = [{"id": i, "revision": "r1", "done": 5, "total": 10} for i in ("m", "made-up")]
+    assert (await api.report({"entries": entries})).status_code == 204
+    assert api.progress.of("a", KEY) == (5, 10)
+    assert api.progress.of("a", ("made-up", "r1")) == (0, 0)
+
+
+async def test_a_body_without_end_is_not_kept(api: Api) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b" " * 2**16
+
+    answer = await api.client.post("/v1/progress", content=endless(), headers=BEARER)
+    assert (answer.status_code, answer.json()["reason"]) == (413, "TooLarge")
+
+
+async def test_trouble_of_the_api_server_is_not_taken_for_a_refusal(api: Api) -> None:
+    api.objects.down = True
+    answer = await api.report({"entries": []})
+    assert (answer.status_code, answer.json()["reason"]) == (503, "Unreachable")
+    assert "etcd" not in answer.text
+
+
+@pytest.mark.parametrize("lease", [None, {"metadata": {}}, {"metadata": 5}])
+async def test_without_a_leader_reports_are_to_be_sent_again(api: Api, lease: Json | None) -> None:
+    api.leading = False
+    if lease is not None:
+        api.objects.objects["/lease"] = lease
+    assert (await api.report({"entries": []})).status_code == 503
+
+
+async def test_a_forwarded_report_is_never_passed_on_again(api: Api) -> None:
+    api.leading = False
+    assert (await api.report({"entries": []}, **{"Larder-Forwarded": "true"})).status_code == 503
+    assert api.objects.asked == [f"POST {REVIEWS}"]
+
+
+async def test_a_list_that_is_gone_is_told_as_a_change_of_the_source(api: Api) -> None:
+    answer = await api.client.get(f"/v1/manifests/{'e' * 64}", headers=BEARER)
+    assert (answer.status_code, answer.json()["reason"]) == (404, "SourceChanged")
+
+
+async def test_a_list_that_the_node_does_not_name_is_refused_after_a_live_look(api: Api) -> None:
+    answer = await api.client.get(f"/v1/manifests/{'f' * 64}", headers=BEARER)
+    assert (answer.status_code, answer.json()["reason"]) == (403, "NotGranted")
+    assert f"GET {PATH}/a" in api.objects.asked
+
+
+ASKED, ME = CredentialsRequest(*KEY), Agent("a", "uid-a")
+
+
+async def test_credentials_of_an_anonymous_model_are_empty(api: Api) -> None:
+    api.world.caches.upsert(cache("m"))
+    (grant,) = (await api.desk.credentials(ME, ASKED)).grants
+    assert (grant.claim_uid, grant.values) == ("uid-m", {})
+
+
+async def test_an_object_that_memory_does_not_know_yet_is_read_live(api: Api) -> None:
+    path = object_path(ModelKey("ClusterModelCache", "", "m"))
+    spec = {"storageUri": "hf://org/m", "credentialsSecret": "missing"}
+    api.objects.objects[path] = {"metadata": {"name": "m", "uid": "uid-m"}, "spec": spec}
+    with pytest.raises(AuthDenied, match="Secret missing"):
+        await api.desk.credentials(ME, ASKED)
+
+
+@pytest.mark.parametrize("change", [{"uid": "another"}, {"uri": "hf://org/elsewhere"}])
+async def test_an_object_that_asks_for_something_else_gives_no_values(api: Api, change: Json) -> None:
+    api.world.caches.upsert(cache("m", **change))
+    with pytest.raises(NotGranted):
+        await api.desk.credentials(ME, ASKED)
+
+
+async def test_an_agent_of_an_earlier_node_of_the_name_gets_nothing(api: Api) -> None:
+    with pytest.raises(NotGranted):
+        await api.desk.credentials(Agent("a", "uid-of-another"), ASKED)
+
+
+async def test_an_entry_on_its_way_out_needs_no_credentials(api: Api) -> None:
+    api.world.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
+    with pytest.raises(NotGranted):
+        await api.desk.credentials(ME, ASKED)
+
+
+WANTED = {"id": "m", "revision": "r1"}
+
+
+async def ask(api: Api, bearer: str = "aaa.bbb.ccc", path: str = "/v1/credentials") -> httpx.Response:
+    return await api.client.post(path, json=WANTED, headers={"Authorization": f"Bearer {bearer}"})
+
+
+def reviews(api: Api) -> int:
+    return api.objects.asked.count(f"POST {REVIEWS}")
+
+
+async def test_a_node_that_asks_too_often_is_told_when_to_come_back(api: Api) -> None:
+    api.world.caches.upsert(cache("m"))
+    burst = RATES["credentials"].burst
+    with capture_logs() as logs:
+        answers = [await ask(api) for _ in range(3 * burst)]
+    assert [a.status_code for a in answers] == [200] * burst + [429] * 2 * burst
+    assert (answers[-1].json()["reason"], answers[-1].headers["retry-after"]) == ("RateLimited", "1")
+    assert reviews(api) == burst, "what is refused costs no review"
+    limited = [line for line in logs if line["event"] == "rate_limited"]
+    assert [(line["what"], line["sender"]) for line in limited] == [("credentials", "a")]
+    assert "aaa.bbb.ccc" not in str(logs)
+    api.now = 1.0
+    assert [(await ask(api)).status_code for _ in range(2)] == [200, 429]
+
+
+async def test_one_node_uses_up_nothing_of_another(api: Api) -> None:
+    api.world.caches.upsert(cache("m"))
+    while (await ask(api)).status_code == 200:
+        pass
+    api.world.nodes.upsert(node("b"))
+    api.world.model_nodes.upsert(model_node("b", entry("m")))
+    api.trust(review(node_name="b", node_uid="uid-b"))
+    assert (await ask(api, "of.node.b")).status_code == 200
+
+
+async def test_the_same_node_is_counted_over_all_its_tokens(api: Api) -> None:
+    api.world.caches.upsert(cache("m"))
+    codes = [(await ask(api, f"token.{i}")).status_code for i in range(RATES["credentials"].burst + 5)]
+    assert codes == [200] * RATES["credentials"].burst + [429] * 5
+
+
+async def test_every_route_has_a_limit_of_its_own(api: Api) -> None:
+    for _ in range(RATES["progress"].burst):
+        assert (await api.report({"entries": []})).status_code == 204
+    assert (await api.report({"entries": []})).status_code == 429
+    for _ in range(RATES["manifests"].burst):
+        assert (await api.client.get(f"/v1/manifests/{'e' * 64}", headers=BEARER)).status_code == 404
+    assert (await api.client.get(f"/v1/manifests/{'e' * 64}", headers=BEARER)).status_code == 429
+
+
+async def test_a_flood_of_bad_tokens_is_none_of_reviews(api: Api) -> None:
+    await api.report({"entries": []})
+    api.trust({"status": {"authenticated": False}})
+    codes = [(await ask(api, f"bad.{i}", path)).status_code for i in range(100) for path in _PATHS]
+    assert codes == [401] * STRANGERS.burst + [429] * (len(codes) - STRANGERS.burst)
+    assert reviews(api) == 1 + STRANGERS.burst
+    assert (await api.report({"entries": []})).status_code == 204, "a token that is known is no part of it"
+    api.now = 1.0
+    assert [(await ask(api, f"bad.{i}")).status_code for i in range(2)] == [401, 429]
+
+
+_PATHS = ("/v1/credentials", "/v1/progress")
+
+
+async def test_good_tokens_of_many_nodes_may_come_from_one_address(api: Api) -> None:
+    """A replica that does not lead passes on the reports of all its agents."""
+    for i in range(3 * STRANGERS.burst):
+        api.world.nodes.upsert(node(f"n{i}"))
+        api.trust(review(node_name=f"n{i}", node_uid=f"uid-n{i}"))
+        assert (await ask(api, f"good.{i}", "/v1/progress")).status_code == 400
+
+
+async def test_an_api_server_that_is_away_is_held_against_nobody(api: Api) -> None:
+    api.objects.down = True
+    for i in range(2 * STRANGERS.burst):
+        assert (await ask(api, f"token.{i}")).status_code == 503
+    api.objects.down = False
+    assert (await ask(api, "token.0", "/v1/progress")).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("address", "site"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("", ""),
+    ],
+)
+def test_what_counts_as_one_address(address: str, site: str) -> None:
+    assert site_of(address) == site
+
+
+async def test_a_body_of_many_brackets_is_no_failure_of_ours(api: Api) -> None:
+    answer = await api.report(b'{"unknown":' + b"[" * 200_000)
+    assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest")
+
+
+async def test_a_source_that_is_not_allowed_gets_no_values(api: Api) -> None:
+    api.world.allowed = AllowedSources(("s3://",))
+    api.desk = replace(api.desk, live=Live(api.desk.kube, allowed=api.world.allowed))
+    claim = Claim(kind="BaseModel", namespace="team", name="m", uid="uid-m")
+    listed = entry("team_m", uri="hf://org/m@main", claims=[claim])
+    api.world.model_nodes.upsert(model_node("a", listed))
+    api.world.base_models.upsert(base_model("team", "m"))
+    with pytest.raises(NotGranted, match="refused one"):
+        await api.desk.credentials(Agent("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
+    api.world.allowed = AllowedSources(("hf://",))
+    api.world.base_models.upsert(base_model("team", "m"))
+    given = await api.desk.credentials(Agent("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
+    assert len(given.grants) == 1

@@ -1,0 +1,65 @@
+"""A turn that breaks costs its key alone, and is seen."""
+
+import asyncio
+from typing import Any, cast
+
+import httpx
+
+from controller.manager.health import health_app
+from controller.manager.metrics import Metrics
+from controller.manager.workers import Dispatcher
+from controller.manager.write import StaleError
+from controller.state.keys import GroupKey, NodeKey, QueueKey
+from shared.kube.backoff import Backoff
+from shared.kube.errors import Unreachable
+from shared.kube.work_queue import WorkQueue
+from tests.samples import samples
+
+
+class Turns:
+    """What stands for a kind's reconciler: one name breaks it."""
+
+    def __init__(self) -> None:
+        self.served: list[str] = []
+        self.all_served = asyncio.Event()
+
+    async def reconcile(self, name: str) -> float | None:
+        self.served.append(name)
+        if self.served.count("bad") >= 2 and "good" in self.served:
+            self.all_served.set()
+        if name == "bad":
+            raise KeyError(name)
+        return None
+
+
+def dispatcher(turns: Turns, metrics: Metrics) -> Dispatcher:
+    none = cast("Any", None)
+    return Dispatcher(none, none, none, cast("Any", turns), none, none, none, lambda: True, metrics)
+
+
+async def test_a_turn_that_breaks_costs_one_key_and_is_tried_again() -> None:
+    turns, metrics = Turns(), Metrics()
+    served = dispatcher(turns, metrics)
+    queue: WorkQueue[QueueKey] = WorkQueue(served.failed, Backoff(first_s=0.001, cap_s=0.002))
+    for name in ("bad", "good"):
+        queue.add(NodeKey(name))
+    serving = asyncio.create_task(queue.serve(1, served.serve))
+    await asyncio.wait_for(turns.all_served.wait(), 30)
+    assert not serving.done()
+    serving.cancel()
+    await asyncio.wait([serving])
+    assert metrics.internal_errors.counts["NodeKey"] >= 1
+
+
+async def test_errors_that_no_code_foresees_are_told_from_those_that_it_does() -> None:
+    metrics = Metrics()
+    served = dispatcher(Turns(), metrics)
+    for error in (Unreachable("away"), StaleError("old"), KeyError("x"), TypeError("y")):
+        served.failed(GroupKey("g"), error, 1.0)
+    transport = httpx.ASGITransport(health_app(metrics, lambda: True))
+    async with httpx.AsyncClient(transport=transport, base_url="http://controller") as http:
+        health, shown = (await http.get("/healthz")), samples((await http.get("/metrics")).text)
+    assert health.status_code == 200
+    assert health.text == "ok\ninternal errors since the start: 2, the last: TypeError in GroupKey; the log has more\n"
+    assert shown['larder_controller_internal_errors_total{part="GroupKey"}'] == 2
+    assert shown['larder_controller_reconcile_failures_total{kind="GroupKey"}'] == 3

@@ -1,0 +1,27 @@
+"""What a write keeps of the object that it changes."""
+
+from controller.manager.write import merged
+from shared.api.base_model import BaseModelStatus
+from shared.api.meta import Condition
+from shared.api.model_node import ModelNodeSpec
+
+READY = Condition(type="Ready", status="True", reason="Stocked", last_transition_time="t")
+
+
+def test_keys_of_others_stay_and_ours_are_replaced() -> None:
+    found = {"state": "Failed", "nodesReady": ["a"], "nodesFailed": ["b"], "theirs": {"deep": [1]}, "phase": "x"}
+    status = BaseModelStatus(state="Ready", nodes_ready=["c"])
+    assert merged(found, status) == {"state": "Ready", "nodesReady": ["c"], "theirs": {"deep": [1]}, "phase": "x"}
+
+
+def test_conditions_of_others_stay_with_all_their_keys() -> None:
+    theirs = {"type": "Audited", "status": "True", "severity": "none"}
+    ours = {"type": "Ready", "status": "False", "reason": "Old", "message": "m", "lastTransitionTime": "s", "by": "x"}
+    wanted = merged({"conditions": [theirs, ours]}, BaseModelStatus(conditions=[READY]))["conditions"]
+    assert wanted[1] == theirs
+    assert (wanted[0]["status"], wanted[0]["reason"], wanted[0]["by"]) == ("True", "Stocked", "x")
+    assert merged({"conditions": [theirs]}, BaseModelStatus()) == {"conditions": [theirs]}
+
+
+def test_what_has_no_conditions_gets_none() -> None:
+    assert merged({}, ModelNodeSpec(node_uid="u")) == {"nodeUID": "u"}

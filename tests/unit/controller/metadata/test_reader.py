@@ -1,0 +1,145 @@
+"""Readings beside the queue: one a list of files, kept until it is written, ended with the leadership."""
+
+import asyncio
+import base64
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from controller.metadata.reader import MetadataReader
+from controller.placement.demand import Demand, Resolution, cache_demand
+from controller.sources.credentials import Secrets
+from controller.sources.listings import pack
+from controller.sources.manifests import Manifests
+from controller.state.keys import ModelKey
+from rig.scripted_http import Asked, reply, scripted
+from shared.handover import Reading
+from shared.kube.transport import Kube
+from shared.manifest import File, Manifest, build_manifest
+from shared.sources.port import ANONYMOUS
+from shared.sources.registry import open_source
+from shared.sources.settings import SourceSettings, settings_from_environ
+from shared.uri import parse_uri
+from tests.unit.controller.apiserver import Objects
+from tests.unit.controller.states import cache
+from tests.unit.metadata.building import safetensors
+
+KEY = ModelKey("ClusterModelCache", "", "m")
+ONE = "an identity"
+
+
+class Desk:
+    """A reader, what it says is done, and the API server's ConfigMaps."""
+
+    def __init__(self, kube: Kube, objects: Objects, settings: SourceSettings) -> None:
+        self.objects, self.done, self.now = objects, asyncio.Queue[ModelKey](), 1000.0
+        self.reader = MetadataReader(
+            Secrets(kube, "ns", settings), Manifests(kube, "ns"), settings, lambda: self.now, self.done.put_nowait
+        )
+
+    def keep(self, manifest: Manifest) -> Resolution:
+        packed = pack(manifest)
+        body = {"metadata": {"name": "x"}, "binaryData": {"manifest.json.z": base64.b64encode(packed.body).decode()}}
+        self.objects.objects[f"/api/v1/namespaces/ns/configmaps/manifest-{packed.digest}"] = body
+        return Resolution(manifest.uri, manifest.revision, packed.digest, manifest.size_bytes)
+
+    async def read(self, resolution: Resolution, secret: str = "", identity: str = ONE) -> Reading:
+        self.reader.start(KEY, demand(secret), resolution, identity)
+        async with asyncio.timeout(60):
+            assert await self.done.get() == KEY
+        found = self.reader.found(KEY, identity)
+        assert found
+        return found
+
+
+def demand(secret: str = "") -> Demand:
+    return replace(cache_demand("ClusterModelCache", cache("m")), secret=secret)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    (folder / "model.safetensors").write_bytes(safetensors({"w": ("BF16", (10, 10))}))
+    return folder
+
+
+@pytest.fixture
+def desk(kube: Kube, objects: Objects, tmp_path: Path) -> Desk:
+    return Desk(kube, objects, SourceSettings(local_roots=(str(tmp_path),)))
+
+
+def listed(desk: Desk, folder: Path) -> Manifest:
+    source = open_source(parse_uri(f"local://{folder}"), ANONYMOUS, desk.reader.settings)
+    return source.resolve()
+
+
+async def test_a_result_is_kept_for_its_identity_until_it_is_recorded(desk: Desk, model: Path) -> None:
+    reading = await desk.read(desk.keep(listed(desk, model)))
+    assert reading.metadata
+    assert (reading.metadata.model_type, reading.metadata.parameters) == ("llama", 100)
+    assert desk.reader.found(KEY, "another identity") is None
+    assert desk.reader.found(KEY, ONE) == reading
+    desk.reader.recorded(KEY)
+    assert desk.reader.found(KEY, ONE) is None
+
+
+async def test_the_same_files_are_not_read_twice_in_a_row_whatever_a_status_keeps(desk: Desk, model: Path) -> None:
+    resolution = desk.keep(listed(desk, model))
+    await desk.read(resolution)
+    desk.reader.recorded(KEY)
+    before = asyncio.all_tasks()
+    desk.reader.start(KEY, demand(), resolution, ONE)
+    assert asyncio.all_tasks() == before
+    await desk.read(resolution, identity="another identity")
+    await desk.read(resolution)
+    desk.reader.forget(KEY)
+    await desk.read(resolution)
+    desk.now += 600
+    await desk.read(resolution)
+
+
+async def test_what_changed_since_it_was_listed_is_not_read(desk: Desk, model: Path) -> None:
+    resolution = desk.keep(listed(desk, model))
+    (model / "config.json").write_text(json.dumps({"model_type": "another"}))
+    assert (await desk.read(resolution)).reason == "SourceChanged"
+
+
+async def test_without_its_secret_nothing_is_read(desk: Desk, model: Path) -> None:
+    assert (await desk.read(desk.keep(listed(desk, model)), secret="missing")).reason == "AuthDenied"
+
+
+async def test_a_list_that_is_gone_or_of_another_revision_is_a_reason(desk: Desk, model: Path) -> None:
+    resolution = desk.keep(listed(desk, model))
+    other = await desk.read(replace(resolution, revision="another"))
+    assert (other.reason, "another revision" in other.message) == ("SourceChanged", True)
+    assert (await desk.read(replace(resolution, manifest="0" * 64), identity="gone")).reason == "SourceChanged"
+
+
+async def test_what_runs_is_not_started_twice_and_ends_with_the_leadership(kube: Kube, objects: Objects) -> None:
+    asked, answer_now = threading.Semaphore(0), threading.Event()
+
+    def answer(_: Asked) -> bytes:
+        asked.release()
+        answer_now.wait(20)
+        return reply(200, b"{}")
+
+    with scripted(answer) as hub:
+        desk = Desk(
+            kube, objects, settings_from_environ({"HF_ENDPOINT": hub.url, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"})
+        )
+        resolution = desk.keep(build_manifest("hf://o/m@c", "c", [File("config.json", 2)]))
+        before = asyncio.all_tasks()
+        for _ in range(3):
+            desk.reader.start(KEY, demand(), resolution, ONE)
+        assert len(asyncio.all_tasks() - before) == 1
+        assert await asyncio.to_thread(asked.acquire, timeout=20)
+        await desk.reader.stop()
+        answer_now.set()
+        assert desk.reader.found(KEY, ONE) is None
+        assert desk.done.empty()
+        assert not asked.acquire(blocking=False)

@@ -1,0 +1,49 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.sources.buckets import Buckets, Rate
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@given(st.lists(st.floats(0, 3), min_size=1, max_size=200), st.integers(1, 10), st.sampled_from([0.5, 1.0, 7.0]))
+def test_never_more_than_the_burst_and_the_rate(pauses: list[float], burst: int, per_s: float) -> None:
+    clock = Clock()
+    buckets = Buckets(Rate(per_s, burst), clock)
+    taken = list[float]()
+    for pause_s in pauses:
+        clock.now += pause_s
+        wait_s = buckets.draw("a")
+        assert 0 <= wait_s <= 1 / per_s + 1e-6
+        if not wait_s:
+            taken.append(clock.now)
+            window = [at for at in taken if at >= taken[0]]
+            assert len(window) <= burst + (clock.now - taken[0]) * per_s + 1e-6
+        else:
+            clock.now += wait_s
+            assert buckets.draw("a") == 0, "what is told is true"
+            taken.append(clock.now)
+
+
+def test_what_is_given_back_can_be_taken_again() -> None:
+    clock = Clock()
+    buckets = Buckets(Rate(1, 2), clock)
+    for _ in range(50):
+        assert buckets.draw("a") == 0
+        buckets.give_back("a")
+    assert [buckets.draw("a") for _ in range(3)] == [0, 0, 1]
+
+
+def test_the_one_that_asked_longest_ago_is_forgotten() -> None:
+    clock = Clock()
+    buckets = Buckets(Rate(1, 1), clock, most=3)
+    for name in ("a", "b", "c", "a", "d"):
+        buckets.draw(name)
+    assert len(buckets) == 3
+    assert buckets.draw("a") > 0
+    assert buckets.draw("b") == 0

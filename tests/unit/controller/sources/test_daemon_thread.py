@@ -1,0 +1,52 @@
+"""Blocking work in threads that nobody waits for."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from controller.sources.daemon_thread import run_aside
+
+_STUCK = """
+import asyncio, threading
+from controller.sources.daemon_thread import run_aside
+
+async def main():
+    begun = threading.Event()
+    asyncio.create_task(run_aside(lambda: (begun.set(), threading.Event().wait())))
+    await asyncio.sleep(0)
+    begun.wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_what_the_work_returns_or_raises_comes_out() -> None:
+    def fail() -> None:
+        raise ValueError("no")
+
+    assert await run_aside(max, 3, 5) == 5
+    with pytest.raises(ValueError, match="no"):
+        await run_aside(fail)
+
+
+async def test_a_caller_that_is_cancelled_leaves_the_thread_behind() -> None:
+    go_on, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        go_on.wait()
+        done.set()
+
+    waiting = asyncio.create_task(run_aside(work))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    go_on.set()
+    await asyncio.to_thread(done.wait)
+
+
+def test_a_thread_that_never_ends_does_not_hold_the_program() -> None:
+    subprocess.run([sys.executable, "-c", _STUCK], check=True, timeout=60)  # noqa: S603 - our own code

@@ -1,0 +1,174 @@
+import base64
+import random
+import zlib
+
+import pytest
+from msgspec.structs import replace
+
+from controller.sources.listings import pack, unpack
+from controller.sources.manifests import Manifests
+from shared.errors import NameConflict, SourceChanged, TooManyFiles, TooManyManifests
+from shared.kube.errors import KubeError
+from shared.kube.transport import Kube
+from shared.manifest import File, Manifest, build_manifest
+from tests.unit.controller.apiserver import Json, Objects
+
+PATH = "/api/v1/namespaces/larder-system/configmaps"
+
+
+@pytest.fixture
+def manifests(kube: Kube) -> Manifests:
+    return Manifests(kube, "larder-system")
+
+
+def manifest(files: int, chance: random.Random | None = None) -> Manifest:
+    noise = chance or random.Random(1)
+    names = (f"f{i}" for i in range(files))
+    return build_manifest(
+        "hf://o/m@c", "c", [File(n, i, f"sha256:{noise.randbytes(32).hex()}") for i, n in enumerate(names)]
+    )
+
+
+def put(objects: Objects, found: Manifest, text: str = "") -> str:
+    packed = pack(found)
+    digest = packed.digest
+    binary = {"manifest.json.z": text or base64.b64encode(packed.body).decode()}
+    objects.objects[f"{PATH}/manifest-{digest}"] = {"metadata": {"name": "x"}, "binaryData": binary}
+    return digest
+
+
+def test_what_is_packed_comes_out_again() -> None:
+    found = manifest(300)
+    packed = pack(found)
+    assert packed.digest == found.digest
+    assert unpack(base64.b64encode(packed.body).decode(), found.digest) == found.encode()
+
+
+def test_a_list_that_does_not_fit_is_refused_with_the_numbers() -> None:
+    with pytest.raises(TooManyFiles, match=r"list of 40000 files takes \d+ bytes compressed"):
+        pack(manifest(40_000))
+
+
+async def test_bytes_are_read_once_and_then_known(manifests: Manifests, objects: Objects) -> None:
+    found = manifest(3)
+    digest = put(objects, found)
+    assert await manifests.find(digest) == found.encode()
+    assert await manifests.find(digest) == found.encode()
+    assert len(objects.asked) == 1
+
+
+async def test_what_is_remembered_is_bounded(manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.sources.manifests._MOST_RECENT_BYTES", 100)
+    for i in range(9):
+        manifests._remember(str(i), b"x" * 40)
+    assert list(manifests._recent) == ["7", "8"]
+    manifests._remember("large", b"x" * 500)
+    assert list(manifests._recent) == ["large"]
+
+
+async def test_one_that_is_gone_is_to_be_resolved_again(manifests: Manifests) -> None:
+    with pytest.raises(SourceChanged, match="is gone"):
+        await manifests.find("e" * 64)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["!", base64.b64encode(b"not zlib").decode(), base64.b64encode(zlib.compress(b"{}")).decode()],
+    ids=["no base64", "not compressed", "other bytes"],
+)
+async def test_one_that_is_damaged_says_what_to_delete(manifests: Manifests, objects: Objects, text: str) -> None:
+    digest = put(objects, manifest(3), text)
+    with pytest.raises(SourceChanged, match=f"manifest-{digest}.*delete it"):
+        await manifests.find(digest)
+
+
+async def test_a_server_that_does_not_answer_is_no_damage(manifests: Manifests, objects: Objects) -> None:
+    objects.down = True
+    with pytest.raises(KubeError):
+        await manifests.find("e" * 64)
+
+
+def takes_what_is_posted(objects: Objects) -> None:
+    def create(body: Json) -> Json:
+        objects.objects[f"{PATH}/{body['metadata']['name']}"] = body
+        return body
+
+    objects.posts[PATH] = create
+
+
+def selected(listing: Manifest, count: int, revision: str = "c-1") -> Manifest:
+    return replace(listing, revision=revision, files=listing.files[:count], allow_pickle=False)
+
+
+async def test_selections_of_one_revision_share_one_list(manifests: Manifests, objects: Objects) -> None:
+    takes_what_is_posted(objects)
+    listing, digests = manifest(10_000), list[str]()
+    for i in range(5):
+        wanted = selected(listing, 9000 + i, f"c-{i}")
+        digests.append(await manifests.keep(wanted, listing))
+        assert digests[-1] == wanted.digest
+    sizes = sorted(len(str(found["binaryData"])) for found in objects.objects.values())
+    assert len(sizes) == 6
+    assert sizes[-2] < 8 * 1024 < sizes[-1], "one long list, and five short parts"
+    fresh = Manifests(manifests.kube, "larder-system")
+    for i, digest in enumerate(digests):
+        assert await fresh.find(digest) == selected(listing, 9000 + i, f"c-{i}").encode()
+
+
+async def test_a_short_selection_of_a_list_that_is_too_long_is_kept(manifests: Manifests, objects: Objects) -> None:
+    takes_what_is_posted(objects)
+    listing = manifest(40_000)
+    wanted = selected(listing, 10_000)
+    assert await manifests.find(await manifests.keep(wanted, listing)) == wanted.encode()
+    assert len(objects.objects) == 1
+
+
+async def test_a_part_without_its_list_is_to_be_resolved_again(manifests: Manifests, objects: Objects) -> None:
+    takes_what_is_posted(objects)
+    listing = manifest(10_000)
+    digest = await manifests.keep(selected(listing, 9999), listing)
+    del objects.objects[f"{PATH}/manifest-{listing.digest}"]
+    with pytest.raises(SourceChanged, match=f"manifest-{listing.digest} is gone"):
+        await manifests.find(digest)
+
+
+async def test_a_name_that_somebody_took_is_a_conflict(manifests: Manifests, objects: Objects) -> None:
+    found = manifest(3)
+    path = f"{PATH}/manifest-{found.digest}"
+    objects.refused[PATH] = 409
+    objects.objects[path] = {"metadata": {"name": "x"}, "data": {"mine": "yes"}}
+    with pytest.raises(NameConflict, match=f"ConfigMap manifest-{found.digest}.*delete it") as refusal:
+        await manifests.keep(found)
+    assert refusal.value.digest == found.digest
+    put(objects, found)
+    assert await manifests.keep(found) == found.digest
+
+
+async def test_a_namespace_has_so_many_bytes_of_lists(kube: Kube, objects: Objects) -> None:
+    takes_what_is_posted(objects)
+    bounded = Manifests(kube, "larder-system", namespace_bytes=100_000)
+    lists = [manifest(1000, random.Random(seed)) for seed in range(4)]
+    for found in lists[:2]:
+        await bounded.keep(found, charged_to="greedy")
+    with pytest.raises(
+        TooManyManifests, match=r"namespace greedy take 89.3 KiB, and this one 44.6 KiB more, over the 97.7 KiB"
+    ):
+        await bounded.keep(lists[2], charged_to="greedy")
+    await bounded.keep(lists[0], charged_to="greedy")  # it is there already
+    await bounded.keep(lists[2], charged_to="other")
+    await bounded.keep(lists[3])
+    bounded.charge({lists[0].digest: ("greedy", 35_000)})
+    await bounded.keep(lists[1], charged_to="greedy")
+
+
+async def test_what_was_kept_a_moment_ago_is_not_removed(kube: Kube, objects: Objects) -> None:
+    takes_what_is_posted(objects)
+    now = [1000.0]
+    found, manifests = manifest(3), Manifests(kube, "larder-system", clock=lambda: now[0])
+    digest = await manifests.keep(found)
+    now[0] += 59
+    assert not await manifests.remove(digest, "uid", "1", 60)
+    assert not [asked for asked in objects.asked if asked.startswith("DELETE")]
+    now[0] += 2
+    await manifests.remove(digest, "uid", "1", 60)
+    assert [asked for asked in objects.asked if asked.startswith("DELETE")] == [f"DELETE {PATH}/manifest-{digest}"]

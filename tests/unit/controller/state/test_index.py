@@ -1,0 +1,19 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.state.index import Index
+
+names = st.sampled_from("xyz")
+values = st.frozensets(st.sampled_from("abcd"))
+
+
+@given(st.lists(st.tuples(names, values)))
+def test_it_answers_as_a_search_would_and_keeps_nothing_else(moves: list[tuple[str, frozenset[str]]]) -> None:
+    index: Index[str, str] = Index()
+    has: dict[str, frozenset[str]] = {}
+    for name, after in moves:
+        index.move(name, has.get(name, frozenset()), after)
+        has[name] = after
+    for value in "abcd":
+        assert set(index.of(value)) == {name for name, after in has.items() if value in after}
+    assert len(index) == len(frozenset[str]().union(*has.values()))

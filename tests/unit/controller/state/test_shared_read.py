@@ -1,0 +1,64 @@
+"""Reads that many ask for at one time."""
+
+import asyncio
+
+import pytest
+
+from controller.state.shared_read import SharedRead
+
+
+class Counter:
+    """Answers with the number of the read, when it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.go, self.error = 0, asyncio.Event(), False
+
+    async def read(self) -> int:
+        self.begun += 1
+        number = self.begun
+        await self.go.wait()
+        if self.error:
+            raise OSError(number)
+        return number
+
+
+async def until_begun(counter: Counter, count: int) -> None:
+    async with asyncio.timeout(60):
+        while counter.begun < count:  # noqa: ASYNC110 - counts steps of the loop
+            await asyncio.sleep(0)
+
+
+async def test_a_hundred_questions_cost_two_reads_and_nobody_gets_an_old_answer() -> None:
+    counter = Counter()
+    shared = SharedRead(counter.read)
+    first = asyncio.create_task(shared.get())
+    await until_begun(counter, 1)
+    later = [asyncio.create_task(shared.get()) for _ in range(100)]
+    await asyncio.sleep(0)
+    counter.go.set()
+    assert await first == 1
+    assert set(await asyncio.gather(*later)) == {2}, "the first read had begun before they asked"
+    assert await shared.get() == 3
+
+
+async def test_a_failure_is_told_to_all_and_forgotten() -> None:
+    counter = Counter()
+    shared = SharedRead(counter.read)
+    counter.error = True
+    counter.go.set()
+    told = await asyncio.gather(*(shared.get() for _ in range(3)), return_exceptions=True)
+    assert [type(error) for error in told] == [OSError] * 3
+    counter.error = False
+    assert await shared.get() == 2
+
+
+async def test_one_who_stops_waiting_takes_nothing_from_the_others() -> None:
+    counter = Counter()
+    shared = SharedRead(counter.read)
+    gone, stays = asyncio.create_task(shared.get()), asyncio.create_task(shared.get())
+    await until_begun(counter, 1)
+    gone.cancel()
+    counter.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    assert await stays == 1

@@ -1,0 +1,140 @@
+"""Small worlds to decide in: objects with few words, and a watcher that keeps what it enqueued."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from controller.manager.event_handlers import Watcher
+from controller.placement.groups import Limits
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import EntryKey, GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey
+from shared.api.base_model import BaseModel, BaseModelSpec, ClusterBaseModel, Storage
+from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
+from shared.api.core import (
+    HostPath,
+    MountedClaim,
+    Node,
+    PlainCondition,
+    Pod,
+    PodSpec,
+    StatusWithConditions,
+    Volume,
+)
+from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
+from shared.api.model_node import Claim, Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
+from shared.kube.objects import Meta
+from shared.names import snapshot_path
+
+DIGEST = "d" * 64
+_versions = iter(range(1, 10**9))
+
+
+def meta(name: str, **fields: Any) -> Meta:
+    """Metadata with a new resource version each time, as every write has."""
+    defaults: dict[str, Any] = {"uid": f"uid-{name}", "creation_timestamp": "2026-01-01T00:00:00Z", "generation": 1}
+    return Meta(name=name, resource_version=str(next(_versions)), **(defaults | fields))
+
+
+def conditions(*, ready: bool, phase: str = "") -> StatusWithConditions:
+    return StatusWithConditions(
+        phase=phase, conditions=[PlainCondition(type="Ready", status="True" if ready else "False")]
+    )
+
+
+def node(name: str, labels: Mapping[str, str] | None = None, *, ready: bool = True, **fields: Any) -> Node:
+    return Node(metadata=meta(name, labels=dict(labels or {}), **fields), status=conditions(ready=ready))
+
+
+def group(name: str, selector: Mapping[str, str], **spec: Any) -> ModelCacheNodeGroup:
+    fields: dict[str, Any] = {"storage_limit": "1Gi", "node_selector": dict(selector)} | spec
+    return ModelCacheNodeGroup(metadata=meta(name), spec=ModelCacheNodeGroupSpec(**fields))
+
+
+def cache(name: str, *groups: str, uri: str = "", revision: str = "r1", **fields: Any) -> ClusterModelCache:
+    """A cache that is resolved, unless `revision` is empty."""
+    uri = uri or f"hf://org/{name}"
+    told: dict[str, Any] = {"source": f"{uri}@main", "manifest_digest": DIGEST, "size": 10} if revision else {}
+    status = ClusterModelCacheStatus(resolved_revision=revision, serving_revision=revision, **told)
+    spec = ClusterModelCacheSpec(storage_uri=uri, node_groups=list(groups))
+    return ClusterModelCache(metadata=meta(name, **fields), spec=spec, status=status)
+
+
+def cluster_model(name: str, selector: Mapping[str, str], *, uri: str = "", **fields: Any) -> ClusterBaseModel:
+    """A model that is not resolved."""
+    storage = Storage(storage_uri=uri or f"hf://org/{name}", node_selector=dict(selector))
+    return ClusterBaseModel(metadata=meta(name, **fields), spec=BaseModelSpec(storage=storage))
+
+
+def base_model(namespace: str, name: str, *, secret: str = "", **parameters: str) -> BaseModel:
+    """A namespaced model that is not resolved."""
+    storage = Storage(storage_uri=f"hf://org/{name}", key=secret, parameters=parameters)
+    return BaseModel(metadata=meta(name, namespace=namespace), spec=BaseModelSpec(storage=storage))
+
+
+def entry(model: str, revision: str = "r1", *, kind: str = "ClusterModelCache", **fields: Any) -> Entry:
+    claims = [Claim(kind=kind, name=model, uid=f"uid-{model}")]
+    given: dict[str, Any] = {"claims": claims, "uri": f"hf://org/{model}@main"} | fields
+    return Entry(id=model, revision=revision, **given)
+
+
+def said(model: str, phase: str = "Ready", revision: str = "r1", **fields: Any) -> EntryStatus:
+    return EntryStatus(id=model, revision=revision, phase=phase, observed="Present", **fields)
+
+
+def model_node(name: str, *entries: Entry, told: Iterable[EntryStatus] = (), **status: Any) -> ModelNode:
+    fields: dict[str, Any] = {"node_uid": f"uid-{name}"} | status
+    return ModelNode(
+        metadata=meta(name, uid=f"mn-{name}", owner_references=[{"kind": "Node", "uid": f"uid-{name}"}]),
+        spec=ModelNodeSpec(node_uid=f"uid-{name}", entries=list(entries)),
+        status=ModelNodeStatus(entries=list(told), **fields),
+    )
+
+
+def pod(
+    name: str, node_name: str, mounts: Iterable[EntryKey] = (), claims: Iterable[str] = (), *, ready: bool = True,
+    **fields: Any,
+) -> Pod:  # fmt: skip
+    """Return a pod that mounts snapshots and claims."""
+    phase = fields.pop("phase", "Running")
+    volumes = [Volume(host_path=HostPath(path=f"/var/lib/larder/{snapshot_path(*key)}")) for key in mounts]
+    volumes += [Volume(persistent_volume_claim=MountedClaim(claim_name=claim)) for claim in claims]
+    spec = PodSpec(node_name=node_name, volumes=volumes)
+    fields = {"namespace": "ns"} | fields
+    return Pod(metadata=meta(name, **fields), spec=spec, status=conditions(ready=ready, phase=phase))
+
+
+def fresh_world(clock: Any = lambda: 0.0) -> ClusterState:
+    return ClusterState(Limits(100, 0), clock)
+
+
+class Ears:
+    """A watcher over a world, and what it wanted since it was last asked."""
+
+    def __init__(self, world: ClusterState) -> None:
+        self.keys: set[QueueKey] = set()
+        self.watcher = Watcher(world, self.keys.add, lambda key, _: self.keys.add(key))
+        self.watcher.listen()
+
+    def heard(self) -> set[QueueKey]:
+        """Return the keys, and forget them."""
+        keys, self.keys = set(self.keys), self.keys
+        self.keys.clear()
+        return keys
+
+
+def nodes(*names: str) -> set[QueueKey]:
+    return {NodeKey(name) for name in names}
+
+
+def groups(*names: str) -> set[QueueKey]:
+    return {GroupKey(name) for name in names}
+
+
+def caches(*names: str) -> set[QueueKey]:
+    return {ModelKey("ClusterModelCache", "", name) for name in names}
+
+
+def cluster_models(*names: str) -> set[QueueKey]:
+    return {ModelKey("ClusterBaseModel", "", name) for name in names}
+
+
+GRANTS: set[QueueKey] = {GrantsKey()}

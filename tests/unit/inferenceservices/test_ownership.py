@@ -1,0 +1,23 @@
+"""Services of a kind that another product defined are not Larder's, whatever is written on them."""
+
+from controller.state.keys import ServiceKey
+from controller.state.ownership import ManagedSink
+from shared.api.inference_service import InferenceService
+from shared.api.kinds import INFERENCE_SERVICE
+from tests.unit.controller.states import Ears, fresh_world
+from tests.unit.inferenceservices.services import service
+
+
+def test_they_come_and_go_with_the_definition() -> None:
+    world = fresh_world()
+    ears = Ears(world)
+    sink: ManagedSink[InferenceService] = ManagedSink(
+        INFERENCE_SERVICE.kind, world.ownership, world.services, lambda *_: None
+    )
+    sink.upsert(service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "1"}))
+    assert ears.heard() == {ServiceKey("team", "svc")}
+    world.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
+    assert list(world.services) == []
+    ears.heard()
+    world.ownership.learn(INFERENCE_SERVICE.kind, foreign=False)
+    assert ears.heard() == {ServiceKey("team", "svc")}
