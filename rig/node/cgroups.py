@@ -10,7 +10,7 @@ ROOT = Path("/sys/fs/cgroup")
 _V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
 _COPIED = ("cpuset.cpus", "cpuset.mems")  # a new cpuset of version 1 is empty, and takes no process
 _PREFIX = "larder-rig-"
-_EMPTY_S = 10.0
+_EMPTY_S = 60.0
 
 
 def writable(root: Path = ROOT) -> bool:

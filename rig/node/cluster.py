@@ -25,7 +25,7 @@ from rig.node.small_disk import SmallDisk
 from rig.processes import Process
 from rig.running import Running
 
-_NODE_READY_S = 60.0
+_NODE_READY_S = 120.0
 _NODE_LOST_AFTER_S = 12.0
 
 

@@ -16,7 +16,7 @@ from rig.node.namespaces import within_network
 from rig.processes import Process, Program
 
 DOMAIN = "cluster.local"
-_DNS_READY_S = 20.0
+_DNS_READY_S = 60.0
 
 
 def start_kubelet(

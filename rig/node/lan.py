@@ -9,7 +9,7 @@ from rig.node.namespaces import OWN, command, network_of
 from rig.processes import Process, Program
 from rig.running import Running
 
-_READY_S = 10.0
+_READY_S = 60.0
 
 
 class Lan(Running):

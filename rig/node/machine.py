@@ -15,7 +15,7 @@ CONTAINERD = "/var/lib/containerd"
 STORE = "/var/lib/larder"
 ON_DISK = (KUBELET, CONTAINERD, STORE, "/var/log/pods", "/var/log/containers")
 _BOOT = Path(__file__).with_name("boot.sh")
-_BOOT_S = 20.0
+_BOOT_S = 60.0
 
 
 class Machine:

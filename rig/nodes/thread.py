@@ -14,7 +14,7 @@ from rig.nodes.manifests import NodeSpec
 from shared.kube.errors import KubeError
 from shared.kube.transport import connect
 
-_CALL_S = 30.0
+_CALL_S = 120.0
 _USER_AGENT = "rig-nodes"
 
 

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 NODES = [f"ip-10-128-{n:03}-017.us-west-2.compute.internal"[:42] for n in range(40)]
 SHORT = "InsufficientStorage"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-_END_S = 30
+_END_S = 60
 
 
 def ready(status: str, reason: str, message: str = "") -> Json:

@@ -21,7 +21,7 @@ LARGE = "model-00001-of-00002.safetensors"
 @pytest.fixture(autouse=True)
 def _plain_client() -> None:
     """Give the library its own kind of HTTP client back, whatever ran before in this process."""
-    set_client_factory(lambda: httpx2.Client(follow_redirects=True, timeout=10))
+    set_client_factory(lambda: httpx2.Client(follow_redirects=True, timeout=60))
 
 
 @pytest.fixture(scope="module")

@@ -43,9 +43,12 @@ def open_repo(hub: Hub) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def make(
-            revision: str = "main", credentials: Credentials = ANONYMOUS, allow: tuple[str, ...] = ("127.0.0.1",)
+            revision: str = "main",
+            credentials: Credentials = ANONYMOUS,
+            allow: tuple[str, ...] = ("127.0.0.1",),
+            read_timeout_s: float = 30,
         ) -> Source:
-            settings = SourceSettings(hf_endpoint=hub.endpoint, allow_addresses=allow, read_timeout_s=2)
+            settings = SourceSettings(hf_endpoint=hub.endpoint, allow_addresses=allow, read_timeout_s=read_timeout_s)
             source = open_source(parse_uri(f"hf://{REPO}@{revision}"), credentials, settings)
             stack.callback(source.close)
             return source
@@ -226,7 +229,7 @@ def test_a_body_that_breaks_off_goes_on_from_there(
     hub: Hub, folder: Path, open_repo: Open, fault: Truncate | Stall
 ) -> None:
     hub.push(REPO, folder, access=Access())
-    source = open_repo()
+    source = open_repo(read_timeout_s=3)
     file = weights_of(source)
     hub.faults.add(fault, times=1)
     body, buffer = source.open(file), memoryview(bytearray(1 << 16))

@@ -85,7 +85,7 @@ def bring(
     """Fetch the file from a server that answers like this."""
     manifest = Manifest(f"{URI}@{REVISION}", REVISION, (File("model.safetensors", len(body), digest, etag),))
     with scripted(answer) as server:
-        settings = SourceSettings(hf_endpoint=server.url, read_timeout_s=3)
+        settings = SourceSettings(hf_endpoint=server.url, read_timeout_s=10)
         source = open_source(parse_uri(manifest.uri), ANONYMOUS, settings)
         try:
             return fetch(
@@ -312,7 +312,7 @@ def test_what_is_passed_over_ends_with_a_stop(store: Store) -> None:
     running = threading.Thread(target=run)
     running.start()
     try:
-        wait_until(lambda: progress.received > 0, 10, "the first bytes")
+        wait_until(lambda: progress.received > 0, 60, "the first bytes")
     finally:
         stop.set()
         running.join()

@@ -79,7 +79,7 @@ def test_two_downloads_that_want_what_the_other_has_sealed_both_end(bring: Bring
 
     def hold_the_first_three(path: str, position: int) -> None:
         if path != "4" and position == 0:
-            all_begun.wait(timeout=30)
+            all_begun.wait(timeout=60)
 
     for source in (one, two):
         source.faults.before_read = hold_the_first_three
@@ -92,7 +92,7 @@ def test_two_downloads_that_want_what_the_other_has_sealed_both_end(bring: Bring
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=60)
     stop.set()
     assert results.keys() == {"one", "two"}
     for name, source in (("one", one), ("two", two)):

@@ -110,12 +110,39 @@ def test_a_child_that_hangs_is_killed_and_gone(tmp_path: Path, body: str) -> Non
         os.kill(child._process.pid, 0)
 
 
-def test_what_a_child_has_started_is_killed_with_it(tmp_path: Path) -> None:
-    order = order_of_folder(folder_with(tmp_path, config__json=b"{}"), Limits(wall_s=2.0))
+def starts_another(told: Path, pipes: str) -> Child:
+    """Return a child that starts a program, tells its number in a file, and ends before it."""
+    return script(
+        f"import os, subprocess; number = subprocess.Popen(['sleep', '600']{pipes}).pid; "
+        f"open('{told}.new', 'w').write(str(number)); os.rename('{told}.new', '{told}')"
+    )
+
+
+def test_what_a_child_has_started_is_killed_with_it(order: Order, tmp_path: Path) -> None:
     told = tmp_path / "pid"
-    body = f"import subprocess; open({str(told)!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))"
-    assert script(body).read(order).reason == "MetadataFailed"
-    wait_until(lambda: is_gone(told.read_text()), 20, "the end of what the child started")
+    reading = starts_another(told, ", stdout=-3, stderr=-3").read(order)
+    assert reading.reason == "MetadataFailed"
+    wait_until(lambda: is_gone(told.read_text()), 60, "the end of what the child started")
+
+
+def test_what_a_child_has_started_and_holds_its_pipes_ends_with_the_reading(order: Order, tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    child, outcome = starts_another(told, ""), list[Exception]()
+
+    def read() -> None:
+        try:
+            child.read(order)
+        except Unreachable as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    wait_until(told.exists, 60, "the child to start another")
+    assert thread.is_alive()
+    child.end()
+    thread.join(60)
+    assert len(outcome) == 1
+    wait_until(lambda: is_gone(told.read_text()), 60, "the end of what the child started")
 
 
 def test_a_real_reader_that_takes_too_long_or_too_much_is_stopped(tmp_path: Path) -> None:
@@ -132,7 +159,7 @@ def test_a_reading_that_nobody_waits_for_is_ended_at_once(order: Order) -> None:
 
     def answer(_: Asked) -> bytes:
         asked.set()
-        answer_now.wait(20)
+        answer_now.wait(60)
         return reply(200, b"{}")
 
     child, outcome = Child(), list[Exception]()
@@ -148,9 +175,9 @@ def test_a_reading_that_nobody_waits_for_is_ended_at_once(order: Order) -> None:
         listed = build_manifest("hf://o/m@c", "c", [File("config.json", 2)])
         thread = threading.Thread(target=read, args=(order_of(listed, settings),))
         thread.start()
-        assert asked.wait(20)
+        assert asked.wait(60)
         child.end()
-        thread.join(20)
+        thread.join(60)
         answer_now.set()
     assert len(outcome) == 1
     late = Child()

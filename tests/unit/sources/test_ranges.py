@@ -18,7 +18,7 @@ EARLIER_DATE, DATE, LATER_DATE = (f"Sat, 21 Nov 2026 10:00:0{second} GMT" for se
 
 @pytest.fixture
 def client() -> Iterator[HttpClient]:
-    client = HttpClient(SourceSettings(allow_addresses=("127.0.0.0/8",), read_timeout_s=0.3))
+    client = HttpClient(SourceSettings(allow_addresses=("127.0.0.0/8",)))
     yield client
     client.close()
 

@@ -33,8 +33,8 @@ def store(listed: bytes, described: bytes = b"") -> Answer:
     return answer
 
 
-def failure_of(server: ScriptedServer) -> LarderError:
-    settings = SourceSettings(s3_endpoint=server.url, read_timeout_s=0.5)
+def failure_of(server: ScriptedServer, read_timeout_s: float = 30) -> LarderError:
+    settings = SourceSettings(s3_endpoint=server.url, read_timeout_s=read_timeout_s)
     source = S3Source(parse_uri("s3://bkt/m"), ANONYMOUS, settings)
     with pytest.raises(LarderError) as caught:
         source.resolve()
@@ -67,7 +67,7 @@ LISTED = [
 
 @pytest.mark.parametrize("listed", LISTED)
 def test_a_listing_that_is_none_is_told(serve: Serve, listed: bytes) -> None:
-    assert isinstance(failure_of(serve(store(listed, reply(200, b"")))), Unreachable)
+    assert isinstance(failure_of(serve(store(listed, reply(200, b""))), read_timeout_s=0.5), Unreachable)
 
 
 def test_a_list_without_an_end_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_objects_that_take_too_long_to_describe_are_given_up(serve: Serve, monke
         time.sleep(0.2)
         return reply(200)
 
-    monkeypatch.setattr("shared.sources.s3.LONGEST_LIST_S", 2.0)
+    monkeypatch.setattr("shared.sources.s3.LONGEST_LIST_S", 4.0)
     assert "does not come to an end" in str(failure_of(serve(answer)))
     assert 0 < len(described) < 1000
 

@@ -152,7 +152,7 @@ def head(checksum: str = "", kind: str = "") -> bytes:
 def resolved(serve: Serve, whole: bytes, part: Callable[[Asked], bytes]) -> tuple[File, list[str], ScriptedServer]:
     """Return the one file of a store, and what of it was asked for."""
     server = serve(lambda asked: part(asked) if "partNumber" in asked.target else whole)
-    source = S3Source(parse_uri("s3://bkt/m.bin"), ANONYMOUS, SourceSettings(s3_endpoint=server.url, read_timeout_s=1))
+    source = S3Source(parse_uri("s3://bkt/m.bin"), ANONYMOUS, SourceSettings(s3_endpoint=server.url, read_timeout_s=30))
     try:
         return source.resolve().files[0], [asked.target for asked in server.asked], server
     finally:

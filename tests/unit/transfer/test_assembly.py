@@ -19,7 +19,7 @@ from shared.manifest import File
 from shared.spans import Span, Spans
 
 KEY = "0" * 64
-SOON_S = 30
+SOON_S = 60
 
 
 @contextmanager

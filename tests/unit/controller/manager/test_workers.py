@@ -44,7 +44,7 @@ async def test_a_turn_that_breaks_costs_one_key_and_is_tried_again() -> None:
     for name in ("bad", "good"):
         queue.add(NodeKey(name))
     serving = asyncio.create_task(queue.serve(1, served.serve))
-    await asyncio.wait_for(turns.all_served.wait(), 30)
+    await asyncio.wait_for(turns.all_served.wait(), 60)
     assert not serving.done()
     serving.cancel()
     await asyncio.wait([serving])

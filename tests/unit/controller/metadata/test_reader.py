@@ -125,7 +125,7 @@ async def test_what_runs_is_not_started_twice_and_ends_with_the_leadership(kube:
 
     def answer(_: Asked) -> bytes:
         asked.release()
-        answer_now.wait(20)
+        answer_now.wait(60)
         return reply(200, b"{}")
 
     with scripted(answer) as hub:
@@ -137,7 +137,7 @@ async def test_what_runs_is_not_started_twice_and_ends_with_the_leadership(kube:
         for _ in range(3):
             desk.reader.start(KEY, demand(), resolution, ONE)
         assert len(asyncio.all_tasks() - before) == 1
-        assert await asyncio.to_thread(asked.acquire, timeout=20)
+        assert await asyncio.to_thread(asked.acquire, timeout=60)
         await desk.reader.stop()
         answer_now.set()
         assert desk.reader.found(KEY, ONE) is None

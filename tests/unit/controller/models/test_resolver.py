@@ -263,7 +263,7 @@ async def test_an_answer_for_a_model_that_is_gone_is_dropped(asking: Asking, hub
 
     def slow(_: object) -> bytes:
         loop.call_soon_threadsafe(asked.set)
-        go_on.wait(30)
+        go_on.wait(60)
         return reply(404, b"{}", X_Error_Code="RepoNotFound")
 
     hub.answer = slow
