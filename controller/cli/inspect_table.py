@@ -8,8 +8,8 @@ from shared.quantity import format_bytes
 
 _BASES = {
     "headers": "counted in the headers of the weights",
-    "dimensions": "computed from the configuration",
-    "estimate": "estimated from the configuration: the family is not known",
+    "index": "counted in the index of the weights",
+    "estimate": "estimated from the size of the weights and their type",
 }
 
 
@@ -50,8 +50,11 @@ def _rows(found: Metadata) -> Iterator[tuple[str, str]]:
 
 def _parameters(found: Metadata) -> str:
     if found.parameters is None:
-        return "unknown: no headers to count in, and the configuration does not say enough"
-    return f"{found.parameters:,} ({size_label(found.parameters)}), {_BASES[found.parameters_from]}"
+        return "unknown: no headers to count in, and no weights of a known type to estimate by"
+    basis = _BASES[found.parameters_from]
+    if found.parameters_from == "estimate":
+        return f"~{size_label(found.parameters)}, {basis}"
+    return f"{found.parameters:,} ({size_label(found.parameters)}), {basis}"
 
 
 def _number(value: int | None, unit: str = "") -> str:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from shared.metadata.dimensions import vision_part
 from shared.metadata.fields import Fields
-from shared.metadata.parameters import labels_of
 
 _EMBEDDERS = ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "distilbert", "electra", "albert",
               "mpnet", "deberta-v2", "nomic_bert", "modernbert", "clip", "siglip", "siglip2", "new", "gte", "jina_bert",
@@ -62,7 +61,13 @@ def _is_bare(config: Fields, kind: str, name: str) -> bool:
 def _reranks(config: Fields, name: str) -> bool:
     if "Reranker" in name or "ForRanking" in name:
         return True
-    return "ForSequenceClassification" in name and labels_of(config) == 1
+    return "ForSequenceClassification" in name and _labels_of(config) == 1
+
+
+def _labels_of(config: Fields) -> int:
+    """Return how many classes a classifier tells apart."""
+    named = config.inner("id2label")
+    return config.integer("num_labels") or (len(named.values) if named else 2)
 
 
 def _of_generator(config: Fields, kind: str) -> tuple[str, ...]:

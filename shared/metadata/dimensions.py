@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shared.metadata.families import FAMILIES, TEXT_OF, Family, Flag
+from shared.metadata.defaults import DEFAULTS, TEXT_OF
 from shared.metadata.fields import LARGEST, Fields
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -11,17 +11,6 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers"),
     "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads"),
     "num_key_value_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads"),
-    "intermediate_size": (
-        "ff_intermediate_size",
-        "intermediate_size",
-        "n_inner",
-        "ffn_hidden_size",
-        "inner_hidden_size",
-        "ffn_dim",
-        "d_ff",
-        "hidden_dim",
-        "decoder_ffn_dim",
-    ),
     "vocab_size": ("padded_vocab_size", "vocab_size"),
     "max_position_embeddings": (
         "max_position_embeddings",
@@ -47,8 +36,6 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "num_selected_experts",
         "top_k_experts",
     ),
-    "shared_experts": ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"),
-    "moe_intermediate_size": ("moe_intermediate_size", "expert_ffn_hidden_size"),
 }
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
 _VISION_PARTS = ("vision_config", "vision_encoder", "visual", "vit_config")
@@ -84,6 +71,12 @@ def type_of_text(config: Fields) -> str:
     return own or TEXT_OF.get(outer, outer)
 
 
+def dtype_of(*parts: Fields) -> str:
+    """Return the type of the weights, by the first of these parts of a configuration that names one."""
+    named = (part.text("torch_dtype", "dtype") for part in parts)
+    return next((name.removeprefix("torch.") for name in named if name), "")
+
+
 def _one_of(config: Fields, names: tuple[str, ...]) -> int | None:
     """Return the first of these that is a number, else one that is the same number for each layer."""
     if (found := config.integer(*names)) is not None:
@@ -101,23 +94,17 @@ def _one_of(config: Fields, names: tuple[str, ...]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The text part with its family; `known` is whether the family is in the table."""
+    """The text part, and its `model_type`."""
 
     config: Fields
-    family: Family
     type: str
-    known: bool
 
     def dimension(self, name: str) -> int | None:
-        """Return a dimension by its common name; the family's default where the configuration leaves it out."""
+        """Return a dimension by its common name; the type's default where the configuration leaves it out."""
         for part in (self.config, self.config.inner("attn_config", "ffn_config"), self.config.inner("ffn_config")):
             if part is not None and (found := _one_of(part, NAMES.get(name, (name,)))) is not None:
                 return found
-        return self.family.defaults.get(name)
-
-    def flag(self, flag: Flag) -> bool:
-        """Return whether the family, or the field of the configuration that it names, says so."""
-        return flag if isinstance(flag, bool) else self.config.flag(flag[0], default=flag[1])
+        return DEFAULTS.get(self.type, {}).get(name)
 
     @property
     def heads(self) -> int | None:
@@ -144,17 +131,17 @@ class Text:
     @property
     def head_dim(self) -> int | None:
         """Width of a head."""
-        if (own := self.dimension("head_dim")) and self.type != "mamba2" and not self.latent:
-            return own
         if self.latent and (nope := self.config.integer("qk_nope_head_dim")):
             return nope + (self.config.integer("qk_rope_head_dim") or 0)
+        if (own := self.dimension("head_dim")) and self.type != "mamba2":
+            return own
         hidden, heads = self.dimension("hidden_size"), self.heads
         return hidden // heads if hidden and heads else None
 
     @property
     def latent(self) -> bool:
         """Whether keys and values are kept as one latent vector."""
-        return self.family.mixer == "mla" and self.config.flag("use_mla", default=True)
+        return bool(self.config.integer("kv_lora_rank")) and self.config.flag("use_mla", default=True)
 
     @property
     def experts(self) -> int:
@@ -165,36 +152,9 @@ class Text:
     @property
     def experts_active(self) -> int:
         """Routed experts that a token uses."""
-        return self.dimension("experts_active") or self.family.defaults.get("experts_active", 0)
-
-    @property
-    def tied(self) -> bool:
-        """Whether the head is the embedding."""
-        return self.config.flag("tie_word_embeddings", default=self.family.tied)
-
-
-def _olmo(config: Fields) -> Fields:
-    """Return the configuration of OLMo's first form in the words of the others."""
-    width, ratio = config.integer("d_model"), config.integer("mlp_ratio")
-    wide = config.integer("mlp_hidden_size") or (width * ratio if width and ratio else None)
-    vocab = config.integer("embedding_size", "vocab_size")
-    tied = config.flag("weight_tying", default=True)
-    changed = {"intermediate_size": wide, "vocab_size": vocab, "tie_word_embeddings": tied}
-    return Fields(config.file, {**config.values, **changed}, config.at)
+        return self.dimension("experts_active") or 0
 
 
 def text_of(config: Fields) -> Text:
     """Return the text part of a configuration."""
-    name = type_of_text(config)
-    if name == "chatglm" and "inner_hidden_size" in config:  # the first ChatGLM, another model of the same name
-        name = "chatglm1"
-    if name == "minicpmv":
-        name = {2.5: "llama", 2.6: "qwen2", 4.0: "llama", 4.5: "qwen3"}.get(config.number("version") or 0, name)
-    if name == "xlm-roberta" and config.text("position_embedding_type") == "rotary":  # Jina's third
-        name = "xlm-roberta-flash"
-    if name == "bert" and config.text("position_embedding_type") == "alibi":  # Jina's, another model of the same name
-        name = "jina_bert"
-    family = FAMILIES.get(name)
-    if name == "hf_olmo":
-        return Text(_olmo(config), family or Family(), name, family is not None)
-    return Text(text_part(config), family or Family(), name, family is not None)
+    return Text(text_part(config), type_of_text(config))

@@ -15,7 +15,6 @@ def config_of_params(params: Fields) -> Fields:
         "num_attention_heads": params.integer("n_heads"),
         "num_key_value_heads": params.integer("n_kv_heads"),
         "head_dim": params.integer("head_dim"),
-        "intermediate_size": params.integer("hidden_dim") or _hidden(params),
         "vocab_size": params.integer("vocab_size"),
         "max_position_embeddings": params.integer("max_seq_len", "max_position_embeddings"),
         "tie_word_embeddings": params.values.get("tied_embeddings"),
@@ -26,12 +25,3 @@ def config_of_params(params: Fields) -> Fields:
         values["num_local_experts"] = moe.integer("num_experts")
         values["num_experts_per_tok"] = moe.integer("num_experts_per_tok")
     return Fields(params.file, {name: value for name, value in values.items() if value is not None})
-
-
-def _hidden(params: Fields) -> int | None:
-    """Return the MLP's width by Meta's rule: two thirds of 4 x dim, times a factor, up to a multiple."""
-    width, multiple = params.integer("dim"), params.integer("multiple_of")
-    if not width or not multiple:
-        return None
-    inner = int((params.number("ffn_dim_multiplier") or 1) * int(2 * 4 * width / 3))
-    return -(-inner // multiple) * multiple

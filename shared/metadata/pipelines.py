@@ -1,14 +1,20 @@
-"""Diffusion pipelines: their parts, by `model_index.json`, and the parameters of these."""
+"""Diffusion pipelines: their parts, by `model_index.json`, and the parameters of these where not all have headers."""
 
 from collections.abc import Mapping
 
-from shared.metadata.diffusion import count_part, has_weights
+from shared.metadata.dimensions import dtype_of
 from shared.metadata.documents import read_fields
+from shared.metadata.estimate import MOST_PARAMETERS, bits_of_type, estimate_parameters
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
-from shared.metadata.parameters import MOST_PARAMETERS
 from shared.metadata.report import Component
-from shared.metadata.selection import Weights
+from shared.metadata.selection import Weights, select_weights
+from shared.metadata.tensors import Tally
+from shared.metadata.weights import tally_safetensors
+
+# Classes of parts that have no weights.
+_NO_WEIGHTS = ("Scheduler", "Tokenizer", "TokenizerFast", "Processor", "FeatureExtractor", "ImageProcessor",
+               "ImageProcessorFast")  # fmt: skip
 
 
 def components_of(pipeline: Fields) -> dict[str, Component]:
@@ -27,18 +33,32 @@ def is_whole(components: Mapping[str, Component], weights: Weights) -> bool:
     return weights.whole and all(name in folders for name, part in components.items() if has_weights(part.type))
 
 
-def count_components(files: ModelFiles, components: Mapping[str, Component]) -> int | None:
-    """Return the parameters by the parts' configurations; None where one of them cannot be known so.
+def has_weights(kind: str) -> bool:
+    """Return whether a part of this class has weights."""
+    return not kind.endswith(_NO_WEIGHTS)
+
+
+def estimate_components(files: ModelFiles, components: Mapping[str, Component]) -> int | None:
+    """Return the parameters of all parts, those without headers by their size; None where one cannot be known so.
 
     Raises MetadataError and what the files raise.
     """
     total = 0
-    for name, part in components.items():
-        if not has_weights(part.type):
-            continue
-        config = read_fields(files, f"{name}/config.json")
-        counted = count_part(part.type, config) if config is not None else None
-        if counted is None or not 0 < counted < MOST_PARAMETERS:
+    for name in (name for name, part in components.items() if has_weights(part.type)):
+        found = _of_component(files, name, select_weights(files.sizes, pipeline=(name,)))
+        if not found:
             return None
-        total += counted
-    return total or None
+        total += found
+    return total if 0 < total < MOST_PARAMETERS else None
+
+
+def _of_component(files: ModelFiles, name: str, weights: Weights) -> int | None:
+    if weights.format == "safetensors" and weights.whole:
+        tally = Tally()
+        tally_safetensors(files, weights, tally)
+        return tally.total
+    if weights.format != "pytorch" or not weights.whole:
+        return None
+    config = read_fields(files, f"{name}/config.json")
+    bits = bits_of_type(dtype_of(config) if config else "", weights.files, config)
+    return estimate_parameters(weights.size_bytes, bits) if bits else None

@@ -3,19 +3,20 @@
 from msgspec.structs import replace
 
 from shared.metadata.capabilities import of_model, of_pipeline
-from shared.metadata.context import context_length, kv_cache_bytes
-from shared.metadata.dimensions import Text, text_of
+from shared.metadata.context import context_length
+from shared.metadata.dimensions import Text, dtype_of, text_of
 from shared.metadata.documents import Documents, read_documents
 from shared.metadata.errors import MetadataMissing, shown
+from shared.metadata.estimate import guess_parameters
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.gguf_config import config_of_gguf, quantization_of_gguf, text_of_key
-from shared.metadata.parameters import MOST_PARAMETERS, compute
-from shared.metadata.pipelines import components_of, count_components, is_whole
+from shared.metadata.kv_cache import kv_cache_bytes
+from shared.metadata.pipelines import components_of, estimate_components, is_whole
 from shared.metadata.quantization import packing_of, quantization_of
 from shared.metadata.report import Adapter, Metadata
 from shared.metadata.selection import Weights, select_weights
-from shared.metadata.tensors import Tally
+from shared.metadata.tensors import Packing, Tally
 from shared.metadata.weights import tally_gguf, tally_safetensors
 
 _TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "F8_E4M3": "float8_e4m3fn",
@@ -84,8 +85,9 @@ def _read(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata
         quantization_bits=packing.bits or None,
         kv_cache_bytes_per_token=kv_cache_bytes(text, _ELEMENT_BYTES.get(dtype, 2)),
     )
-    if documents.adapter is None and not (tally.total and weights.whole):
-        return _computed(found, config, embeds=documents.embeds)
+    has_headers = weights.format == "safetensors" and weights.whole
+    if documents.adapter is None and not has_headers:
+        return _estimated(files, found, text, packing, weights)
     return _counted(found, tally, weights, text.experts, text.experts_active)
 
 
@@ -116,7 +118,7 @@ def _described(config: Fields, text: Text, documents: Documents) -> Metadata:
         architectures=config.texts("architectures"),
         framework="transformers" if "model_type" in config or "architectures" in config else "",
         framework_version=version,
-        dtype=_dtype(config, text.config),
+        dtype=dtype_of(config, text.config),
         context_length=context_length(text, documents.tokenizer, documents.sentence),
         vocabulary_size=text.dimension("vocab_size"),
         hidden_size=text.dimension("hidden_size"),
@@ -129,13 +131,6 @@ def _described(config: Fields, text: Text, documents: Documents) -> Metadata:
         capabilities=of_model(config, sentence=documents.embeds),
         custom_code=config.inner("auto_map") is not None,
     )
-
-
-def _dtype(config: Fields, text: Fields) -> str:
-    for part in (config, text):
-        if found := part.text("torch_dtype", "dtype"):
-            return found.removeprefix("torch.")
-    return ""
 
 
 def _counted(found: Metadata, tally: Tally, weights: Weights, experts: int, active: int) -> Metadata:
@@ -154,12 +149,13 @@ def _counted(found: Metadata, tally: Tally, weights: Weights, experts: int, acti
     )
 
 
-def _computed(found: Metadata, config: Fields, *, embeds: bool) -> Metadata:
-    computed = compute(config, embeds=embeds)
-    if computed is None or not 0 < computed.count.total < MOST_PARAMETERS:
+def _estimated(files: ModelFiles, found: Metadata, text: Text, packing: Packing, weights: Weights) -> Metadata:
+    guess = guess_parameters(files, weights, text, found.dtype, packing)
+    if guess is None:
         return found
-    count = computed.count
-    return replace(found, parameters=count.total, parameters_active=count.active, parameters_from=computed.basis)
+    total, source = guess
+    active = None if text.experts else total
+    return replace(found, parameters=total, parameters_active=active, parameters_from=source)
 
 
 def _main_type(tally: Tally) -> str:
@@ -172,12 +168,12 @@ def _folders(pipeline: Fields | None) -> tuple[str, ...]:
 
 
 def _counted_pipeline(files: ModelFiles, found: Metadata, tally: Tally, weights: Weights) -> Metadata:
-    if is_whole(found.components, weights):
+    if tally.total and is_whole(found.components, weights):
         return _counted(found, tally, weights, 0, 0)
-    count = count_components(files, found.components)
+    count = estimate_components(files, found.components)
     if count is None:
         return found
-    return replace(found, parameters=count, parameters_active=count, parameters_from="dimensions")
+    return replace(found, parameters=count, parameters_active=count, parameters_from="estimate")
 
 
 def _pipeline(pipeline: Fields) -> Metadata:

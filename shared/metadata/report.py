@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-ParametersFrom = Literal["headers", "dimensions", "estimate", ""]
+ParametersFrom = Literal["headers", "index", "estimate", ""]
 
 
 class Adapter(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -25,8 +25,8 @@ class Component(msgspec.Struct, frozen=True):
 class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A model; None and empty where the files do not say it.
 
-    `parameters_from`: `headers` of the weights; `dimensions` of the configuration, exact; `estimate`, where the family
-    is not known. `size_bytes` is of all files, `weight_bytes` of the weights that were looked at.
+    `parameters_from`: counted in the `headers` of the weights, or by the `index` of their shards; or an `estimate` by
+    their size and type. `size_bytes` is of all files, `weight_bytes` of the weights that were looked at.
     """
 
     model_type: str = ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _SHARD = re.compile(r"^(?P<stem>.*?)-(?P<number>\d{5,6})-of-(?P<of>\d{5,6})$")
+_PART = re.compile(r"^(?P<stem>consolidated)\.\d\d$")  # as Meta names one of several
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
 _FORMATS = ("safetensors", "gguf", "pytorch", "onnx")
@@ -16,13 +17,20 @@ _MOST_SHARDS = 2_000
 class Weights:
     """The format's name (empty: no weights), the files to read, sorted, and the bytes of these files.
 
-    `whole` is whether every part is there that the names promise.
+    `whole` is whether every part is there that the names promise; `index` is the path of the shards' index.
     """
 
     format: str = ""
     files: tuple[str, ...] = ()
     size_bytes: int = 0
     whole: bool = True
+
+    @property
+    def index(self) -> str:
+        """Where the index of the first file's shards stands by its name; empty where it is no shard."""
+        folder, slash, name = self.files[0].rpartition("/") if self.files else ("", "", "")
+        shard = _SHARD.match(name.rpartition(".")[0])
+        return f"{folder}{slash}{shard['stem']}.{name.rpartition('.')[2]}.index.json" if shard else ""
 
 
 def select_weights(sizes: Mapping[str, int], *, pipeline: tuple[str, ...] = ()) -> Weights:
@@ -65,8 +73,9 @@ def _one_set(paths: list[str], kind: str) -> list[str]:
     sets: dict[str, list[str]] = {}
     for path in sorted(paths):
         stem = path.rpartition("/")[2].rpartition(".")[0]
-        shard = _SHARD.match(stem)
-        sets.setdefault(f"{shard['stem']}/{shard['of']}" if shard else stem, []).append(path)
+        shard, part = _SHARD.match(stem), _PART.match(stem)
+        key = f"{shard['stem']}/{shard['of']}" if shard else part["stem"] if part else stem
+        sets.setdefault(key, []).append(path)
     if not sets:
         return []
     best = min(sets, key=lambda key: (_rank(key.partition("/")[0]), key))
@@ -81,6 +90,6 @@ _OWN_NAME = 1
 def _rank(stem: str) -> int:
     if stem in ("model", "diffusion_pytorch_model", "pytorch_model", "adapter_model"):
         return 0
-    if stem in ("consolidated", "consolidated.00") or "consolidated" in stem:
+    if "consolidated" in stem:
         return _OWN_NAME
     return _OWN_NAME + 1

@@ -42,12 +42,14 @@ def test_a_model_on_a_claim_is_read_by_a_job_and_by_a_pod(site: Installation, na
     assert list(folder.iterdir()) == [], "nobody made the directory"
 
     write_llama(folder)
+    (folder / "models" / "llama" / "pytorch_model.bin").write_bytes(bytes(4000))  # 1,000 weights of four bytes
     site.api.patch(model, {"metadata": {"annotations": {"larder.dev/refresh": "copied"}}})
     site.until(lambda: _reason(site, model) == "OnClaim", "the model to be read")
     found = site.api.get(model)
     assert found["status"]["state"] == "Ready"
     assert (found["spec"]["modelType"], found["spec"]["maxTokens"]) == ("llama", 128)
-    assert found["status"]["metadata"]["values"]["parametersFrom"] == "dimensions"
+    assert found["spec"]["modelParameterSize"] == "1K"
+    assert found["status"]["metadata"]["parametersEstimated"] is True
 
     web = _deployment(site, namespace, found["metadata"]["name"])
     pod = site.running(web, namespace)

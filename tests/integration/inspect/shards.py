@@ -3,16 +3,10 @@
 import json
 from pathlib import Path
 
-from tests.unit.metadata.configurations import TEXTS
+from tests.unit.metadata.building import config_of
 
 SHARDS = 163
-CONFIG = TEXTS["DeepSeek-V3"][0] | {
-    "architectures": ["DeepseekV3ForCausalLM"],
-    "torch_dtype": "bfloat16",
-    "max_position_embeddings": 163840,
-    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
-    "rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096},
-}
+CONFIG = config_of("deepseek-v3")
 TENSORS = 280  # a shard, and as many scales
 
 

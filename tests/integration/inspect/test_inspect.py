@@ -69,10 +69,13 @@ def test_an_answer_that_breaks_off_is_asked_for_again(hub: Hub, large: tuple[Pat
 
 def test_the_table_has_what_is_known(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "pytorch_model.bin").touch()
+    # a byte for each weight, two for those of the embedding and the head
+    os.truncate(tmp_path / "pytorch_model.bin", 671_026_419_200 + 2 * 129_280 * 7168)
     done = inspect(str(tmp_path))
     assert done.returncode == 0, done.stderr
     lines = dict(line.split("  ", 1) for line in done.stdout.splitlines())
-    assert lines["parameters"].strip().startswith("671,026,")
+    assert lines["parameters"].strip() == "~671.03B, estimated from the size of the weights and their type"
     assert lines["experts"].strip() == "256, 8 active"
     assert lines["KV cache"].strip() == "70,272 bytes a token"
 

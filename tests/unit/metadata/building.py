@@ -4,12 +4,22 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from shared.metadata.files import MemoryFiles
 from shared.metadata.reader import read_metadata
 from shared.metadata.report import Metadata
 from shared.metadata.tensors import BITS
+
+DATA = Path(__file__).parent / "data"
+CONFIGURATIONS = sorted(path.stem for path in DATA.glob("*.json"))
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """Return a published configuration, those of its fields that are looked at."""
+    found: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text())
+    return found
 
 
 def safetensors(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> bytes:

@@ -130,3 +130,11 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
             read_files({"m.gguf": start + body})
         except MetadataError as error:
             assert error.file == "m.gguf"  # noqa: PT017 - both outcomes are right
+
+
+def test_a_latent_vector_is_kept_in_place_of_keys_and_values() -> None:
+    keys = {"general.architecture": "deepseek2", "deepseek2.block_count": 27, "deepseek2.attention.head_count": 16,
+            "deepseek2.embedding_length": 2048, "deepseek2.attention.key_length": 192,
+            "deepseek2.attention.kv_lora_rank": 512, "deepseek2.rope.dimension_count": 64}  # fmt: skip
+    found = read_files({"m.gguf": gguf(keys, {})})
+    assert (found.kv_cache_bytes_per_token, found.head_dim) == (27 * (512 + 64) * 2, 192)

@@ -1,0 +1,90 @@
+"""Numbers of parameters without headers: what an index says, else an estimate by the size of the weights."""
+
+import re
+
+from shared.metadata.dimensions import Text
+from shared.metadata.fields import Fields
+from shared.metadata.files import ModelFiles
+from shared.metadata.report import ParametersFrom
+from shared.metadata.selection import Weights
+from shared.metadata.tensors import Packing
+
+MOST_PARAMETERS = 2**50  # more are of no real model
+_MOST_BYTES = 8 * MOST_PARAMETERS
+_BITS = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "float8_e4m3fn": 8, "float8_e5m2": 8, "int8": 8}
+# Variants, as diffusers writes them into the names of files.
+_BITS_BY_NAME = {".fp32": 32, ".fp16": 16, ".bf16": 16}
+_UNNAMED_BITS = 32  # PyTorch's own type: transformers has named any other since 2021
+_UNNAMED_BITS_OF_PARAMS = 16  # neither Meta nor Mistral names a type
+# Bits that a quantized weight takes with its scales, where the quantizer fixes them.
+_BITS_BY_METHOD = {"nvfp4": 4 + 8 / 16, "mxfp4": 4 + 8 / 32, "fp8": 8.0, "fbgemm_fp8": 8.0, "int8": 8.0}
+_FOUR_BITS = ("gptq", "awq", "bitsandbytes", "int4")  # what they write where they do not say how many
+_BITS_OF_SCALES = (16 + 4) / 128  # a scale and a zero point for each group
+_INDEX_BYTES = 4096  # an index begins with what it says of the whole, before megabytes of names
+_TOTAL = re.compile(rb'"(total_parameters|total_size)":[ ]{0,4}([0-9]{1,15})(?:\.0)?[,}\s]')
+
+
+def guess_parameters(
+    files: ModelFiles, weights: Weights, text: Text, dtype: str, packing: Packing
+) -> tuple[int, ParametersFrom] | None:
+    """Return the number of parameters and where it is from; None where nothing says enough. Raises LarderError.
+
+    Of a set that lacks a shard only the index knows the size of the whole.
+    """
+    totals = _totals_of_index(files, weights)
+    total = totals.get("total_parameters", 0)
+    if 0 < total < MOST_PARAMETERS and not packing.method:  # of packed weights it counts the words that they are in
+        return total, "index"
+    size_bytes = weights.size_bytes if weights.whole else totals.get("total_size", 0)
+    packed = packing.method != ""
+    bits = _bits_of_packing(packing) if packed else bits_of_type(dtype, weights.files, text.config)
+    if weights.format not in ("pytorch", "safetensors") or not bits:  # an ONNX graph may keep its weights elsewhere
+        return None
+    found = estimate_parameters(size_bytes, bits, unquantized=_tables_of(text) if packed else 0)
+    return (found, "estimate") if found else None
+
+
+def _tables_of(text: Text) -> int:
+    """Return the parameters of the embedding and of the head, which may be one."""
+    table = (text.dimension("vocab_size") or 0) * (text.dimension("hidden_size") or 0)
+    return table if text.config.flag("tie_word_embeddings") else 2 * table
+
+
+def bits_of_type(dtype: str, paths: tuple[str, ...], config: Fields | None) -> int | None:
+    """Return the bits of a weight by the names of the files, else by the type; None where that is not known."""
+    for variant, bits in _BITS_BY_NAME.items():
+        if any(variant in path for path in paths):
+            return bits
+    if dtype:
+        return _BITS.get(dtype)
+    return _UNNAMED_BITS_OF_PARAMS if config is not None and config.file == "params.json" else _UNNAMED_BITS
+
+
+def _bits_of_packing(packing: Packing) -> float | None:
+    """Return the bits of a quantized weight, with its share of the scales; None where they are not known."""
+    if packing.method in _BITS_BY_METHOD:
+        return _BITS_BY_METHOD[packing.method]
+    bits = packing.bits or (4 if packing.method in _FOUR_BITS else 0)
+    return bits + (_BITS_OF_SCALES if bits < 8 else 0) if bits else None  # noqa: PLR2004 - a byte a weight
+
+
+def estimate_parameters(size_bytes: int, bits: float, *, unquantized: int = 0) -> int | None:
+    """Return how many weights of so many bits these bytes hold.
+
+    `unquantized` weights of 16 bits are among them: quantizers leave the embedding and the head alone. For example, a
+    Llama 2 7B of 3.89 GB by AWQ: 262 million take 0.52 GB, and 3.37 GB at 4.16 bits are 6.48 billion more.
+    """
+    if size_bytes > _MOST_BYTES:
+        return None
+    rest_bytes = size_bytes - 2 * unquantized
+    if rest_bytes <= 0:
+        rest_bytes, unquantized = size_bytes, 0
+    found = unquantized + int(rest_bytes * 8 / bits)
+    return found if 0 < found < MOST_PARAMETERS else None
+
+
+def _totals_of_index(files: ModelFiles, weights: Weights) -> dict[str, int]:
+    """Return `total_parameters` and `total_size` of the shards' index, as far as it has them. Raises LarderError."""
+    size = files.sizes.get(weights.index, 0)
+    start = files.read(weights.index, 0, min(size, _INDEX_BYTES)) if size else b""
+    return {name.decode(): int(number) for name, number in _TOTAL.findall(start)}
