@@ -169,7 +169,10 @@ class Moves(ABC):
         return [e.get("phase", "Pending") for e in entries if e["id"] == model]
 
     def events(self, name: str) -> list[Json]:
-        """Return the Events about objects of this name, in all namespaces: others may be about none."""
+        """Return the Events about objects of this name, in all namespaces.
+
+        Others may name no object: an API server that starts slowly tells so of its default ServiceCIDR.
+        """
         found: list[Json] = self.api.get(f"/api/v1/events?fieldSelector=involvedObject.name={name}")["items"]
         return found
 

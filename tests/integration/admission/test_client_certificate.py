@@ -84,7 +84,7 @@ def _post(cluster: LarderCluster, folder: Path, pair: Pair | None, path: str) ->
     if pair is not None:
         (folder / "client.pem").write_bytes(pair.private_pem + pair.public_pem)
         trust.load_cert_chain(folder / "client.pem")
-    return httpx.post(f"{program.url}{path}", content=b"{}", verify=trust, trust_env=False).status_code
+    return httpx.post(f"{program.url}{path}", content=b"{}", verify=trust, trust_env=False, timeout=60).status_code
 
 
 def test_nobody_else_is(cluster: LarderCluster, authority: Authority, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ class Bench:
     def answers(self, path: str) -> int:
         """The status of an answer; 0 where there is none."""
         try:
-            return httpx.get(f"{self.url}{path}", trust_env=False).status_code
+            return httpx.get(f"{self.url}{path}", trust_env=False, timeout=20).status_code
         except httpx.HTTPError:
             return 0
 

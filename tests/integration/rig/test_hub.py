@@ -41,7 +41,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def _link(hub: Hub, path: str = LARGE) -> str:
-    return httpx.get(f"{hub.endpoint}/acme/llama/resolve/main/{path}").headers["Location"]
+    return httpx.get(f"{hub.endpoint}/acme/llama/resolve/main/{path}", timeout=60).headers["Location"]
 
 
 def test_a_snapshot_has_every_byte_and_the_token_stays_with_the_hub(hub: Hub, model: Path, tmp_path: Path) -> None:
@@ -120,20 +120,20 @@ def test_what_is_not_there_is_named(hub: Hub, model: Path) -> None:
 def test_links_open_only_while_they_are_valid_and_without_a_token(hub: Hub, model: Path) -> None:
     hub.push("acme/llama", model)
     link = _link(hub)
-    assert httpx.get(link, headers={"Range": "bytes=0-7"}).content == (model / LARGE).read_bytes()[:8]
-    assert httpx.get(link, headers={"Authorization": "Bearer hf_good"}).status_code == 400
+    assert httpx.get(link, headers={"Range": "bytes=0-7"}, timeout=60).content == (model / LARGE).read_bytes()[:8]
+    assert httpx.get(link, headers={"Authorization": "Bearer hf_good"}, timeout=60).status_code == 400
     hub.expire_links()
-    assert httpx.get(link).status_code == 403
-    assert httpx.get(_link(hub)).status_code == 200
+    assert httpx.get(link, timeout=60).status_code == 403
+    assert httpx.get(_link(hub), timeout=60).status_code == 200
 
 
 def test_ranges_have_their_edges_right(hub: Hub, model: Path) -> None:
     hub.push("acme/llama", model)
     link, data = _link(hub), (model / LARGE).read_bytes()
-    tail = httpx.get(link, headers={"Range": f"bytes={len(data) - 3}-{len(data) + 99}"})
+    tail = httpx.get(link, headers={"Range": f"bytes={len(data) - 3}-{len(data) + 99}"}, timeout=60)
     assert (tail.status_code, tail.content) == (206, data[-3:])
     assert tail.headers["Content-Range"] == f"bytes {len(data) - 3}-{len(data) - 1}/{len(data)}"
-    beyond = httpx.get(link, headers={"Range": f"bytes={len(data)}-"})
+    beyond = httpx.get(link, headers={"Range": f"bytes={len(data)}-"}, timeout=60)
     assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, f"bytes */{len(data)}")
 
 
@@ -142,21 +142,21 @@ def test_faults_on_demand(hub: Hub, model: Path) -> None:
     link, data = _link(hub), (model / LARGE).read_bytes()
     hub.faults.add(Truncate(1000), times=1)
     with pytest.raises(httpx.RemoteProtocolError):
-        httpx.get(link)
+        httpx.get(link, timeout=60)
     hub.faults.add(Corrupt(5), times=1)
-    assert httpx.get(link).content == data[:5] + bytes([data[5] ^ 0xFF]) + data[6:]
+    assert httpx.get(link, timeout=60).content == data[:5] + bytes([data[5] ^ 0xFF]) + data[6:]
     hub.faults.add(Refuse(429, retry_after_s=7), path="/api/models/*", times=1)
-    assert httpx.get(f"{hub.endpoint}/api/models/acme/llama").headers["Retry-After"] == "7"
+    assert httpx.get(f"{hub.endpoint}/api/models/acme/llama", timeout=60).headers["Retry-After"] == "7"
     hub.faults.add(Stall(10))
     with pytest.raises(httpx.ReadTimeout):
         httpx.get(link, timeout=httpx.Timeout(60, read=0.3))
     hub.reset()
-    assert httpx.get(link).content == data
+    assert httpx.get(link, timeout=60).content == data
 
 
 def test_a_lying_entry_is_served_as_told(hub: Hub, model: Path, tmp_path: Path) -> None:
     hub.push("acme/llama", model)
     (tmp_path / "evil").write_bytes(b"evil")
     hub.add_entry("acme/llama", Entry("../evil", 4, "0" * 40, tmp_path / "evil"))
-    tree = httpx.get(f"{hub.endpoint}/api/models/acme/llama/tree/main?recursive=true").json()
+    tree = httpx.get(f"{hub.endpoint}/api/models/acme/llama/tree/main?recursive=true", timeout=60).json()
     assert "../evil" in {one["path"] for one in tree}

@@ -114,6 +114,6 @@ def test_keys_that_cannot_be_files_are_unsafe(gcs: Gcs, bucket: str, open_uri: O
 
 
 def test_the_account_s_token_opens_what_is_private(gcs: Gcs, bucket: str) -> None:
-    assert httpx.get(f"{gcs.endpoint}/storage/v1/b/{bucket}/o", trust_env=False).status_code == 200
+    assert httpx.get(f"{gcs.endpoint}/storage/v1/b/{bucket}/o", trust_env=False, timeout=60).status_code == 200
     gcs.private.add(bucket)
-    assert httpx.get(f"{gcs.endpoint}/storage/v1/b/{bucket}/o", trust_env=False).status_code == 401
+    assert httpx.get(f"{gcs.endpoint}/storage/v1/b/{bucket}/o", trust_env=False, timeout=60).status_code == 401

@@ -93,7 +93,7 @@ def test_what_is_no_review_counts_as_failed(site: Site) -> None:
     failed, replica = reviews(site, "/validate", "failed"), site.cluster.controllers[0]
     context = ssl.create_default_context(cafile=replica.ca)
     url = f"{replica.url}{path_with(ADMISSION_KEY, VALIDATE_PATH)}"
-    assert httpx.post(url, content=b"{}", verify=context, trust_env=False).status_code == 400
+    assert httpx.post(url, content=b"{}", verify=context, trust_env=False, timeout=60).status_code == 400
     assert reviews(site, "/validate", "failed") - failed >= 1
 
 

@@ -153,19 +153,19 @@ async def test_a_second_request_in_small_pieces_ends_its_connection() -> None:
 
 
 async def test_whole_requests_are_answered_one_after_the_other_however_long_the_answer_takes() -> None:
-    app, patience = FastAPI(), Patience(request_s=1)
+    app, patience = FastAPI(), Patience(request_s=2)
 
     @app.post("/")
     async def slow(request: Request) -> int:
-        await asyncio.sleep(1.5)  # more than a request may take to arrive
+        await asyncio.sleep(2.5)  # more than a request may take to arrive
         return len(await request.body())
 
-    async with serving(app, patience) as port, httpx.AsyncClient(trust_env=False) as http:
+    async with serving(app, patience) as port, httpx.AsyncClient(trust_env=False, timeout=60) as http:
         assert [(await http.post(f"http://{LOOPBACK}:{port}/", content=b"x" * n)).json() for n in (0, 7)] == [0, 7]
     assert patience.waiting == {}, "nothing is kept of connections that are gone"
 
 
 async def test_a_client_is_known_by_its_own_address() -> None:
-    async with serving(echo(), Patience()) as port, httpx.AsyncClient(trust_env=False) as http:
+    async with serving(echo(), Patience()) as port, httpx.AsyncClient(trust_env=False, timeout=60) as http:
         answer = await http.post(f"http://{LOOPBACK}:{port}/", headers={"X-Forwarded-For": "203.0.113.9"})
         assert answer.json()["client"] == LOOPBACK
