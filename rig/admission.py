@@ -17,7 +17,7 @@ from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
 from rig.larder.objects import ensure, install_kinds, install_webhooks, refused_group
-from rig.larder.programs import ADMISSION_KEY
+from rig.larder.programs import ADMISSION_KEY, ADMISSION_TIMEOUT_S
 from rig.pods import base_model_pod
 from rig.processes import wait_until
 from rig.webhook_server import WebhookServer, serve
@@ -80,7 +80,9 @@ def admission_site(plane: ControlPlane, kubectl: Path, catalog: MemoryCatalog, f
 
 
 def _settings(server: WebhookServer, name: str) -> WebhookSettings:
-    return WebhookSettings(AtUrl(server.url), server.ca_pem, ADMISSION_KEY, "larder-system", _STORE_ROOT, name=name)
+    return WebhookSettings(
+        AtUrl(server.url), server.ca_pem, ADMISSION_KEY, "larder-system", _STORE_ROOT, name, ADMISSION_TIMEOUT_S
+    )
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import httpx
 from rig.errors import CallRefused
 
 MERGE = "application/merge-patch+json"
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 60.0  # longer than the API server waits for admission
 
 
 class Api:

@@ -14,6 +14,7 @@ from rig.errors import CallRefused
 from rig.larder import objects
 from rig.larder.programs import (
     ADMISSION_KEY,
+    ADMISSION_TIMEOUT_S,
     CONTROLLER,
     NAMESPACE,
     STORE_ROOT,
@@ -81,7 +82,8 @@ class LarderCluster(Running):
 
     def aim_webhooks(self, controller: ControllerProgram) -> None:
         """Send admission to one replica, and return when it is asked; the Service does that in a cluster."""
-        settings = WebhookSettings(AtUrl(controller.url), self.plane.ca_pem, ADMISSION_KEY, NAMESPACE, STORE_ROOT)
+        address, key, wait_s = AtUrl(controller.url), ADMISSION_KEY, ADMISSION_TIMEOUT_S
+        settings = WebhookSettings(address, self.plane.ca_pem, key, NAMESPACE, STORE_ROOT, timeout_s=wait_s)
         objects.install_webhooks(self.api, settings)
         wait_until(lambda: self._asks(controller), _IN_FORCE_S, f"the API server to ask {controller.name}")
 

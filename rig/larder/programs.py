@@ -19,6 +19,7 @@ CONTROLLER = "larder-controller"
 AGENT = "larder-agent"
 AUDIENCE = "larder"
 ADMISSION_KEY = "the-key-of-the-rig-of-forty-letters-or-so"
+ADMISSION_TIMEOUT_S = 30  # the most that there is: on a busy machine a review may take longer than a cluster would wait
 STORE_ROOT = "/var/lib/larder"  # where pods would find the store on a node; the rig's nodes have theirs elsewhere
 _READY_S = 120.0
 

@@ -10,6 +10,7 @@ from rig.errors import StartFailed
 from rig.helm import LARDER, LARDER_CRDS
 from rig.larder.moves import Json, Moves
 from rig.larder.objects import open_to_services
+from rig.larder.programs import ADMISSION_TIMEOUT_S
 from rig.node.cluster import NodeCluster
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.machine import STORE
@@ -32,13 +33,14 @@ class Installation(Moves):
         return self.cluster.api
 
     def values(self, **changes: Any) -> Json:  # noqa: ANN401 - values of a chart
-        """Return the values of this installation: the chart's own, but for where images and models come from."""
+        """Return the chart's own values, but for where images and models come from and how long admission may take."""
         image = {"registry": "localhost", "pullPolicy": "Never"}
         addresses = [f"{self.cluster.host}/32"]
         sources = {"hfEndpoint": self.hub.endpoint, "s3Endpoint": self.s3.endpoint, "allowAddresses": addresses}
         agent = {"floor": "1Gi", **changes.pop("agent", {})}  # the nodes' disk is a part of this machine's
-        services = {"inferenceServices": {"enabled": True}}
-        return {"image": image, "sources": sources, "agent": agent, **services, **changes}
+        services, admission = {"enabled": True}, {"timeoutSeconds": ADMISSION_TIMEOUT_S}
+        more = {"inferenceServices": services, "admission": admission, **changes}
+        return {"image": image, "sources": sources, "agent": agent, **more}
 
     def install(self, **changes: Any) -> None:  # noqa: ANN401 - values of a chart
         """Install both charts, or bring them up to date, and return when every pod of theirs is ready."""

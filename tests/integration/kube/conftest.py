@@ -9,8 +9,12 @@ from uuid import uuid4
 import pytest
 
 from rig.control_plane import ControlPlane
+from shared.kube.collection import get_object
 from shared.kube.edit import create_if_missing, delete_if_present
+from shared.kube.objects import Object
 from shared.kube.transport import Kube, connect
+
+SOON_S = 60
 
 
 @dataclass(slots=True)
@@ -102,8 +106,11 @@ async def make_way(control_plane: ControlPlane) -> AsyncIterator[Callable[[], Aw
 
 @pytest.fixture
 async def namespace(kube: Kube) -> AsyncIterator[str]:
-    """A namespace that only this test uses."""
+    """A namespace that only this test uses, in which nobody else is going to make a ConfigMap."""
     name = f"kube-{uuid4().hex[:12]}"
     await create_if_missing(kube, "/api/v1/namespaces", {"metadata": {"name": name}})
+    async with asyncio.timeout(SOON_S):
+        while await get_object(kube, f"/api/v1/namespaces/{name}/configmaps/kube-root-ca.crt", Object) is None:  # noqa: ASYNC110 - the controller manager tells nobody
+            await asyncio.sleep(0.05)
     yield name
     await delete_if_present(kube, f"/api/v1/namespaces/{name}")

@@ -9,7 +9,7 @@ import pytest
 from controller.admission.webhooks import AtUrl, WebhookSettings
 from rig.larder import objects
 from rig.larder.moves import PATIENCE_S
-from rig.larder.programs import ADMISSION_KEY, NAMESPACE, STORE_ROOT, ControllerProgram
+from rig.larder.programs import ADMISSION_KEY, ADMISSION_TIMEOUT_S, NAMESPACE, STORE_ROOT, ControllerProgram
 from rig.larder.site import Site
 from rig.pki import Authority
 from rig.ports import LOOPBACK
@@ -63,9 +63,8 @@ def test_reports_reach_the_leader_and_agents_the_api_through_a_renewal(
     leader, follower = roles
     old, new = site.cluster.plane.ca_pem, Authority("renewed")
     site.until(lambda: forwards(site, follower, old), "reports to reach the leader")
-    both = WebhookSettings(
-        AtUrl(site.cluster.controllers[0].url), old + new.ca_pem, ADMISSION_KEY, NAMESPACE, STORE_ROOT
-    )
+    address, wait_s = AtUrl(site.cluster.controllers[0].url), ADMISSION_TIMEOUT_S
+    both = WebhookSettings(address, old + new.ca_pem, ADMISSION_KEY, NAMESPACE, STORE_ROOT, timeout_s=wait_s)
     objects.install_webhooks(site.api, both)
     renew(follower, new)
     site.until(lambda: shows(follower, new), "the follower to show its new certificate")
