@@ -6,25 +6,52 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+import msgspec
+
 from agent.cli.job import FetchJob, Outcome
 from agent.cli.report import Reporter
-from agent.cli.result import json_report, text_report
-from agent.cli.selected import SelectedSource
 from agent.cli.target import HOLDER
 from agent.cli.watch import Watch
 from agent.store.disk import translated
 from agent.store.lock import lock_directory
 from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
+from shared.api.meta import LeftOut
 from shared.exits import INTERRUPTED, begin, failure_line, tell
+from shared.manifest import File, Manifest
+from shared.quantity import format_bytes
 from shared.selection.choice import WHOLE, Selection
 from shared.selection.left_out import left_out_words
+from shared.selection.select import select_files
 from shared.sources.at_hand import LOOK_S, OpenSource, open_at_hand
-from shared.sources.port import Source
+from shared.sources.port import Body, Source
 from shared.sources.registry import open_source
+
+
+@dataclass(slots=True)
+class _SelectedSource:
+    """A source whose list has the selected files; `left_out` tells of the others once it was resolved."""
+
+    source: Source
+    selection: Selection
+    left_out: LeftOut = field(default=LeftOut(), init=False)
+
+    def resolve(self) -> Manifest:
+        """As in the port; SourceNotFound where no file is left."""
+        manifest, self.left_out = select_files(self.source.resolve(), self.selection)
+        return manifest
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """As in the port."""
+        return self.source.open(file, offset, length)
+
+    def close(self) -> None:
+        """As in the port."""
+        self.source.close()
 
 
 def run_fetch(
@@ -49,7 +76,7 @@ def run_fetch(
     """
     stop = stop or threading.Event()
     try:
-        source = SelectedSource(open_at_hand(uri, environ, opener), selection)
+        source = _SelectedSource(open_at_hand(uri, environ, opener), selection)
         try:
             reporter = Reporter(stderr if as_json else stdout, quiet=quiet)
             outcome = _fetch_locked(source, to, concurrency, reporter, stop)
@@ -63,9 +90,9 @@ def run_fetch(
         return 1
     left_out = source.left_out
     if as_json:
-        tell(json_report(outcome, to, left_out), stdout)
+        tell(_json_report(outcome, to, left_out), stdout)
     elif not quiet:
-        tell(text_report(outcome, to, left_out), stdout)
+        tell(_text_report(outcome, to, left_out), stdout)
         if left_out.files:
             tell(left_out_words(left_out, most_names=len(left_out.names)), stderr)
     return 0
@@ -102,3 +129,29 @@ def _watch(job: FetchJob, report: Reporter) -> Outcome:
 
 def _ended(outcome: Future[Outcome], within_s: float) -> bool:
     return bool(wait([outcome], within_s).done)
+
+
+def _text_report(outcome: Outcome, to: Path, left_out: LeftOut) -> str:
+    """Return one line for a person."""
+    manifest = outcome.manifest
+    left = f", {left_out.files} files with {format_bytes(left_out.size)} left out" if left_out.files else ""
+    return (
+        f"{to}: {len(manifest.files)} files, {format_bytes(manifest.size_bytes)} of {manifest.uri}, "
+        f"{format_bytes(outcome.moved)} fetched, verified by {outcome.verified}{left}"
+    )
+
+
+def _json_report(outcome: Outcome, to: Path, left_out: LeftOut) -> str:
+    """Return one object for a program; sizes are in bytes, `leftOut` is as in a model's status."""
+    manifest = outcome.manifest
+    told = {
+        "directory": str(to),
+        "uri": manifest.uri,
+        "revision": manifest.revision,
+        "files": len(manifest.files),
+        "size": manifest.size_bytes,
+        "fetched": outcome.moved,
+        "verified": outcome.verified,
+        "leftOut": left_out,
+    }
+    return msgspec.json.encode(told).decode()

@@ -10,12 +10,13 @@ from controller.admission.containers import (
     containers_of,
     ensure_mount,
     ensure_variable,
+    mounts_of,
+    path_of,
 )
 from controller.admission.errors import ModelNotFound, ModelNotReady, MountConflict, NamespaceNotAllowed
 from controller.admission.given import Given, left_alone
-from controller.admission.keys import BASE_MODEL, MODEL_CONTAINER, MODEL_KIND, Json, annotations_of
+from controller.admission.keys import BASE_MODEL, MODEL_CONTAINER, MODEL_KIND, Json, annotations_of, labels_of
 from controller.admission.marks import ensure_selector, selectors_of
-from controller.admission.ome import volume_of_ome
 from controller.admission.paths import DEFAULT_MODEL_PATH, checked_mount_path
 from controller.admission.settings import AdmissionSettings
 from controller.admission.volumes import (
@@ -28,6 +29,8 @@ from controller.admission.volumes import (
 )
 from controller.placement.demand import FOREIGN
 from shared.uri import PvcUri, parse_uri
+
+_OME_LABEL = "base-model-name"  # on the pods that OME makes for a model; they mount it by a volume of their own
 
 
 def give_base_model(draft: Json, namespace: str, name: str, catalog: Catalog, settings: AdmissionSettings) -> Given:
@@ -53,8 +56,21 @@ def _provided_by_others(draft: Json, model: CatalogModel) -> str:
     if model.uri.startswith(FOREIGN):
         return f"{model.title} is at {model.uri}, which its vendor provides"
     path = _path_of(model)
-    volume = volume_of_ome(draft, model.name, path)
+    volume = _volume_of_ome(draft, model.name, path)
     return f"OME made this pod for {model.title}, and mounts volume {volume!r} at {path}" if volume else ""
+
+
+def _volume_of_ome(pod: Json, model: str, path: str) -> str:
+    """Return the volume by which OME mounts this model at a path; empty for a pod that OME did not make for it.
+
+    OME's pods have its label, or a hostPath named after the model that is at the same path on the node.
+    """
+    spec = pod.get("spec", {})
+    hosted = {v.get("name", ""): (v.get("hostPath") or {}).get("path", "") for v in spec.get("volumes") or []}
+    labelled = labels_of(pod).get(_OME_LABEL) == model
+    mounted = (m.get("name", "") for c in containers_of(spec) for m in mounts_of(c) if path_of(m) == path)
+    made = (n for n in mounted if n != BASE_MODEL_VOLUME and (labelled or (n == model and hosted.get(n) == path)))
+    return next(made, "")
 
 
 def _path_of(model: CatalogModel) -> str:

@@ -1,13 +1,16 @@
 """The small files that describe a model, read and parsed once."""
 
+import re
 from dataclasses import dataclass
+from typing import Any
 
 from shared.metadata.errors import MetadataOversized, directory_in_place_of
 from shared.metadata.fields import Fields, parse_fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.json_text import MOST_SCANNED_BYTES, parse_json
-from shared.metadata.licence import FIRST_BYTES, licence_of
-from shared.metadata.params_json import config_of_params
+
+_README_BYTES = 16 * 1024  # the front matter is at the start
+_LICENCE = re.compile(rb"^(license_name|license):[ \t]*[\"']?([\w.+-]{1,80})[\"']?[ \t]*\r?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ def read_documents(files: ModelFiles) -> Documents:
     if config is not None and _is_of_library(config):
         config = None
     if config is None and (params := fields("params.json")):
-        config = config_of_params(params)
+        config = _config_of_params(params)
     tokenizer = fields("tokenizer_config.json")
     return Documents(
         config=config,
@@ -95,5 +98,37 @@ def _has_template(files: ModelFiles, tokenizer: Fields | None) -> bool:
 
 
 def _licence(files: ModelFiles) -> str:
-    size = files.sizes.get("README.md")
-    return licence_of(files.read("README.md", 0, min(size, FIRST_BYTES))) if size else ""
+    """Return the licence's short name, by the README's front matter; of `other` the name that stands beside it."""
+    size = files.sizes.get("README.md", 0)
+    readme = files.read("README.md", 0, min(size, _README_BYTES)) if size else b""
+    if not readme.startswith(b"---"):
+        return ""
+    matter = readme[3:].partition(b"\n---")[0]
+    found: dict[bytes, str] = {key: value.decode("ascii", "ignore") for key, value in _LICENCE.findall(matter)}
+    own, named = found.get(b"license", ""), found.get(b"license_name", "")
+    return named if named and own in ("", "other") else own
+
+
+def _config_of_params(params: Fields) -> Fields:
+    """Return `params.json`, as Mistral and Meta publish it, in the words of a `config.json`.
+
+    The family is told by the fields that each publisher writes.
+    """
+    moe, vision = params.inner("moe"), params.inner("vision_encoder")
+    values: dict[str, Any] = {
+        "model_type": "mixtral" if moe else "mistral" if "hidden_dim" in params else "llama",
+        "hidden_size": params.integer("dim"),
+        "num_hidden_layers": params.integer("n_layers"),
+        "num_attention_heads": params.integer("n_heads"),
+        "num_key_value_heads": params.integer("n_kv_heads"),
+        "head_dim": params.integer("head_dim"),
+        "vocab_size": params.integer("vocab_size"),
+        "max_position_embeddings": params.integer("max_seq_len", "max_position_embeddings"),
+        "tie_word_embeddings": params.values.get("tied_embeddings"),
+        "quantization_config": params.values.get("quantization"),
+        "vision_config": dict(vision.values) if vision else None,
+    }
+    if moe:
+        values["num_local_experts"] = moe.integer("num_experts")
+        values["num_experts_per_tok"] = moe.integer("num_experts_per_tok")
+    return Fields(params.file, {name: value for name, value in values.items() if value is not None})

@@ -1,6 +1,7 @@
 """What a selection leaves of a source's list of files."""
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
@@ -9,7 +10,6 @@ from shared.errors import SourceNotFound, TooManyFiles
 from shared.manifest import File, Manifest
 from shared.selection.choice import Selection
 from shared.selection.duplicates import second_copies
-from shared.selection.patterns import is_kept
 
 _MOST_NAMES = 20
 _LONGEST_NAME = 256
@@ -34,6 +34,27 @@ def select_files(manifest: Manifest, selection: Selection) -> tuple[Manifest, Le
         allow_pickle=selection.pickle,
     )
     return selected, _left_out(manifest.files, {f.path for f in kept}, copies)
+
+
+def is_kept(path: str, allow: Sequence[str], ignore: Sequence[str]) -> bool:
+    """Return whether a path fits a pattern of `allow`, if there are any, and none of `ignore`, as huggingface_hub does.
+
+    `*` matches `/` as well, upper and lower case differ, a pattern that ends in `/` means everything below, and a
+    backslash is a slash.
+    """
+    plain = _with_slashes(path)
+    if allow and not any(fnmatchcase(plain, _whole(p)) for p in allow):
+        return False
+    return not any(fnmatchcase(plain, _whole(p)) for p in ignore)
+
+
+def _whole(pattern: str) -> str:
+    text = _with_slashes(pattern)
+    return f"{text}*" if text.endswith("/") else text
+
+
+def _with_slashes(text: str) -> str:
+    return text.replace("\\", "/")
 
 
 def _check_work(files: Sequence[File], selection: Selection) -> None:

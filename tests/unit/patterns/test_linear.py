@@ -101,7 +101,7 @@ def test_a_user_s_pattern_is_linear_in_the_name(pattern: str) -> None:
 
 def test_only_one_module_makes_patterns_of_what_a_user_writes() -> None:
     assert [name for name, tree in sources().items() if any("fnmatch" in n for n in _imported(tree))] == [
-        "shared.selection.patterns"
+        "shared.selection.select"
     ]
 
 

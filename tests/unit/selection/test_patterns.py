@@ -3,7 +3,7 @@ from huggingface_hub.utils._paths import filter_repo_objects
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.selection.patterns import is_kept
+from shared.selection.select import is_kept
 
 paths = st.text("ab/.*[]!?-\\x", min_size=1, max_size=12)
 patterns = st.lists(st.text("ab/.*[]!?-\\x", min_size=1, max_size=8), max_size=4)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import trustme
 
-from shared.certificate import not_after
+from shared.serve import not_after
 
 
 @pytest.mark.parametrize("year", [2049, 2050, 2150])  # two digits for the year, and from 2050 on four
