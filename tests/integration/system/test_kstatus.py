@@ -21,7 +21,7 @@ def kubectl_wait(site: Site, binaries: Binaries) -> Wait:
 
     def run(what: str, condition: str) -> None:
         argv = [str(binaries.kubectl), f"--kubeconfig={site.cluster.plane.kubeconfig}", "wait", what]
-        subprocess.run([*argv, f"--for=condition={condition}", "--timeout=60s"], check=True, capture_output=True)  # noqa: S603 - the rig's own kubectl
+        subprocess.run([*argv, f"--for=condition={condition}", "--timeout=120s"], check=True, capture_output=True)  # noqa: S603 - the rig's own kubectl
 
     return run
 

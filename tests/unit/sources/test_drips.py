@@ -12,12 +12,12 @@ from shared.sources.heads import NotHttp, parse_head
 from shared.sources.wire import Wire
 
 CHUNKED = parse_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", "GET")
-Drip = Callable[[Iterator[bytes]], Wire]
+Drip = Callable[..., Wire]
 
 
 @pytest.fixture
 def drip() -> Iterator[Drip]:
-    """Return a wire with a time-out of a second to which these parts come, one every 0.05 s, until the test ends."""
+    """Return a wire with a time-out (of a second) to which these parts come, one every 0.05 s, until the test ends."""
     ended, ends, threads = threading.Event(), list[socket.socket](), list[threading.Thread]()
 
     def send(far: socket.socket, parts: Iterator[bytes]) -> None:
@@ -26,12 +26,12 @@ def drip() -> Iterator[Drip]:
                 return
             far.sendall(part)
 
-    def make(parts: Iterator[bytes]) -> Wire:
+    def make(parts: Iterator[bytes], timeout_s: float = 1.0) -> Wire:
         near, far = socket.socketpair()
         ends.extend((near, far))
         threads.append(threading.Thread(target=send, args=(far, parts)))
         threads[-1].start()
-        return Wire(near, 1.0)
+        return Wire(near, timeout_s)
 
     yield make
     ended.set()
@@ -61,7 +61,7 @@ def test_trailers_without_an_end_are_not_waited_for(drip: Drip) -> None:
 @pytest.mark.parametrize("size", [b"zz", b"-5", b"+5", b"0x5", b"1_0", b"", b"f" * 16])
 def test_a_chunk_s_length_is_hexadecimal_and_of_this_world(drip: Drip, size: bytes) -> None:
     with pytest.raises(NotHttp):
-        body_of(CHUNKED, drip(iter([size + b"\r\nabcde\r\n"]))).read_once(memoryview(bytearray(10)))
+        body_of(CHUNKED, drip(iter([size + b"\r\nabcde\r\n"]), 60)).read_once(memoryview(bytearray(10)))
 
 
 @pytest.mark.parametrize("length", [b"9" * 19, b"9" * 5000, b"\xb2", b"-1", b"+1", b"1_0"])
