@@ -18,7 +18,7 @@ LarderError                     reason = the class name, a stable word for statu
     ├── SourceNotFound          no such repository, bucket, object or file
     ├── RevisionNotFound        no such branch, tag or commit
     ├── UnsafePath              a file name that would leave its directory
-    ├── PickleRefused           a file is a pickle, which may run code, and none are accepted
+    ├── PickleRefused           a file may be a pickle, which runs code, and none are accepted
     ├── TooManyFiles            the manifest does not fit its ConfigMap
     ├── AddressRefused          a host that must not be contacted from here
     ├── InvalidURI              not a form that any source serves
@@ -128,7 +128,7 @@ class UnsafePath(NeedsAction):
 
 
 class PickleRefused(NeedsAction):
-    """A file holds a pickle, whatever its name is, and the model is to have none."""
+    """A file is of no kind that cannot be a pickle, and the model is to have none."""
 
 
 class TooManyFiles(NeedsAction):

@@ -29,7 +29,7 @@ class File(msgspec.Struct, frozen=True, omit_defaults=True):
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The files of one revision, sorted by path. `uri` is canonical and names the revision where its scheme can.
 
-    Without `allow_pickle` a node commits the files only after it found no pickle among them.
+    Without `allow_pickle` a node commits the files only if none of them can be a pickle.
     """
 
     uri: str

@@ -28,7 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--duplicate-weights", choices=("keep", "skip"), default="keep", help="skip: leave out second copies of weights"
     )
-    parser.add_argument("--no-pickle", action="store_true", help="refuse the model if any of its files is a pickle")
+    parser.add_argument("--no-pickle", action="store_true", help="refuse the model if any of its files may be a pickle")
     parser.add_argument(
         "-o",
         "--output",

@@ -25,7 +25,7 @@ from agent.transfer.progress import Progress
 from agent.verify import verification
 from shared.errors import LarderError, PickleRefused, SourceChanged
 from shared.manifest import File, Manifest
-from shared.pickles.refuse import refuse_pickles
+from shared.safe_files.refuse import refuse_pickles
 from shared.sources.at_hand import POLICY
 from shared.sources.port import Source
 from shared.sources.retry import Timing, act_patiently
@@ -111,7 +111,7 @@ class FetchJob:
         return Outcome(manifest, verified, result.moved)
 
     def _refuse_pickles(self, manifest: Manifest, blobs: Mapping[str, Path], discard: Callable[[], None]) -> None:
-        """Look at what was fetched and at what was there; with a pickle, none of the former is placed or kept."""
+        """Look at what was fetched and at what was there; with one that may be a pickle, none of the former is placed or kept."""
         places = {file.path: self.target / file.path for file in manifest.files}
         try:
             refuse_pickles({**places, **blobs}, manifest.uri)

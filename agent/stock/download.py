@@ -50,8 +50,8 @@ class Downloader:
         return self.store.mend(mends, manifest, result.blobs, result.unpacked), result.moved
 
     def _refuse_pickles(self, manifest: Manifest, result: FetchResult) -> None:
-        """Look at every file before any is committed; with a pickle among them all go. Raises PickleRefused."""
-        from shared.pickles.refuse import refuse_pickles  # noqa: PLC0415 - archives' readers, which few agents need
+        """Look at every file before any is committed; with one that may be a pickle all go. Raises PickleRefused."""
+        from shared.safe_files.refuse import refuse_pickles  # noqa: PLC0415 - what few agents need
 
         try:
             refuse_pickles({name: self.store.blob_path(blob) for name, blob in result.blobs.items()}, manifest.uri)

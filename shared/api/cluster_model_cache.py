@@ -54,7 +54,7 @@ class ClusterModelCacheSpec(Api, frozen=True, kw_only=True):
         Meta(description="`skip` leaves out second copies of weights that are there in safetensors."),
     ] = None
     allow_pickle: Annotated[
-        bool | None, Meta(description="False: nodes refuse the model if any of its files is a pickle.")
+        bool | None, Meta(description="False: nodes refuse the model if any of its files may be a pickle.")
     ] = None
     pv_spec: Annotated[RawObject, Meta(description="For local volumes; kept and not used yet.")] = {}
     pvc_spec: Annotated[RawObject, Meta(description="For local volumes; kept and not used yet.")] = {}

@@ -1,10 +1,10 @@
-"""The one question that is asked before files become a model: is any of them a pickle."""
+"""The one question that is asked before files become a model: may any of them be a pickle."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from shared.errors import PickleRefused, StoreFailure
-from shared.pickles.containers import why_pickle
+from shared.safe_files.kinds import why_unsafe
 
 
 def refuse_pickles(files: Mapping[str, Path], uri: str) -> None:
@@ -12,11 +12,12 @@ def refuse_pickles(files: Mapping[str, Path], uri: str) -> None:
     for name, path in files.items():
         try:
             with path.open("rb") as opened:
-                why = why_pickle(opened, path.stat().st_size)
+                why = why_unsafe(name, opened, path.stat().st_size)
         except OSError as error:
             raise StoreFailure(f"{path}, the file {name!r}, cannot be read: {error.strerror}") from error
         if why:
             raise PickleRefused(
-                f"{name!r} of {uri} {why}: to load it may run code, and no pickles are allowed (allowPickle: false); "
-                "leave it out by ignorePatterns if the weights are there in safetensors, or allow pickles"
+                f"{name!r} of {uri} {why}: to load it may run code, and only kinds of files that hold no pickles are "
+                "allowed (allowPickle: false); leave it out by ignorePatterns if the weights are there in safetensors, "
+                "or allow pickles"
             )

@@ -1,0 +1,60 @@
+"""The kinds of files that are accepted: the name says which loader comes, the content what that loader gets."""
+
+import io
+import re
+from collections.abc import Callable
+from typing import BinaryIO
+
+from shared.safe_files.contents import (
+    Content,
+    is_array,
+    is_gguf,
+    is_media,
+    is_native,
+    is_onnx,
+    is_safetensors,
+    is_text,
+    is_tflite,
+    is_tokenizer,
+)
+from shared.safe_files.disguises import HEAD_BYTES, TAIL_BYTES, why_disguised
+
+_MEDIA = (
+    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".pdf",
+    ".wav", ".flac", ".ogg", ".opus", ".mp3", ".m4a", ".mp4", ".mov", ".webm", ".mkv", ".avi",
+)  # fmt: skip
+# By the end of a name; the first that fits counts. A name that is not here has to be a text.
+_KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Content], bool]], ...] = (
+    ((".safetensors",), "no safetensors file", is_safetensors),
+    ((".gguf",), "no GGUF file", is_gguf),
+    ((".onnx",), "no ONNX model", is_onnx),
+    ((".tflite",), "no TensorFlow Lite model", is_tflite),
+    ((".npy",), "no array of plain values", is_array),
+    ((".model", ".spm"), "no tokenizer's model", is_tokenizer),
+    (_MEDIA, "no picture, sound, film or PDF", is_media),
+    ((".bin",), "neither GGML nor CTranslate2", is_native),
+)
+_RAW = re.compile(r"\.onnx[._]data(?:_\d{1,4})?\Z")  # values of tensors, which have no form; ONNX maps them as they are
+_UNPICKLED = (".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".dill", ".npz", ".h5", ".msgpack", ".ot")
+
+
+def why_unsafe(name: str, file: BinaryIO, size: int) -> str:
+    """Return why a file may be a pickle, in words that follow its name; empty where it cannot. Raises OSError."""
+    if not size:
+        return ""
+    file.seek(0)
+    head = file.read(HEAD_BYTES)
+    file.seek(max(0, size - TAIL_BYTES), io.SEEK_SET)
+    tail = file.read(TAIL_BYTES)
+    return why_disguised(file, size, head, tail) or _why_not_its_kind(name.lower(), Content(file, size, head, tail))
+
+
+def _why_not_its_kind(name: str, content: Content) -> str:
+    for endings, words, fits in _KINDS:
+        if name.endswith(endings):
+            return "" if fits(content) else f"is {words}"
+    if _RAW.search(name):
+        return ""
+    if name.endswith(_UNPICKLED):
+        return "has the name of a kind that may hold pickles"
+    return "" if is_text(content) else "is of no kind that is known to hold no pickles"

@@ -1,0 +1,211 @@
+"""Whether an unpickler that starts at the first byte would run something: its steps are followed, nothing is done.
+
+A pickle needs no header and runs code before its end, so a broken one may be dangerous too. Where CPython stops for
+certain, the scan ends; in doubt it goes on as if CPython did. What an instruction takes from the stack and leaves on
+it is in the tables of `pickletools`.
+"""
+
+import pickletools
+import re
+import struct
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+_MOST_STEPS = 50_000
+_LONGEST_LINE = 16 * 2**20
+_NEWEST_PROTOCOL = 5
+_OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
+_LENGTHS = {
+    pickletools.TAKEN_FROM_ARGUMENT1: "<B",
+    pickletools.TAKEN_FROM_ARGUMENT4: "<i",
+    pickletools.TAKEN_FROM_ARGUMENT4U: "<I",
+    pickletools.TAKEN_FROM_ARGUMENT8U: "<Q",
+}
+_IMPORTS = {"GLOBAL", "INST", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4"}
+_NAMES = {*_IMPORTS, "PERSID", "BINPERSID"}
+_CALLS = {"OBJ", "REDUCE", "NEWOBJ", "NEWOBJ_EX"}
+_ACTS = {*_CALLS, "BUILD", "APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS"}  # on the first value they take
+_NUMBERS = {"INT", "LONG", "FLOAT", "GET", "PUT"}
+_INTEGER = re.compile(rb"\s*+[+-]?[0-9a-fA-FxXoObB_]*+L?\s*")
+_MODULE = re.compile(r"[\w.-]+")
+_MARK = None
+
+
+class _StopsError(Exception):
+    """No unpickler would go on here."""
+
+
+class _TooLongError(Exception):
+    """An unpickler may go on, further than is looked at."""
+
+
+def is_pickle(file: BinaryIO, size: int) -> bool:
+    """Return whether an unpickler would call something, load an object, or go on for too long. Raises OSError.
+
+    What has no header counts as an object where it names something, or where pickles fill the file: a text may begin
+    like one. Long values are skipped, not read.
+    """
+    file.seek(0)
+    machine = _Machine()
+    try:
+        for _ in range(_MOST_STEPS):
+            if file.tell() >= size:
+                return machine.ended
+            if machine.runs(*_instruction(file, size)):
+                return True
+    except _StopsError:
+        return False
+    except _TooLongError:
+        pass
+    return True
+
+
+@dataclass(slots=True)
+class _Machine:
+    """The stack and the memo of one pickle, or of several in a row: for each value, whether a name brought it."""
+
+    stack: list[bool | None] = field(default_factory=list)
+    memo: dict[int, bool] = field(default_factory=dict)
+    headed: bool = False
+    named: bool = False
+    ended: bool = False
+
+    def runs(self, opcode: pickletools.OpcodeInfo, argument: bytes) -> bool:
+        """Follow one instruction; return whether it runs code or ends what counts as a pickle. Raises _StopsError."""
+        if self.ended:
+            self.stack, self.memo, self.ended = [], {}, False
+        match opcode.name:
+            case "PROTO":
+                _must(argument[0] <= _NEWEST_PROTOCOL)
+                self.headed = True
+            case "STOP":
+                self._pop()
+                self.ended = True
+                return self.headed or self.named
+            case "MARK":
+                self.stack.append(_MARK)
+            case "POP":
+                _must(bool(self.stack))
+                self.stack.pop()
+            case "DUP":
+                self.stack.append(self._top())
+            case "MEMOIZE":
+                self.memo[len(self.memo)] = self._top()
+            case "PUT" | "BINPUT" | "LONG_BINPUT":
+                self.memo[_index(opcode, argument)] = self._top()
+            case "GET" | "BINGET" | "LONG_BINGET":
+                _must((index := _index(opcode, argument)) in self.memo)
+                self.stack.append(self.memo[index])
+            case _:
+                return self._move(opcode, argument)
+        return False
+
+    def _move(self, opcode: pickletools.OpcodeInfo, argument: bytes) -> bool:
+        """Take values and leave others, as the tables say; return whether code runs."""
+        name = opcode.name
+        _must(name not in {"GLOBAL", "INST"} or _is_importable(argument))
+        taken = self._take(opcode.stack_before)
+        if name == "INST" or (name in _ACTS and taken[:1] == [True]):
+            return True
+        _must(name not in _CALLS)  # what no name brought cannot be called
+        self.named = self.named or name in _NAMES
+        self.stack.extend([name in _NAMES] * len(opcode.stack_after))
+        return self.headed and name in _IMPORTS
+
+    def _take(self, expected: list[pickletools.StackObject]) -> list[bool]:
+        """Pop so many values, or all to the mark and those below it; the lowest comes first."""
+        taken: list[bool] = []
+        below = len(expected)
+        if pickletools.markobject in expected:
+            below = expected.index(pickletools.markobject)
+            while self.stack and (top := self.stack[-1]) is not _MARK:
+                taken.append(top)
+                self.stack.pop()
+            _must(bool(self.stack))
+            self.stack.pop()
+        taken += [self._pop() for _ in range(below)]
+        return taken[::-1]
+
+    def _top(self) -> bool:
+        if not self.stack or (top := self.stack[-1]) is _MARK:
+            raise _StopsError
+        return top
+
+    def _pop(self) -> bool:
+        top = self._top()
+        self.stack.pop()
+        return top
+
+
+def _instruction(file: BinaryIO, size: int) -> tuple[pickletools.OpcodeInfo, bytes]:
+    """Return an instruction and its argument, which is skipped where a length stands in front of it."""
+    opcode = _OPCODES.get(file.read(1))
+    if opcode is None:
+        raise _StopsError
+    if opcode.arg is None:
+        return opcode, b""
+    count = opcode.arg.n
+    if count >= 0:
+        return opcode, _exactly(file, count)
+    if count == pickletools.UP_TO_NEWLINE:
+        return opcode, _lines(opcode.name, file)
+    form = _LENGTHS[count]
+    (length,) = struct.unpack(form, _exactly(file, struct.calcsize(form)))
+    _must(0 <= length <= size - file.tell())
+    file.seek(length, 1)
+    return opcode, b""
+
+
+def _lines(name: str, file: BinaryIO) -> bytes:
+    """Return one line, or the two of a name, without the last end."""
+    line = _line(file)
+    if name in {"GLOBAL", "INST"}:
+        return line + b"\n" + _line(file)
+    if name in _NUMBERS:
+        line = line.partition(b"\0")[0]  # as a string of C ends
+        _must(_is_float(line) if name == "FLOAT" else _INTEGER.fullmatch(line) is not None)
+    if name == "STRING":
+        quoted = line.rstrip()
+        _must(len(quoted) > 1 and quoted[:1] == quoted[-1:] and quoted[:1] in (b"'", b'"'))
+    return line
+
+
+def _line(file: BinaryIO) -> bytes:
+    line = file.readline(_LONGEST_LINE)
+    if not line.endswith(b"\n"):
+        raise _TooLongError if len(line) == _LONGEST_LINE else _StopsError
+    return line.removesuffix(b"\n")
+
+
+def _exactly(file: BinaryIO, count: int) -> bytes:
+    found = file.read(count)
+    _must(len(found) == count)
+    return found
+
+
+def _is_float(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_importable(argument: bytes) -> bool:
+    """Return whether the first of two lines may be a module's name; what is in it may have any name."""
+    module = argument.partition(b"\n")[0]
+    return _MODULE.fullmatch(module.decode(errors="replace")) is not None
+
+
+def _index(opcode: pickletools.OpcodeInfo, argument: bytes) -> int:
+    if opcode.arg is not None and opcode.arg.n > 0:
+        return int.from_bytes(argument, "little")
+    try:
+        return int(argument)
+    except ValueError as error:
+        raise _StopsError from error
+
+
+def _must(goes_on: bool) -> None:  # noqa: FBT001 - reads as a sentence
+    if not goes_on:
+        raise _StopsError
