@@ -42,7 +42,7 @@ class _TooLongError(Exception):
 def is_pickle(file: BinaryIO, size: int) -> bool:
     """Return whether an unpickler would call something, load an object, or go on for too long. Raises OSError.
 
-    What has no header counts as an object where it names something, or where pickles fill the file: a text may begin
+    What has no header counts as an object where it imports something, or where pickles fill the file: a text may begin
     like one. Long values are skipped, not read.
     """
     file.seek(0)
@@ -67,7 +67,7 @@ class _Machine:
     stack: list[bool | None] = field(default_factory=list)
     memo: dict[int, bool] = field(default_factory=dict)
     headed: bool = False
-    named: bool = False
+    imports: bool = False
     ended: bool = False
 
     def runs(self, opcode: pickletools.OpcodeInfo, argument: bytes) -> bool:
@@ -81,7 +81,7 @@ class _Machine:
             case "STOP":
                 self._pop()
                 self.ended = True
-                return self.headed or self.named
+                return self.headed or self.imports
             case "MARK":
                 self.stack.append(_MARK)
             case "POP":
@@ -108,7 +108,7 @@ class _Machine:
         if name == "INST" or (name in _ACTS and taken[:1] == [True]):
             return True
         _must(name not in _CALLS)  # what no name brought cannot be called
-        self.named = self.named or name in _NAMES
+        self.imports = self.imports or name in _IMPORTS
         self.stack.extend([name in _NAMES] * len(opcode.stack_after))
         return self.headed and name in _IMPORTS
 
@@ -164,6 +164,8 @@ def _lines(name: str, file: BinaryIO) -> bytes:
     if name in _NUMBERS:
         line = line.partition(b"\0")[0]  # as a string of C ends
         _must(_is_float(line) if name == "FLOAT" else _INTEGER.fullmatch(line) is not None)
+    if name == "PERSID":
+        _must(line.isascii())
     if name == "STRING":
         quoted = line.rstrip()
         _must(len(quoted) > 1 and quoted[:1] == quoted[-1:] and quoted[:1] in (b"'", b'"'))

@@ -12,10 +12,11 @@ import pytest
 
 from rig.hub import Hub
 from tests.archives import MAKERS
+from tests.weights import safetensors
 
 FILES = {
     "config.json": b"{}",
-    "model.safetensors": os.urandom(200_000),
+    "model.safetensors": safetensors(200_000),
     "pytorch_model.bin": pickle.dumps({"weight": os.urandom(200_000)}, 4),
     "tokenizer.model": b"\n\x0e\n\x05<unk>",
 }
@@ -92,13 +93,13 @@ def test_patterns_that_fit_nothing_say_so(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_a_pickle_deep_in_a_packed_archive_is_found_when_it_is_unpacked(hub: Hub, tmp_path: Path) -> None:
-    body = MAKERS["m.tar.gz"]({"first": os.urandom(3 * 2**20), "weights": FILES["pytorch_model.bin"]})
+    body = MAKERS["m.tar.gz"]({"model.safetensors": safetensors(3 * 2**20), "weights": FILES["pytorch_model.bin"]})
     (tmp_path / "packed").mkdir()
     (tmp_path / "packed/m.tar.gz").write_bytes(body)
     hub.push("org/packed", tmp_path / "packed")
     assert fetch(hub, tmp_path / "free", repo="org/packed").returncode == 0
     refused = fetch(hub, tmp_path / "to", "--no-pickle", repo="org/packed")
     assert refused.stderr.startswith("PickleRefused: 'weights' of hf://org/packed@")
-    assert names(tmp_path / "free") == {"first", "weights"}
+    assert names(tmp_path / "free") == {"model.safetensors", "weights"}
     kept = [p for p in (tmp_path / "to").rglob("*") if p.is_file() and p.stat().st_size > 100_000]
     assert kept == []

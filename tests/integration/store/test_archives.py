@@ -149,7 +149,7 @@ class TestRefusal:
 
     def test_a_pickle_in_it_is_found_where_none_are_allowed(self, store: Store, tmp_path: Path) -> None:
         (tmp_path / "there").mkdir()
-        (tmp_path / "there" / "m.tar").write_bytes(tar({**FILES, "weights.bin": pickle.dumps([1, 2])}))
+        (tmp_path / "there" / "m.tar").write_bytes(tar({"config.json": b"{}", "weights.bin": pickle.dumps([1, 2])}))
         settings = SourceSettings(local_roots=(str(tmp_path),))
         source = open_source(parse_uri(f"local://{tmp_path}/there"), ANONYMOUS, settings)
         manifest = msgspec.structs.replace(source.resolve(), allow_pickle=False)

@@ -10,6 +10,7 @@ import pytest
 from rig.binaries import Binaries
 from rig.larder.site import Site
 from tests.integration.system.sites import GPU, opened
+from tests.weights import safetensors
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def repository() -> dict[str, bytes]:
     return {
         "README.md": b"# Model",
         "notes/a": b"a",
-        "model.safetensors": os.urandom(200_000),
+        "model.safetensors": safetensors(200_000),
         "pytorch_model.bin": pickle.dumps({"weight": os.urandom(200_000)}, 4),
     }
 

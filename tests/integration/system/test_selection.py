@@ -9,13 +9,14 @@ import pytest
 from rig.errors import CallRefused
 from rig.larder.objects import path_of
 from rig.larder.site import Site
+from tests.weights import safetensors
 
 
 def repository(**others: bytes) -> dict[str, bytes]:
     """Return the files of a repository that has its weights three times; no other test has the same bytes."""
     return {
         "config.json": b"{}",
-        "model.safetensors": os.urandom(300_000),
+        "model.safetensors": safetensors(300_000),
         "pytorch_model.bin": os.urandom(310_000),
         "original/consolidated.00.pth": os.urandom(305_000),
         "original/params.json": b"{}",
@@ -127,7 +128,7 @@ def test_a_pickle_under_another_name_is_refused_and_goes(site: Site, name: str) 
 
 
 def test_a_model_without_pickles_is_ready_without_them_allowed(site: Site) -> None:
-    files = {"config.json": b"{}", "model.safetensors": os.urandom(300_000), "tokenizer.model": b"\n\x0e\n\x05<unk>"}
+    files = {"config.json": b"{}", "model.safetensors": safetensors(300_000), "tokenizer.model": b"\n\x0e\n\x05<unk>"}
     cache = site.cache(site.push(files=files), allowPickle=False)
     status = site.wait_ready("ClusterModelCache", cache)
     assert files_of(site.snapshot("a", cache, status["servingRevision"])) == set(files)
