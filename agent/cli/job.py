@@ -111,7 +111,7 @@ class FetchJob:
         return Outcome(manifest, verified, result.moved)
 
     def _refuse_pickles(self, manifest: Manifest, blobs: Mapping[str, Path], discard: Callable[[], None]) -> None:
-        """Look at what was fetched and at what was there; where one may be a pickle, nothing fetched is placed or kept."""
+        """Look at what was fetched and at what was there; if one may be a pickle, nothing fetched is kept."""
         places = {file.path: self.target / file.path for file in manifest.files}
         try:
             refuse_pickles({**places, **blobs}, manifest.uri)

@@ -123,9 +123,9 @@ class TestPickles:
 
     def test_what_an_unpickler_only_asks_its_program_for_is_none(self) -> None:
         """A header of safetensors whose length begins with PERSID, of which CPython makes nothing."""
-        text = b'{"w":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}}'.ljust(0x150)
-        assert why(struct.pack("<Q", 0x150) + text + b"\nN.", "m.safetensors") == ""
-        assert why(struct.pack("<Q", 0x150) + text + b"\n)R", "m.safetensors") == "is a pickle"
+        text = b'{"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}'.ljust(0x150)
+        assert why(struct.pack("<Q", 0x150) + text + b"\nN.x", "m.safetensors") == ""
+        assert why(struct.pack("<Q", 0x150) + text + b"\n)Rx", "m.safetensors") == "is a pickle"
 
     def test_numbers_without_a_form_are_none(self) -> None:
         for seed in range(20_000):
