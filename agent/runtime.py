@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -31,9 +31,10 @@ from agent.store.floor import Ground, lies_on_root_disk, parse_floor
 from agent.store.scrub import Scrubber
 from agent.store.store import Store
 from agent.store.watch import Watch
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from shared import __version__
 from shared.api.model_node import PATH, ModelNode
+from shared.daemon_thread import start_daemon_thread
 from shared.errors import LarderError
 from shared.internal_errors import keep_running
 from shared.kube.backoff import Backoff
@@ -62,7 +63,7 @@ class Agent:
     _api: ControllerApi = field(init=False)
     _ground: Ground = field(init=False)
     _meters: Meters = field(default_factory=Meters, init=False)
-    _bucket: TokenBucket = field(default_factory=TokenBucket, init=False)
+    _bucket: RateLimiter = field(default_factory=RateLimiter, init=False)
     _book: Book = field(default_factory=Book, init=False)
 
     def __post_init__(self) -> None:
@@ -135,7 +136,7 @@ class Agent:
             self._start(group, "tidying", keeper.tidy)
             self._start(group, "space_guard", guard.run)
             if scrubber.rate:
-                group.create_task(_scrub(scrubber))
+                self._start(group, "scrub", lambda: _scrub(scrubber))
             await keep_running("loop", lambda: keeper.run(hands), self._meters.internal_errors)
 
     def _start(self, group: asyncio.TaskGroup, part: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
@@ -203,14 +204,14 @@ class Agent:
 
 
 async def _scrub(scrubber: Scrubber) -> None:
-    """Scrub in a thread of its own, for its priorities are its own, until cancelled."""
-    thread = threading.Thread(target=scrubber.run, name="larder-scrub", daemon=True)
-    thread.start()
+    """Scrub on a thread of its own, for its priorities are its own, until cancelled."""
+    outcome = start_daemon_thread(scrubber.run, "larder-scrub")
     try:
-        await asyncio.Event().wait()
-    finally:
+        await asyncio.wrap_future(outcome)
+    except asyncio.CancelledError:
         scrubber.stop.set()
-        thread.join(_LAST_WORDS_S)
+        wait([outcome], _LAST_WORDS_S)
+        raise
 
 
 async def _sync(reflector: Reflector[ModelNode], keeper: Keeper) -> None:

@@ -4,14 +4,11 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
-from typing import TextIO, TypeVar
+from typing import TextIO
 
 from shared.errors import LarderError
 
-T = TypeVar("T")
 INTERRUPTED = 130
 
 
@@ -25,20 +22,6 @@ def failure_line(error: Exception) -> str:
             f"{type(error).__name__}: {error}; this is a fault of Larder: please report it",
         )
     return f"{reason}: {printable(' '.join(message.split()))}"
-
-
-def begin(act: Callable[[], T], name: str) -> "Future[T]":
-    """Run an act on a thread that nobody has to wait for; what it returns, or raises, is in the Future."""
-    outcome: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            outcome.set_result(act())
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
-            outcome.set_exception(error)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return outcome
 
 
 def printable(text: str) -> str:

@@ -21,7 +21,8 @@ from agent.store.lock import lock_directory
 from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
 from shared.api.meta import LeftOut
-from shared.exits import INTERRUPTED, begin, failure_line, tell
+from shared.daemon_thread import start_daemon_thread
+from shared.exits import INTERRUPTED, failure_line, tell
 from shared.manifest import File, Manifest
 from shared.quantity import format_bytes
 from shared.selection.choice import WHOLE, Selection
@@ -113,7 +114,7 @@ def _fetch_locked(source: Source, to: Path, concurrency: int, report: Reporter, 
 
 def _watch(job: FetchJob, report: Reporter) -> Outcome:
     """Run the job on a thread of its own, so that a server that hangs cannot keep us; tell how it goes."""
-    outcome = begin(job.run, "larder-fetch-job")
+    outcome = start_daemon_thread(job.run, "larder-fetch-job")
     watch = Watch(job.progress, time.monotonic())
     while not _ended(outcome, LOOK_S):
         report.show(job.progress, time.monotonic())

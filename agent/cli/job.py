@@ -28,7 +28,7 @@ from shared.manifest import File, Manifest
 from shared.safe_files.refuse import refuse_pickles
 from shared.sources.at_hand import POLICY
 from shared.sources.port import Source
-from shared.sources.retry import Timing, act_patiently
+from shared.sources.retry import Timing, retry
 
 _MOST_CHANGES = 2
 
@@ -127,7 +127,7 @@ class FetchJob:
     def _resolve(self) -> Manifest:
         """List the files of the source, patiently."""
         with self.progress.asking():
-            return act_patiently(self.source.resolve, POLICY, Timing(), self._wait)
+            return retry(self.source.resolve, POLICY, Timing(), self._wait)
 
     def _wait(self, pause_s: float, error: LarderError) -> None:
         self.progress.trouble = error

@@ -8,7 +8,7 @@ from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from shared.api.model_node import Entry
 from shared.api.wire import Credentials as Granted
 from shared.errors import AuthDenied, PickleRefused
@@ -25,7 +25,7 @@ class Downloader:
 
     store: Store
     sources: SourceSettings
-    bucket: TokenBucket
+    bucket: RateLimiter
     connections: int
 
     def download(

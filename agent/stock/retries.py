@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 from agent.stock.world import Setback, Trouble, fingerprint
 from shared.api.model_node import Entry
 from shared.errors import InsufficientStorage, LarderError, NotGranted, PickleRefused, RateLimited
+from shared.kube.backoff import Backoff, Uniform
 
-_SOON_CAP_S = 300.0
-_GRANT_CAP_S = 30.0
+_FIRST_S, _SOON_CAP_S, _GRANT_CAP_S = 2.0, 300.0, 30.0
 _UNTIL_IT_CHANGES_S = 365 * 86_400.0  # the same bytes will be refused again, after a whole download
 _SOMEBODY_S = (15 * 60.0, 60 * 60.0)
-_LARGEST_EXPONENT = 30
 _ATTEMPT = " (attempt "
 WHEN_SPACE_CHANGES_S = float("inf")
 
@@ -38,7 +37,7 @@ def _utc_now() -> datetime:
 class Retries:
     """Turns a failure into a setback; `uniform` draws the jitter."""
 
-    uniform: Callable[[float, float], float] = random.uniform
+    uniform: Uniform = random.uniform
     now: Callable[[], datetime] = _utc_now
 
     def setback(
@@ -60,15 +59,15 @@ class Retries:
 
     def delay_s(self, error: LarderError, failures: int) -> float:
         """Return the wait in seconds after `failures` >= 1 failures in a row."""
-        doubled = 2.0 ** min(failures - 1, _LARGEST_EXPONENT)
+        soon = Backoff(_FIRST_S, _SOON_CAP_S, self.uniform)
         match error:
             case RateLimited(after_s=after_s):
-                return max(after_s, 1.0) * self.uniform(1.0, 1.25)
+                return soon.delay_s(1, after_s)  # it said when, so that failures before do not matter
             case NotGranted():
-                return self.uniform(0.5, 1.0) * min(_GRANT_CAP_S, 2 * doubled)
+                return Backoff(_FIRST_S, _GRANT_CAP_S, self.uniform).delay_s(failures)
             case PickleRefused():
                 return _UNTIL_IT_CHANGES_S
             case LarderError(retryable=False):
                 return self.uniform(*_SOMEBODY_S)
             case _:
-                return self.uniform(0.5, 1.0) * min(_SOON_CAP_S, 2 * doubled)
+                return soon.delay_s(failures)

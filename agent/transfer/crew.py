@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 
 from agent.transfer.receive import Stopped
+from shared.daemon_thread import start_daemon_thread
 
 _GRACE_S = 0.5
 _LOOK_S = 0.1
@@ -27,8 +28,7 @@ class Crew:
         """Run a piece of work on a thread of its own."""
         with self._lock:
             self._working += 1
-        # A daemon: a program that ends must not wait for a server that hangs.
-        threading.Thread(target=self._run, args=(work,), name="larder-fetch", daemon=True).start()
+        start_daemon_thread(lambda: self._run(work), "larder-fetch")
 
     def wait(self, stop: threading.Event, tick: Callable[[], None] = lambda: None) -> None:
         """Return when all is done; raise the first failure, or Stopped where `stop` ended it. `tick` comes often."""

@@ -15,7 +15,7 @@ from agent.transfer.fetching import Fetching
 from agent.transfer.large_lane import LargeLane
 from agent.transfer.plan import SMALL_AT_A_TIME, split_by_size
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from agent.transfer.receive import BytePath, Stopped
 from agent.transfer.small_lane import SmallLane
 from agent.transfer.unpacking import Unpacking
@@ -23,7 +23,7 @@ from agent.verify import Check, verification
 from shared.errors import LarderError, StoreFailure
 from shared.manifest import File, Manifest
 from shared.sources.port import SharedRights, Source
-from shared.sources.retry import RetryPolicy, Timing, act_patiently
+from shared.sources.retry import RetryPolicy, Timing, retry
 
 __all__ = ["FetchResult", "Stopped", "fetch"]
 
@@ -52,7 +52,7 @@ def fetch(
     progress: Progress,
     stop: threading.Event,
     concurrency: int = 4,
-    bucket: TokenBucket | None = None,
+    bucket: RateLimiter | None = None,
     reservation: str = "",
     prove_access: bool = True,
     unpack: bool = True,
@@ -78,7 +78,7 @@ def fetch(
     timing = timing or Timing()
     path = BytePath(
         source,
-        bucket or TokenBucket(),
+        bucket or RateLimiter(),
         progress,
         lambda size: store.arrived(reservation, size),
         halt,
@@ -154,7 +154,7 @@ def _prove_access(fetching: Fetching, stop: threading.Event) -> None:
                 file = waiting.pop()
             except IndexError:
                 return
-            act_patiently(partial(_ask_for_a_byte, path, file), fetching.policy, fetching.timing, wait)
+            retry(partial(_ask_for_a_byte, path, file), fetching.policy, fetching.timing, wait)
 
     crew = Crew(halt)
     for _ in range(min(_PROOFS_AT_A_TIME, len(waiting))):

@@ -8,7 +8,7 @@ from agent.store.partials import Partial
 from agent.store.store import Store
 from agent.transfer.assembly import Assembly, Claim
 from agent.transfer.hashing import Hashing
-from agent.transfer.patience import Patience
+from agent.transfer.patience import SharedRetryBudget
 from agent.transfer.plan import SMALL_BYTES
 from agent.transfer.receive import BytePath, Stopped, receive, receive_front
 from agent.verify import Check
@@ -26,7 +26,7 @@ class Work:
     """
 
     assembly: Assembly
-    patience: Patience
+    budget: SharedRetryBudget
     blob: str = ""
     mismatches: int = 0
 
@@ -60,7 +60,7 @@ class Fetching:
             if partial is None:
                 raise Stopped
             held = partial.held.size_bytes
-            work = Work(Assembly(file, partial, self.make_check), Patience(self.policy, self.timing))
+            work = Work(Assembly(file, partial, self.make_check), SharedRetryBudget(self.policy, self.timing))
             if blob := self.store.find_blob(self.manifest, file):  # another download was faster
                 self.path.find(file.size)
                 self.path.arrived(file.size - held)
@@ -76,7 +76,7 @@ class Fetching:
         try:
             receive(self.path, work.assembly, claim, buffer)
             self.brought.add(work.assembly.file.path)
-            work.patience.succeed()
+            work.budget.succeed()
         except LarderError as error:
             failure = error
         finally:
@@ -184,7 +184,7 @@ class Fetching:
     def _wait(self, work: Work, error: LarderError, brought_bytes: int) -> None:
         progress = self.path.progress
         progress.traffic.fail(error)
-        pause_s = work.patience.pause(error, work.assembly.missing_bytes, brought_bytes)
+        pause_s = work.budget.pause(error, work.assembly.missing_bytes, brought_bytes)
         progress.traffic.retry(error)
         progress.trouble = error
         if self.path.stop.wait(pause_s):

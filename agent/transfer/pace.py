@@ -5,7 +5,7 @@ _WINDOW_S = 20.0
 _SHARE = 0.05
 
 
-class Pace:
+class StallDetector:
     """Watches one body: bytes, and the seconds that reading them took."""
 
     def __init__(self, least_rate: float = LEAST_RATE, window_s: float = _WINDOW_S) -> None:

@@ -3,18 +3,18 @@
 import threading
 
 from shared.errors import LarderError, RateLimited, Unreachable
-from shared.sources.retry import WORTH_BYTES, RetryPolicy, Streak, Timing
+from shared.sources.retry import WORTH_BYTES, RetryBudget, RetryPolicy, Timing
 
 
-class Patience:
-    """Counts the failures of one file since its last progress; its receivers share it and wait together.
+class SharedRetryBudget:
+    """The RetryBudget of one file, which its receivers share: they wait together.
 
     An attempt that brought little is progress, and yet the next pause is longer. Thread-safe.
     """
 
     def __init__(self, policy: RetryPolicy, timing: Timing) -> None:
         self._policy, self._timing = policy, timing
-        self._streak = Streak(policy, timing)
+        self._budget = RetryBudget(policy, timing.uniform, timing.clock())
         self._missing_bytes, self._until = -1, 0.0
         self._poor = 0  # failures in a row that brought little
         self._lock = threading.Lock()
@@ -29,14 +29,14 @@ class Patience:
             now = self._timing.clock()
             if missing_bytes != self._missing_bytes:
                 self._missing_bytes = missing_bytes
-                self._streak.end()
+                self._budget.renew(now)
             if brought_bytes >= WORTH_BYTES:
                 self._poor = 0
             elif error.retryable and now + _asked_s(error) < self._until:  # another receiver met the same trouble
                 return self._until - now + self._head_start_s(error)
             else:
                 self._poor += 1
-            pause_s = self._streak.pause(error, poor=self._poor, brought_bytes=brought_bytes)
+            pause_s = self._budget.pause_s(error, now, poor=self._poor, brought_bytes=brought_bytes)
             if pause_s is None:
                 raise error
             self._until = max(self._until, now + pause_s)

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from agent.transfer.assembly import Assembly, Claim
-from agent.transfer.pace import Pace
+from agent.transfer.pace import StallDetector
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from shared.errors import DigestMismatch, LarderError, Unreachable
 from shared.manifest import File
 from shared.sources.port import Body, Source
@@ -25,7 +25,7 @@ class BytePath:
     """What every byte of a download passes on its way."""
 
     source: Source
-    bucket: TokenBucket
+    bucket: RateLimiter
     progress: Progress
     arrived: Callable[[int], None]
     stop: threading.Event
@@ -100,10 +100,10 @@ def _drain(path: BytePath, body: Body, assembly: Assembly, claim: Claim, buffer:
 class _Flow:
     """What a body brings, within the limit of the rate, as long as it is not too slow."""
 
-    __slots__ = ("_body", "_file", "_pace", "_path", "_slow")
+    __slots__ = ("_body", "_file", "_path", "_slow", "_stall")
 
     def __init__(self, path: BytePath, body: Body, file: File) -> None:
-        self._path, self._body, self._file, self._pace = path, body, file, Pace()
+        self._path, self._body, self._file, self._stall = path, body, file, StallDetector()
         self._slow: float | None = None
 
     def grain_of(self, room: memoryview) -> memoryview:
@@ -141,7 +141,7 @@ class _Flow:
         if path.stop.is_set():
             raise Stopped
         if size:
-            self._slow = self._pace.observe(size, path.clock() - asked_s, bucket.rate)
+            self._slow = self._stall.observe(size, path.clock() - asked_s, bucket.rate)
         return size
 
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from concurrent.futures import wait
 from typing import TypeVar
 
+from shared.daemon_thread import start_daemon_thread
 from shared.errors import LarderError, RateLimited
-from shared.exits import begin
 from shared.manifest import File, Manifest
 from shared.sources.at_hand import LOOK_S, POLICY, Hope, no_answer
 from shared.sources.port import Body, Source
-from shared.sources.retry import Timing, act_patiently
+from shared.sources.retry import Timing, retry
 
 T = TypeVar("T")
 _LITTLE_BYTES = 50 * 1024  # a source that brings less in all that time only drips
@@ -40,7 +40,7 @@ class PatientSource:
         self._source.close()
 
     def _answer(self, act: Callable[[], T]) -> T:
-        answer = act_patiently(act, POLICY, Timing(), self._wait)
+        answer = retry(act, POLICY, Timing(), self._wait)
         self.answers += 1
         return answer
 
@@ -70,7 +70,7 @@ def run_watched(source: PatientSource, act: Callable[[], T], asked: Callable[[Ra
 
     `asked` is told each time that the source asks for time, and gets it.
     """
-    outcome = begin(act, "larder-inspect")
+    outcome = start_daemon_thread(act, "larder-inspect")
     hope, trouble, answers, came_bytes = Hope(time.monotonic()), source.trouble, 0, 0
     while not wait([outcome], LOOK_S).done:
         now = time.monotonic()

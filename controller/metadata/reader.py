@@ -13,10 +13,10 @@ from controller.metadata.order import Order
 from controller.metadata.remote import failed
 from controller.placement.demand import Demand, Resolution
 from controller.sources.credentials import Secrets
-from controller.sources.daemon_thread import run_aside
 from controller.sources.fair_slots import FairSlots
 from controller.sources.manifests import Manifests
 from controller.state.keys import ModelKey
+from shared.daemon_thread import run_in_daemon_thread
 from shared.errors import LarderError
 from shared.handover import Reading
 from shared.sources.settings import SourceSettings
@@ -103,7 +103,7 @@ class MetadataReader:
                 credentials=await self.secrets.credentials_of(demand),
                 settings=self.settings,
             )
-            return await run_aside(child.read, order)
+            return await run_in_daemon_thread(child.read, order)
         except LarderError as error:
             return failed(error.reason, str(error))
         except Exception as error:  # noqa: BLE001 - what a model's files do concerns that model alone

@@ -11,12 +11,13 @@ import structlog
 from controller.models.view import Answer, Trouble
 from controller.placement.demand import Demand, Resolution
 from controller.sources.credentials import Secrets
-from controller.sources.daemon_thread import run_aside
 from controller.sources.fair_slots import FairSlots
 from controller.sources.manifests import Manifests
 from controller.state.keys import ModelKey
 from shared.api.meta import LeftOut
+from shared.daemon_thread import run_in_daemon_thread
 from shared.errors import LarderError, NameConflict, RateLimited, TooManyManifests, TooManyResolutions, Unreachable
+from shared.kube.backoff import Backoff, Uniform
 from shared.manifest import Manifest
 from shared.selection.choice import Selection
 from shared.selection.select import select_files
@@ -25,9 +26,7 @@ from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri import parse_uri
 
-_SOON_S, _SOON_CAP_S = 1.0, 300.0
-_LATE_S, _LATE_CAP_S = 60.0, 1800.0
-_LARGEST_EXPONENT = 20
+_SOON, _LATE = (1.0, 300.0), (60.0, 1800.0)  # the first wait and the longest
 _SETTLE_S, _SETTLE_CAP_S = 10.0, 300.0  # a source that moves all the time is not asked all the time
 _AT_ONE_TIME = 6
 _TAKEN_S = 5.0  # a ConfigMap of ours that is somebody else's is looked at again
@@ -70,7 +69,7 @@ class Resolver:
     settings: SourceSettings
     clock: Callable[[], float]
     on_done: Callable[[ModelKey], None]
-    uniform: Callable[[float, float], float] = random.uniform
+    uniform: Uniform = random.uniform
     per_minute: int = 0
     now: Callable[[], datetime] = _utc_now
     _attempts: dict[str, Attempt] = field(default_factory=dict, init=False)
@@ -135,7 +134,7 @@ class Resolver:
     async def upstream_of(self, demand: Demand) -> str:
         """Return the revision that the source of a demand has now, and keep nothing. Raises LarderError, KubeError."""
         credentials = await self.secrets.credentials_of(demand)
-        return demand.selection.revision_of(await run_aside(self._look, demand.uri, credentials))
+        return demand.selection.revision_of(await run_in_daemon_thread(self._look, demand.uri, credentials))
 
     async def stop(self) -> None:
         """End what is under way: another replica may lead from now on."""
@@ -204,7 +203,7 @@ class Resolver:
         if taken := self._taken.get(demand.uid):
             await self.manifests.require_own(taken)  # while it is in the way, the source is not asked
         credentials = await self.secrets.credentials_of(demand)
-        listing, manifest, left_out = await run_aside(self._list, demand.uri, demand.selection, credentials)
+        listing, manifest, left_out = await run_in_daemon_thread(self._list, demand.uri, demand.selection, credentials)
         try:
             digest = await self.manifests.keep(manifest, listing, demand.namespace)
         except NameConflict as error:
@@ -248,11 +247,10 @@ class Resolver:
 
     def _delay_s(self, error: LarderError, failures: int) -> float:
         match error:
-            case RateLimited():
-                return error.after_s * self.uniform(1.0, 1.2)
+            case RateLimited(after_s=after_s):
+                return Backoff(*_SOON, self.uniform).delay_s(1, after_s)  # it said when; failures before do not matter
             case NameConflict():
                 return _TAKEN_S
             case TooManyManifests():
-                return _NO_ROOM_S * self.uniform(0.5, 1.0)
-        first, cap = (_SOON_S, _SOON_CAP_S) if error.retryable else (_LATE_S, _LATE_CAP_S)
-        return min(cap, first * 2.0 ** min(failures - 1, _LARGEST_EXPONENT)) * self.uniform(0.5, 1.0)
+                return Backoff(_NO_ROOM_S, _NO_ROOM_S, self.uniform).delay_s(failures)
+        return Backoff(*(_SOON if error.retryable else _LATE), self.uniform).delay_s(failures)

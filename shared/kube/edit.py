@@ -36,9 +36,7 @@ async def update(
             return await _update_once(kube, path, change)
         except (Conflict, Busy) as error:
             failures += 1
-            pause_s = _PAUSE.delay_s(failures)
-            if isinstance(error, Busy):
-                pause_s += error.after_s or 1
+            pause_s = _PAUSE.delay_s(failures, (error.after_s or 1) if isinstance(error, Busy) else 0)
             if clock() + pause_s > give_up:
                 raise
         await sleep(pause_s)

@@ -1,4 +1,4 @@
-"""When to try again, and when to give up."""
+"""Whether a request to a source is worth another try, and when; `shared.kube.backoff` computes the waits."""
 
 import random
 import time
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from shared.errors import InsufficientStorage, LarderError, RateLimited, SourceChanged, StoreFailure, Unreachable
+from shared.kube.backoff import Backoff, Uniform
 
 T = TypeVar("T")
 WORTH_BYTES = 16 * 1024  # an attempt that brings so much was worth its request
-_LEAST_JITTER = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Timing:
     """Time and chance."""
 
     clock: Callable[[], float] = time.monotonic
-    random: Callable[[], float] = random.random
+    uniform: Uniform = random.uniform
 
 
 def pause_before_retry(
@@ -40,30 +40,27 @@ def pause_before_retry(
     error: LarderError,
     failures: int,
     idle_s: float,
-    chance: float,
+    uniform: Uniform,
     *,
     poor: int = 0,
     brought_bytes: int = 0,
 ) -> float | None:
     """Return how long to wait before the next try, None to give up.
 
-    `failures` counts those since the last progress, this one included; `idle_s` is the time since; `chance` is in
-    [0, 1). `brought_bytes` came before this failure: the more, the shorter is the pause. `poor` counts the failures
-    since an attempt brought WORTH_BYTES: they lengthen it though each may have brought something. A server that asks
-    for more time than there is patience for is left to the caller's longer back-off.
+    `failures` counts those since the last progress, this one included; `idle_s` is the time since. `brought_bytes` came
+    before this failure: the more, the shorter is the pause. `poor` counts the failures since an attempt brought
+    WORTH_BYTES: they lengthen it though each may have brought something. A server that asks for more time than there is
+    patience for is left to the caller's longer back-off.
     """
     if not error.retryable or isinstance(error, InsufficientStorage | StoreFailure | SourceChanged):
         return None
-    back_off = min(policy.longest_s, policy.first_s * 2 ** min(max(failures, poor) - 1, 30))
-    if brought_bytes:
-        back_off = min(back_off, policy.first_s * WORTH_BYTES / brought_bytes)
-    pause_s = back_off * (_LEAST_JITTER + (1 - _LEAST_JITTER) * chance)
-    patience_s = policy.patience_s
-    if isinstance(error, RateLimited):
-        pause_s += max(0.0, error.after_s)
-        patience_s = max(patience_s, policy.asked_s)
-    elif failures >= _most_tries(policy, error):
+    asks = isinstance(error, RateLimited)
+    if not asks and failures >= _most_tries(policy, error):
         return None
+    cap_s = min(policy.longest_s, policy.first_s * WORTH_BYTES / brought_bytes) if brought_bytes else policy.longest_s
+    asked_s = error.after_s if isinstance(error, RateLimited) else 0.0
+    pause_s = Backoff(policy.first_s, cap_s, uniform).delay_s(max(failures, poor), asked_s)
+    patience_s = max(policy.patience_s, policy.asked_s) if asks else policy.patience_s
     return pause_s if idle_s + pause_s <= patience_s else None
 
 
@@ -72,49 +69,46 @@ def _most_tries(policy: RetryPolicy, error: LarderError) -> int:
     return min(tries or policy.attempts, policy.attempts)
 
 
-class Streak:
-    """Failures in a row, without progress between them. Not thread-safe.
+class RetryBudget:
+    """The tries and the time that are left for failures without progress; time comes with each call. Not thread-safe.
 
-    A server that asks for time is alive: of what fails afterwards, the tries and the patience are counted anew.
+    A server that asks for time is alive: what fails afterwards has the whole budget again.
     """
 
-    def __init__(self, policy: RetryPolicy, timing: Timing) -> None:
-        self._policy, self._timing = policy, timing
-        self.end()
+    def __init__(self, policy: RetryPolicy, uniform: Uniform, now: float) -> None:
+        self._policy, self._uniform = policy, uniform
+        self.renew(now)
 
-    def end(self) -> None:
+    def renew(self, now: float) -> None:
         """Note that there was progress."""
         self._failures = self._since_asked = 0
-        self._began = self._asked_until = self._timing.clock()
+        self._began = self._asked_until = now
 
-    def pause(self, error: LarderError, *, poor: int = 0, brought_bytes: int = 0) -> float | None:
-        """Count a failure and return how long to wait, as `pause_before_retry` does."""
-        now, asks = self._timing.clock(), isinstance(error, RateLimited)
+    def pause_s(self, error: LarderError, now: float, *, poor: int = 0, brought_bytes: int = 0) -> float | None:
+        """Count a failure and return how long to wait, None to give up, as `pause_before_retry` does."""
+        asks = isinstance(error, RateLimited)
         self._failures += 1
         self._since_asked += 1
         failures, since = (self._failures, self._began) if asks else (self._since_asked, self._asked_until)
-        chance = self._timing.random()
         pause_s = pause_before_retry(
-            self._policy, error, failures, now - since, chance, poor=poor, brought_bytes=brought_bytes
+            self._policy, error, failures, now - since, self._uniform, poor=poor, brought_bytes=brought_bytes
         )
         if asks and pause_s is not None:
             self._since_asked, self._asked_until = 0, now + pause_s
         return pause_s
 
 
-def act_patiently(
-    act: Callable[[], T], policy: RetryPolicy, timing: Timing, wait: Callable[[float, LarderError], None]
-) -> T:
+def retry(act: Callable[[], T], policy: RetryPolicy, timing: Timing, wait: Callable[[float, LarderError], None]) -> T:
     """Return what `act` returns, tried again as the policy says; raises its failure where that makes no sense.
 
     `wait` is told for how many seconds, and why; what it raises ends this.
     """
-    streak = Streak(policy, timing)
+    budget = RetryBudget(policy, timing.uniform, timing.clock())
     while True:
         try:
             return act()
         except LarderError as error:
-            pause_s = streak.pause(error)
+            pause_s = budget.pause_s(error, timing.clock())
             if pause_s is None:
                 raise
             wait(pause_s, error)

@@ -22,7 +22,7 @@ import msgspec
 from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from shared.sources.memory import MemorySource
 from tests.integration.store.broken_disk import BrokenDisk
 
@@ -107,7 +107,7 @@ def carry_out(order: Order, source: CountedSource) -> None:
         die_before_change(order.fatal_change)
     store = Store.open(Path(order.root), disk=FatalDisk(order.fatal_sync, tight=order.tight))
     store.sweep()
-    bucket = TokenBucket(order.rate)
+    bucket = RateLimiter(order.rate)
     result = fetch(source, manifest, store, progress=Progress(), stop=threading.Event(), concurrency=2, bucket=bucket)
     if order.fatal_change:
         store.commit(manifest, "old", result.blobs)

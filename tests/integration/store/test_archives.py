@@ -21,7 +21,7 @@ from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, Stopped
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from rig.processes import wait_until
 from shared.api.model_node import Entry
 from shared.api.wire import Credentials as Granted
@@ -153,7 +153,7 @@ class TestRefusal:
         settings = SourceSettings(local_roots=(str(tmp_path),))
         source = open_source(parse_uri(f"local://{tmp_path}/there"), ANONYMOUS, settings)
         manifest = msgspec.structs.replace(source.resolve(), allow_pickle=False)
-        downloader = Downloader(store, settings, TokenBucket(), 2)
+        downloader = Downloader(store, settings, RateLimiter(), 2)
         entry = Entry(id="llama", revision=manifest.revision)
         with pytest.raises(PickleRefused, match=r"weights\.bin"):
             downloader.download(entry, manifest, Granted(()), None, Progress(), threading.Event())

@@ -17,7 +17,7 @@ import trustme
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, Stopped, fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from rig.processes import wait_until
 from rig.scripted_http import Answer, Asked, Reset, reply, scripted
 from shared.errors import AddressRefused, DigestMismatch, LarderError, RateLimited, SourceChanged, Unreachable
@@ -78,7 +78,7 @@ def bring(
     *,
     body: bytes = BODY,
     policy: RetryPolicy = POLICY,
-    bucket: TokenBucket | None = None,
+    bucket: RateLimiter | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> FetchResult:
@@ -277,7 +277,7 @@ def test_resumed_bytes_are_asked_for_once(store: Store) -> None:
     assert asked == ["", f"bytes={HALF}-{len(BODY) - 1}"]
 
 
-class Drawn(TokenBucket):
+class Drawn(RateLimiter):
     """Counts what was drawn and used."""
 
     size_bytes = 0
@@ -307,7 +307,7 @@ def test_what_is_passed_over_ends_with_a_stop(store: Store) -> None:
 
     def run() -> None:
         with pytest.raises(Stopped):
-            bring(store, lambda _: reply(200, BODY), bucket=TokenBucket(1), progress=progress, stop=stop)
+            bring(store, lambda _: reply(200, BODY), bucket=RateLimiter(1), progress=progress, stop=stop)
 
     running = threading.Thread(target=run)
     running.start()

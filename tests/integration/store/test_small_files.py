@@ -12,7 +12,7 @@ import pytest
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, Stopped, fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from rig.processes import wait_until
 from shared.errors import AuthDenied, DigestMismatch, SourceChanged, Unreachable
 from shared.sources.memory import MemorySource
@@ -151,6 +151,6 @@ def test_the_limit_of_the_rate_holds_for_them(small: MemorySource, store: Store)
     """What a limit lets through at a time is far less than such a file."""
     sizes: list[int] = []
     small.faults.before_read = lambda _, position: sizes.append(position)
-    bucket = TokenBucket(200_000)
+    bucket = RateLimiter(200_000)
     fetch(small, small.resolve(), store, progress=Progress(), stop=threading.Event(), bucket=bucket)
     assert len([position for position in sizes if position < len(BODY)]) >= len(BODY) // bucket.grain(len(BODY))

@@ -12,7 +12,7 @@ import pytest
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, Stopped, fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from rig.processes import wait_until
 from shared.errors import (
     AuthDenied,
@@ -234,7 +234,7 @@ def test_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> No
         asked.wait(SOON_S)
         stop.set()
 
-    bucket = TokenBucket(1000, clock)
+    bucket = RateLimiter(1000, clock)
     bucket.give_back(1000)
     threading.Thread(target=stop_when_it_waits, daemon=True).start()
     with pytest.raises(Stopped):
@@ -246,7 +246,7 @@ def test_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> No
 def test_the_bucket_bounds_the_rate_of_all_files_together(store: Store) -> None:
     source = MemorySource({f"f{n}": os.urandom(150_000) for n in range(8)})
     started = time.monotonic()
-    fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event(), bucket=TokenBucket(1_000_000))
+    fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event(), bucket=RateLimiter(1_000_000))
     assert time.monotonic() - started >= 1.1
 
 

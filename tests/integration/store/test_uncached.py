@@ -26,7 +26,7 @@ from agent.store.uncached import PAGE_BYTES, Uncached
 from agent.transfer.assembly import Assembly
 from agent.transfer.engine import FetchResult
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from agent.transfer.receive import BytePath, receive
 from agent.verify import Check
 from shared.errors import InsufficientStorage, Unreachable
@@ -94,7 +94,7 @@ def test_what_begins_between_two_pages_goes_on_past_the_cache_from_the_next(tigh
     source, stop = MemorySource({"big": BIG}), threading.Event()
     manifest = source.resolve()
     [file] = manifest.files
-    path = BytePath(source, TokenBucket(), Progress(), lambda _: None, stop, time.monotonic)
+    path = BytePath(source, RateLimiter(), Progress(), lambda _: None, stop, time.monotonic)
     with tight.partial(manifest, file, stop, cached=False) as partial:
         assert partial is not None
         assembly = Assembly(file, partial, Check)

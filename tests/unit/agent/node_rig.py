@@ -26,7 +26,7 @@ from agent.stock.scanner import Scanner
 from agent.store.disk import RealDisk
 from agent.store.floor import Ground, parse_floor
 from agent.store.store import Store
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from shared.api.model_node import ModelNode
 from shared.api.wire import Credentials
 from shared.errors import NotGranted, Unreachable
@@ -187,7 +187,7 @@ class NodeRig:
             self.hands = Hands(
                 book=self.book, store=self.store, api=cast("ControllerApi", Controller(self.answers, self.manifests)),
                 node=node, labeller=Labeller(self.book, node, self.clock, self.keeper.look_at_node),
-                downloader=Downloader(self.store, sources, TokenBucket(), 1), meters=self.meters,
+                downloader=Downloader(self.store, sources, RateLimiter(), 1), meters=self.meters,
                 threads=self.threads, jobs=jobs, wake=self.keeper.wake, look_at_node=self.keeper.look_at_node,
                 look_at_disk=scanner.look, clock=self.clock, ground=ground,
             )  # fmt: skip

@@ -23,3 +23,20 @@ def test_doubles_up_to_the_cap() -> None:
 
 def test_spreads_over_the_upper_half() -> None:
     assert Backoff(1, 10, uniform=lambda low, _: low).delay_s(3) == 2
+
+
+@settings(deadline=None)
+@given(failures=st.integers(1, 10**6), asked_s=st.floats(0, 10**6))
+def test_a_server_gets_the_time_that_it_asked_for_and_little_more(failures: int, asked_s: float) -> None:
+    latest = Backoff(1, 60, uniform=lambda _, high: high)
+    earliest = Backoff(1, 60, uniform=lambda low, _: low)
+    assert earliest.delay_s(failures, asked_s) >= asked_s
+    assert latest.delay_s(failures, asked_s) <= max(60, asked_s * 1.25)
+    assert latest.delay_s(failures, asked_s) <= asked_s + 60
+
+
+def test_clients_that_were_asked_together_come_back_spread() -> None:
+    backoff = Backoff(1, 60)
+    waits = [backoff.delay_s(1, 100) for _ in range(1000)]
+    assert min(waits) < 105
+    assert max(waits) > 120

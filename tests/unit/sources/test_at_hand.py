@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import LarderError, RateLimited, Unreachable
 from shared.sources.at_hand import HOPELESS_S, POLICY, Hope
-from shared.sources.retry import Timing, act_patiently
+from shared.sources.retry import Timing, retry
 
 Answer = Callable[[float], LarderError | None]
 DOWN = Unreachable("status 503")
@@ -33,7 +33,7 @@ def ends(answer: Answer, chance: float = 0.5) -> tuple[float, int, LarderError |
         now[0] += pause_s
 
     try:
-        act_patiently(act, POLICY, Timing(lambda: now[0], lambda: chance), wait)
+        retry(act, POLICY, Timing(lambda: now[0], lambda least, most: least + (most - least) * chance), wait)
     except LarderError as error:
         return now[0], asked[0], error
     return now[0], asked[0], None

@@ -14,8 +14,16 @@ from shared.errors import (
     Unreachable,
     UnsafePath,
 )
-from shared.sources.retry import WORTH_BYTES, RetryPolicy, Streak, Timing, pause_before_retry
+from shared.kube.backoff import Uniform
+from shared.sources.retry import WORTH_BYTES, RetryBudget, RetryPolicy, pause_before_retry
 
+
+def draw(chance: float) -> Uniform:
+    """Return a draw that is always at the same place between its bounds."""
+    return lambda least, most: least + (most - least) * chance
+
+
+EARLIEST, MIDDLE = draw(0), draw(0.5)
 POLICY = RetryPolicy(attempts=6, patience_s=120, first_s=0.5, longest_s=30)
 
 
@@ -32,12 +40,12 @@ POLICY = RetryPolicy(attempts=6, patience_s=120, first_s=0.5, longest_s=30)
     ],
 )
 def test_what_the_same_request_cannot_mend_is_given_up_at_once(error: LarderError) -> None:
-    assert pause_before_retry(POLICY, error, 1, 0, 0.5) is None
+    assert pause_before_retry(POLICY, error, 1, 0, MIDDLE) is None
 
 
 @given(failures=st.integers(1, 5), chance=st.floats(0, 1, exclude_max=True))
 def test_back_off_doubles_with_jitter_and_has_a_ceiling(failures: int, chance: float) -> None:
-    pause_s = pause_before_retry(POLICY, Unreachable("x"), failures, 0, chance)
+    pause_s = pause_before_retry(POLICY, Unreachable("x"), failures, 0, draw(chance))
     ceiling = min(30, 0.5 * 2 ** (failures - 1))
     assert pause_s is not None
     assert ceiling / 2 <= pause_s <= ceiling
@@ -45,14 +53,14 @@ def test_back_off_doubles_with_jitter_and_has_a_ceiling(failures: int, chance: f
 
 @given(failures=st.integers(6, 10**6))
 def test_attempts_without_progress_are_bounded(failures: int) -> None:
-    assert pause_before_retry(POLICY, Unreachable("x"), failures, 0, 0.5) is None
+    assert pause_before_retry(POLICY, Unreachable("x"), failures, 0, MIDDLE) is None
 
 
 @given(poor=st.integers(1, 10**6), brought_bytes=st.integers(1, 10**12), chance=st.floats(0, 1, exclude_max=True))
 def test_what_brings_little_waits_longer_each_time_and_what_brings_much_hardly(
     poor: int, brought_bytes: int, chance: float
 ) -> None:
-    pause_s = pause_before_retry(POLICY, Unreachable("x"), 1, 0, chance, poor=poor, brought_bytes=brought_bytes)
+    pause_s = pause_before_retry(POLICY, Unreachable("x"), 1, 0, draw(chance), poor=poor, brought_bytes=brought_bytes)
     grown_s = min(30, 0.5 * 2 ** min(poor - 1, 30))
     ceiling = min(grown_s, 0.5 * WORTH_BYTES / brought_bytes)
     assert pause_s is not None
@@ -61,35 +69,35 @@ def test_what_brings_little_waits_longer_each_time_and_what_brings_much_hardly(
 
 @given(tries=st.integers(1, 5), failures=st.integers(1, 10))
 def test_an_answer_that_will_be_no_better_is_asked_for_a_few_times(tries: int, failures: int) -> None:
-    pause_s = pause_before_retry(POLICY, Unreachable("x", tries), failures, 0, 0.5)
+    pause_s = pause_before_retry(POLICY, Unreachable("x", tries), failures, 0, MIDDLE)
     assert (pause_s is None) is (failures >= tries)
 
 
 @given(after_s=st.floats(0, 60), failures=st.integers(1, 1000))
 def test_a_server_that_asks_for_time_gets_at_least_that(after_s: float, failures: int) -> None:
-    pause_s = pause_before_retry(POLICY, RateLimited("x", after_s), failures, 0, 0)
+    pause_s = pause_before_retry(POLICY, RateLimited("x", after_s), failures, 0, EARLIEST)
     assert pause_s is not None
     assert pause_s >= after_s
 
 
 def test_more_time_than_there_is_patience_is_left_to_the_caller() -> None:
-    assert pause_before_retry(POLICY, RateLimited("x", 300), 1, 0, 0.5) is None
-    assert pause_before_retry(POLICY, Unreachable("x"), 1, 119.9, 0.5) is None
+    assert pause_before_retry(POLICY, RateLimited("x", 300), 1, 0, MIDDLE) is None
+    assert pause_before_retry(POLICY, Unreachable("x"), 1, 119.9, MIDDLE) is None
 
 
 def test_a_server_that_asks_for_time_has_more_where_the_policy_says_so() -> None:
     policy = RetryPolicy(patience_s=40, longest_s=5, asked_s=150)
-    assert pause_before_retry(policy, RateLimited("x", 60), 1, 80, 0.5) is not None
-    assert pause_before_retry(policy, RateLimited("x", 60), 1, 95, 0.5) is None
-    assert pause_before_retry(policy, Unreachable("x"), 1, 80, 0.5) is None
+    assert pause_before_retry(policy, RateLimited("x", 60), 1, 80, MIDDLE) is not None
+    assert pause_before_retry(policy, RateLimited("x", 60), 1, 95, MIDDLE) is None
+    assert pause_before_retry(policy, Unreachable("x"), 1, 80, MIDDLE) is None
 
 
 def test_what_fails_after_a_server_asked_for_time_is_counted_anew_but_what_asks_again_is_not() -> None:
     clock = [0.0]
-    streak = Streak(RetryPolicy(attempts=3, patience_s=40, first_s=1, asked_s=100), Timing(lambda: clock[0], lambda: 0))
+    budget = RetryBudget(RetryPolicy(attempts=3, patience_s=40, first_s=1, asked_s=100), EARLIEST, 0)
 
     def fails(error: LarderError) -> bool:
-        pause_s = streak.pause(error)
+        pause_s = budget.pause_s(error, clock[0])
         clock[0] += pause_s or 0
         return pause_s is None
 
@@ -100,5 +108,5 @@ def test_what_fails_after_a_server_asked_for_time_is_counted_anew_but_what_asks_
     assert not fails(Unreachable("x"))
     assert fails(Unreachable("x"))
     assert fails(RateLimited("x", 50))
-    streak.end()
+    budget.renew(clock[0])
     assert not fails(RateLimited("x", 50))

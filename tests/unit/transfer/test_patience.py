@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from agent.transfer.pace import LEAST_RATE
-from agent.transfer.patience import Patience
+from agent.transfer.patience import SharedRetryBudget
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.sources.at_hand import POLICY as AT_HAND
 from shared.sources.retry import RetryPolicy, Timing
@@ -19,8 +19,8 @@ class Clock:
         return self.now
 
 
-def patience(clock: Clock) -> Patience:
-    return Patience(POLICY, Timing(clock, lambda: 1.0))
+def patience(clock: Clock) -> SharedRetryBudget:
+    return SharedRetryBudget(POLICY, Timing(clock, lambda _, most: most))
 
 
 def test_waits_longer_each_time_and_gives_up() -> None:
@@ -57,7 +57,7 @@ def requests_of(cut_bytes: int, size: int, *, seconds: float = 10**9, receivers:
     It ends when the file is whole, or after `seconds`; the bytes themselves take no time.
     """
     clock = Clock()
-    tried = Patience(RetryPolicy(), Timing(clock, lambda: 1.0))
+    tried = SharedRetryBudget(RetryPolicy(), Timing(clock, lambda _, most: most))
     asks_at, left, asked = [0.0] * receivers, size, 0
     while left > 0 and (now := min(asks_at)) < seconds:
         clock.now = now
@@ -87,7 +87,7 @@ def test_what_comes_in_small_parts_still_comes_faster_than_it_would_drip() -> No
 
 def test_real_progress_ends_the_long_pauses() -> None:
     clock = Clock()
-    tried = Patience(RetryPolicy(), Timing(clock, lambda: 1.0))
+    tried = SharedRetryBudget(RetryPolicy(), Timing(clock, lambda _, most: most))
     pauses = []
     for left, brought in ((100, 1), (99, 1), (98, 1), (97, 1), (96, 2**20), (95, 0)):
         clock.now += 100
@@ -97,7 +97,7 @@ def test_real_progress_ends_the_long_pauses() -> None:
 
 def test_a_failure_now_and_then_among_pieces_that_come_does_not_lengthen_the_pauses() -> None:
     clock = Clock()
-    tried = Patience(RetryPolicy(), Timing(clock, lambda: 1.0))
+    tried = SharedRetryBudget(RetryPolicy(), Timing(clock, lambda _, most: most))
     for left in range(100, 90, -1):
         clock.now += 600
         assert tried.pause(Unreachable("503"), left) == 0.5
@@ -106,7 +106,7 @@ def test_a_failure_now_and_then_among_pieces_that_come_does_not_lengthen_the_pau
 
 def test_one_who_gets_nothing_waits_longer_each_time_while_another_brings_all() -> None:
     clock = Clock()
-    tried = Patience(POLICY, Timing(clock, lambda: 1.0))
+    tried = SharedRetryBudget(POLICY, Timing(clock, lambda _, most: most))
     pauses = []
     for missing in range(6, 0, -1):
         clock.now += 20
@@ -151,7 +151,7 @@ def test_a_server_that_asks_for_more_than_there_is_patience_for_is_left() -> Non
 def waits(policy: RetryPolicy, failure: Callable[[float], LarderError | None], receivers: int) -> float:
     """Return when a server gives a file that fails as told at each second; raises what ends it sooner."""
     clock = Clock()
-    tried = Patience(policy, Timing(clock, lambda: 0.5))
+    tried = SharedRetryBudget(policy, Timing(clock, lambda least, most: (least + most) / 2))
     asks_at = [0.0] * receivers
     while True:
         clock.now = min(asks_at)

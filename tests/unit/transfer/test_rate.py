@@ -3,7 +3,14 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.transfer.rate import Allowance, TokenBucket
+from agent.transfer.rate import RateLimiter, bucket_of
+from shared.token_bucket import TokenBucket
+
+
+def limit(rate: float) -> TokenBucket:
+    bucket = bucket_of(rate, 0.0)
+    assert bucket is not None
+    return bucket
 
 
 @given(
@@ -14,11 +21,11 @@ from agent.transfer.rate import Allowance, TokenBucket
 def test_over_any_five_seconds_the_cap_holds_within_five_percent(
     rate: float, sizes: list[float], pauses: list[float]
 ) -> None:
-    now, allowance, moved = 0.0, Allowance(rate, 0.0), list[tuple[float, int]]()
+    now, bucket, moved = 0.0, limit(rate), list[tuple[float, int]]()
     for share, pause_s in zip(sizes, pauses, strict=True):
         now += pause_s
         size = max(1, int(rate * share))
-        while wait_s := allowance.draw(size, now):
+        while wait_s := bucket.draw(size, now):
             now += wait_s + 1e-9
         moved.append((now, size))
     for start, _ in moved:
@@ -27,10 +34,10 @@ def test_over_any_five_seconds_the_cap_holds_within_five_percent(
 
 @given(rate=st.floats(1e3, 1e9))
 def test_a_caller_that_never_pauses_gets_the_whole_rate(rate: float) -> None:
-    now, allowance, moved = 0.0, Allowance(rate, 0.0), 0
+    now, bucket, moved = 0.0, limit(rate), 0
     size = max(1, int(rate * 0.05))
     while now < 10:
-        if wait_s := allowance.draw(size, now):
+        if wait_s := bucket.draw(size, now):
             now += wait_s + 1e-9
         else:
             moved += size
@@ -38,28 +45,28 @@ def test_a_caller_that_never_pauses_gets_the_whole_rate(rate: float) -> None:
 
 
 def test_no_rate_is_no_limit() -> None:
-    assert Allowance(0, 0).draw(10**15, 0) == 0
-    assert TokenBucket().take(10**15, threading.Event())
-    assert TokenBucket().grain(2**20) == 2**20
+    assert bucket_of(0.0, 0.0) is None
+    assert RateLimiter().take(10**15, threading.Event())
+    assert RateLimiter().grain(2**20) == 2**20
 
 
 def test_a_draw_larger_than_the_bucket_is_on_credit() -> None:
-    allowance = Allowance(1000, 0)
-    assert allowance.draw(5000, 1.0) == 0
-    assert 4.9 < allowance.draw(100, 1.0) < 5.1
+    bucket = limit(1000)
+    assert bucket.draw(5000, 1.0) == 0
+    assert 4.9 < bucket.draw(100, 1.0) < 5.1
 
 
 def test_what_is_given_back_can_be_drawn_again_but_never_saved_up() -> None:
-    allowance = Allowance(1000, 0)
-    assert allowance.draw(100, 1.0) == 0
-    allowance.give_back(100)
-    allowance.give_back(10**6)
-    assert allowance.draw(100, 1.0) == 0
-    assert allowance.draw(100, 1.0) > 0
+    bucket = limit(1000)
+    assert bucket.draw(100, 1.0) == 0
+    bucket.give_back(100)
+    bucket.give_back(10**6)
+    assert bucket.draw(100, 1.0) == 0
+    assert bucket.draw(100, 1.0) > 0
 
 
 def test_a_changed_rate_wakes_those_who_wait() -> None:
-    bucket, moved = TokenBucket(1.0), threading.Event()
+    bucket, moved = RateLimiter(1.0), threading.Event()
     bucket.take(1, threading.Event())
 
     def move() -> None:
@@ -74,13 +81,13 @@ def test_a_changed_rate_wakes_those_who_wait() -> None:
 
 
 def test_stop_ends_the_wait() -> None:
-    bucket, stop = TokenBucket(1.0), threading.Event()
+    bucket, stop = RateLimiter(1.0), threading.Event()
     bucket.take(10**6, stop)
     stop.set()
     assert not bucket.take(10, stop), "it would last for days"
 
 
 def test_reads_get_smaller_with_the_rate() -> None:
-    assert TokenBucket(10**9).grain(2**20) == 2**20
-    assert TokenBucket(10**6).grain(2**20) == 50_000
-    assert TokenBucket(1).grain(2**20) == 4096
+    assert RateLimiter(10**9).grain(2**20) == 2**20
+    assert RateLimiter(10**6).grain(2**20) == 50_000
+    assert RateLimiter(1).grain(2**20) == 4096

@@ -11,7 +11,7 @@ import pytest
 from agent.store.partials import open_partial
 from agent.transfer.assembly import Assembly, Claim
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from agent.transfer.receive import BytePath, Stopped, receive
 from agent.verify import Check
 from shared.errors import Unreachable
@@ -79,9 +79,9 @@ def second_half(assembly: Assembly) -> Claim:
     return claim
 
 
-def path_of(slow: Slow, progress: Progress | None = None, bucket: TokenBucket | None = None) -> BytePath:
+def path_of(slow: Slow, progress: Progress | None = None, bucket: RateLimiter | None = None) -> BytePath:
     progress = progress or Progress()
-    return BytePath(slow, bucket or TokenBucket(), progress, lambda _: None, threading.Event(), slow.clock)
+    return BytePath(slow, bucket or RateLimiter(), progress, lambda _: None, threading.Event(), slow.clock)
 
 
 def test_the_seconds_of_what_is_passed_over_are_not_those_of_what_is_wanted(assembly: Assembly) -> None:
@@ -114,7 +114,7 @@ def test_a_stop_ends_what_is_passed_over(assembly: Assembly) -> None:
 
 def test_a_limit_gives_what_is_passed_over_in_grains(assembly: Assembly) -> None:
     slow, claim = Slow(rate=1e6), second_half(assembly)
-    path = path_of(slow, bucket=TokenBucket(rate=1e-3, clock=lambda: slow.now))
+    path = path_of(slow, bucket=RateLimiter(rate=1e-3, clock=lambda: slow.now))
     slow.now = 1e9  # the bucket is full: one grain, on credit
     slow.before_pass = path.stop.set
     with pytest.raises(Stopped):

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import TokenBucket
+from agent.transfer.rate import RateLimiter
 from shared.sources.port import ANONYMOUS
 from shared.sources.registry import open_source
 from shared.sources.settings import settings_from_environ
@@ -18,7 +18,7 @@ from shared.uri import parse_uri
 
 def main(rate: str, root: str, *uris: str) -> None:
     """Fetch all models at one time, as an agent does that has a bandwidth limit."""
-    bucket, stop = TokenBucket(float(rate)), threading.Event()
+    bucket, stop = RateLimiter(float(rate)), threading.Event()
     settings = settings_from_environ(os.environ)
     store = Store.open(Path(root))
 

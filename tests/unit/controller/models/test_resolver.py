@@ -106,7 +106,7 @@ async def test_what_may_pass_is_asked_soon(asking: Asking, hub: ScriptedServer) 
 async def test_the_hubs_own_time_is_kept(asking: Asking, hub: ScriptedServer) -> None:
     hub.answer = lambda _: reply(429, b"{}", Retry_After="100")
     await asking.ask(demand())
-    assert (asking.reason(), asking.waits_s()) == ("RateLimited", 120)
+    assert (asking.reason(), asking.waits_s()) == ("RateLimited", 125)
 
 
 async def test_an_answer_is_kept_for_its_source_until_it_is_recorded(asking: Asking) -> None:

@@ -1,4 +1,4 @@
-"""Blocking work in threads that nobody waits for."""
+"""Blocking work on threads that nobody waits for."""
 
 import asyncio
 import subprocess
@@ -7,15 +7,15 @@ import threading
 
 import pytest
 
-from controller.sources.daemon_thread import run_aside
+from shared.daemon_thread import run_in_daemon_thread
 
 _STUCK = """
 import asyncio, threading
-from controller.sources.daemon_thread import run_aside
+from shared.daemon_thread import run_in_daemon_thread
 
 async def main():
     begun = threading.Event()
-    asyncio.create_task(run_aside(lambda: (begun.set(), threading.Event().wait())))
+    asyncio.create_task(run_in_daemon_thread(lambda: (begun.set(), threading.Event().wait())))
     await asyncio.sleep(0)
     begun.wait()
 
@@ -27,9 +27,9 @@ async def test_what_the_work_returns_or_raises_comes_out() -> None:
     def fail() -> None:
         raise ValueError("no")
 
-    assert await run_aside(max, 3, 5) == 5
+    assert await run_in_daemon_thread(max, 3, 5) == 5
     with pytest.raises(ValueError, match="no"):
-        await run_aside(fail)
+        await run_in_daemon_thread(fail)
 
 
 async def test_a_caller_that_is_cancelled_leaves_the_thread_behind() -> None:
@@ -39,7 +39,7 @@ async def test_a_caller_that_is_cancelled_leaves_the_thread_behind() -> None:
         go_on.wait()
         done.set()
 
-    waiting = asyncio.create_task(run_aside(work))
+    waiting = asyncio.create_task(run_in_daemon_thread(work))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,0 +1,34 @@
+"""Blocking work on a thread that dies with the program.
+
+A pool's threads are waited for at the end, and a server that keeps silent holds one for minutes.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar, TypeVarTuple, Unpack
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+def start_daemon_thread(work: Callable[[], T], name: str) -> "Future[T]":
+    """Run work on a daemon thread; what it returns, or raises, is in the Future, which cannot be cancelled."""
+    outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return outcome
+
+
+async def run_in_daemon_thread(work: Callable[[Unpack[Ts]], T], *arguments: *Ts) -> T:
+    """Return what the work returns; a caller that is cancelled leaves the thread behind."""
+    return await asyncio.wrap_future(start_daemon_thread(partial(work, *arguments), "larder-work"))
