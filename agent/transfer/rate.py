@@ -49,7 +49,7 @@ class RateLimiter:
         if self._bucket is None:
             return True
         with self._changed:
-            while self._bucket is not None and (wait_s := self._bucket.draw(size_bytes, self._clock())):
+            while wait_s := self._draw(size_bytes):
                 if stop.is_set():
                     return False
                 self._changed.wait(min(wait_s, _LONGEST_WAIT_S))
@@ -61,3 +61,6 @@ class RateLimiter:
             with self._changed:
                 if self._bucket is not None:
                     self._bucket.give_back(size_bytes)
+
+    def _draw(self, size_bytes: int) -> float:
+        return 0.0 if self._bucket is None else self._bucket.draw(size_bytes, self._clock())
