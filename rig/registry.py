@@ -18,6 +18,8 @@ _READY_S = 60.0
 _TIMEOUT_S = 30.0
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _EMPTY = "application/vnd.oci.empty.v1+json"
+_MODEL_PACK = "application/vnd.cncf.model.manifest.v1+json"
+FILE_PATH = "org.cncf.model.filepath"
 TITLE = "org.opencontainers.image.title"
 
 
@@ -57,6 +59,15 @@ class Registry(Running):
             for path, body in files.items()
         ]
         return self.push_manifest(repository, tag, layers)
+
+    def push_model_pack(self, repository: str, tag: str, layers: Mapping[str, tuple[str, bytes]]) -> str:
+        """Push a ModelPack: forms (`raw`, `tar`, `tar+gzip`) and bytes by path. Return the manifest's digest."""
+        pushed = [
+            self.push_blob(repository, body, f"application/vnd.cncf.model.weight.v1.{form}")
+            | {"annotations": {FILE_PATH: path}}
+            for path, (form, body) in layers.items()
+        ]
+        return self.push_manifest(repository, tag, pushed, artifactType=_MODEL_PACK)
 
     def push_blob(self, repository: str, body: bytes, media_type: str) -> dict[str, Any]:
         """Push a blob and return its descriptor."""

@@ -17,13 +17,15 @@ class File(msgspec.Struct, frozen=True, omit_defaults=True):
     `digest` is the publisher's: an algorithm (`sha256`, `git-sha1` of a git blob, `md5`, `crc64nvme`, `crc32c` or
     `crc32`), a colon and hex digits, or `-parts`, a colon and what `part_digests` tells; empty where there is none and
     only the size can be checked. `etag` is the entity tag, or the date, that a fetch must meet again; empty where there
-    is none or the URL itself names fixed content.
+    is none or the URL itself names fixed content. `archive` says how an archive is packed (`tar`, `tar.gz`, `zip`)
+    whose files a node has in its place; `path` is then no more than a name. It is empty for all else.
     """
 
     path: str
     size: int
     digest: str = ""
     etag: str = ""
+    archive: str = ""
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,9 +59,9 @@ def build_manifest(uri: str, revision: str, files: Iterable[File]) -> Manifest:
     listed = tuple(sorted(files, key=lambda f: f.path))
     if (size_bytes := sum(f.size for f in listed)) > _MOST_BYTES:
         raise TooManyFiles(f"{uri} says that it has {size_bytes} bytes, more than any disk; correct it at the source")
-    check_paths([f.path for f in listed])
+    check_files(listed)
     if not revision:
-        body = msgspec.json.encode([(f.path, f.size, f.digest, f.etag) for f in listed])
+        body = msgspec.json.encode([(f.path, f.size, f.digest, f.etag, *filter(None, [f.archive])) for f in listed])
         revision = hashlib.sha256(uri.encode() + b"\0" + body).hexdigest()[:40]
     return Manifest(uri, revision, listed)
 
@@ -71,5 +73,11 @@ def decode_manifest(body: bytes, digest: str) -> Manifest:
     manifest = msgspec.json.decode(body, type=Manifest)
     if "/" in manifest.revision or manifest.revision.startswith("."):
         raise UnsafePath(f"revision {manifest.revision!r} is not a directory name")
-    check_paths([f.path for f in manifest.files])
+    check_files(manifest.files)
     return manifest
+
+
+def check_files(files: Iterable[File]) -> None:
+    """Raise UnsafePath unless all can stand together below one directory, whatever the archives among them hold."""
+    listed = list(files)
+    check_paths([f.path for f in listed], {f.path for f in listed if f.archive})

@@ -1,6 +1,6 @@
 """Which file names of a source may be written below a directory."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import pairwise
 
 from shared.errors import UnsafePath
@@ -10,8 +10,11 @@ _LONGEST_NAME_BYTES = 255
 _LONGEST_PATH_BYTES = 1024
 
 
-def check_paths(paths: Sequence[str]) -> None:
-    """Raise UnsafePath, naming the file, unless all can stand together below one directory."""
+def check_paths(paths: Sequence[str], names: Container[str] = ()) -> None:
+    """Raise UnsafePath, naming the file, unless all can stand together below one directory.
+
+    Those that are `names` alone stand nowhere: others may be below them.
+    """
     for path in paths:
         if why := _why_unsafe(path):
             raise UnsafePath(f"file name {path!r} {why}; rename it at the source or leave it out")
@@ -19,11 +22,11 @@ def check_paths(paths: Sequence[str]) -> None:
     if len(known) < len(paths):
         twice = next(path for path, after in pairwise(sorted(paths)) if path == after)
         raise UnsafePath(f"file name {twice!r} is listed twice")
-    for path in paths:
+    for path in (path for path in paths if path not in names):
         parent = path
         while "/" in parent:
             parent = parent.rpartition("/")[0]
-            if parent in known:
+            if parent in known and parent not in names:
                 raise UnsafePath(f"{parent!r} is a file and, in {path!r}, also a directory; rename one at the source")
 
 

@@ -23,8 +23,8 @@ def tar(files: Mapping[str, bytes], *more: tarfile.TarInfo, form: int = tarfile.
 
 
 def tar_gz(files: Mapping[str, bytes]) -> bytes:
-    """Return the same by gzip."""
-    return gzip.compress(tar(files), 1)
+    """Return the same by gzip, always the same bytes."""
+    return gzip.compress(tar(files), 1, mtime=0)
 
 
 def zipped(files: Mapping[str, bytes], mode: int = 0, method: int = zipfile.ZIP_DEFLATED) -> bytes:

@@ -1,1 +1,1 @@
-"""Archives that are a whole model: looked through before a byte is written, then unpacked."""
+"""Archives whose files a model has in their place: looked through before a byte is written, then unpacked."""

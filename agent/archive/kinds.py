@@ -1,8 +1,8 @@
-"""Which models are archives."""
+"""How archives are packed."""
 
-from collections.abc import Sequence
 from enum import Enum
 
+from shared.errors import InvalidURI
 from shared.manifest import File
 
 
@@ -14,12 +14,11 @@ class Kind(Enum):
     ZIP = "zip"
 
 
-_SUFFIXES = {".tar": Kind.TAR, ".tar.gz": Kind.TAR_GZIP, ".tgz": Kind.TAR_GZIP, ".zip": Kind.ZIP}
-
-
-def archive_kind(files: Sequence[File]) -> Kind | None:
-    """Return the kind of the archive that is a model's only file; None for others, two archives among them."""
-    if len(files) != 1:
-        return None
-    name = files[0].path.rpartition("/")[2].lower()
-    return next((kind for suffix, kind in _SUFFIXES.items() if name.endswith(suffix) and name != suffix), None)
+def kind_of(archive: File) -> Kind:
+    """Return how an archive is packed. Raises InvalidURI for what a newer controller may know."""
+    try:
+        return Kind(archive.archive)
+    except ValueError as error:
+        raise InvalidURI(
+            f"{archive.path!r} is packed as {archive.archive!r}, which this version cannot unpack; upgrade the agents"
+        ) from error

@@ -53,8 +53,16 @@ class Limits:
     members: int = 20_000
 
 
+@dataclass(slots=True)
+class Tally:
+    """What the archives of a model that were looked at so far have: limits are for all of them together."""
+
+    bytes: int = 0
+    members: int = 0
+
+
 class Oversize(Exception):
-    """The files of an archive are more bytes than may be written: `size_bytes`, or more where it was not read on."""
+    """The files of archives are more bytes than may be written: `size_bytes`, or more where it was not read on."""
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__(f"{size_bytes} bytes or more")
@@ -66,19 +74,22 @@ def plain_name(name: str) -> str:
     return _HERE.sub("", name)
 
 
-def decide_members(entries: Iterable[Entry], limits: Limits) -> tuple[Member, ...]:
+def decide_members(entries: Iterable[Entry], limits: Limits, tally: Tally | None = None) -> tuple[Member, ...]:
     """Return the files, sorted by path; the first unsafe member refuses the whole archive.
 
     A link within the archive becomes another name of the file that it leads to. Entries are taken one by one and no
-    further than the limits go. Raises UnsafePath, TooManyFiles, Oversize.
+    further than the limits go, which what is in the `tally` already counts towards; this archive is added to it. Raises
+    UnsafePath, TooManyFiles, Oversize.
     """
     sizes: dict[str, int] = {}
     links: dict[str, str] = {}
     directories: set[str] = set()
-    total = 0
-    for count, entry in enumerate(entries, 1):
-        if count > limits.members:
-            raise TooManyFiles(f"the archive has more than {limits.members} members; make one with fewer files")
+    tally = tally or Tally()
+    which = "archives have" if tally.members else "archive has"
+    for entry in entries:
+        tally.members += 1
+        if tally.members > limits.members:
+            raise TooManyFiles(f"the {which} more than {limits.members} members; make one with fewer files")
         path = _path_of(entry)
         _check_type(entry)
         if entry.type is Type.DIRECTORY:
@@ -87,11 +98,12 @@ def decide_members(entries: Iterable[Entry], limits: Limits) -> tuple[Member, ..
         if path in sizes or path in links:
             raise UnsafePath(f"the archive has {path!r} twice; make it anew")
         if entry.type is Type.FILE:
-            sizes[path], total = entry.size, total + entry.size
+            sizes[path] = entry.size
+            tally.bytes += entry.size
         else:
             links[path] = _target_of(entry, path)
-        if total > limits.bytes:
-            raise Oversize(total)
+        if tally.bytes > limits.bytes:
+            raise Oversize(tally.bytes)
     _check_names([*sizes, *links], directories)
     own = [Member(path, size, path) for path, size in sizes.items()]
     aliases = [_alias(path, links, sizes) for path in links]
@@ -132,11 +144,48 @@ def _check_names(files: list[str], directories: set[str]) -> None:
         if clash := next((parent for parent in _with_parents(directory) if parent in known), ""):
             raise UnsafePath(f"the archive has {clash!r} as a file and as a directory; rename one")
     for name in (name for path in (*files, *sorted(directories)) for name in _with_parents(path)):
-        other = spelled.setdefault(unicodedata.normalize("NFC", name).casefold(), name)
+        other = spelled.setdefault(_folded(name), name)
         if other != name:
             raise UnsafePath(
                 f"the archive has both {other!r} and {name!r}, which some file systems hold for one; rename one"
             )
+
+
+def check_together(places: Mapping[str, Iterable[str]]) -> None:
+    """Raise UnsafePath, naming both, where a file of one archive is in the way of another's.
+
+    `places` are the paths of each archive's files, by its name; those of "" are beside the archives.
+    """
+    seen: dict[str, _Seen] = {}
+    for place, paths in places.items():
+        for path in paths:
+            for name in _with_parents(path):
+                here = _Seen(name, place, is_file=name == path)
+                there = seen.setdefault(_folded(name), here)
+                if there.place != place and (here.is_file or there.is_file or here.name != there.name):
+                    raise UnsafePath(_clash(there, here))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    name: str
+    place: str
+    is_file: bool
+
+    def __str__(self) -> str:
+        what = "file" if self.is_file else "directory"
+        return f"the {what} {self.name!r} {f'in {self.place!r}' if self.place else 'beside the archives'}"
+
+
+def _clash(one: _Seen, other: _Seen) -> str:
+    if one.name != other.name:
+        return f"the model has {one} and {other}, which some file systems hold for one; rename one"
+    return f"the model has {one} and {other}, which cannot stand together; leave one out"
+
+
+def _folded(name: str) -> str:
+    """Return what names have in common that some file systems hold for one."""
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _with_parents(path: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from agent.archive.kinds import Kind
-from agent.archive.members import Limits, Member, decide_members, plain_name
+from agent.archive.members import Limits, Member, Tally, decide_members, plain_name
 from agent.archive.tar import TarArchive
 from agent.archive.zip import ZipArchive
 from agent.store.disk import store_error
@@ -63,14 +63,14 @@ class Content:
         return self._digest.hexdigest()
 
 
-def list_archive(file: BinaryIO, kind: Kind, limits: Limits) -> tuple[Member, ...]:
-    """Return the files that the archive would become, without writing anything.
+def list_archive(file: BinaryIO, kind: Kind, limits: Limits, tally: Tally | None = None) -> tuple[Member, ...]:
+    """Return the files that the archive would become, without writing anything; `tally` is as for `decide_members`.
 
     For a tar.gz that means to decompress it once. Raises UnsafePath, TooManyFiles, Oversize, and InvalidURI where it is
     damaged or has no files.
     """
     with _readable(kind):
-        members = decide_members(_opened(file, kind).entries(), limits)
+        members = decide_members(_opened(file, kind).entries(), limits, tally)
     if not members:
         raise InvalidURI(f"the archive has no files; upload a {kind.value} with the model's files in it")
     return members

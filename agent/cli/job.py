@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent.archive.kinds import archive_kind
 from agent.cli.target import (
     WORK_DIRECTORY,
     check_manifest,
@@ -17,12 +16,13 @@ from agent.cli.target import (
     place_files,
     remove_work_directory,
 )
-from agent.store.identity import keys_by_path
+from agent.store.identity import keys_by_path, without
 from agent.store.snapshot import source_file
 from agent.store.store import Store
 from agent.transfer.engine import Stopped, fetch
 from agent.transfer.progress import Progress
 from agent.verify import verification
+from shared.archives import find_archives
 from shared.errors import LarderError, PickleRefused, SourceChanged
 from shared.manifest import File, Manifest
 from shared.safe_files.refuse import refuse_pickles
@@ -71,10 +71,10 @@ class FetchJob:
         self.progress.find(-self.progress.done)
         self.progress.trouble = None
         self.progress.total = manifest.size_bytes
-        unpacks = archive_kind(manifest.files) is not None  # of what came out of one before, nothing tells
+        archives = {f.path for f in find_archives(manifest.files)}  # of what came out of one before, nothing tells
         keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
-        missing = [f for f in manifest.files if unpacks or not self._is_right(f, keys[f.path])]
-        outcome = self._fetch(manifest, missing, unpack=unpacks)
+        missing = [f for f in manifest.files if f.path in archives or not self._is_right(f, keys[f.path])]
+        outcome = self._fetch(manifest, missing, unpack=bool(archives))
         remove_work_directory(self.target)
         return outcome
 
@@ -97,8 +97,11 @@ class FetchJob:
                 sha256=False,
                 policy=POLICY,
             )
+            verified = verification(f.digest for f in manifest.files)
             if result.unpacked:
-                manifest = replace(manifest, files=tuple(map(source_file, result.unpacked.files)))
+                kept = without(manifest, {one.archive.path for one in result.unpacked}).files
+                members = (source_file(file) for one in result.unpacked for file in one.files)
+                manifest = replace(manifest, files=(*kept, *members))
                 check_manifest(manifest)
             blobs = {path: store.blob_path(blob) for path, blob in result.blobs.items()}
             if not manifest.allow_pickle:
@@ -107,7 +110,6 @@ class FetchJob:
             place_files(self.target, blobs, keys_by_path(part.uri, part.revision, unnamed), time.time_ns())
         finally:
             store.close()
-        verified = result.verified if unpack else verification(f.digest for f in manifest.files)
         return Outcome(manifest, verified, result.moved)
 
     def _refuse_pickles(self, manifest: Manifest, blobs: Mapping[str, Path], discard: Callable[[], None]) -> None:

@@ -11,8 +11,7 @@ from agent.store.disk import translated
 from agent.store.snapshot import MTIME_NS
 from agent.verify import Check
 from shared.errors import DigestMismatch, StoreFailure, UnsafePath
-from shared.manifest import File, Manifest
-from shared.paths import check_paths
+from shared.manifest import File, Manifest, check_files
 
 _MARKS = {"holder", "store.json"}  # the first that a store writes into its root
 WORK_DIRECTORY, HOLDER = ".larder", ".larder-holder"
@@ -22,7 +21,7 @@ _SECOND_NS, _GRAIN_NS = 10**9, 100  # the finest part of a second that the usual
 
 def check_manifest(manifest: Manifest) -> None:
     """Raise UnsafePath where a file would leave the target, as a plugin's may, or stand in the way of what is ours."""
-    check_paths([file.path for file in manifest.files])
+    check_files(manifest.files)
     for file in manifest.files:
         if (own := file.path.split("/")[0]) in (WORK_DIRECTORY, HOLDER):
             raise UnsafePath(f"file name {file.path!r} is our own name {own}, or below it; rename it at the source")

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Container, Iterable
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from shared.errors import InvalidURI
 from shared.manifest import File, Manifest
 from shared.uri import HfUri, parse_uri
@@ -52,6 +54,11 @@ def distinct_files(manifest: Manifest) -> dict[str, File]:
     for file in manifest.files:
         found.setdefault(keys[file.path], file)
     return found
+
+
+def without(manifest: Manifest, paths: Container[str]) -> Manifest:
+    """Return the manifest of the files but these."""
+    return replace(manifest, files=tuple(file for file in manifest.files if file.path not in paths))
 
 
 def members_manifest(archive: str, files: Iterable[File]) -> Manifest:

@@ -2,11 +2,12 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from agent.store.identity import content_key, keys_by_path, members_manifest, source_key
 from agent.store.layout import Layout
@@ -30,8 +31,17 @@ class CompletedFile(msgspec.Struct, frozen=True, omit_defaults=True):
     etag: str = ""
 
 
+class CompletedArchive(CompletedFile, frozen=True, omit_defaults=True):
+    """An archive that is not kept, and the paths of the files that came out of it."""
+
+    files: tuple[str, ...] = ()
+
+
 class Completed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The content of `.completed`; `archive` is what the files were unpacked from, where they were."""
+    """The content of `.completed`: every file, and the archives that some of them came out of.
+
+    Where all came out of one it is `archive`, and `archives` are empty: versions that know of no more read that.
+    """
 
     id: str
     revision: str
@@ -39,6 +49,7 @@ class Completed(msgspec.Struct, frozen=True, omit_defaults=True):
     manifest: str
     files: tuple[CompletedFile, ...]
     archive: CompletedFile | None = None
+    archives: tuple[CompletedArchive, ...] = ()
 
     def encode(self) -> bytes:
         """Return the bytes of the mark."""
@@ -47,7 +58,7 @@ class Completed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """What became of a model that is an archive: the archive, and its files without anything that a publisher said."""
+    """What became of an archive: its files, of which no publisher said anything."""
 
     archive: CompletedFile
     files: tuple[CompletedFile, ...]
@@ -65,7 +76,13 @@ class Snapshot:
     files: tuple[CompletedFile, ...]
     size: int
     damaged: tuple[str, ...] = ()
-    archive: CompletedFile | None = None
+    unpacked: tuple[Unpacked, ...] = ()
+
+    @property
+    def fetched(self) -> tuple[CompletedFile, ...]:
+        """The files that are as the source had them, without what came out of archives."""
+        members = {file.path for one in self.unpacked for file in one.files}
+        return tuple(file for file in self.files if file.path not in members)
 
     @property
     def verified(self) -> str:
@@ -73,21 +90,43 @@ class Snapshot:
 
         Of files that were unpacked, the archive was checked.
         """
-        return verification(f.digest for f in ((self.archive,) if self.archive else self.files))
+        return verification(f.digest for f in (*self.fetched, *(one.archive for one in self.unpacked)))
 
 
 def completed_of(
-    manifest: Manifest, identity: str, digests: Mapping[str, str], unpacked: Unpacked | None = None
+    manifest: Manifest, identity: str, digests: Mapping[str, str], unpacked: Sequence[Unpacked] = ()
 ) -> Completed:
     """Return the mark of a manifest whose files have these SHA-256 digests by path. Raises KeyError.
 
-    With `unpacked`, the mark of what the manifest's only file became.
+    With `unpacked`, the files of those archives stand in their place.
     """
-    known = Completed(identity, manifest.revision, manifest.uri, manifest.digest, ())
-    if unpacked:
-        return msgspec.structs.replace(known, files=unpacked.files, archive=unpacked.archive)
-    files = tuple(CompletedFile(f.path, f.size, digests[f.path], f.digest, f.etag) for f in manifest.files)
-    return msgspec.structs.replace(known, files=files)
+    archives = {one.archive.path for one in unpacked}
+    kept = [
+        CompletedFile(f.path, f.size, digests[f.path], f.digest, f.etag)
+        for f in manifest.files
+        if f.path not in archives
+    ]
+    files = sorted((*kept, *(file for one in unpacked for file in one.files)), key=lambda f: f.path)
+    known = Completed(identity, manifest.revision, manifest.uri, manifest.digest, tuple(files))
+    if len(unpacked) == 1 and not kept:
+        return replace(known, archive=unpacked[0].archive)
+    return replace(known, archives=tuple(map(_completed_archive, unpacked)))
+
+
+def _completed_archive(unpacked: Unpacked) -> CompletedArchive:
+    one = unpacked.archive
+    return CompletedArchive(one.path, one.size, one.sha256, one.digest, one.etag, tuple(f.path for f in unpacked.files))
+
+
+def _unpacked_of(mark: Completed) -> tuple[Unpacked, ...]:
+    """Return what became of the archives of a mark; KeyError where it names a file that it does not list."""
+    if mark.archive:
+        return (Unpacked(mark.archive, mark.files),)
+    files = {file.path: file for file in mark.files}
+    return tuple(
+        Unpacked(CompletedFile(a.path, a.size, a.sha256, a.digest, a.etag), tuple(files[path] for path in a.files))
+        for a in mark.archives
+    )
 
 
 def source_file(file: CompletedFile) -> File:
@@ -95,20 +134,19 @@ def source_file(file: CompletedFile) -> File:
     return File(file.path, file.size, file.digest, file.etag)
 
 
-def key_of_archive(snapshot: Snapshot) -> str:
-    """Return the name of the content that the files were unpacked from; "" where they were not."""
-    if not snapshot.archive:
-        return ""
-    return content_key(source_key(snapshot.uri), snapshot.revision, source_file(snapshot.archive))
+def archive_keys(snapshot: Snapshot) -> dict[str, Unpacked]:
+    """Return the archives that files were unpacked from, by the names of their contents."""
+    source = source_key(snapshot.uri)
+    return {content_key(source, snapshot.revision, source_file(one.archive)): one for one in snapshot.unpacked}
 
 
 def content_keys(snapshot: Snapshot) -> dict[str, str]:
-    """Return the name of each file's content."""
-    files = map(source_file, snapshot.files)
-    if archive := key_of_archive(snapshot):
-        members = members_manifest(archive, files)
-        return keys_by_path(members.uri, members.revision, members.files)
-    return keys_by_path(snapshot.uri, snapshot.revision, files)
+    """Return the name of each file's content, by path."""
+    keys = keys_by_path(snapshot.uri, snapshot.revision, map(source_file, snapshot.fetched))
+    for archive, one in archive_keys(snapshot).items():
+        members = members_manifest(archive, map(source_file, one.files))
+        keys |= keys_by_path(members.uri, members.revision, members.files)
+    return keys
 
 
 def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
@@ -120,10 +158,11 @@ def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
         check_paths([f.path for f in mark.files])
         if layout.snapshot(mark.id, mark.revision) != path:
             return None
-    except (OSError, msgspec.DecodeError, UnsafePath):
+        unpacked = _unpacked_of(mark)
+    except (OSError, msgspec.DecodeError, UnsafePath, KeyError):
         return None
     size = sum(f.size for f in mark.files)
-    return Snapshot(mark.id, mark.revision, mark.uri, path, mark.manifest, mark.files, size, (), mark.archive)
+    return Snapshot(mark.id, mark.revision, mark.uri, path, mark.manifest, mark.files, size, (), unpacked)
 
 
 def damaged_paths(layout: Layout, snapshot: Snapshot) -> list[str]:

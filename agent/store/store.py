@@ -11,7 +11,7 @@ import psutil
 from agent.store import staging, unpacked
 from agent.store.content_count import ContentCount
 from agent.store.disk import Disk, RealDisk, translated
-from agent.store.identity import concerns, content_key, distinct_files, keys_by_path, source_key
+from agent.store.identity import concerns, content_key, distinct_files, keys_by_path, source_key, without
 from agent.store.idle import counted, read_counts, write_counts
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
@@ -33,6 +33,7 @@ from agent.store.snapshot import (
 )
 from agent.store.tree import allocated_bytes, put_file, put_mark, remove_tree, sync_directory
 from agent.store.wanted import Wanted
+from shared.archives import find_archives
 from shared.errors import InsufficientStorage, StoreFailure
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED
@@ -134,14 +135,14 @@ class Store:
     def missing_bytes(self, manifest: Manifest) -> int:
         """Return how many bytes have to come; what unfinished files hold is here already.
 
-        Those of an archive's files count beside the archive, as far as they are known.
+        Those of archives' files count beside the archives, as far as they are known.
         """
         missing = self._missing(manifest)
         fetched = sum(
             file.size - held_spans(self._layout.partial, key, file.size, digest=bool(file.digest)).size_bytes
             for key, file in missing.items()
         )
-        if not unpacked.is_archive(manifest):
+        if not find_archives(manifest.files):
             return fetched
         with self._lock, translated(f"reading {self._layout.partial}"):
             return fetched + unpacked.missing_bytes(self._layout, self._inventory, manifest)
@@ -149,7 +150,7 @@ class Store:
     def overhead_bytes(self, manifest: Manifest, identity: str) -> int:
         """Return what the model takes beside `missing_bytes`: ends of blocks, and directories and mark where it is new.
 
-        Of an archive's files, `unpacked_overhead_bytes` tells.
+        Of archives' files, `unpacked_overhead_bytes` tells.
         """
         block = self._disk_block()
         found = read_snapshot(self._layout, self._layout.snapshot(identity, manifest.revision))
@@ -166,11 +167,11 @@ class Store:
         with translated(f"asking for the size of {self.root}"):
             return os.statvfs(self.root).f_frsize
 
-    def find_unpacked(self, manifest: Manifest) -> Unpacked | None:
-        """Return what the manifest's archive became before, where every file of that is still here."""
+    def find_unpacked(self, manifest: Manifest) -> dict[str, Unpacked]:
+        """Return what the manifest's archives became before, by path, of those whose every file is still here."""
         with self._lock:
             found = unpacked.find_unpacked(self._inventory, manifest)
-            return found if found and not unpacked.missing_members(self._inventory, found) else None
+            return {path: one for path, one in found.items() if not unpacked.missing_members(self._inventory, one)}
 
     # Room.
 
@@ -216,10 +217,10 @@ class Store:
                 self._ledger.promise(key, need, bounds)
 
     def room_to_unpack(self, key: str, manifest: Manifest) -> int:
-        """Return how many bytes an archive's files may be, under the bounds of this key's promise."""
+        """Return how many bytes the files of a manifest's archives may be, under the bounds of this key's promise."""
         with self._lock, translated(f"counting {self.root}"):
             left = room_left(self._ledger.promised(but=key), self._room(self._ledger.bounds(key) or Bounds()))
-            return max(0, left) + unpacked.pinned_bytes(self._inventory, unpacked.archive_key(manifest))
+            return max(0, left) + unpacked.pinned_bytes(self._inventory, self._archives(manifest))
 
     def arrived(self, key: str, size_bytes: int) -> None:
         """Take bytes that are on the disk now off a promise; negative where they were discarded."""
@@ -246,7 +247,7 @@ class Store:
 
     def caches(self, manifest: Manifest) -> bool:
         """Tell whether a model comes through the page cache: that can keep it, or it is read again at once."""
-        return unpacked.is_archive(manifest) or self._disk.keeps(manifest.size_bytes)
+        return bool(find_archives(manifest.files)) or self._disk.keeps(manifest.size_bytes)
 
     @contextmanager
     def partial(
@@ -315,11 +316,11 @@ class Store:
     # Snapshots.
 
     def commit(
-        self, manifest: Manifest, identity: str, digests: Mapping[str, str], became: Unpacked | None = None
+        self, manifest: Manifest, identity: str, digests: Mapping[str, str], became: Sequence[Unpacked] = ()
     ) -> Snapshot:
         """Make the snapshot from blobs by path -> SHA-256; whoever sees it sees it whole.
 
-        `became` has the files in the place of a manifest's archive, which is not kept.
+        `became` has the files in the place of the manifest's archives, which are not kept.
         """
         mark = completed_of(manifest, identity, digests, became)
         if standing := self._standing(identity, manifest):
@@ -336,7 +337,7 @@ class Store:
         return self._written(identity, manifest.revision)
 
     def mend(
-        self, snapshot: Snapshot, manifest: Manifest, digests: Mapping[str, str], became: Unpacked | None = None
+        self, snapshot: Snapshot, manifest: Manifest, digests: Mapping[str, str], became: Sequence[Unpacked] = ()
     ) -> Snapshot:
         """Put right, in place, what is damaged of a snapshot whose blobs are here again; `became` as for `commit`."""
         mark = completed_of(manifest, snapshot.id, digests, became)
@@ -399,20 +400,20 @@ class Store:
         self._drop(idle)
         return len(idle)
 
-    def forgo(self, manifest: Manifest, need: int) -> None:
-        """Drop an archive whose files do not fit, and what came out of it, and know that they need so many bytes.
+    def forgo(self, manifest: Manifest, needs: Mapping[str, int]) -> None:
+        """Drop archives whose files do not fit, and what came out of them, and know how many bytes these need.
 
-        The caller holds it.
+        `needs` are by the archive's path, of those that were looked at. The caller holds all.
         """
-        key = unpacked.archive_key(manifest)
-        self._drop_now({key})
+        names = unpacked.archive_names(manifest)
+        self._drop_now(set(names.values()))
         with self._lock, translated(f"writing in {self._layout.partial}"):
-            unpacked.note_need(self._layout, key, need)
+            unpacked.note_needs(self._layout, {names[path]: size for path, size in needs.items()})
 
     def drop_members(self, manifest: Manifest) -> None:
-        """Drop what came out of an archive and is not committed; the archive stays. The caller holds it."""
-        top = f"{unpacked.archive_key(manifest)}-"
-        self._drop_now({key for key in staging.stamps(self._layout) if key.startswith(top)})
+        """Drop what came out of archives and is not committed; the archives stay. The caller holds them."""
+        archives = self._archives(manifest)
+        self._drop_now({k for k in staging.stamps(self._layout) if "-" in k and k.partition("-")[0] in archives})
 
     def drop_unreferenced(self, keep: Collection[Manifest]) -> None:
         """Drop unfinished and uncommitted files that no kept manifest names, and blobs that no snapshot names.
@@ -472,9 +473,11 @@ class Store:
         return Room(self._content.read(), bounds.limit, self.disk_free(), bounds.floor)
 
     def _missing(self, manifest: Manifest) -> dict[str, File]:
-        if self.find_unpacked(manifest):
-            return {}
-        return {key: file for key, file in distinct_files(manifest).items() if not self._find(key, file.size)}
+        needed = without(manifest, self.find_unpacked(manifest))
+        return {key: file for key, file in distinct_files(needed).items() if not self._find(key, file.size)}
+
+    def _archives(self, manifest: Manifest) -> set[str]:
+        return set(unpacked.archive_names(manifest).values())
 
     def _standing(self, identity: str, manifest: Manifest) -> Snapshot | None:
         """Return the snapshot that a commit would make, if it stands untouched already: pods may have it mounted."""
@@ -488,16 +491,16 @@ class Store:
     def _unpin(self, manifest: Manifest) -> None:
         """Let go of what was kept for a commit and no other counts on.
 
-        An archive goes then, unless another download unpacks it just now.
+        Archives go then, unless another download unpacks them just now.
         """
         keys = self._wanted.end(manifest)
-        if unpacked.is_archive(manifest):
-            keys = self._holds.free(keys)
-            unpacked.forget_needs(self._layout, keys)
-            remove_blobs(self._layout, staging.unpin(self._inventory, keys))
+        if archives := self._archives(manifest) & keys:
+            keys -= archives
+            archives = self._holds.free(archives)
+            unpacked.forget_needs(self._layout, archives)
+            remove_blobs(self._layout, staging.unpin(self._inventory, archives))
             self._content.forget()
-        else:
-            staging.unpin(self._inventory, keys)
+        staging.unpin(self._inventory, keys)
         self._inventory.forget()
 
     def _check_blobs(self, mark: Completed) -> None:

@@ -1,47 +1,43 @@
-"""Models that are archives: what became of them before, and how much room their files were found to need.
+"""Archives whose files models have in their place: what became of them before, and how much room that needs.
 
 The contents that come out of an archive are named after it (`identity.members_manifest`), so that they go with it, and
 those of another model with the same archive are found. `partial/KEY.BYTES.need` is an empty file: it does not count.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from agent.archive.kinds import archive_kind
 from agent.store.identity import content_key, keys_by_path, members_manifest, source_key
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.partials import MAP_SUFFIX, SUFFIX
-from agent.store.snapshot import CompletedFile, Unpacked, key_of_archive, source_file
+from agent.store.snapshot import CompletedFile, Unpacked, archive_keys, source_file
 from agent.store.staging import pin_blob
+from shared.archives import find_archives
 from shared.manifest import Manifest
 
 _NEED = re.compile(r"^([0-9a-f]{64})\.([0-9]+)\.need$")
 
 
-def is_archive(manifest: Manifest) -> bool:
-    """Tell whether the model is an archive, of which the files are kept and not itself."""
-    return archive_kind(manifest.files) is not None
+def archive_names(manifest: Manifest) -> dict[str, str]:
+    """Return the names of the contents of a manifest's archives, by path."""
+    source = source_key(manifest.uri)
+    return {file.path: content_key(source, manifest.revision, file) for file in find_archives(manifest.files)}
 
 
-def archive_key(manifest: Manifest) -> str:
-    """Return the name of the content of an archive."""
-    return content_key(source_key(manifest.uri), manifest.revision, manifest.files[0])
-
-
-def find_unpacked(inventory: Inventory, manifest: Manifest) -> Unpacked | None:
-    """Return what the manifest's archive became in a snapshot, whether or not that is still untouched."""
-    if not is_archive(manifest):
-        return None
-    key, [archive] = archive_key(manifest), manifest.files
-    for snapshot in inventory.marked():
-        if snapshot.archive and key_of_archive(snapshot) == key:
-            sha256 = snapshot.archive.sha256
-            return Unpacked(
-                CompletedFile(archive.path, archive.size, sha256, archive.digest, archive.etag), snapshot.files
-            )
-    return None
+def find_unpacked(inventory: Inventory, manifest: Manifest) -> dict[str, Unpacked]:
+    """Return what the manifest's archives became in snapshots, by path, whether or not that is still untouched."""
+    if not (archives := find_archives(manifest.files)):
+        return {}
+    names = archive_names(manifest)
+    known = {key: one for snapshot in inventory.marked() for key, one in archive_keys(snapshot).items()}
+    found: dict[str, Unpacked] = {}
+    for file in archives:
+        if one := known.get(names[file.path]):
+            archive = CompletedFile(file.path, file.size, one.archive.sha256, file.digest, file.etag)
+            found[file.path] = Unpacked(archive, one.files)
+    return found
 
 
 def missing_members(inventory: Inventory, unpacked: Unpacked) -> list[CompletedFile]:
@@ -51,44 +47,48 @@ def missing_members(inventory: Inventory, unpacked: Unpacked) -> list[CompletedF
 
 
 def missing_bytes(layout: Layout, inventory: Inventory, manifest: Manifest) -> int:
-    """Return how many bytes the files of an archive will take beside it, as far as that is known."""
-    if unpacked := find_unpacked(inventory, manifest):
-        return sum(f.size for f in missing_members(inventory, unpacked))
-    key = archive_key(manifest)
-    needs = (size for _, size in _needs(layout, [key]))
-    return max(0, max(needs, default=0) - sum(pin.lstat().st_size for _, pin in _pins_of(inventory, key)))
+    """Return how many bytes the files of archives will take beside them, as far as that is known."""
+    unpacked, names = find_unpacked(inventory, manifest), archive_names(manifest)
+    known = (file.size for one in unpacked.values() for file in missing_members(inventory, one))
+    unknown = {key for path, key in names.items() if path not in unpacked}
+    needs = dict(sorted((key, size) for _, key, size in _needs(layout, unknown)))
+    there = {key: pinned_bytes(inventory, {key}) for key in needs}
+    return sum(known) + sum(max(0, size - there[key]) for key, size in needs.items())
 
 
 def pin_members(layout: Layout, inventory: Inventory, manifest: Manifest) -> None:
-    """Keep what is here of an archive's files until the commit. Raises OSError."""
-    if unpacked := find_unpacked(inventory, manifest):
-        members = members_manifest(archive_key(manifest), map(source_file, unpacked.files))
+    """Keep what is here of the files of archives until the commit. Raises OSError."""
+    names = archive_names(manifest)
+    for path, unpacked in find_unpacked(inventory, manifest).items():
+        members = members_manifest(names[path], map(source_file, unpacked.files))
         keys = keys_by_path(members.uri, members.revision, members.files)
         for file in unpacked.files:
             if inventory.has_blob(file.sha256, file.size):
                 pin_blob(layout, keys[file.path], file.sha256)
 
 
-def pinned_bytes(inventory: Inventory, archive: str) -> int:
-    """Return how many bytes of an archive's files were unpacked and wait for the commit."""
-    return sum(pin.lstat().st_size for pin in dict(_pins_of(inventory, archive)).values())
+def pinned_bytes(inventory: Inventory, archives: Collection[str]) -> int:
+    """Return how many bytes of the files of archives of these names were unpacked and wait for the commit."""
+    pins = {sha256: pin for key, sha256, pin in inventory.pins() if "-" in key and key.partition("-")[0] in archives}
+    return sum(pin.lstat().st_size for pin in pins.values())
 
 
 def settled_archives(inventory: Inventory) -> set[str]:
     """Return the archives of which all files stand in a snapshot: nobody needs them any more."""
-    snapshots = (s for s in inventory.marked() if s.archive)
-    return {key_of_archive(s) for s in snapshots if all(inventory.has_blob(f.sha256, f.size) for f in s.files)}
+    archives = (found for snapshot in inventory.marked() for found in archive_keys(snapshot).items())
+    return {key for key, one in archives if all(inventory.has_blob(f.sha256, f.size) for f in one.files)}
 
 
-def note_need(layout: Layout, archive: str, size_bytes: int) -> None:
-    """Remember how many bytes the files of an archive need, at least. Raises OSError."""
-    forget_needs(layout, [archive])
-    (layout.partial / f"{archive}.{size_bytes}.need").touch(0o600)
+def note_needs(layout: Layout, needs: Mapping[str, int]) -> None:
+    """Remember how many bytes the files of archives need, at least, by their names. Raises OSError."""
+    forget_needs(layout, needs)
+    for archive, size_bytes in needs.items():
+        (layout.partial / f"{archive}.{size_bytes}.need").touch(0o600)
 
 
 def forget_needs(layout: Layout, archives: Iterable[str]) -> None:
     """Drop what was remembered of these contents. Raises OSError."""
-    for path, _ in list(_needs(layout, archives)):
+    for path, _, _ in list(_needs(layout, archives)):
         path.unlink(missing_ok=True)
 
 
@@ -99,14 +99,9 @@ def drop_cut_off(layout: Layout) -> None:
             path.unlink(missing_ok=True)
 
 
-def _needs(layout: Layout, archives: Iterable[str]) -> Iterator[tuple[Path, int]]:
+def _needs(layout: Layout, archives: Iterable[str]) -> Iterator[tuple[Path, str, int]]:
     named = set(archives)
     for path in layout.partial.iterdir():
         found = _NEED.match(path.name)
         if found and found[1] in named:
-            yield path, int(found[2])
-
-
-def _pins_of(inventory: Inventory, archive: str) -> Iterator[tuple[str, Path]]:
-    """Yield the SHA-256 and the pin of each file that came out of an archive and waits for the commit."""
-    return ((sha256, pin) for key, sha256, pin in inventory.pins() if key.startswith(f"{archive}-"))
+            yield path, found[1], int(found[2])

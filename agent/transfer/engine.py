@@ -6,8 +6,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from agent.archive.kinds import archive_kind
-from agent.store.identity import distinct_files, keys_by_path
+from agent.store.identity import distinct_files, keys_by_path, without
 from agent.store.snapshot import Unpacked
 from agent.store.store import Store
 from agent.transfer.crew import Crew
@@ -20,7 +19,8 @@ from agent.transfer.receive import BytePath, Stopped
 from agent.transfer.small_lane import SmallLane
 from agent.transfer.unpacking import Unpacking
 from agent.verify import Check, verification
-from shared.errors import LarderError, StoreFailure
+from shared.archives import find_archives
+from shared.errors import LarderError
 from shared.manifest import File, Manifest
 from shared.sources.port import SharedRights, Source
 from shared.sources.retry import RetryPolicy, Timing, retry
@@ -34,14 +34,14 @@ _PROOFS_AT_A_TIME = 8
 class FetchResult:
     """What a commit needs, the names of the blobs by path, and how it came.
 
-    `verified` is `digest`, or `size` where a file had none; `moved` counts the bytes that the network brought. Where
-    the model was an archive, `unpacked` is what became of it, and the paths are those of its files.
+    `verified` is `digest`, or `size` where a file had none; `moved` counts the bytes that the network brought.
+    `unpacked` is what became of the model's archives, and the paths are those of their files in place of their own.
     """
 
     blobs: Mapping[str, str]
     verified: str
     moved: int
-    unpacked: Unpacked | None = None
+    unpacked: tuple[Unpacked, ...] = ()
 
 
 def fetch(
@@ -65,7 +65,7 @@ def fetch(
     `reservation` is the key of the store's promise, which shrinks as bytes arrive. Of each file that this download did
     not bring itself, one byte is asked for, so that what another's credentials brought is not linked without the
     source's consent (of the largest alone where all have the same readers); `prove_access=False` is for repairs of what
-    is linked already. An archive that is the only file is unpacked, but for `unpack=False`. Blobs are named by their
+    is linked already. Archives (`find_archives`) are unpacked, but for `unpack=False`. Blobs are named by their
     SHA-256; without `sha256`, for a store that does not outlive the download, bytes are hashed only as their publisher
     did, and where that was otherwise, the content's key is the name. Raises LarderError; Stopped within a second after
     `stop` was set.
@@ -86,7 +86,7 @@ def fetch(
     )
     check, cached = partial(Check, sha256=sha256), store.caches(manifest)
     fetching = Fetching(path, manifest, store, policy or RetryPolicy(), timing, set(), check, cached)
-    missing = [] if store.find_unpacked(manifest) else _without(manifest, found)
+    missing = _missing(without(manifest, store.find_unpacked(manifest)), found)
     progress.find(sum(f.size for f in manifest.files if f.path not in found) - sum(f.size for f in missing))
     crew = Crew(halt)
     large, small = split_by_size(missing)
@@ -99,38 +99,38 @@ def fetch(
         if prove_access:
             _prove_access(fetching, stop)
         blobs = {**found, **large_lane.blobs, **small_lane.blobs}
-        unpacked = _unpack(fetching, blobs, reservation, stop) if unpack else None
+        named = _by_path(manifest, blobs)
+        unpacked = _unpack(fetching, named, reservation, stop) if unpack else ()
     except BaseException:
         progress.find(before - progress.done)  # the next attempt finds these bytes again
         raise
-    named = {f.path: f.sha256 for f in unpacked.files} if unpacked else _by_path(manifest, blobs)
+    for one in unpacked:
+        named.pop(one.archive.path, None)
+    named |= {f.path: f.sha256 for one in unpacked for f in one.files}
     return FetchResult(named, verification(f.digest for f in manifest.files), progress.received, unpacked)
 
 
-def _without(manifest: Manifest, found: Container[str]) -> list[File]:
+def _missing(manifest: Manifest, found: Container[str]) -> list[File]:
     """Return one file for each content that was not found; one that came since then is found when it is opened."""
     return [file for file in distinct_files(manifest).values() if file.path not in found]
 
 
-def _unpack(fetching: Fetching, blobs: Mapping[str, str], reservation: str, stop: threading.Event) -> Unpacked | None:
-    """Return what a model that is an archive becomes; None for others."""
-    manifest, store = fetching.manifest, fetching.store
-    if not (kind := archive_kind(manifest.files)):
-        return None
-    if found := store.find_unpacked(manifest):
-        return found
-    [archive] = manifest.files
-    if archive.path not in blobs:
-        raise StoreFailure(f"what {archive.path!r} was unpacked into was removed meanwhile; it is fetched again")
-    unpacking = Unpacking(store, manifest, kind, reservation, fetching.path.progress)
-    return unpacking.run(blobs[archive.path], stop)
+def _unpack(
+    fetching: Fetching, blobs: Mapping[str, str], reservation: str, stop: threading.Event
+) -> tuple[Unpacked, ...]:
+    """Return what a model's archives become."""
+    archives = find_archives(fetching.manifest.files)
+    found = fetching.store.find_unpacked(fetching.manifest)
+    if all(file.path in found for file in archives):
+        return tuple(found.values())
+    return Unpacking(fetching.store, fetching.manifest, reservation, fetching.path.progress).run(blobs, stop)
 
 
 def _by_path(manifest: Manifest, blobs: Mapping[str, str]) -> dict[str, str]:
-    """Return the blob of every path from those of one path for each content."""
+    """Return the blob of every path whose content is here, from those of one path for each content."""
     keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
     by_key = {keys[path]: blob for path, blob in blobs.items()}
-    return {path: by_key[key] for path, key in keys.items()}
+    return {path: by_key[key] for path, key in keys.items() if key in by_key}
 
 
 def _prove_access(fetching: Fetching, stop: threading.Event) -> None:

@@ -1,28 +1,29 @@
-"""A model that is an archive, once that is in the store: its files become blobs, each hashed as it is written."""
+"""A model's archives, once they are in the store: their files become blobs, each hashed as it is written."""
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, BinaryIO
 
-from agent.archive.kinds import Kind
-from agent.archive.members import Limits, Member, Oversize
+from agent.archive.kinds import Kind, kind_of
+from agent.archive.members import Limits, Member, Oversize, Tally, check_together
 from agent.archive.unpack import Content, list_archive, unpack_archive
 from agent.store.disk import translated
 from agent.store.identity import members_manifest
 from agent.store.partials import Partial
 from agent.store.snapshot import CompletedFile, Unpacked
 from agent.store.store import Store
-from agent.store.unpacked import archive_key
+from agent.store.unpacked import archive_names
 from agent.transfer.crew import Crew
 from agent.transfer.plan import SMALL_BYTES
 from agent.transfer.progress import Progress
 from agent.transfer.receive import Stopped
 from agent.transfer.writeback import Writeback
-from shared.errors import InsufficientStorage, NeedsAction
+from shared.archives import find_archives
+from shared.errors import InsufficientStorage, NeedsAction, StoreFailure
 from shared.manifest import File, Manifest
 from shared.quantity import format_bytes
 
@@ -37,71 +38,139 @@ _UNCOUNTED: Callable[[int], None] = lambda _: None  # noqa: E731 - with its type
 
 
 @dataclass(frozen=True, slots=True)
+class _Archive:
+    """An archive that is to be unpacked, and the SHA-256 of its bytes."""
+
+    file: File
+    kind: Kind
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """An archive that was looked through; `into` are its files that have bytes of their own.
+
+    `digests` are the SHA-256 of those that are in the store, by path.
+    """
+
+    archive: _Archive
+    members: tuple[Member, ...]
+    into: Manifest
+    digests: dict[str, str]
+
+    @property
+    def missing(self) -> list[File]:
+        """The files that are not in the store yet."""
+        return [file for file in self.into.files if file.path not in self.digests]
+
+    def unpacked(self) -> Unpacked:
+        """Return what became of the archive, whose files are all in the store."""
+        files = tuple(CompletedFile(m.path, m.size, self.digests[m.of]) for m in self.members)
+        file = self.archive.file
+        return Unpacked(CompletedFile(file.path, file.size, self.archive.sha256, file.digest, file.etag), files)
+
+
+@dataclass(frozen=True, slots=True)
 class Unpacking:
-    """One archive that is to be unpacked, under a reservation that grows by what its files need."""
+    """The archives of one model that are to be unpacked, under a reservation that grows by what their files need."""
 
     store: Store
     manifest: Manifest
-    kind: Kind
     reservation: str
     progress: Progress
 
-    def run(self, sha256: str, stop: threading.Event) -> Unpacked:
-        """Return what the archive of this SHA-256 becomes, all of it in the store; what is there is not written again.
+    def run(self, blobs: Mapping[str, str], stop: threading.Event) -> tuple[Unpacked, ...]:
+        """Return what the archives become, all of it in the store; what is there is not written again.
 
-        Where the files do not fit beside the archive, it is dropped, so that it is not in the way of others. Raises
-        InsufficientStorage, UnsafePath, TooManyFiles, InvalidURI, StoreFailure; Stopped within a second after `stop`
-        was set.
+        `blobs` are the SHA-256 of the archives by path. Where the files do not fit beside the archives, these are
+        dropped, so that they are not in the way of others. Raises InsufficientStorage, UnsafePath, TooManyFiles,
+        InvalidURI, StoreFailure; Stopped within a second after `stop` was set.
         """
-        halt, found = threading.Event(), list[Unpacked]()
+        halt, done = threading.Event(), list[tuple[Unpacked, ...]]()
         crew = Crew(halt)
-        crew.start(lambda: found.append(self._run(sha256, halt)))
+        crew.start(lambda: done.append(self._run(blobs, halt)))
         crew.wait(stop)
-        return found[0]
+        return done[0]
 
-    def _run(self, sha256: str, stop: threading.Event) -> Unpacked:
-        [archive] = self.manifest.files
-        with self.store.hold(self.manifest, archive, stop) as held:
-            if not held:
-                raise Stopped
-            if found := self.store.find_unpacked(self.manifest):  # another download was faster
-                return found
-            members = self._list(sha256, stop)
+    def _run(self, blobs: Mapping[str, str], stop: threading.Event) -> tuple[Unpacked, ...]:
+        archives = find_archives(self.manifest.files)
+        with self._held(archives, stop):
+            found = self.store.find_unpacked(self.manifest)  # another download may have been faster
+            listed = self._list([_archive_of(file, blobs) for file in archives if file.path not in found], stop)
+            self._check_together(listed, found)
             try:
-                digests = self._write(sha256, [m for m in members if m.of == m.path], stop)
+                self._write(listed, stop)
             except NeedsAction:  # what lies about its content is refused as a whole
                 self.store.drop_members(self.manifest)
                 raise
-        files = tuple(CompletedFile(m.path, m.size, digests[m.of]) for m in members)
-        return Unpacked(CompletedFile(archive.path, archive.size, sha256, archive.digest, archive.etag), files)
+        return (*found.values(), *(one.unpacked() for one in listed))
 
-    def _list(self, sha256: str, stop: threading.Event) -> tuple[Member, ...]:
-        """Return what is in the archive. A tar.gz is unpacked to its end for that, but not far beyond the room."""
-        most_bytes, count = _NO_LIMIT, _UNCOUNTED
-        if self.kind is Kind.TAR_GZIP:
-            room = self.store.room_to_unpack(self.reservation, self.manifest)
-            most_bytes, count = max(room, _LIKELY_RATIO * self.manifest.size_bytes), self.progress.find
-            self.progress.total = self._read_bytes
-        try:
-            with self._opened(sha256, stop, count) as file:
-                return list_archive(file, self.kind, Limits(most_bytes))
-        except Oversize as error:
-            need = error.size_bytes
-        raise self._refusal(need)
+    @contextmanager
+    def _held(self, archives: Sequence[File], stop: threading.Event) -> Iterator[None]:
+        """Hold the archives, each content once, in an order that all downloads have."""
+        names = archive_names(self.manifest)
+        by_name = {names[file.path]: file for file in archives}
+        with ExitStack() as holding:
+            for name in sorted(by_name):
+                if not holding.enter_context(self.store.hold(self.manifest, by_name[name], stop)):
+                    raise Stopped
+            yield
 
-    def _write(self, sha256: str, members: Sequence[Member], stop: threading.Event) -> dict[str, str]:
-        """Return the SHA-256 by path of files that have bytes of their own, all of them in the store."""
-        into = members_manifest(archive_key(self.manifest), [File(m.path, m.size) for m in members])
-        digests = {f.path: known for f in into.files if (known := self.store.find_blob(into, f))}
-        missing = [m for m in members if m.path not in digests]
-        self._make_room(into, [f for f in into.files if f.path not in digests])
-        with self._opened(sha256, stop) as file, ExitStack() as closing:
+    def _list(self, archives: Sequence[_Archive], stop: threading.Event) -> list[_Listed]:
+        """Return what is in the archives, all under one limit; for a tar.gz that takes unpacking it to its end."""
+        names, listed, needs = archive_names(self.manifest), list[_Listed](), dict[str, int]()
+        limits, tally = Limits(self._most_bytes(archives)), Tally()
+        self.progress.total = self.manifest.size_bytes + _looked_through_bytes(archives)
+        for one in archives:
+            before = tally.bytes
+            count = self.progress.find if one.kind is Kind.TAR_GZIP else _UNCOUNTED
+            try:
+                with _named(one), self._opened(one.sha256, stop, count) as file:
+                    members = list_archive(file, one.kind, limits, tally)
+            except Oversize as error:
+                needs[one.file.path] = error.size_bytes - before
+                break
+            needs[one.file.path] = tally.bytes - before
+            own = [File(m.path, m.size) for m in members if m.of == m.path]
+            into = members_manifest(names[one.file.path], own)
+            digests = {f.path: known for f in own if (known := self.store.find_blob(into, f))}
+            listed.append(_Listed(one, members, into, digests))
+        if len(listed) < len(archives):
+            raise self._refusal(archives, needs)
+        return listed
+
+    def _most_bytes(self, archives: Sequence[_Archive]) -> int:
+        """Return how far archives are read that have to be unpacked for it: not far beyond the room there is."""
+        if all(one.kind is not Kind.TAR_GZIP for one in archives):
+            return _NO_LIMIT
+        room = self.store.room_to_unpack(self.reservation, self.manifest)
+        return max(room, _LIKELY_RATIO * sum(one.file.size for one in archives))
+
+    def _check_together(self, listed: Sequence[_Listed], found: Mapping[str, Unpacked]) -> None:
+        """Raise UnsafePath where files of one archive are in the way of another's, or of those beside them."""
+        archives = {file.path for file in find_archives(self.manifest.files)}
+        places = {"": [f.path for f in self.manifest.files if f.path not in archives]}
+        places |= {path: [f.path for f in one.files] for path, one in found.items()}
+        places |= {one.archive.file.path: [m.path for m in one.members] for one in listed}
+        check_together(places)
+
+    def _write(self, listed: Sequence[_Listed], stop: threading.Event) -> None:
+        """Bring the files that have bytes of their own into the store, and note their SHA-256."""
+        self._make_room(listed)
+        for one in listed:
+            with _named(one.archive):
+                self._write_files(one, stop)
+
+    def _write_files(self, listed: _Listed, stop: threading.Event) -> None:
+        archive, missing = listed.archive, {file.path for file in listed.missing}
+        members = [member for member in listed.members if member.path in missing]
+        with self._opened(archive.sha256, stop) as file, ExitStack() as closing:
             batch: list[tuple[Partial, str]] = []
-            for content in unpack_archive(file, self.kind, missing):
+            for content in unpack_archive(file, archive.kind, members):
                 with ExitStack() as one:
-                    partial = one.enter_context(self._begun(into, content.member, stop))
+                    partial = one.enter_context(self._begun(listed.into, content.member, stop))
                     self._copy(content, partial, stop)
-                    digests[content.member.path] = content.sha256
+                    listed.digests[content.member.path] = content.sha256
                     if content.member.size > SMALL_BYTES:
                         self.store.put_blob(partial, content.sha256)
                     else:
@@ -113,36 +182,34 @@ class Unpacking:
                     batch.clear()
                     closing.pop_all().close()
             self.store.put_blobs(batch)
-        return digests
 
-    @property
-    def _read_bytes(self) -> int:
-        """How much there is to do before the files are written: to fetch, and to look through where all is unpacked."""
-        return self.manifest.size_bytes * (2 if self.kind is Kind.TAR_GZIP else 1)
-
-    def _make_room(self, into: Manifest, missing: Sequence[File]) -> None:
-        """Have room for the files that are not there yet, or drop the archive and raise InsufficientStorage."""
-        all_bytes, missing_bytes = into.size_bytes, sum(f.size for f in missing)
-        overhead = self.store.unpacked_overhead_bytes(into, missing)
-        self.progress.total = self._read_bytes + all_bytes
+    def _make_room(self, listed: Sequence[_Listed]) -> None:
+        """Have room for the files that are not there yet, or drop the archives and raise InsufficientStorage."""
+        all_bytes = sum(one.into.size_bytes for one in listed)
+        missing_bytes = sum(file.size for one in listed for file in one.missing)
+        overheads = {one.archive.file.path: self.store.unpacked_overhead_bytes(one.into, one.missing) for one in listed}
+        self.progress.total += all_bytes
         self.progress.find(all_bytes - missing_bytes)
         try:
-            self.store.renew(self.reservation, missing_bytes + overhead)
+            self.store.renew(self.reservation, missing_bytes + sum(overheads.values()))
         except InsufficientStorage:
-            raise self._refusal(all_bytes + overhead) from None
+            needs = {p: one.into.size_bytes + overheads[p] for one in listed if (p := one.archive.file.path)}
+            raise self._refusal([one.archive for one in listed], needs) from None
 
-    def _refusal(self, need: int) -> InsufficientStorage:
-        """Drop the archive, and return why with the numbers of all that it takes."""
-        [archive] = self.manifest.files
-        self.store.forgo(self.manifest, need)
+    def _refusal(self, archives: Sequence[_Archive], needs: Mapping[str, int]) -> InsufficientStorage:
+        """Drop the archives, and return why with the numbers of all that they take."""
+        self.store.forgo(self.manifest, needs)
         why = InsufficientStorage("room was made meanwhile; it is tried again")
         try:
             self.store.renew(self.reservation, self.store.missing_bytes(self.manifest))
         except InsufficientStorage as error:
             why = error
+        first, *more = archives
+        packed = format_bytes(sum(one.file.size for one in archives))
+        what = f"{first.file.path!r}{f' and {len(more)} more archives' if more else ''} ({packed})"
         return InsufficientStorage(
-            f"{archive.path!r} ({format_bytes(archive.size)}) is unpacked into {format_bytes(need)} or more, and is "
-            f"kept until that is done: {why}",
+            f"{what} {'are' if more else 'is'} unpacked into {format_bytes(sum(needs.values()))} or more, and "
+            f"{'are' if more else 'is'} kept until that is done: {why}",
             why.shortage_bytes,
         )
 
@@ -179,6 +246,26 @@ class Unpacking:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with BufferedReader(_Packed(descriptor, stop, count), _READ_BYTES) as reader:
             yield reader
+
+
+def _archive_of(file: File, blobs: Mapping[str, str]) -> _Archive:
+    if file.path not in blobs:
+        raise StoreFailure(f"what {file.path!r} was unpacked into was removed meanwhile; it is fetched again")
+    return _Archive(file, kind_of(file), blobs[file.path])
+
+
+def _looked_through_bytes(archives: Sequence[_Archive]) -> int:
+    """Return what is read before files are written, where all has to be unpacked to know them."""
+    return sum(one.file.size for one in archives if one.kind is Kind.TAR_GZIP)
+
+
+@contextmanager
+def _named(archive: _Archive) -> Iterator[None]:
+    """Say of a refusal which archive it is about: a model may have several."""
+    try:
+        yield
+    except NeedsAction as error:
+        raise type(error)(f"{archive.file.path!r}: {error}") from error
 
 
 class _Packed(RawIOBase):

@@ -22,6 +22,7 @@ from shared.api.kinds import NODE_GROUP
 from shared.api.meta import StockStatus, condition_of
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import Phase
+from shared.archives import find_archives
 from shared.errors import InsufficientStorage, LarderError, Unreachable
 from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import KubeError
@@ -89,7 +90,10 @@ class StateCatalog:
         return told is not None and (told.phase, told.reason) == (Phase.FAILED, InsufficientStorage.__name__)
 
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
-        """Return what the serving revision has at a path; None until its list of files has been read."""
+        """Return what the serving revision has at a path; None until its list of files has been read.
+
+        What archives hold is in no list, so it counts as absent.
+        """
         known = self._paths.get(self._digest_of(model))
         return None if known is None else kind_of_path(known, path)
 
@@ -231,7 +235,8 @@ class StateCatalog:
         except (KubeError, LarderError, ValueError) as error:
             _log.warning("manifest_unreadable", digest=digest, error=str(error))
             return
-        self._paths[digest] = frozenset(f.path for f in manifest.files)
+        archives = {f.path for f in find_archives(manifest.files)}
+        self._paths[digest] = frozenset(f.path for f in manifest.files if f.path not in archives)
         if len(self._paths) > _MOST_LISTS:
             del self._paths[next(iter(self._paths))]
 

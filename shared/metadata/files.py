@@ -9,7 +9,7 @@ from typing import Protocol
 
 from shared.errors import LarderError, SourceNotFound, Unreachable
 from shared.manifest import File, Manifest
-from shared.metadata.errors import directory_in_place_of
+from shared.metadata.errors import MetadataMissing, directory_in_place_of
 from shared.sources.beneath import Beneath
 from shared.sources.listing import bounded
 from shared.sources.port import Source
@@ -135,11 +135,16 @@ class DirectoryFiles:
 
 
 class SourceFiles:
-    """Files of a source, resolved once unless given; parts are read by range, once more where an answer broke off."""
+    """Files of a source, resolved once unless given; parts are read by range, once more where an answer broke off.
+
+    Raises MetadataMissing where the source says that some are archives: what is in them cannot be read by range.
+    """
 
     def __init__(self, source: Source, manifest: Manifest | None = None) -> None:
         self._source = source
         self.manifest = source.resolve() if manifest is None else manifest
+        if archive := next((file for file in self.manifest.files if file.archive), None):
+            raise MetadataMissing(archive.path, "", "is an archive, and what is in one is not read at the source")
         self._files: dict[str, File] = {file.path: file for file in self.manifest.files}
         self.sizes = {path: file.size for path, file in self._files.items()}
         self.broken: Mapping[str, LarderError] = {}

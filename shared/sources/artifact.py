@@ -2,13 +2,14 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Literal
 
 import msgspec
 
 from shared.artifact_uri import ArtifactUri
-from shared.errors import InvalidURI, RevisionNotFound, SourceNotFound, Unreachable
+from shared.errors import InvalidURI, RevisionNotFound, SourceNotFound, Unreachable, UnsafePath
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.http import Call, HttpClient
 from shared.sources.origins import origin_of
@@ -23,7 +24,8 @@ _INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.d
 _MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 _EMPTY = "application/vnd.oci.empty.v1+json"
 _NAMES = ("org.cncf.model.filepath", "org.cnai.model.filepath", "org.opencontainers.image.title")
-_PACKED = re.compile(r"application/vnd\.(cncf|cnai)\.model\..*\.tar(\+\w+)?")
+_PACKED = re.compile(r"application/vnd\.(?:cncf|cnai)\.model\.[^+]*\.tar(?:\+(.*))?")
+_FORMS = {None: "tar", "gzip": "tar.gz"}
 _UNPACK = "io.deis.oras.content.unpack"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _LONGEST_MANIFEST_BYTES = 4 * 1024 * 1024  # as registries themselves
@@ -123,9 +125,19 @@ class ArtifactSource:
 
 
 def decide_files(manifest: ArtifactManifest, uri: ArtifactUri) -> list[File]:
-    """Return the files of a manifest; raises InvalidURI for layers that are no plain file."""
+    """Return the files of a manifest, those of packed layers as archives.
+
+    Raises InvalidURI for layers that are neither, UnsafePath where two have the same name.
+    """
     layers = [layer for layer in manifest.layers if layer.media_type != _EMPTY]
-    return [_file_of(_checked(layer, uri), uri) for layer in layers]
+    files = [_file_of(_checked(layer, uri), uri) for layer in layers]
+    named: dict[str, File] = {}
+    for file in files:
+        if (other := named.setdefault(file.path, file)) is not file:
+            raise UnsafePath(
+                f"{uri} has two layers for {file.path!r}, {other.digest} and {file.digest}; push it with one of them"
+            )
+    return files
 
 
 def _checked(found: Descriptor, uri: ArtifactUri) -> Descriptor:
@@ -144,9 +156,29 @@ def _file_of(layer: Descriptor, uri: ArtifactUri) -> File:
             f"{uri} has a layer that names no file ({layer.media_type or 'no type'}, {layer.digest}), as an image of "
             "containers has; push files with org.opencontainers.image.title, or as a ModelPack"
         )
-    if _PACKED.fullmatch(layer.media_type) or said.get(_UNPACK) == "true":
-        raise InvalidURI(f"{uri} has {path!r} packed in an archive ({layer.media_type}); push it as a raw layer")
+    if form := _form_of(layer, said, uri):
+        return File(_archive_name(path, layer.digest), layer.size, layer.digest, archive=form)
     return File(path, layer.size, layer.digest)
+
+
+def _form_of(layer: Descriptor, said: Mapping[str, str], uri: ArtifactUri) -> str:
+    """Return how a layer is packed, empty where it is the file itself. Its files have their own paths in it."""
+    if said.get(_UNPACK) == "true":
+        return "tar.gz"  # as oras packs directories, whatever type it was told to write
+    if not (found := _PACKED.fullmatch(layer.media_type)):
+        return ""
+    if found[1] not in _FORMS:
+        raise InvalidURI(
+            f"{uri} has a layer that is packed by {found[1]} ({layer.media_type}, {layer.digest}), which cannot be "
+            "unpacked; push it raw, as a tar, or packed by gzip"
+        )
+    return _FORMS[found[1]]
+
+
+def _archive_name(path: str, digest: str) -> str:
+    """Return what an archive is called: the file or directory that it was made of, or its digest for all of them."""
+    name = path.removeprefix("./").rstrip("/")
+    return f"layer-{digest.removeprefix('sha256:')[:12]}" if name in ("", ".") else name
 
 
 def _place_of(uri: ArtifactUri, settings: SourceSettings) -> tuple[str, str]:

@@ -35,7 +35,10 @@ class Faults:
 
 
 class MemorySource:
-    """Files from a dict; `token` is the HF_TOKEN that it wants; `served_bytes` counts what its bodies gave out."""
+    """Files from a dict; `token` is the HF_TOKEN that it wants; `served_bytes` counts what its bodies gave out.
+
+    `archives` tells of those that are to be unpacked how they are packed, by path.
+    """
 
     def __init__(
         self,
@@ -45,8 +48,9 @@ class MemorySource:
         token: str = "",
         credentials: Credentials = ANONYMOUS,
         digests: bool = True,
+        archives: Mapping[str, str] | None = None,
     ) -> None:
-        self.files = dict(files)
+        self.files, self.archives = dict(files), dict(archives or {})
         self.faults = Faults()
         self._served = [0]
         self._repo, self._token, self._credentials, self._digests = repo, token, credentials, digests
@@ -58,7 +62,7 @@ class MemorySource:
         if not self.files:
             raise SourceNotFound(f"hf://{self._repo} has no files")
         files = [
-            File(path, len(body), f"sha256:{hashlib.sha256(body).hexdigest()}" if self._digests else "")
+            File(path, len(body), self._digest_of(body), archive=self.archives.get(path, ""))
             for path, body in self.files.items()
         ]
         seed = repr(sorted((f.path, hashlib.sha1(self.files[f.path]).hexdigest()) for f in files))  # noqa: S324 - an id
@@ -97,6 +101,9 @@ class MemorySource:
         """Add to `served_bytes`; called by bodies."""
         with self._lock:
             self._served[0] += size_bytes
+
+    def _digest_of(self, body: bytes) -> str:
+        return f"sha256:{hashlib.sha256(body).hexdigest()}" if self._digests else ""
 
     def _check_token(self) -> None:
         if self._token and self._credentials.values.get("HF_TOKEN") != self._token:

@@ -16,6 +16,7 @@ from agent.cli.fetch import run_fetch
 from rig.azure import Azure
 from rig.gcs import Gcs
 from rig.hub import Hub
+from rig.registry import Registry
 from rig.s3 import S3
 from tests.archives import tar, tar_gz, zipped
 
@@ -67,6 +68,30 @@ def test_hub_with_one_file(hub: Hub, tmp_path: Path) -> None:
     hub.push("org/archive", tmp_path / "pushed")
     environ = {"HF_ENDPOINT": hub.endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"}
     assert fetch("hf://org/archive", environ, tmp_path / "dir") == FILES
+
+
+def test_registry_with_layers_that_are_tars(registry: Registry, tmp_path: Path) -> None:
+    repository = f"org/{uuid.uuid4().hex}"
+    weights = {"m/model.safetensors": FILES["m/model.safetensors"]}
+    layers = {"m": ("tar+gzip", tar_gz(weights)), "m/config.json": ("raw", b"{}"), "d": ("tar", tar({"d/a": b"a"}))}
+    registry.push_model_pack(repository, "v1", layers)
+    environ = {"LARDER_REGISTRIES": registry.endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"}
+    uri, to = f"oci://{registry.name}/{repository}:v1", tmp_path / "dir"
+    assert fetch(uri, environ, to) == {**FILES, "d/a": b"a"}
+    (to / "m/model.safetensors").write_bytes(b"changed")
+    (to / "m/config.json").unlink()
+    assert fetch(uri, environ, to) == {**FILES, "d/a": b"a"}
+
+
+def test_registry_with_layers_in_one_another_s_way(registry: Registry, tmp_path: Path) -> None:
+    repository = f"org/{uuid.uuid4().hex}"
+    registry.push_model_pack(repository, "v1", {"a": ("tar", tar({"w": b"1"})), "b": ("tar", tar({"w": b"2"}))})
+    environ = {"HOME": str(tmp_path), "LARDER_REGISTRIES": registry.endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"}
+    error, to = io.StringIO(), tmp_path / "dir"
+    assert run_fetch(f"oci://{registry.name}/{repository}:v1", to, environ, io.StringIO(), error) == 1
+    assert "UnsafePath: " in error.getvalue()
+    assert "the file 'w' in 'a' and the file 'w' in 'b'" in error.getvalue()
+    assert [path.name for path in to.iterdir()] == [".larder"]
 
 
 def test_local_directory(tmp_path: Path) -> None:

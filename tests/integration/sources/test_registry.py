@@ -1,3 +1,4 @@
+import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterator
@@ -55,6 +56,24 @@ def test_a_model_pack_with_a_config_and_the_same_blob_twice(
     source = open_uri(f"{repository}:v1")
     files = source.resolve().files
     assert [(f.path, drain(source, f)) for f in files] == [("a/w", b"weights"), ("b/w", b"weights")]
+
+
+def test_layers_that_are_tars_are_archives_of_their_digests(
+    registry: Registry, repository: str, open_uri: Open
+) -> None:
+    layers = {"weights": ("tar", b"tar"), "code/": ("tar+gzip", b"gzip"), "config.json": ("raw", b"{}")}
+    registry.push_model_pack(repository, "v1", layers)
+    source = open_uri(f"{repository}:v1")
+    files = source.resolve().files
+    assert [(f.path, f.archive) for f in files] == [("code", "tar.gz"), ("config.json", ""), ("weights", "tar")]
+    assert [drain(source, f) for f in files] == [b"gzip", b"{}", b"tar"]
+    assert all(f.digest == f"sha256:{hashlib.sha256(drain(source, f)).hexdigest()}" for f in files)
+
+
+def test_a_layer_by_zstd_is_refused(registry: Registry, repository: str, open_uri: Open) -> None:
+    registry.push_model_pack(repository, "v1", {"w": ("tar+zstd", b"x")})
+    with pytest.raises(InvalidURI, match=r"packed by zstd .* push it raw, as a tar, or packed by gzip"):
+        open_uri(f"{repository}:v1").resolve()
 
 
 def test_an_index_of_one_is_that_one_and_of_two_is_refused(registry: Registry, repository: str, open_uri: Open) -> None:

@@ -253,7 +253,7 @@ class TestSharing:
         second = stock(source, store, "second")
         assert source.served_bytes == before + 1
         assert content(second) == FILES
-        assert second.archive == first.archive
+        assert second.unpacked == first.unpacked
         assert (first.path / "m/sub/a").samefile(second.path / "m/sub/a")
         store.set_aside_and_remove("first", first.revision)
         assert content(second) == FILES

@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.kinds import Kind, archive_kind
+from agent.archive.kinds import Kind, kind_of
 from agent.archive.members import Entry, Limits, Member, Oversize, Type, decide_members
-from shared.errors import LarderError, TooManyFiles, UnsafePath
+from shared.archives import find_archives
+from shared.errors import InvalidURI, LarderError, TooManyFiles, UnsafePath
 from shared.manifest import File
 from shared.paths import check_paths
 
@@ -42,8 +43,19 @@ def hard(name: str, target: str) -> Entry:
         ([], None),
     ],
 )
-def test_only_an_archive_alone_is_one(names: list[str], kind: Kind | None) -> None:
-    assert archive_kind([File(name, 1) for name in names]) is kind
+def test_by_its_name_only_an_archive_alone_is_one(names: list[str], kind: Kind | None) -> None:
+    assert [kind_of(file) for file in find_archives([File(name, 1) for name in names])] == ([kind] if kind else [])
+
+
+def test_those_that_the_source_says_are_archives_are_whatever_their_names_and_number() -> None:
+    said = [File("weights", 1, archive="tar"), File("w.bin", 1, archive="tar.gz")]
+    assert find_archives([File("m.zip", 1), *said]) == said
+    assert [kind_of(file) for file in said] == [Kind.TAR, Kind.TAR_GZIP]
+
+
+def test_one_that_only_a_newer_version_knows_says_so() -> None:
+    with pytest.raises(InvalidURI, match=r"'w' is packed as 'tar.zst', which this version cannot unpack; upgrade"):
+        kind_of(File("w", 1, archive="tar.zst"))
 
 
 def test_files_links_and_directories() -> None:

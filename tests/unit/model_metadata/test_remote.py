@@ -54,6 +54,10 @@ def test_what_describes_nothing_is_said_with_what_may_be_why() -> None:
     archive = reading_of({"m.tar.gz": b"x"})
     assert (archive.reason, archive.metadata) == ("MetadataMissing", None)
     assert "m.tar.gz is the only file, and what is in an archive is not read" in archive.message
+    packed = MemorySource({"config.json": b"{}", "w": b"x"}, archives={"w": "tar"})
+    reading = read_remote(packed, packed.resolve(), 0, allowance())
+    assert (reading.reason, reading.metadata) == ("MetadataMissing", None)
+    assert "w: is an archive, and what is in one is not read at the source" in reading.message
     assert len(reading_of({"m" * 250 + ".zip": b"x"}).message) < 350
     patterns = reading_of({"a.txt": b"x", "b.txt": b"y"}, left_out=3)
     assert "3 files of the source are left out" in patterns.message

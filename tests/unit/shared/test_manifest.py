@@ -84,3 +84,27 @@ def test_an_unsafe_path_is_refused_wherever_it_comes_from(path: str) -> None:
 def test_sizes_that_no_disk_has_are_refused() -> None:
     with pytest.raises(TooManyFiles, match="more than any disk"):
         build_manifest("oci://r.test/m:1", "r", [File(name, 2**61) for name in "abc"])
+
+
+def test_an_archive_is_told_and_costs_other_manifests_nothing() -> None:
+    plain = build_manifest("s3://bucket/m", "r", [File("a", 1)])
+    assert b"archive" not in plain.encode()
+    packed = build_manifest("s3://bucket/m", "r", [File("a", 1, archive="tar")])
+    assert packed.digest != plain.digest
+    assert decode_manifest(packed.encode(), packed.digest) == packed
+    without_revision = {built([File("a", 1, archive=form)]) for form in ("", "tar", "tar.gz")}
+    assert len({m.revision for m in without_revision if m}) == 3
+
+
+def test_a_form_that_is_not_known_here_is_decoded() -> None:
+    packed = build_manifest("s3://bucket/m", "r", [File("a", 1, archive="later")])
+    assert decode_manifest(packed.encode(), packed.digest).files == packed.files
+
+
+def test_the_path_of_an_archive_is_a_name_that_is_safe_and_its_own() -> None:
+    archive = File("d", 1, archive="tar")
+    together = [archive, File("d/e", 1), File("d/e/f", 1, archive="tar")]
+    assert build_manifest("s3://bucket/m", "r", together).files == tuple(together)
+    for bad in ([archive, File("d", 1)], [File("../d", 1, archive="tar")], [File("e", 1), File("e/f", 1)]):
+        with pytest.raises(UnsafePath):
+            build_manifest("s3://bucket/m", "r", bad)

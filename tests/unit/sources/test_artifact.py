@@ -19,6 +19,7 @@ Open = Callable[..., ArtifactSource]
 URI = ArtifactUri("r.test", "org/m", "v1")
 DIGEST = "sha256:" + "a" * 64
 TITLE = "org.opencontainers.image.title"
+UNPACK = "io.deis.oras.content.unpack"
 RAW = "application/vnd.cncf.model.weight.v1.raw"
 
 
@@ -52,9 +53,9 @@ def test_a_plain_layer_is_a_file_whatever_its_type_says() -> None:
     ("bad", "words"),
     [
         (layer(media_type="application/vnd.oci.image.layer.v1.tar+gzip"), "names no file"),
-        (named("w", "application/vnd.cncf.model.weight.v1.tar"), "packed"),
-        (named("w", "application/vnd.cncf.model.weight.v1.tar+gzip"), "packed"),
-        (layer({TITLE: "d", "io.deis.oras.content.unpack": "true"}), "packed"),
+        (layer(media_type="application/vnd.cncf.model.weight.v1.tar"), "names no file"),
+        (named("w", "application/vnd.cncf.model.weight.v1.tar+zstd"), "packed by zstd .* push it raw, as a tar, or"),
+        (named("w", "application/vnd.cncf.model.weight.v1.tar+"), "packed by  "),
         (layer({TITLE: "w"}, digest="sha512:" + "a" * 128), "no SHA-256"),
         (layer({TITLE: "w"}, digest="sha256:../../x"), "no SHA-256"),
         (layer({TITLE: "w"}, size=-1), "size"),
@@ -63,6 +64,44 @@ def test_a_plain_layer_is_a_file_whatever_its_type_says() -> None:
 def test_other_layers_are_refused(bad: Descriptor, words: str) -> None:
     with pytest.raises(InvalidURI, match=words):
         decide_files(ArtifactManifest((named("good"), bad)), URI)
+
+
+@pytest.mark.parametrize(
+    ("packed", "archive"),
+    [
+        (named("w", "application/vnd.cncf.model.weight.v1.tar"), "tar"),
+        (named("w", "application/vnd.cncf.model.weight.config.v1.tar+gzip"), "tar.gz"),
+        (named("w", "application/vnd.cnai.model.doc.v1.tar"), "tar"),
+        (layer({TITLE: "w", UNPACK: "true"}, "application/vnd.oci.image.layer.v1.tar+gzip"), "tar.gz"),
+        (layer({TITLE: "w", UNPACK: "false"}, "application/vnd.oci.image.layer.v1.tar+gzip"), ""),
+        (named("w", "application/vnd.cncf.model.weight.v1.raw"), ""),
+        (named("w", "application/vnd.example.model.weight.v1.tar"), ""),
+    ],
+)
+def test_layers_of_model_packs_and_directories_of_oras_are_archives(packed: Descriptor, archive: str) -> None:
+    assert decide_files(ArtifactManifest((packed,)), URI) == [File("w", 5, DIGEST, archive=archive)]
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("d/w.gguf", "d/w.gguf"),
+        ("./d/", "d"),
+        (".", "layer-aaaaaaaaaaaa"),
+        ("./", "layer-aaaaaaaaaaaa"),
+        ("../w", "../w"),
+    ],
+)
+def test_an_archive_is_called_as_what_it_was_made_of(said: str, name: str) -> None:
+    layers = (named(said, "application/vnd.cncf.model.weight.v1.tar", "org.cncf.model.filepath"),)
+    assert [f.path for f in decide_files(ArtifactManifest(layers), URI)] == [name]
+
+
+@pytest.mark.parametrize("media_type", [RAW, "application/vnd.cncf.model.weight.v1.tar"])
+def test_two_layers_of_one_name_are_refused_with_both(media_type: str) -> None:
+    other = layer({TITLE: "w"}, media_type, "sha256:" + "b" * 64)
+    with pytest.raises(UnsafePath, match=f"two layers for 'w', {DIGEST} and sha256:{'b' * 64}"):
+        decide_files(ArtifactManifest((named("w"), other)), URI)
 
 
 def manifest_of(*paths: str, **more: Any) -> bytes:

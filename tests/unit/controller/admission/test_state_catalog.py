@@ -216,9 +216,10 @@ async def test_live_users_are_the_pods_that_have_not_ended(catalog: StateCatalog
         await catalog.live_users_of("m", "")
 
 
-def keep_list(objects: Objects, *paths: str) -> str:
+def keep_list(objects: Objects, *paths: str, archives: tuple[str, ...] = ()) -> str:
     """Put a manifest with these files where the API server has them and return its digest."""
-    manifest = build_manifest("hf://org/m@c", "r1", [File(path, 1) for path in paths])
+    files = [File(path, 1) for path in paths] + [File(path, 1, archive="tar") for path in archives]
+    manifest = build_manifest("hf://org/m@c", "r1", files)
     packed = pack(manifest)
     binary = {"manifest.json.z": base64.b64encode(packed.body).decode()}
     path = f"/api/v1/namespaces/ns/configmaps/manifest-{packed.digest}"
@@ -240,6 +241,19 @@ async def test_paths_of_a_snapshot_are_known_once_its_list_was_read(
     assert kinds == {"a": "directory", "a/config.json": "file", "b": "file", "c": "absent", "a/conf": "absent"}
     await catalog.read_files(model)
     assert len(objects.asked) == 1
+
+
+async def test_an_archive_is_no_path_of_a_snapshot(
+    catalog: StateCatalog, world: ClusterState, objects: Objects
+) -> None:
+    digest = keep_list(objects, "config.json", archives=("weights",))
+    cached = cache("m", "g")
+    status = msgspec.structs.replace(cached.status, manifest_digest=digest)
+    world.caches.upsert(msgspec.structs.replace(cached, status=status))
+    (model,) = catalog.caches()
+    await catalog.read_files(model)
+    kinds = {path: catalog.kind_of_path(model, path) for path in ("config.json", "weights")}
+    assert kinds == {"config.json": "file", "weights": "absent"}
 
 
 async def test_paths_of_what_serves_are_known_while_a_newer_revision_is_on_its_way(

@@ -1,0 +1,344 @@
+"""Models of several archives with files beside them, through the engine and the store."""
+
+import os
+import random
+import tarfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent.store.disk import RealDisk
+from agent.store.scrub import Scrubber, ScrubFigures
+from agent.store.snapshot import Completed, CompletedFile, Snapshot
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult, Stopped
+from agent.transfer.progress import Progress
+from rig.processes import wait_until
+from shared.errors import DigestMismatch, InsufficientStorage, InvalidURI, LarderError, TooManyFiles, UnsafePath
+from shared.manifest import Manifest
+from shared.sources.memory import MemorySource
+from tests.archives import REFUSED, member, tar, tar_gz
+from tests.integration.store.rot import flip_a_bit
+from tests.integration.store.test_archives import assert_nothing_but, content
+
+Bring = Callable[..., FetchResult]
+Stock = Callable[..., Snapshot]
+SOON_S = 60.0
+BIG = random.Random(11).randbytes(5 * 2**20 + 1)
+CONFIG = {"config.json": b"{}"}
+WEIGHTS = {"weights/1.safetensors": BIG, "weights/empty": b""}
+CODE = {"code/a.py": b"a = 1", "code/b.py": b"b = 2", "code/big": BIG[:2_000_000]}
+FILES = {**CONFIG, **WEIGHTS, **CODE}
+FORMS = {"weights": "tar", "code": "tar.gz"}
+
+
+def packed(
+    weights: Mapping[str, bytes] = WEIGHTS, code: Mapping[str, bytes] = CODE, beside: Mapping[str, bytes] = CONFIG
+) -> MemorySource:
+    """Return a source as a ModelPack is: one tar, one tar.gz, and files as they are."""
+    return MemorySource({"weights": tar(weights), "code": tar_gz(code), **beside}, archives=FORMS)
+
+
+@pytest.fixture
+def stock(bring: Bring) -> Stock:
+    """Fetch and commit a model under an id, as the agent does."""
+
+    def run(source: MemorySource, store: Store, identity: str = "llama", reservation: str = "") -> Snapshot:
+        manifest = source.resolve()
+        result = bring(source, store, manifest=manifest, reservation=reservation)
+        return store.commit(manifest, identity, result.blobs, result.unpacked)
+
+    return run
+
+
+def refusal(source: MemorySource, stock: Stock, store: Store) -> LarderError:
+    """Return why the model is refused, of which nothing but its files as they were fetched is kept."""
+    with pytest.raises(LarderError) as raised:
+        stock(source, store)
+    assert store.snapshots() == []
+    assert not list(store.root.glob("partial/*-*"))
+    assert set(store.blobs()) <= {f.digest.removeprefix("sha256:") for f in source.resolve().files}
+    store.discard(source.resolve())
+    assert store.blobs() == {}
+    return raised.value
+
+
+def test_the_files_of_all_stand_beside_one_another(stock: Stock, store: Store, root: Path) -> None:
+    source = packed()
+    snapshot = stock(source, store)
+    assert content(snapshot) == FILES
+    assert snapshot.verified == "digest"
+    assert snapshot.manifest_digest == source.resolve().digest
+    assert [(one.archive.path, [f.path for f in one.files]) for one in snapshot.unpacked] == [
+        ("code", sorted(CODE)),
+        ("weights", sorted(WEIGHTS)),
+    ]
+    assert_nothing_but(root, snapshot)
+
+
+def test_progress_ends_where_it_said(bring: Bring, store: Store) -> None:
+    progress = Progress()
+    bring(packed(), store, progress=progress)
+    assert progress.done == progress.total >= sum(map(len, FILES.values()))
+
+
+def test_one_alone_that_is_no_archive_by_its_name(stock: Stock, store: Store) -> None:
+    assert content(stock(MemorySource({"weights": tar(WEIGHTS)}, archives=FORMS), store)) == WEIGHTS
+
+
+def test_a_directory_may_have_the_name_of_its_archive(stock: Stock, store: Store) -> None:
+    source = packed(beside={"weights/config.json": b"{}", "code/c.py": b""})
+    assert content(stock(source, store)) == {**WEIGHTS, **CODE, "weights/config.json": b"{}", "code/c.py": b""}
+
+
+def test_one_that_arrives_with_other_bytes_is_not_unpacked(stock: Stock, store: Store) -> None:
+    source = packed()
+    source.faults.corrupt.add("code")
+    with pytest.raises(DigestMismatch, match="code"):
+        stock(source, store)
+    assert store.snapshots() == []
+    assert not list(store.root.glob("partial/*-*"))
+    source.faults.corrupt.clear()
+    assert content(stock(source, store)) == FILES
+
+
+class TestRefusal:
+    def test_two_files_of_one_path_with_both_named(self, stock: Stock, store: Store) -> None:
+        why = refusal(packed(code={**CODE, "weights/empty": b"x"}), stock, store)
+        assert isinstance(why, UnsafePath)
+        assert "'weights/empty' in 'code' and the file 'weights/empty' in 'weights'" in str(why)
+
+    def test_a_file_in_the_way_of_one_beside_them(self, stock: Stock, store: Store) -> None:
+        why = refusal(packed(code={**CODE, "config.json": b"x"}), stock, store)
+        assert isinstance(why, UnsafePath)
+        assert "'config.json' beside the archives and the file 'config.json' in 'code'" in str(why)
+
+    def test_the_same_archive_twice(self, stock: Stock, store: Store) -> None:
+        twice = MemorySource({"weights": tar(CODE), "code": tar(CODE)}, archives={"weights": "tar", "code": "tar"})
+        assert "'code/a.py' in 'code' and the file 'code/a.py' in 'weights'" in str(refusal(twice, stock, store))
+
+    @pytest.mark.parametrize("case", [name for name, (path, *_) in REFUSED.items() if path == "m.tar"])
+    def test_a_hostile_one_refuses_all(self, case: str, stock: Stock, store: Store) -> None:
+        _, body, reason, words = REFUSED[case]
+        source = MemorySource({"weights": tar(WEIGHTS), "code": body}, archives={"weights": "tar", "code": "tar"})
+        why = refusal(source, stock, store)
+        assert why.reason == reason
+        assert words in str(why)
+        assert str(why).startswith("'code': ")
+
+    def test_a_link_does_not_lead_from_one_into_another(self, stock: Stock, store: Store) -> None:
+        link = tar(CODE, member("link", tarfile.SYMTYPE, "weights/empty"))
+        source = MemorySource({"weights": tar(WEIGHTS), "code": link}, archives={"weights": "tar", "code": "tar"})
+        assert "leads to no file" in str(refusal(source, stock, store))
+
+    def test_members_are_counted_over_all(self, stock: Stock, store: Store) -> None:
+        many = [{f"{side}/{number}": b"" for number in range(10_001)} for side in "ab"]
+        why = refusal(packed(many[0], many[1]), stock, store)
+        assert isinstance(why, TooManyFiles)
+        assert "the archives have more than 20000 members" in str(why)
+
+    def test_a_form_that_only_a_newer_version_knows(self, stock: Stock, store: Store) -> None:
+        source = MemorySource({"w": b"packed", **CONFIG}, archives={"w": "tar.zst"})
+        why = refusal(source, stock, store)
+        assert isinstance(why, InvalidURI)
+        assert "'tar.zst', which this version cannot unpack" in str(why)
+
+
+class TestRoom:
+    def test_a_bomb_in_two_is_not_read_on_beyond_the_room(self, stock: Stock, store: Store) -> None:
+        """Either would fit alone, and the limit of the store is never passed."""
+        halves = [{f"{side}{number}": bytes(10_000_000) for number in range(2)} for side in "ab"]
+        source = MemorySource({"a": tar_gz(halves[0]), "b": tar_gz(halves[1])}, archives={"a": "tar.gz", "b": "tar.gz"})
+        store.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
+        with pytest.raises(InsufficientStorage, match=r"'a' and 1 more archives .* are unpacked into 28.6 MiB or more"):
+            stock(source, store, reservation="llama")
+        assert store.blobs() == {}
+        assert store.missing_bytes(source.resolve()) >= 30_000_000 + source.resolve().size_bytes
+
+    def test_an_exact_fit_is_accepted_and_one_byte_less_is_not(self, stock: Stock, store: Store, root: Path) -> None:
+        source = packed()
+        manifest = source.resolve()
+        limit = store.used_bytes() + manifest.size_bytes + len(BIG) + 2_000_000
+        store.reserve("llama", store.missing_bytes(manifest), limit, 0)
+        with pytest.raises(InsufficientStorage, match="raise storageLimit"):
+            stock(source, store, reservation="llama")
+        store.release("llama")
+        assert set(store.blobs()) == {f.digest.removeprefix("sha256:") for f in manifest.files if not f.archive}
+
+        need = store.missing_bytes(manifest) + store.overhead_bytes(manifest, "llama")
+        limit = store.used_bytes() + need
+        with pytest.raises(InsufficientStorage, match=f"need {need} bytes.*have {need - 1} bytes"):
+            store.reserve("llama", need, limit - 1, 0)
+        store.reserve("llama", need, limit, 0)
+        snapshot = stock(source, store, reservation="llama")
+        store.release("llama")
+        assert_nothing_but(root, snapshot)
+        assert store.used_bytes() <= limit - len(source.files["weights"])
+
+
+class TestAfterwards:
+    def test_of_what_is_damaged_only_its_archive_is_fetched(
+        self, stock: Stock, bring: Bring, store: Store, root: Path
+    ) -> None:
+        source = packed()
+        snapshot = stock(source, store)
+        inodes = {f.path: (snapshot.path / f.path).stat().st_ino for f in snapshot.files}
+        flip_a_bit(snapshot.path / "code/big")
+        scrub = Scrubber(store, 2**40, 0, ScrubFigures(), lambda: None, threading.Event())
+        assert scrub.read_pass()
+        assert store.check(snapshot) == ["code/big"]
+        assert store.missing_bytes(source.resolve()) == len(source.files["code"]) + len(CODE["code/big"])
+
+        before = source.served_bytes
+        result = bring(source, store, prove_access=False)
+        mended = store.mend(snapshot, source.resolve(), result.blobs, result.unpacked)
+        assert source.served_bytes - before == len(source.files["code"])
+        assert content(mended) == FILES
+        changed = {p for p, inode in inodes.items() if (mended.path / p).stat().st_ino != inode}
+        assert changed == {"code/big"}
+        assert_nothing_but(root, mended)
+
+    def test_of_a_damaged_file_beside_them_it_alone_is_fetched(
+        self, stock: Stock, bring: Bring, store: Store, root: Path
+    ) -> None:
+        source = packed(beside={"config.json": bytes(1_000_000)})
+        snapshot = stock(source, store)
+        (snapshot.path / "config.json").chmod(0o644)
+        (snapshot.path / "config.json").write_bytes(b"short")
+        before = source.served_bytes
+        result = bring(source, store, prove_access=False)
+        mended = store.mend(snapshot, source.resolve(), result.blobs, result.unpacked)
+        assert source.served_bytes - before == 1_000_000
+        assert content(mended) == {**FILES, "config.json": bytes(1_000_000)}
+        assert store.check(mended) == []
+        assert_nothing_but(root, mended)
+
+    def test_a_restart_adopts_it_and_a_removal_leaves_nothing(self, stock: Stock, root: Path) -> None:
+        source = packed()
+        store = Store.open(root)
+        snapshot = stock(source, store)
+        store.close()
+        again = Store.open(root)
+        again.sweep()
+        assert again.snapshots() == [snapshot]
+        assert again.missing_bytes(source.resolve()) == 0
+        again.set_aside_and_remove("llama", snapshot.revision)
+        assert again.blobs() == {}
+        assert list((root / "partial").iterdir()) == []
+        again.close()
+
+    def test_another_model_with_one_of_the_archives_is_linked_from_it(self, stock: Stock, store: Store) -> None:
+        source = packed()
+        first = stock(source, store, "first")
+        other = packed(code={"other/a": b"1"})
+        before = other.served_bytes
+        second = stock(other, store, "second")
+        assert content(second) == {**CONFIG, **WEIGHTS, "other/a": b"1"}
+        served = other.served_bytes - before
+        assert served == len(other.files["code"]) + 2  # and a byte of each that was here
+        path = "weights/1.safetensors"
+        assert (first.path / path).samefile(second.path / path)
+        store.set_aside_and_remove("first", first.revision)
+        assert content(second) == {**CONFIG, **WEIGHTS, "other/a": b"1"}
+
+    def test_two_downloads_at_a_time_fetch_them_once(self, stock: Stock, store: Store) -> None:
+        """They hold the archives in one order, so neither waits for the other for ever."""
+        source = packed()
+        gate = threading.Barrier(2)
+        snapshots: list[Snapshot] = []
+
+        def run(identity: str) -> None:
+            gate.wait(SOON_S)
+            snapshots.append(stock(source, store, identity))
+
+        threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [content(s) for s in snapshots] == [FILES, FILES]
+        assert source.served_bytes <= source.resolve().size_bytes + 6
+
+
+class _OldMark(msgspec.Struct, omit_defaults=True):
+    """The mark, as it was when a model had one archive at most."""
+
+    id: str
+    revision: str
+    uri: str
+    manifest: str
+    files: tuple[CompletedFile, ...]
+    archive: CompletedFile | None = None
+
+
+def test_a_store_of_a_version_that_knew_of_one_archive_starts_without_moving_a_byte(
+    stock: Stock, bring: Bring, root: Path
+) -> None:
+    source = MemorySource({"m.tar.gz": tar_gz(FILES)})
+    store = Store.open(root)
+    snapshot = stock(source, store)
+    store.close()
+    place = snapshot.path / ".completed"
+    mark = msgspec.json.decode(place.read_bytes(), type=_OldMark)
+    assert mark.archive is not None
+    snapshot.path.chmod(0o755)
+    place.unlink()
+    place.write_bytes(msgspec.json.encode(mark))  # byte for byte what the old version wrote
+    snapshot.path.chmod(0o555)
+    assert not msgspec.json.decode(place.read_bytes(), type=Completed).archives
+
+    inodes, before = {p: p.stat().st_ino for p in root.rglob("*") if p.is_file()}, source.served_bytes
+    again = Store.open(root)
+    again.sweep()
+    assert again.snapshots() == [snapshot]
+    assert again.missing_bytes(source.resolve()) == 0
+    result = bring(source, again, prove_access=False)
+    assert again.commit(source.resolve(), "llama", result.blobs, result.unpacked) == snapshot
+    assert source.served_bytes == before
+    assert {p: p.stat().st_ino for p in root.rglob("*") if p.is_file()} == inodes
+    again.close()
+
+
+class _PausingDisk(RealDisk):
+    """Sets `stop` when the file of a length is synced, and waits with it until `go_on`."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.stop, self.go_on, self._size_bytes = threading.Event(), threading.Event(), size_bytes
+
+    def fsync(self, descriptor: int) -> None:
+        if os.fstat(descriptor).st_size == self._size_bytes and not self.stop.is_set():
+            self.stop.set()
+            assert self.go_on.wait(SOON_S)
+        super().fsync(descriptor)
+
+
+def _is_free(manifest: Manifest, store: Store) -> bool:
+    now = threading.Event()
+    now.set()
+    with store.hold(manifest, manifest.files[0], now) as held:
+        return held
+
+
+def test_after_a_stop_in_the_second_what_came_out_of_the_first_is_not_written_again(
+    stock: Stock, bring: Bring, root: Path
+) -> None:
+    source, disk = packed(), _PausingDisk(len(BIG))  # of the archives, `code` comes first
+    store = Store.open(root, disk=disk)
+    manifest, progress = source.resolve(), Progress()
+    with pytest.raises(Stopped):
+        bring(source, store, progress=progress, stop=disk.stop)
+    assert progress.done == 0
+    disk.go_on.set()
+    wait_until(lambda: _is_free(manifest, store), SOON_S, "the thread to leave")
+    inodes = {p.stat().st_ino for p in (root / "partial").glob("*-*")}
+    assert len(inodes) >= len(CODE)
+    before = source.served_bytes
+    snapshot = stock(source, store)
+    assert source.served_bytes - before == len(manifest.files)  # a byte of each
+    assert content(snapshot) == FILES
+    assert inodes <= {(snapshot.path / f.path).stat().st_ino for f in snapshot.files}
+    assert_nothing_but(root, snapshot)
+    store.close()

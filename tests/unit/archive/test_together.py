@@ -1,0 +1,56 @@
+"""Several archives of one model: their files must be able to stand together, under limits for all of them."""
+
+import pytest
+
+from agent.archive.members import Entry, Limits, Oversize, Tally, Type, check_together, decide_members
+from shared.errors import TooManyFiles, UnsafePath
+
+
+def entries(*names: str, size: int = 1) -> list[Entry]:
+    return [Entry(name, Type.FILE, size) for name in names]
+
+
+def test_files_in_one_directory_stand_together() -> None:
+    check_together({"": ["config.json", "d/x"], "a.tar": ["d/a", "d/e/a"], "b.tar": ["d/b", "d/e/b"]})
+
+
+def test_what_the_source_itself_has_is_none_of_theirs() -> None:
+    check_together({"": ["README", "readme"], "a.tar": ["a"]})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ("w", "w", "the file 'w' in 'a.tar' and the file 'w' in 'b.tar', which cannot stand together"),
+        ("d", "d/w", "the file 'd' in 'a.tar' and the directory 'd' in 'b.tar', which cannot stand together"),
+        ("d/w", "d", "the directory 'd' in 'a.tar' and the file 'd' in 'b.tar', which cannot stand together"),
+        ("W", "w", "the file 'W' in 'a.tar' and the file 'w' in 'b.tar', which some file systems hold for one"),
+        ("d/a", "D/b", "the directory 'd' in 'a.tar' and the directory 'D' in 'b.tar', which some file systems"),
+        ("caf\u00e9", "cafe\u0301", "which some file systems hold for one"),
+    ],
+)
+def test_a_clash_is_refused_with_both_named(one: str, other: str, words: str) -> None:
+    with pytest.raises(UnsafePath, match=words):
+        check_together({"a.tar": ["x", one], "b.tar": [other]})
+
+
+def test_a_clash_with_a_file_beside_the_archives() -> None:
+    with pytest.raises(UnsafePath, match=r"the file 'w' beside the archives and the file 'w' in 'a.tar'"):
+        check_together({"": ["w"], "a.tar": ["w"]})
+
+
+def test_members_count_over_all_archives() -> None:
+    tally, limits = Tally(), Limits(100, 4)
+    decide_members([Entry("d", Type.DIRECTORY), *entries("a", "b")], limits, tally)
+    decide_members(entries("c"), limits, tally)
+    with pytest.raises(TooManyFiles, match="the archives have more than 4 members"):
+        decide_members(entries("e"), limits, tally)
+
+
+def test_bytes_count_over_all_archives() -> None:
+    tally, limits = Tally(), Limits(100, 9)
+    decide_members(entries("a", size=60), limits, tally)
+    decide_members(entries("b", size=40), limits, tally)
+    with pytest.raises(Oversize) as raised:
+        decide_members(entries("c"), limits, tally)
+    assert raised.value.size_bytes == 101
