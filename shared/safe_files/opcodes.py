@@ -26,7 +26,7 @@ _NAMES = {*_IMPORTS, "PERSID", "BINPERSID"}
 _CALLS = {"OBJ", "REDUCE", "NEWOBJ", "NEWOBJ_EX"}
 _ACTS = {*_CALLS, "BUILD", "APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS"}  # on the first value they take
 _NUMBERS = {"INT", "LONG", "FLOAT", "GET", "PUT"}
-_INTEGER = re.compile(rb"\s*+[+-]?[0-9a-fA-FxXoObB_]*+L?\s*")
+_INTEGER = re.compile(rb"\s*+[+-]?[0-9a-fA-FxXoObB_]*+\s*+L?\s*")
 _MODULE = re.compile(r"[\w.-]+")
 _MARK = None
 

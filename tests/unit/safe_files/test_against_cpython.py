@@ -24,6 +24,7 @@ BYPASSES = {
     "INT that is true": b"I01\n0",
     "LONG with a NUL": b"L0\0x\n0",
     "LONG with underscores": b"L1_0L\n0",
+    "LONG with a blank in front of its letter": b"L3 L\n0",
     "FLOAT with a NUL": b"F0\0x\n0",
     "FLOAT that is none": b"Fnan\n0",
     "PUT with a NUL": b"Np0\0x\n0",
