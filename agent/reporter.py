@@ -36,7 +36,9 @@ def wall_clock() -> str:
 
 def transitions(status: ModelNodeStatus) -> tuple[object, ...]:
     """Return what must be told at once; texts and figures may wait."""
-    entries = tuple((s.key, s.phase, s.observed, s.reason, s.verified, s.shortage > 0) for s in status.entries)
+    entries = tuple(
+        (s.key, s.phase, s.observed, s.reason, s.verified, s.shortage > 0, s.metadata) for s in status.entries
+    )
     conditions = tuple((c.type, c.status, c.reason) for c in status.conditions)
     place = status.node_uid, status.store_id, status.store_root
     return *place, status.observed_generation, status.limit, conditions, entries

@@ -14,6 +14,7 @@ import structlog
 from agent.allocator import give_back_after
 from agent.client import ControllerApi
 from agent.health import Report, build_app
+from agent.metadata.inspector import Inspector
 from agent.meters import Meters, ProgressTeller
 from agent.metrics import build_registry
 from agent.node import OwnNode
@@ -44,7 +45,7 @@ from shared.kube.transport import Kube
 from shared.sources.settings import SourceSettings
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_SHORT_WORKS = 4  # threads beside those of the downloads
+_SHORT_WORKS = 5  # threads beside those of the downloads
 _LAST_WORDS_S = 2.0
 _MANY_RECONNECT = Pace(backoff=Backoff(first_s=0.1, cap_s=5))
 
@@ -180,6 +181,7 @@ class Agent:
             node=node,
             labeller=Labeller(self._book, node, self.clock, keeper.look_at_node),
             downloader=Downloader(self.store, self.sources, self._bucket, self.settings.connections),
+            inspector=Inspector(self._book, self._threads, jobs, self._meters.internal_errors, keeper.wake, self.clock),
             meters=self._meters,
             threads=self._threads,
             jobs=jobs,

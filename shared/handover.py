@@ -33,6 +33,11 @@ class Reading(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, f
     metadata: Metadata | None = None
 
 
+def failed(reason: str, message: str) -> Reading:
+    """Return why there is nothing."""
+    return Reading(reason=reason, message=message[:MOST_MESSAGE])
+
+
 def encode_reading(reading: Reading) -> bytes:
     """Return JSON of at most 4,096 bytes that `decode_reading` takes; what does not fit is left out, parts first."""
     whole = _cleaned(msgspec.to_builtins(reading))

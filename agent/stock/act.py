@@ -12,9 +12,10 @@ from typing import Any, TypeVar, assert_never
 import structlog
 
 from agent.client import ControllerApi
+from agent.metadata.inspector import Inspector
 from agent.meters import COMPLETE, DOWNLOAD, FAILED, REPAIR, STOPPED, Ending, Meters, Removal
 from agent.node import OwnNode
-from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.stock.actions import Action, ChangeLabels, Forget, Inspect, Prepare, Remove, Reserve, Skip, Start, Stop
 from agent.stock.book import Book, contents_of
 from agent.stock.download import Downloader, reservation_of
 from agent.stock.labeller import Labeller
@@ -43,6 +44,7 @@ class Hands:
     node: OwnNode
     labeller: Labeller
     downloader: Downloader
+    inspector: Inspector
     meters: Meters
     threads: Executor
     jobs: asyncio.TaskGroup
@@ -83,6 +85,8 @@ class Hands:
                 self._begin(entry, partial(self._remove, action))
             case Skip(entry):
                 self._skip(entry)
+            case Inspect(entry):
+                self.inspector.start(entry)
             case _:
                 assert_never(action)
 
@@ -100,6 +104,7 @@ class Hands:
     async def settle(self, longest_s: float) -> None:
         """End everything that runs, the downloads in their own time, up to `longest_s` seconds."""
         self.stop_all()
+        self.inspector.stop()
         tasks = set(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=longest_s)
@@ -284,6 +289,8 @@ class Hands:
             case ChangeLabels():
                 self.meters.internal_errors.note(doing, error)
                 self.labeller.put_off(InternalError.__name__, f"{type(error).__name__}: {error}")
+            case Inspect():
+                self.meters.internal_errors.note(doing, error)
             case Stop(key) | Forget(key):
                 await self._fail(doing, key, error)
             case Prepare(entry) | Reserve(entry) | Start(entry) | Remove(entry) | Skip(entry):

@@ -66,4 +66,11 @@ class Skip:
     entry: Entry
 
 
-Action: TypeAlias = ChangeLabels | Prepare | Reserve | Start | Stop | Forget | Remove | Skip
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Read what the unpacked files of the entry are."""
+
+    entry: Entry
+
+
+Action: TypeAlias = ChangeLabels | Prepare | Reserve | Start | Stop | Forget | Remove | Skip | Inspect

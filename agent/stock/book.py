@@ -12,7 +12,9 @@ from agent.store.snapshot import Snapshot
 from agent.store.tree import blocks_bytes
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
 from shared.api.model_node import Entry, ModelNode
+from shared.api.unpacked_metadata import UnpackedMetadata
 from shared.manifest import Manifest
+from shared.metadata.remembered import INTERRUPTED, interruption_wait
 
 _BLOCK_BYTES = 4096  # of the usual file systems
 _OWN_BLOCKS = 3
@@ -42,6 +44,9 @@ class Book:
     works: dict[Key, Work] = field(default_factory=dict)
     setbacks: dict[Key, Setback] = field(default_factory=dict)
     manifests: dict[Key, Manifest] = field(default_factory=dict)
+    readings: dict[Key, UnpackedMetadata] = field(default_factory=dict)
+    readings_due: dict[Key, float] = field(default_factory=dict)
+    inspecting: Key | None = None
     skipped: set[Key] = field(default_factory=set)
     space: Space = field(default_factory=Space)
     tightest: Tightest | None = None
@@ -61,8 +66,24 @@ class Book:
         for key in forgotten:
             del self.manifests[key]
         self.skipped &= named
+        self._take_readings(node, named, now_s)
         if before is None or _room_rules(before) != _room_rules(node) or forgotten or _wanted(before) - _wanted(node):
             self.retry_shortages(now_s)
+
+    def _take_readings(self, node: ModelNode, named: set[Key], now_s: float) -> None:
+        """Know what an earlier agent of this node read, and forget what is wanted no more."""
+        for key in self.readings.keys() - named:
+            del self.readings[key]
+            self.readings_due.pop(key, None)
+        told = node.status.entries if node.status.node_uid == node.spec.node_uid else []
+        for status in told:
+            found = status.metadata
+            if found is None or status.key not in named or status.key in self.readings:
+                continue
+            self.readings[status.key] = found
+            if found.reason == INTERRUPTED:
+                wait_s = interruption_wait(found.identity, found.attempts).total_seconds()
+                self.readings_due[status.key] = now_s + wait_s
 
     def retry_shortages(self, now_s: float) -> None:
         """Let every entry that did not fit ask again, all at once, so that the first by priority is first."""
@@ -134,6 +155,9 @@ def observe(book: Book, works: Mapping[Key, Work], slots: int, now_s: float) -> 
         frees=book.frees,
         works=dict(works),
         setbacks=dict(book.setbacks),
+        readings=dict(book.readings),
+        readings_due=dict(book.readings_due),
+        inspecting=book.inspecting,
         skipped=frozenset(book.skipped),
         slots=slots,
         patch_due_s=book.patch_due_s,
@@ -142,7 +166,7 @@ def observe(book: Book, works: Mapping[Key, Work], slots: int, now_s: float) -> 
 
 def held_of(snapshot: Snapshot) -> Held:
     """Return what a decision needs of a snapshot."""
-    return Held(snapshot.manifest_digest, tuple(snapshot.damaged), snapshot.verified)
+    return Held(snapshot.manifest_digest, tuple(snapshot.damaged), snapshot.verified, bool(snapshot.unpacked))
 
 
 def sole_bytes(held: Mapping[Key, Snapshot]) -> dict[Key, int]:

@@ -1,8 +1,9 @@
 """What to do next: a plain function of what is wanted, what is there and what is under way."""
 
 from collections.abc import Iterator
+from itertools import islice
 
-from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.stock.actions import Action, ChangeLabels, Forget, Inspect, Prepare, Remove, Reserve, Skip, Start, Stop
 from agent.stock.labels import is_ready_by_another, label_changes
 from agent.stock.turns import by_rank, by_turn
 from agent.stock.world import (
@@ -37,12 +38,14 @@ def decide(world: World) -> list[Action]:
         actions += _reservations(world)
         actions += _starts(world)
         actions += [Skip(e) for e in world.entries.values() if is_claim(e) and e.key not in world.skipped]
+        actions += _inspections(world)
     return actions
 
 
 def next_due_s(world: World) -> float | None:
     """Return when the clock alone will make `decide` answer otherwise, in the loop's seconds."""
     dues = [s.due_s for key, s in world.setbacks.items() if key in world.entries]
+    dues += [due_s for key, due_s in world.readings_due.items() if key in world.entries]
     if label_changes(world):
         dues.append(world.patch_due_s)
     return min((d for d in dues if d > world.now_s), default=None)
@@ -113,6 +116,13 @@ def _may_start(world: World, entry: Entry) -> bool:
     work = world.works.get(entry.key)
     reserved = isinstance(work, Reserved) and work.manifest == entry.manifest
     return reserved and (entry.granted or entry.key in world.held)
+
+
+def _inspections(world: World) -> Iterator[Action]:
+    """One after the other, and only what pods get already: nothing waits for it."""
+    if world.inspecting is None:
+        due = (e for e in world.entries.values() if is_present(e) and world.wants_inspection(e))
+        yield from (Inspect(entry) for entry in islice(due, 1))
 
 
 def _missing(world: World) -> Iterator[Entry]:

@@ -40,13 +40,25 @@ def statuses(world: World) -> list[EntryStatus]:
 
 
 def fitted(status: ModelNodeStatus) -> ModelNodeStatus:
-    """Return the status with messages cut as far as it takes to bound its size."""
+    """Return the status with messages cut as far as it takes to bound its size; then the last entries lose metadata."""
     for longest in _SHORTER_MESSAGES:
         if len(msgspec.json.encode(status)) <= _MOST_BYTES:
             break
         cut = [msgspec.structs.replace(e, message=e.message[:longest]) for e in status.entries]
         status = msgspec.structs.replace(status, entries=cut)
-    return status
+    return _with_less_metadata(status, len(msgspec.json.encode(status)) - _MOST_BYTES)
+
+
+def _with_less_metadata(status: ModelNodeStatus, surplus_bytes: int) -> ModelNodeStatus:
+    """Return the status so many bytes smaller: the last entries go without metadata, which other nodes may tell."""
+    entries = list(status.entries)
+    for index in reversed(range(len(entries))):
+        if surplus_bytes <= 0:
+            break
+        if (metadata := entries[index].metadata) is not None:
+            surplus_bytes -= len(msgspec.json.encode(metadata))
+            entries[index] = msgspec.structs.replace(entries[index], metadata=None)
+    return msgspec.structs.replace(status, entries=entries)
 
 
 def _of_entry(entry: Entry, world: World) -> EntryStatus | None:
@@ -84,9 +96,9 @@ def _present(entry: Entry, world: World) -> EntryStatus:
     trouble = setback.trouble if setback else None
     if held and world.is_sound(entry.key, entry.manifest):
         phase = Phase.READY if world.has_labels(entry.key) else Phase.DOWNLOADING
-        return _status(entry, phase, None, held.verified)
+        return _described(_status(entry, phase, None, held.verified), world)
     if held:
-        return _status(entry, Phase.REPAIRING, trouble or _damage(held.damaged))
+        return _described(_status(entry, Phase.REPAIRING, trouble or _damage(held.damaged)), world)
     work = world.works.get(entry.key)
     match work:
         case Fetching(moved=True):
@@ -100,6 +112,10 @@ def _present(entry: Entry, world: World) -> EntryStatus:
             return _tried_again(entry, Phase.FAILED if failed else Phase.PENDING, setback, trouble)
         case _:
             assert_never(work)
+
+
+def _described(status: EntryStatus, world: World) -> EntryStatus:
+    return msgspec.structs.replace(status, metadata=world.reading(status.key))
 
 
 def _tried_again(entry: Entry, phase: Phase, setback: Setback | None, trouble: Trouble | None) -> EntryStatus:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from shared.api.model_node import Entry, EntryState, ModelNode
+from shared.api.unpacked_metadata import UnpackedMetadata
+from shared.metadata.remembered import INTERRUPTED, identity_of_files
 from shared.names import ready_label, snapshot_label
 
 Key: TypeAlias = tuple[str, str]
@@ -13,11 +15,15 @@ Fingerprint: TypeAlias = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A committed snapshot on disk; `damaged` names the files that are no longer what was committed."""
+    """A committed snapshot on disk; `damaged` names the files that are no longer what was committed.
+
+    `unpacked`: its files came out of an archive.
+    """
 
     manifest: str = ""
     damaged: tuple[str, ...] = ()
     verified: str = ""
+    unpacked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,9 @@ class World:
     works: Mapping[Key, Work] = field(default_factory=dict)
     setbacks: Mapping[Key, Setback] = field(default_factory=dict)
     skipped: frozenset[Key] = frozenset()  # entries that were already said not to be ours
+    readings: Mapping[Key, UnpackedMetadata] = field(default_factory=dict)  # of unpacked snapshots, by their files
+    readings_due: Mapping[Key, float] = field(default_factory=dict)  # when an interrupted one is tried again
+    inspecting: Key | None = None  # the snapshot that is being read
     slots: int = 2
     patch_due_s: float = 0.0
 
@@ -128,6 +137,24 @@ class World:
     def has_labels(self, key: Key) -> bool:
         """Tell whether the Node carries both labels of the entry."""
         return ready_label(key[0]) in self.labels and snapshot_label(*key) in self.labels
+
+    def reading(self, key: Key) -> UnpackedMetadata | None:
+        """Return what was read of the snapshot that is here; None where it was another's files, or another reader."""
+        held, found = self.held.get(key), self.readings.get(key)
+        known = held is not None and found is not None and found.identity == identity_of_files(held.manifest)
+        return found if known else None
+
+    def wants_inspection(self, entry: Entry) -> bool:
+        """Tell whether the snapshot was unpacked, is Ready, and is to be read: once, or again after an interruption."""
+        held = self.held.get(entry.key)
+        if held is None or not held.unpacked:
+            return False
+        if not self.is_sound(entry.key, entry.manifest) or not self.has_labels(entry.key):
+            return False
+        found = self.reading(entry.key)
+        if found is None:
+            return True
+        return found.reason == INTERRUPTED and self.now_s >= self.readings_due.get(entry.key, 0.0)
 
     def blocked(self, entry: Entry) -> Setback | None:
         """Return the failure of this same wish that has not been waited out yet."""

@@ -4,8 +4,9 @@ from datetime import datetime, timedelta
 
 from controller.claims.view import ClaimView, Order
 from controller.metadata.fill import is_written
-from controller.metadata.kept import again_at, identity_of
+from controller.metadata.kept import again_at
 from shared.api.meta import ReadMetadata
+from shared.metadata.remembered import identity_of
 
 JOB_PREFIX = "larder-extract-"
 LONGEST_WAIT = timedelta(minutes=60)

@@ -7,14 +7,18 @@ from typing import TypeAlias
 from controller.manager.actions import Again, WriteSpec
 from controller.manager.conditions import METADATA, Told
 from controller.metadata.fill import fields_to_write, is_written
-from controller.metadata.kept import FAILED, again_at, kept_reading
+from controller.metadata.heard import with_reports
+from controller.metadata.kept import CONFLICT, MISSING, again_at, kept_reading
 from controller.metadata.view import MetadataView
 from controller.models.revisions import short
 from shared.api.meta import ReadMetadata
+from shared.handover import Reading
+from shared.metadata.remembered import FAILED, count_attempts, given_up
 
 LONGEST_WAIT = timedelta(hours=24)  # of a fixed list of files, most that is wrong stays wrong
 # What the files themselves are not; after any other failure what was read of earlier files stays, and is said to be so.
-_OF_FILES = ("MetadataMissing", "MetadataMalformed", "MetadataOversized")
+_OF_FILES = (MISSING, "MetadataMalformed", "MetadataOversized")
+_FOR_GOOD = (FAILED, CONFLICT)
 _WHEN = "%Y-%m-%d %H:%M UTC"
 
 
@@ -44,9 +48,7 @@ def decide(view: MetadataView, now: datetime) -> list[Action]:
         words = "annotation ome.io/skip-config-parsing is true: nothing is read"
         return [Tell(Told(METADATA, "Unknown", "Skipped", words), view.status.metadata)]
     if view.found is not None:
-        attempts = view.kept.attempts + 1 if view.kept else 1
-        before = None if view.found.reason in _OF_FILES else view.status.metadata
-        return _settled(view, kept_reading(view.found, before, view.identity, attempts, now), now)
+        return _settled(view, _taken(view, view.found, now), now)
     if view.kept is not None:
         return _settled(view, view.kept, now)
     if _needs_none(view):
@@ -59,12 +61,28 @@ def _needs_none(view: MetadataView) -> bool:
     return view.spec is not None and last is None and not view.demand.refreshed and is_written(view.spec, last)
 
 
+def _taken(view: MetadataView, found: Reading, now: datetime) -> ReadMetadata:
+    """Return what a reading of the source leaves.
+
+    What a node told of an earlier archive stays until one tells of this one: the source alone never does.
+    """
+    last = view.kept or ReadMetadata()
+    attempts = count_attempts(last.reason, last.attempts, found.reason)
+    before = view.status.metadata
+    told = before is not None and before.node != "" and bool(before.values) and found.reason == MISSING
+    if found.reason in _OF_FILES and not told:
+        before = None
+    node = before.node if before is not None and told else ""
+    return kept_reading(given_up(found, attempts), before, view.identity, attempts, now, node)
+
+
 def _settled(view: MetadataView, kept: ReadMetadata, now: datetime) -> list[Action]:
     """Return how a finished reading shows, and the next one where it failed."""
+    kept = with_reports(kept, view.reports, now)
     fields = fields_to_write(view.spec, view.status.metadata, kept.values) if view.spec is not None else {}
     actions: list[Action] = [WriteSpec(fields)] if fields else []
     actions.append(Tell(_told(view, kept), kept))
-    if kept.reason and kept.reason != FAILED:
+    if kept.reason and kept.reason not in _FOR_GOOD and (kept.reason == MISSING or not kept.node):
         wait_s = (again_at(kept, LONGEST_WAIT) - now).total_seconds()
         actions.append(Again(wait_s) if wait_s > 0 else Read(view.identity))
     return actions
@@ -72,12 +90,15 @@ def _settled(view: MetadataView, kept: ReadMetadata, now: datetime) -> list[Acti
 
 def _told(view: MetadataView, kept: ReadMetadata) -> Told:
     if not kept.reason:
-        return Told(METADATA, "True", "Read", f"read from the source of revision {short(view.demand.serving)}")
+        place = f"from what node {kept.node} unpacked" if kept.node else "from the source"
+        return Told(METADATA, "True", "Read", f"read {place} of revision {short(view.demand.serving)}")
     again = again_at(kept, LONGEST_WAIT).strftime(_WHEN)
     retry = f"read again at {again}, or at once with another value of annotation larder.dev/refresh"
-    if kept.reason == FAILED:
+    if kept.reason in _FOR_GOOD:
         retry = "these files are read again only with another value of annotation larder.dev/refresh"
-    can_be_written = kept.reason in (*_OF_FILES, FAILED) and view.spec is not None
+    if kept.node and kept.reason not in (MISSING, CONFLICT):
+        retry = f"node {kept.node} read it in what it unpacked; the word of another that can read it counts"
+    can_be_written = kept.reason in (*_OF_FILES, *_FOR_GOOD) and view.spec is not None
     by_hand = "; the fields of the spec can be written by hand" if can_be_written else ""
     earlier = "; what is known is of earlier files" if kept.values else ""
     return Told(METADATA, "False", kept.reason, f"{kept.message}{by_hand}{earlier}; {retry}")

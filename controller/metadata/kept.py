@@ -1,40 +1,46 @@
 """What a reading leaves in a model's status. No input or output, no clock."""
 
-import hashlib
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
 from shared.api.meta import ReadMetadata
 from shared.handover import Reading
+from shared.metadata.remembered import INTERRUPTED, interruption_wait
+from shared.metadata.report import Metadata
 
-FAILED = "MetadataFailed"  # the reader itself broke on these files, and would again
+MISSING = "MetadataMissing"  # also of an archive, which only nodes can look into
+CONFLICT = "MetadataConflict"  # nodes say different things of the same files
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 _FIRST_WAIT = timedelta(minutes=15)
 _FIRST_WAIT_UNCHECKED = timedelta(minutes=1)  # pods wait for it
 _MOST_DOUBLINGS = 10
 
 
-def identity_of(*parts: str) -> str:
-    """Return what names that which is read: metadata counts for it alone."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
-
-
 def again_at(kept: ReadMetadata, longest: timedelta) -> datetime:
     """Return when a reading that failed is tried again; at once where somebody wrote into its time."""
+    if kept.reason == INTERRUPTED:
+        return _time_of(kept) + interruption_wait(kept.identity, kept.attempts)
     first, most = (_FIRST_WAIT_UNCHECKED, _FIRST_WAIT) if kept.unchecked else (_FIRST_WAIT, longest)
-    wait = min(first * 2.0 ** min(kept.attempts - 1, _MOST_DOUBLINGS), most)
+    return _time_of(kept) + min(first * 2.0 ** min(kept.attempts - 1, _MOST_DOUBLINGS), most)
+
+
+def _time_of(kept: ReadMetadata) -> datetime:
     try:
-        return datetime.strptime(kept.time, TIME).replace(tzinfo=UTC) + wait
+        return datetime.strptime(kept.time, TIME).replace(tzinfo=UTC)
     except ValueError:
         return datetime.fromtimestamp(0, UTC)
 
 
 def kept_reading(
-    reading: Reading, before: ReadMetadata | None, identity: str, attempts: int, now: datetime
+    reading: Reading, before: ReadMetadata | None, identity: str, attempts: int, now: datetime, node: str = ""
 ) -> ReadMetadata:
-    """Return what a reading leaves; what was known `before` of the same stays known where it failed."""
-    values = msgspec.to_builtins(reading.metadata) if reading.metadata else (before.values if before else {})
+    """Return what a reading leaves; what was known `before` of the same stays known where it failed.
+
+    `node` is the one that read it, where one did.
+    """
+    values = _as_stored(reading.metadata) if reading.metadata else (before.values if before else {})
     missing, unchecked = reading.found is False, reading.found is None
     if reading.found is None and before is not None:
         missing, unchecked = before.missing, before.unchecked
@@ -42,6 +48,7 @@ def kept_reading(
         identity=identity,
         time=now.strftime(TIME),
         attempts=attempts,
+        node=node,
         missing=missing,
         unchecked=unchecked,
         reason=reading.reason,
@@ -49,3 +56,9 @@ def kept_reading(
         parameters_estimated=values.get("parametersFrom") == "estimate",
         values=values,
     )
+
+
+def _as_stored(found: Metadata) -> dict[str, Any]:
+    """Return metadata as it comes back from the API server: what is told again is compared with that."""
+    values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
+    return values

@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.metadata.apart import Child
-from controller.metadata.kept import FAILED
-from controller.metadata.order import Order
-from controller.metadata.remote import failed
+from controller.metadata.order import COMMAND, Order
 from controller.placement.demand import Demand, Resolution
 from controller.sources.credentials import Secrets
 from controller.sources.fair_slots import FairSlots
@@ -18,11 +15,13 @@ from controller.sources.manifests import Manifests
 from controller.state.keys import ModelKey
 from shared.daemon_thread import run_in_daemon_thread
 from shared.errors import LarderError
-from shared.handover import Reading
+from shared.handover import Reading, failed
+from shared.metadata.process import Child
+from shared.metadata.remembered import FAILED
 from shared.sources.settings import SourceSettings
 
 _AT_ONE_TIME = 2  # children, each of at most 320 MiB: more than two would not fit into the container's memory
-_SETTLE_S = 600.0  # where a result does not stay in a status, as without its field in an old definition, no loop begins
+_SETTLE_S = 300.0  # where a result does not stay in a status, as without its field in an old definition, no loop begins
 _TIMEOUT_S = 10.0  # of one answer: threads that wait for one hold up the end of the program
 _log = structlog.get_logger()
 
@@ -93,7 +92,7 @@ class MetadataReader:
         self._found[key], self._ended[key] = (identity, reading), (identity, self.clock())
 
     async def _reading(self, demand: Demand, resolution: Resolution) -> Reading:
-        child = Child()
+        child = Child(COMMAND)
         try:
             order = Order(
                 manifest=await self.manifests.find(resolution.manifest),

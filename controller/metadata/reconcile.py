@@ -13,6 +13,7 @@ from controller.metadata.decide import Read, Tell, decide
 from controller.metadata.fill import SKIP_ANNOTATION, Fields, written_fields
 from controller.metadata.kept import TIME
 from controller.metadata.reader import MetadataReader
+from controller.metadata.reports import reports_of
 from controller.metadata.view import MetadataView
 from controller.metadata.words import described_status
 from controller.models.act import ModelActor
@@ -59,7 +60,8 @@ class MetadataReconciler:
             skip=declared.metadata.annotations.get(SKIP_ANNOTATION) == "true",
             conflict=self.cluster.conflict(demand) is not None,
         )
-        return replace(seen, found=self.reader.found(key, seen.identity))
+        reports = reports_of(self.cluster, demand, seen.target) if seen.target and seen.may_be_unpacked else ()
+        return replace(seen, found=self.reader.found(key, seen.identity), reports=reports)
 
     async def _apply(self, key: ModelKey, declared: Declared, view: MetadataView) -> float | None:
         for action in decide(view, self.now()):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shared.errors import LarderError, Unreachable
-from shared.handover import MOST_MESSAGE, Reading, decode_reading, encode_reading
+from shared.handover import Reading, decode_reading, encode_reading, failed
 from shared.manifest import File, Manifest
 from shared.metadata.errors import MetadataMissing
 from shared.metadata.files import SourceFiles
@@ -94,8 +94,3 @@ def read_remote(source: Source, manifest: Manifest, left_out: int, allowance: Al
     else:
         reading = Reading(metadata=metadata)
     return decode_reading(encode_reading(reading).decode())
-
-
-def failed(reason: str, message: str) -> Reading:
-    """Return why there is nothing."""
-    return Reading(reason=reason, message=message[:MOST_MESSAGE])

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.metadata.kept import identity_of
+from controller.metadata.heard import NodeReport
+from controller.metadata.kept import MISSING
 from controller.placement.demand import Demand, Resolution
 from shared.api.meta import ReadMetadata, StockStatus
 from shared.handover import Reading
+from shared.metadata.remembered import READER, identity_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,7 @@ class MetadataView:
     """One model. `spec` is its object's, in JSON, without what is empty; None where the kind has no such fields.
 
     `skip`: the user wants nothing read. `conflict`: another object has its id. `found` is what a reading of
-    `identity` brought and no status says yet.
+    `identity` brought and no status says yet. `reports` are the different words of nodes on what they unpacked.
     """
 
     demand: Demand
@@ -25,6 +27,7 @@ class MetadataView:
     skip: bool = False
     conflict: bool = False
     found: Reading | None = None
+    reports: tuple[NodeReport, ...] = ()
 
     @property
     def target(self) -> Resolution | None:
@@ -36,11 +39,16 @@ class MetadataView:
 
     @property
     def identity(self) -> str:
-        """What names a reading: the list of files, and the refresh that was answered last."""
-        return identity_of(self.target.manifest, self.demand.refreshed) if self.target else ""
+        """What names a reading: the list of files, the refresh that was answered last, and the reader."""
+        return identity_of(self.target.manifest, self.demand.refreshed, str(READER)) if self.target else ""
 
     @property
     def kept(self) -> ReadMetadata | None:
         """What is known of exactly these files."""
         last = self.status.metadata
         return last if last is not None and self.identity and last.identity == self.identity else None
+
+    @property
+    def may_be_unpacked(self) -> bool:
+        """Whether the source said nothing of these files, so that nodes are asked what they unpacked."""
+        return self.kept is not None and (self.kept.reason == MISSING or self.kept.node != "")

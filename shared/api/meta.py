@@ -105,6 +105,9 @@ class ReadMetadata(Api, frozen=True, kw_only=True):
     ] = ""
     time: Annotated[str, Meta(max_length=32, description="When it was read.")] = ""
     attempts: Annotated[int, Meta(description="How often it was tried.")] = 0
+    node: Annotated[
+        Name, Meta(description="The node that read it in what it unpacked; empty: read from the source, or by a Job.")
+    ] = ""
     missing: Annotated[bool, Meta(description="There is nothing that pods could mount at the sub-path.")] = False
     unchecked: Annotated[
         bool, Meta(description="Nobody could look whether there is anything at the sub-path; pods wait until then.")

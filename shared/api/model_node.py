@@ -10,6 +10,7 @@ from msgspec import Meta, field
 
 from shared.api.meta import Api, Conditions, Name
 from shared.api.model_cache_node_group import NEVER
+from shared.api.unpacked_metadata import UnpackedMetadata
 from shared.kube.objects import Object
 
 GROUP = "larder.dev"
@@ -131,6 +132,9 @@ class EntryStatus(Api, frozen=True, kw_only=True):
     ] = 0
     shortage: Annotated[int, Meta(description="Bytes that must go before it fits; 0 where it fits, or never can.")] = 0
     frees: Annotated[int, Meta(description="Bytes that go with it alone: no other snapshot has them.")] = 0
+    metadata: Annotated[
+        UnpackedMetadata | None, Meta(description="What it is, where it was an archive: the source cannot tell.")
+    ] = None
 
     @property
     def key(self) -> tuple[str, str]:

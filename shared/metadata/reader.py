@@ -50,7 +50,8 @@ def read_metadata(files: ModelFiles) -> Metadata:
 def _missing(files: ModelFiles) -> MetadataMissing:
     words = "is not there, nor is model_index.json, params.json, safetensors or GGUF: no model here"
     if len(files.sizes) == 1:
-        words += f"; {shown(next(iter(files.sizes)))} is the only file, and what is in an archive is not read"
+        name = shown(next(iter(files.sizes)))
+        words += f"; {name} is the only file, and what is in an archive is read only once it is unpacked"
     return MetadataMissing("config.json", "", words)
 
 

@@ -23,7 +23,7 @@ OWN_MODELS, OTHER_MODELS = f"{MODEL_NODES}/node-a", f"{MODEL_NODES}/node-b"
 MODELS = "/apis/ome.io/v1beta1"
 CACHES = "/apis/serving.kserve.io/v1alpha1"
 READY, SNAPSHOT = "model-cache-ready-m", "snapshot.larder.dev/0123456789abcdef0123"
-FORBIDDEN = 403
+FORBIDDEN, UNPROCESSABLE = 403, 422
 
 
 def _metadata(**fields: object) -> Json:
@@ -250,6 +250,29 @@ def test_what_the_agent_must_do(agent: Api, api: Api) -> None:
     own = agent.get(OWN_MODELS)
     agent.call("PUT", f"{OWN_MODELS}/status", own | {"status": {"storeID": "mine", "protocol": 1}})
     assert api.get(OWN_MODELS)["status"]["storeID"] == "mine"
+
+
+def test_metadata_can_be_told_of_the_own_node_alone_and_within_bounds(agent: Api, api: Api) -> None:
+    def status(**metadata: object) -> Json:
+        return {"status": {"entries": [{"id": "m", "revision": "r", "metadata": {"identity": "i", **metadata}}]}}
+
+    good = status(values={"modelType": "llama", "parameters": 7, "parametersFrom": "headers"})
+    agent.call("PUT", f"{OWN_MODELS}/status", agent.get(OWN_MODELS) | good)
+    assert api.get(OWN_MODELS)["status"]["entries"] == good["status"]["entries"]
+    other = Try("PUT", f"{OTHER_MODELS}/status", agent.get(OTHER_MODELS) | good, JSON)
+    assert _refused(agent, other)
+    for bad in (
+        status(reason="MetadataConflict"),
+        status(message="x" * 513),
+        status(values={"modelType": "x" * 97}),
+        status(values={"parametersFrom": "hearsay"}),
+        status(values={"parameters": -1}),
+        status(values={"architectures": ["x"] * 5}),
+        status(values={"components": [{"name": "n", "library": "l", "type": "t"}] * 13}),
+    ):
+        with pytest.raises(CallRefused) as refused:
+            agent.call("PUT", f"{OWN_MODELS}/status", agent.get(OWN_MODELS) | bad)
+        assert refused.value.status == UNPROCESSABLE
 
 
 def test_the_agent_s_roles_say_nothing_more(agent: Api) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from rig.demo.parts import SECRET
 from rig.larder.objects import path_of
 from rig.larder.site import Site
+from tests.archives import tar_gz
 from tests.integration.system.test_why import Why, why
 from tests.unit.metadata.building import safetensors
 
@@ -156,3 +157,80 @@ def test_bytes_from_s3_are_read_with_the_models_own_credentials(site: Site) -> N
     name = site.cache(f"s3://{bucket}/m", credentialsSecret=SECRET)
     wait_told(site, CACHE, name, "Read")
     assert values(site, CACHE, name)["parameters"] == 1_920_000
+
+
+def archive(**config: object) -> bytes:
+    """Return a tar.gz with such a model in a directory."""
+    return tar_gz({f"m/{path}": body for path, body in repository(**config).items()})
+
+
+def test_of_an_archive_a_node_that_unpacked_it_tells(site: Site, why: Why) -> None:
+    site.web.files = {"/m.tar.gz": archive()}
+    name = declare(site, f"{site.web_url}/m.tar.gz", modelType="mine")
+    assert "is read only once it is unpacked" in wait_told(site, KIND, name, "MetadataMissing")["message"]
+    site.label("a", {"metadata": name})
+    assert "from what node a unpacked" in wait_told(site, KIND, name, "Read")["message"]
+    spec, found = site.get(KIND, name)["spec"], values(site, KIND, name)
+    assert {field: spec.get(field) for field in FILLED} == FILLED | {"modelType": "mine"}
+    assert (found["parameters"], found["parametersFrom"], found["dtype"]) == (1_920_000, "headers", "bfloat16")
+    assert "LlamaForCausalLM, 1.92M parameters, bfloat16, 4,096 tokens of context" in why(f"cbm/{name}")
+    before = site.get(KIND, name)
+    site.label("c", {"metadata": name})
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
+    site.until(lambda: all("metadata" in said for _, said in site.listed(name).values()), "both nodes to tell")
+    assert site.get(KIND, name)["spec"] == before["spec"]
+    assert site.status(KIND, name)["metadata"] == before["status"]["metadata"]
+
+
+def test_nodes_that_contradict_one_another_are_named_and_neither_counts(site: Site) -> None:
+    site.web.files = {"/m.tar.gz": archive()}
+    name = declare(site, f"{site.web_url}/m.tar.gz")
+    site.label("a", {"metadata": name})
+    wait_told(site, KIND, name, "Read")
+    site.cluster.agents["a"].process.stop()  # whoever has its token speaks for it
+    forge(site, "a", name, modelType="forged")
+    site.until(lambda: site.get(KIND, name)["spec"].get("modelType") == "forged", "the only node to be believed")
+    site.label("c", {"metadata": name})
+    message = wait_told(site, KIND, name, "MetadataConflict")["message"]
+    assert "nodes a and c say different things" in message
+    site.until(lambda: not FILLED.keys() & site.get(KIND, name)["spec"].keys(), "the spec to be as it was written")
+    assert values(site, KIND, name) == {}
+    site.cluster.start_agent("a")
+
+
+def test_a_node_that_does_not_hold_a_model_has_no_word_on_it(site: Site) -> None:
+    site.web.files = {"/m.tar.gz": archive()}
+    name = declare(site, f"{site.web_url}/m.tar.gz")
+    wait_told(site, KIND, name, "MetadataMissing")
+    site.label("a", {"metadata": name})
+    wait_told(site, KIND, name, "Read")
+    ((_, said),) = site.listed(name).values()
+    site.cluster.agents["c"].process.stop()
+    write_entries(
+        site, "c", [*entries_of(site, "c"), said | {"metadata": said["metadata"] | {"values": {"layers": 9}}}]
+    )
+    bystander = declare(site, site.push(files=repository()))
+    wait_told(site, KIND, bystander, "Read")
+    assert told(site, KIND, name)["reason"] == "Read"
+    assert values(site, KIND, name)["modelType"] == "llama"
+    site.cluster.start_agent("c")
+
+
+def forge(site: Site, node: str, model: str, **values: object) -> None:
+    """Have a node say something else of what it unpacked, as whoever has its token can."""
+    found = entries_of(site, node)
+    for entry in found:
+        if entry["id"] == model:
+            entry["metadata"]["values"] |= values
+    write_entries(site, node, found)
+
+
+def entries_of(site: Site, node: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = site.api.get(path_of("ModelNode", node))["status"].get("entries", [])
+    return found
+
+
+def write_entries(site: Site, node: str, entries: list[dict[str, Any]]) -> None:
+    path = path_of("ModelNode", node)
+    found = site.api.get(path)
+    site.api.call("PUT", f"{path}/status", found | {"status": found["status"] | {"entries": entries}})

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from agent.client import ControllerApi
+from agent.metadata.inspector import Inspector
 from agent.meters import Meters
 from agent.node import OwnNode
 from agent.reporter import Reporter
@@ -188,6 +189,9 @@ class NodeRig:
                 book=self.book, store=self.store, api=cast("ControllerApi", Controller(self.answers, self.manifests)),
                 node=node, labeller=Labeller(self.book, node, self.clock, self.keeper.look_at_node),
                 downloader=Downloader(self.store, sources, RateLimiter(), 1), meters=self.meters,
+                inspector=Inspector(
+                    self.book, self.threads, jobs, self.meters.internal_errors, self.keeper.wake, self.clock
+                ),
                 threads=self.threads, jobs=jobs, wake=self.keeper.wake, look_at_node=self.keeper.look_at_node,
                 look_at_disk=scanner.look, clock=self.clock, ground=ground,
             )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any, assert_never
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.stock.actions import Action, ChangeLabels, Forget, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.stock.actions import Action, ChangeLabels, Forget, Inspect, Prepare, Remove, Reserve, Skip, Start, Stop
 from agent.stock.decide import decide
 from agent.stock.phases import statuses
 from agent.stock.world import (
@@ -22,6 +22,8 @@ from agent.stock.world import (
     World,
 )
 from shared.api.model_node import Entry
+from shared.api.unpacked_metadata import UnpackedMetadata
+from shared.metadata.remembered import identity_of_files
 from shared.names import READY_PREFIX, ready_label, snapshot_label
 from tests.unit.agent.worlds import UID, entry, model_node, setback
 
@@ -31,7 +33,7 @@ STATES = ["Present", "Present", "Draining", "Absent", "Frozen", ""]
 URIS = ["hf://org/m@r1", "hf://org/m@r1", "pvc://ns/claim/path"]
 
 digests = st.sampled_from(DIGESTS)
-helds = st.builds(Held, digests, st.sampled_from([(), (), ("config.json",)]), st.just("digest"))
+helds = st.builds(Held, digests, st.sampled_from([(), (), ("config.json",)]), st.just("digest"), st.booleans())
 works: st.SearchStrategy[Work] = st.one_of(
     st.builds(Preparing, digests),
     st.builds(Prepared, digests),
@@ -183,7 +185,9 @@ def test_acting_on_decisions_comes_to_rest_where_the_model_node_wants_it(world: 
         held = rested.held.get(wish.key)
         was_held = wish.key in world.held and not isinstance(world.works.get(wish.key), Removing)
         if wish.state == "Present" and (wish.granted or was_held):
-            assert held == Held(wish.manifest, (), "digest")
+            assert held is not None
+            assert replace(held, unpacked=False) == Held(wish.manifest, (), "digest")
+            assert (rested.reading(wish.key) is not None) == held.unpacked
             assert rested.has_labels(wish.key)
         if wish.state == "Absent":
             assert held is None
@@ -231,9 +235,8 @@ def _end_jobs(world: World) -> World:
 def _acted(world: World, action: Action) -> World:
     left = dict(world.works)
     match action:
-        case ChangeLabels(changes):
-            labels: dict[str, Any] = {**world.labels, **dict(changes)}
-            return replace(world, labels={k: v for k, v in labels.items() if v is not None})
+        case ChangeLabels() | Skip() | Inspect():
+            return _noted(world, action)
         case Prepare(wish):
             left[wish.key] = Preparing(wish.manifest)
         case Reserve(wish):
@@ -248,16 +251,26 @@ def _acted(world: World, action: Action) -> World:
             del left[key]
         case Remove(wish):
             left[wish.key] = Removing()
-        case Skip(wish):
-            return replace(world, skipped=world.skipped | {wish.key})
         case _:
             assert_never(action)
     return replace(world, works=left)
 
 
+def _noted(world: World, action: ChangeLabels | Skip | Inspect) -> World:
+    match action:
+        case ChangeLabels(changes):
+            labels: dict[str, Any] = {**world.labels, **dict(changes)}
+            return replace(world, labels={k: v for k, v in labels.items() if v is not None})
+        case Skip(wish):
+            return replace(world, skipped=world.skipped | {wish.key})
+        case Inspect(wish):
+            read = UnpackedMetadata(identity=identity_of_files(world.held[wish.key].manifest))
+            return replace(world, readings={**world.readings, wish.key: read})
+
+
 def _key(action: Action) -> Key | None:
     match action:
-        case ChangeLabels() | Skip():
+        case ChangeLabels() | Skip() | Inspect():
             return None
         case Stop(key) | Forget(key):
             return key

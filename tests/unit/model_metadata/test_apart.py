@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from controller.metadata.apart import COMMAND, Child, child_environment
-from controller.metadata.order import Limits, Order
+from controller.metadata.order import COMMAND, Order
 from rig.processes import wait_until
 from rig.scripted_http import Asked, reply, scripted
 from shared.errors import Unreachable
 from shared.manifest import File, Manifest, build_manifest
+from shared.metadata.confined import Limits
+from shared.metadata.process import Child, child_environment
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.registry import open_source
 from shared.sources.settings import SourceSettings, settings_from_environ
@@ -24,8 +25,7 @@ from tests.unit.metadata.building import gguf, safetensors
 USUAL = Limits()
 CONFINED = """
 import os, signal, sys, time
-from controller.metadata.child import confine
-from controller.metadata.order import Limits
+from shared.metadata.confined import Limits, confine
 confine(Limits(cpu_s=1, memory_bytes=200 * 2**20))
 """
 
@@ -66,7 +66,7 @@ def order(tmp_path: Path) -> Order:
 
 
 def test_a_child_reads_what_it_is_asked_to(order: Order) -> None:
-    reading = Child().read(order)
+    reading = Child(COMMAND).read(order)
     assert reading.metadata
     assert (reading.metadata.model_type, reading.metadata.parameters) == ("llama", 9)
 
@@ -74,7 +74,6 @@ def test_a_child_reads_what_it_is_asked_to(order: Order) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("import os; os.kill(os.getpid(), 9)", "killed from outside"),
         ("import os; os.kill(os.getpid(), 11)", "by signal 11"),
         ("import os; os._exit(7)", "with code 7"),
         ("raise ValueError", "with code 1"),
@@ -97,6 +96,12 @@ def test_a_child_that_dies_or_hands_back_nonsense_is_a_reason(order: Order, body
     assert words in reading.message
 
 
+def test_a_child_that_was_killed_from_outside_was_interrupted(order: Order) -> None:
+    reading = script("import os; os.kill(os.getpid(), 9)").read(order)
+    assert (reading.reason, reading.metadata) == ("MetadataInterrupted", None)
+    assert "killed from outside" in reading.message
+
+
 @pytest.mark.parametrize(
     "body", ["time.sleep(600)", "os.close(1); os.close(2); time.sleep(600)", "os.write(2, bytes(10**7))"]
 )
@@ -104,7 +109,7 @@ def test_a_child_that_hangs_is_killed_and_gone(tmp_path: Path, body: str) -> Non
     limits = Limits(wall_s=1.0)
     child = script(f"import os, time; {body}")
     reading = child.read(order_of_folder(folder_with(tmp_path, config__json=b"{}"), limits))
-    assert reading.reason == "MetadataFailed"
+    assert reading.reason == "MetadataInterrupted"
     assert child._process
     with pytest.raises(ProcessLookupError):
         os.kill(child._process.pid, 0)
@@ -148,9 +153,9 @@ def test_what_a_child_has_started_and_holds_its_pipes_ends_with_the_reading(orde
 def test_a_real_reader_that_takes_too_long_or_too_much_is_stopped(tmp_path: Path) -> None:
     tokens = {"tokenizer.ggml.tokens": ["" for _ in range(2_000_000)]}
     folder = folder_with(tmp_path, m__gguf=gguf(tokens, {}))
-    slow = Child().read(order_of_folder(folder, Limits(cpu_s=0)))
+    slow = Child(COMMAND).read(order_of_folder(folder, Limits(cpu_s=0)))
     assert (slow.reason, "processor time" in slow.message) == ("MetadataFailed", True)
-    large = Child().read(order_of_folder(folder, Limits(memory_bytes=2**20)))
+    large = Child(COMMAND).read(order_of_folder(folder, Limits(memory_bytes=2**20)))
     assert (large.reason, "MiB of memory" in large.message) == ("MetadataFailed", True)
 
 
@@ -162,7 +167,7 @@ def test_a_reading_that_nobody_waits_for_is_ended_at_once(order: Order) -> None:
         answer_now.wait(60)
         return reply(200, b"{}")
 
-    child, outcome = Child(), list[Exception]()
+    child, outcome = Child(COMMAND), list[Exception]()
 
     def read(order: Order) -> None:
         try:
@@ -180,7 +185,7 @@ def test_a_reading_that_nobody_waits_for_is_ended_at_once(order: Order) -> None:
         thread.join(60)
         answer_now.set()
     assert len(outcome) == 1
-    late = Child()
+    late = Child(COMMAND)
     late.end()
     with pytest.raises(Unreachable):
         late.read(order)
@@ -190,7 +195,7 @@ def test_credentials_go_over_standard_input_and_to_the_source_alone(order: Order
     listed = build_manifest("hf://o/m@c", "c", [File("config.json", 22)])
     with scripted(lambda _: reply(200, b'{"model_type": "llama"}'[:22])) as hub:
         settings = settings_from_environ({"HF_ENDPOINT": hub.url, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"})
-        Child().read(order_of(listed, settings, credentials=Credentials({"HF_TOKEN": "hf_secret"})))
+        Child(COMMAND).read(order_of(listed, settings, credentials=Credentials({"HF_TOKEN": "hf_secret"})))
         assert {asked.headers.get("authorization") for asked in hub.asked} == {"Bearer hf_secret"}
     given = child_environment({"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "LARDER_X": "y", "HTTPS_PROXY": "u:p@h"})
     assert given.keys() == {"PATH", "MALLOC_ARENA_MAX", "PYTHONUTF8"}

@@ -15,6 +15,7 @@ from controller.metadata.view import MetadataView
 from shared.api.base_model import BaseModelStatus
 from shared.handover import Reading
 from shared.metadata.ome import ome_fields
+from shared.metadata.remembered import READER, identity_of
 from shared.metadata.report import Metadata
 from tests.unit.claims.views import FILLED, WRITTEN
 from tests.unit.model_metadata.views import (
@@ -217,3 +218,29 @@ def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
     refreshed = replace(broken, demand=replace(broken.demand, refreshed="now"))
     assert reads(refreshed)
     assert reads(moved(broken, "r3"))
+
+
+def test_a_reading_that_was_interrupted_is_tried_again_slowly_and_given_up_at_last() -> None:
+    killed = Reading(reason="MetadataInterrupted", message="the process was killed from outside")
+    seen, now, waits = read(read(view(), AWAY), killed), NOW, list[float]()
+    while told(decide(seen, now)).told.reason == "MetadataInterrupted":
+        (again,) = (a for a in decide(seen, now) if isinstance(a, Again))
+        waits.append(again.after_s / 60)
+        now += timedelta(seconds=again.after_s + 1)
+        assert reads(seen, (now - NOW).total_seconds())
+        seen = read(seen, killed, now)
+    assert len(waits) == 7, "the eighth is the last"
+    assert all(0.7 * m < wait < 1.3 * m for wait, m in zip(waits, (10, 20, 40, 80, 160, 320, 360), strict=True))
+    assert told(decide(seen, now)).told.reason == "MetadataFailed"
+    assert not reads(seen, 1e9)
+
+
+def test_another_reader_reads_again_what_the_one_before_broke_on() -> None:
+    broken = read(view(), Reading(reason="MetadataFailed", message="killed"))
+    assert not reads(broken, 1e9)
+    assert broken.status.metadata
+    older = msgspec.structs.replace(
+        broken.status.metadata, identity=identity_of(resolution().manifest, "", str(READER - 1))
+    )
+    assert older != broken.status.metadata
+    assert reads(replace(broken, status=msgspec.structs.replace(broken.status, metadata=older)))

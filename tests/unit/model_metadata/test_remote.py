@@ -53,7 +53,7 @@ def test_only_the_files_of_the_manifest_count() -> None:
 def test_what_describes_nothing_is_said_with_what_may_be_why() -> None:
     archive = reading_of({"m.tar.gz": b"x"})
     assert (archive.reason, archive.metadata) == ("MetadataMissing", None)
-    assert "m.tar.gz is the only file, and what is in an archive is not read" in archive.message
+    assert "m.tar.gz is the only file, and what is in an archive is read only once it is unpacked" in archive.message
     packed = MemorySource({"config.json": b"{}", "w": b"x"}, archives={"w": "tar"})
     reading = read_remote(packed, packed.resolve(), 0, allowance())
     assert (reading.reason, reading.metadata) == ("MetadataMissing", None)

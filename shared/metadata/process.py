@@ -1,13 +1,12 @@
 """Reads one model in a process of its own, so that files that crash or hang a reader cost one model its metadata.
 
-The seam: `reader.py` decides when which model is read and bounds how many children run at one time; here one reading
-is done, whatever it does. A child lives for one reading. It starts in 0.1 s of processor time.
+The callers decide which model is read when, and how many children run at one time; here one reading is done, whatever
+it does. A child lives for one reading. It starts in 0.1 s of processor time. `confined.py` is its inside.
 """
 
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,14 +15,11 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
-from controller.metadata.child import OUT_OF_MEMORY
-from controller.metadata.kept import FAILED
-from controller.metadata.order import Order
-from controller.metadata.remote import failed
 from shared.errors import Unreachable
-from shared.handover import MOST_BYTES, Reading, decode_reading
+from shared.handover import MOST_BYTES, Reading, decode_reading, failed
+from shared.metadata.confined import OUT_OF_MEMORY, ChildOrder, Limits
+from shared.metadata.remembered import FAILED, INTERRUPTED
 
-COMMAND = (sys.executable, "-m", "controller.metadata.child")
 # Where the interpreter finds its code and certificates; nothing else of the environment goes to a child.
 _KEPT = (
     "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE", "SSL_CERT_FILE",
@@ -35,7 +31,7 @@ _log = structlog.get_logger()
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a child gets of the controller's environment."""
+    """Return what a child gets of its parent's environment."""
     return {name: environ[name] for name in _KEPT if name in environ} | _OWN
 
 
@@ -43,14 +39,14 @@ def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
 class Child:
     """One reading; `read` blocks, `end` may be called from another thread at any time."""
 
-    command: Sequence[str] = COMMAND
+    command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=lambda: child_environment(os.environ))
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _ended: bool = field(default=False, init=False)
     _late: bool = field(default=False, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def read(self, order: Order) -> Reading:
+    def read(self, order: ChildOrder) -> Reading:
         """Return what the child read, or why there is nothing: the child is gone by then, however it ended.
 
         Raises Unreachable where none could be started, or it was ended.
@@ -69,9 +65,14 @@ class Child:
                 process.wait()
         if self._ended:
             raise Unreachable("the reading was ended; it begins again where the controller goes on")
-        reading = self._reading(process.returncode, body, order)
-        if reading.reason == FAILED:
-            _log.error("metadata_reader_failed", code=process.returncode, said=said.decode(errors="replace"))
+        reading = self._reading(process.returncode, body, order.limits)
+        if reading.reason in (FAILED, INTERRUPTED):
+            _log.error(
+                "metadata_reader_failed",
+                reason=reading.reason,
+                code=process.returncode,
+                said=said.decode(errors="replace"),
+            )
         return reading
 
     def end(self) -> None:
@@ -116,26 +117,31 @@ class Child:
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _reading(self, code: int, body: bytes, order: Order) -> Reading:
+    def _reading(self, code: int, body: bytes, limits: Limits) -> Reading:
         if len(body) > MOST_BYTES or (code == 0 and not self._late):
             try:
                 return decode_reading(body.decode())
             except ValueError as error:
-                return _failed(f"what it handed back cannot be used: {error}")
-        return _failed(self._cause(code, order))
-
-    def _cause(self, code: int, order: Order) -> str:
-        limits = order.limits
+                return _broken(f"failed: what it handed back cannot be used: {error}")
         if self._late:
-            return f"it did not come to an end within {limits.wall_s:.0f} s"
-        if code == -signal.SIGXCPU:
-            return f"it takes more than {limits.cpu_s} s of processor time"
+            return _interrupted(f"did not come to an end within {limits.wall_s:.0f} s")
         if code == -signal.SIGKILL:
-            return "it was killed from outside, perhaps because the controller's container has no memory left"
-        if code == OUT_OF_MEMORY:
-            return f"it needs more than {limits.memory_bytes // 2**20} MiB of memory"
-        return f"it ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+            return _interrupted("was killed from outside, perhaps because its container has no memory left")
+        return _broken(f"failed: {_cause(code, limits)}")
 
 
-def _failed(cause: str) -> Reading:
-    return failed(FAILED, f"the process that reads this model's files failed: {cause}")
+def _cause(code: int, limits: Limits) -> str:
+    if code == -signal.SIGXCPU:
+        return f"it takes more than {limits.cpu_s} s of processor time"
+    if code == OUT_OF_MEMORY:
+        return f"it needs more than {limits.memory_bytes // 2**20} MiB of memory"
+    return f"it ended by signal {-code}" if code < 0 else f"it ended with code {code}"
+
+
+def _broken(what: str) -> Reading:
+    return failed(FAILED, f"the process that reads this model's files {what}")
+
+
+def _interrupted(what: str) -> Reading:
+    """Return what the machine may be to blame for: memory that a neighbour took, or too much to do."""
+    return failed(INTERRUPTED, f"the process that reads this model's files {what}")

@@ -1,0 +1,47 @@
+"""The child process that reads one unpacked snapshot: `python -m agent.metadata.child`."""
+
+import os.path
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from agent.metadata.order import Order
+from shared.errors import LarderError
+from shared.handover import Reading, failed
+from shared.metadata.confined import serve_order
+from shared.metadata.errors import MetadataError
+from shared.metadata.files import DirectoryFiles
+from shared.metadata.reader import read_metadata
+from shared.metadata.remembered import INTERRUPTED
+from shared.paths import COMPLETED
+
+
+class UnpackedFiles:
+    """The files of a snapshot without its mark. Where all are in one directory, the model is that directory."""
+
+    def __init__(self, folder: str) -> None:
+        self._files = DirectoryFiles(folder, shown="the unpacked archive")
+        sizes = {path: size for path, size in self._files.sizes.items() if path != COMPLETED}
+        common = os.path.commonpath([PurePosixPath(path).parent for path in sizes]) if sizes else ""
+        self._top = f"{common}/" if common else ""
+        self.sizes: Mapping[str, int] = {path.removeprefix(self._top): size for path, size in sizes.items()}
+        self.broken: Mapping[str, LarderError] = {
+            path.removeprefix(self._top): error for path, error in self._files.broken.items()
+        }
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """Return a part of a file. Raises LarderError."""
+        return self._files.read(self._top + path, offset, length)
+
+
+def read_unpacked(order: Order) -> Reading:
+    """Return what the files say of their model, or a reason; a disk that cannot be read may be better later."""
+    try:
+        return Reading(metadata=read_metadata(UnpackedFiles(order.folder)))
+    except MetadataError as error:
+        return failed(error.reason, str(error))
+    except LarderError as error:
+        return failed(INTERRUPTED, str(error))
+
+
+if __name__ == "__main__":
+    serve_order(Order, read_unpacked)

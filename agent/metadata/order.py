@@ -1,0 +1,13 @@
+"""What a child process is asked to read."""
+
+import sys
+
+from shared.metadata.confined import ChildOrder
+
+COMMAND = (sys.executable, "-m", "agent.metadata.child")
+
+
+class Order(ChildOrder, frozen=True, kw_only=True):
+    """One reading: the directory of the snapshot."""
+
+    folder: str

@@ -1,0 +1,47 @@
+"""What nodes read in the archives that they unpacked: nobody else can look into these."""
+
+from collections.abc import Iterator
+
+import structlog
+
+from controller.metadata.heard import NodeReport
+from controller.placement.demand import Demand, Resolution
+from controller.state.cluster_state import ClusterState
+from shared.api.model_node import EntryStatus, Phase
+from shared.api.unpacked_metadata import UnpackedMetadata, reading_of
+from shared.metadata.remembered import identity_of_files
+
+_MOST_DIFFERENT = 8
+_log = structlog.get_logger()
+
+
+def reports_of(cluster: ClusterState, demand: Demand, target: Resolution) -> tuple[NodeReport, ...]:
+    """Return the different reports on these files; each is a stranger's word until it was checked here.
+
+    Only a node counts that the controller told to hold the model, and that has it Ready; and only what the same
+    reader read as the controller's.
+    """
+    found, wanted = dict[UnpackedMetadata, str](), identity_of_files(target.manifest)
+    for name, status in _statuses(cluster, demand, target.revision):
+        report = status.metadata
+        if status.phase == Phase.READY and report is not None and report.identity == wanted:
+            found.setdefault(report, name)
+        if len(found) == _MOST_DIFFERENT:
+            break
+    return tuple(_checked(demand, found))
+
+
+def _statuses(cluster: ClusterState, demand: Demand, revision: str) -> Iterator[tuple[str, EntryStatus]]:
+    for name in sorted(cluster.nodes_of_claim(demand.uid)):
+        node = cluster.node(name)
+        status = cluster.statuses_of(node).get((demand.id, revision)) if node is not None else None
+        if status is not None:
+            yield name, status
+
+
+def _checked(demand: Demand, found: dict[UnpackedMetadata, str]) -> Iterator[NodeReport]:
+    for report, name in found.items():
+        try:
+            yield NodeReport(name, reading_of(report))
+        except ValueError as error:
+            _log.warning("node_report_refused", model=demand.id, node=name, error=str(error))

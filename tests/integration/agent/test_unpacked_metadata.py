@@ -1,0 +1,125 @@
+"""What a model is that came as an archive: read once, by a process that may do what it likes."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shared.api.unpacked_metadata import UnpackedMetadata
+from tests.archives import tar_gz, zipped
+from tests.integration.agent.bench import Bench, Model
+from tests.unit.metadata.building import safetensors
+
+CONFIG = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096})
+FILES = {"m/config.json": CONFIG.encode(), "m/model.safetensors": safetensors({"w": ("BF16", (15_000, 64))})}
+# Runs in every Python that finds it: the child tells its number and then hangs.
+HANGS = """
+import os, pathlib, sys, time
+if "agent.metadata.child" in sys.orig_argv:
+    told = pathlib.Path(os.path.dirname(__file__), "child")
+    told.with_suffix(".new").write_text(str(os.getpid()))
+    told.with_suffix(".new").rename(told)
+    time.sleep(600)
+"""
+
+
+def add(bench: Bench, identity: str, name: str, body: bytes) -> Model:
+    return bench.add_model(identity, {name: body})
+
+
+def reported(bench: Bench, model: Model) -> UnpackedMetadata | None:
+    status = bench.status(model.entry)
+    return status.metadata if status else None
+
+
+def wait_reported(bench: Bench, model: Model) -> UnpackedMetadata:
+    bench.wait_for(lambda: reported(bench, model) is not None, f"{model.entry.id} to be read")
+    found = reported(bench, model)
+    assert found is not None
+    return found
+
+
+def test_it_is_read_once_and_told_by_the_next_agent_too(bench: Bench) -> None:
+    archive, plain = add(bench, "llama", "m.tar.gz", tar_gz(FILES)), bench.add_model("plain", FILES)
+    bench.want(archive.entry, plain.entry)
+    agent = bench.start()
+    bench.wait_phase(plain, "Ready")
+    found = wait_reported(bench, archive)
+    assert found.values is not None
+    assert (found.values.model_type, found.values.context_length) == ("llama", 4096)
+    assert (found.values.parameters, found.values.parameters_from) == (960_000, "headers")
+    assert found.values.size_bytes == sum(map(len, FILES.values())), "the agent's own mark is none of the model"
+    assert len(msgspec.json.encode(found)) <= 1024
+
+    agent.kill()
+    bench.start()
+    bench.want(archive.entry, plain.entry, storage_limit=2**40)
+    bench.wait_for(lambda: bench.model_node().status.limit == 2**40, "the next agent to report")
+    assert reported(bench, archive) == found
+    assert reported(bench, plain) is None, "the controller reads it from its source"
+    assert bench.count("metadata_read") == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (b'{"a": "' + rb"\"" * 80_000, "MetadataMalformed"),
+        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "MetadataMalformed"),
+        (b" " * 64 * 2**20, "MetadataOversized"),
+        (None, "MetadataMissing"),
+    ],
+    ids=["quotes", "deep", "large", "none"],
+)
+def test_files_that_attack_the_reader_cost_the_model_its_metadata_alone(
+    bench: Bench, config: bytes | None, reason: str
+) -> None:
+    model = add(bench, "llama", "m.zip", zipped({"config.json": config} if config else {"notes.txt": b"x"}))
+    bench.want(model.entry)
+    bench.start()
+    found = wait_reported(bench, model)
+    assert (found.reason, found.values) == (reason, None)
+    bench.wait_phase(model, "Ready")
+    assert bench.count("metadata_read") == 1
+
+
+def test_a_reader_that_hangs_holds_up_nothing_and_is_not_started_again_soon(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HANGS)
+    bench.environ = {"PYTHONPATH": str(tmp_path)}
+    model = add(bench, "llama", "m.tar.gz", tar_gz(FILES))
+    bench.want(model.entry)
+    agent = bench.start()
+    bench.wait_phase(model, "Ready")
+    child = tmp_path / "child"
+    bench.wait_for(child.exists, "the reader to hang")
+    other = bench.add_model("other", {"weights.bin": b"w" * 1000})
+    bench.want(model.entry, other.entry)
+    bench.wait_phase(other, "Ready")
+    assert bench.is_ready()
+
+    os.kill(int(child.read_text()), signal.SIGKILL)
+    found = wait_reported(bench, model)
+    assert (found.reason, found.attempts) == ("MetadataInterrupted", 1)
+    assert "killed from outside" in found.message
+
+    agent.kill()
+    bench.environ = {}
+    bench.start()
+    bench.want(model.entry, storage_limit=2**40)
+    bench.wait_for(lambda: bench.model_node().status.limit == 2**40, "the next agent to report")
+    assert reported(bench, model) == found
+    assert bench.count("metadata_read") == 1
+
+
+def test_an_agent_that_ends_takes_a_hanging_reader_with_it(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HANGS)
+    bench.environ = {"PYTHONPATH": str(tmp_path)}
+    model = add(bench, "llama", "m.tar.gz", tar_gz(FILES))
+    bench.want(model.entry)
+    agent = bench.start()
+    child = tmp_path / "child"
+    bench.wait_for(child.exists, "the reader to hang")
+    agent.stop()
+    assert not Path(f"/proc/{child.read_text()}/stat").exists()
