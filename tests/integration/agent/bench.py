@@ -92,7 +92,13 @@ class Bench:
         repo = f"{self.node}/{identity}"
         self.hub.push(repo, folder)
         settings = SourceSettings(hf_endpoint=self.hub.endpoint, allow_addresses=("127.0.0.1",))
-        source = open_source(parse_uri(f"hf://{repo}"), ANONYMOUS, settings)
+        return self.offer(identity, f"hf://{repo}", settings, files, **fields)
+
+    def offer(
+        self, identity: str, uri: str, settings: SourceSettings, files: Mapping[str, bytes], **fields: object
+    ) -> Model:
+        """Put the manifest of a model of any source on the controller; `files` shall stand on the node."""
+        source = open_source(parse_uri(uri), ANONYMOUS, settings)
         try:
             manifest = source.resolve()
         finally:
