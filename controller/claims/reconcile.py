@@ -25,13 +25,6 @@ class ClaimReconciler:
     observer: ClaimObserver
     actor: ClaimActor
 
-    def serves(self, key: ModelKey) -> bool:
-        """Return whether a model is one on a claim, and not in a state that is the same for all models."""
-        demand = self.observer.cluster.demands.get(key)
-        if demand is None or not demand.on_claim or demand.disabled or demand.deleting:
-            return False
-        return self.observer.cluster.conflict(demand) is None
-
     async def reconcile(self, key: ModelKey) -> float | None:
         """Return in how many seconds to look again, or None. What follows a write of the spec rests on its echo."""
         declared = self.observer.cluster.declared(key)

@@ -1,6 +1,6 @@
-"""What wakes models on claims: their claims, and the pods of their Jobs. Nothing is remembered; turns read live."""
+"""What wakes models on claims: their claims, the pods of their Jobs, and their users. Nothing is remembered."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from controller.claims.job import MODEL_ANNOTATION, model_key
@@ -8,10 +8,18 @@ from controller.claims.kinds import JobPod
 from controller.placement.claim_place import is_on, place_of
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from shared.api.core import PersistentVolumeClaim
+from shared.api.core import PersistentVolumeClaim, Pod
 from shared.kube.objects import Key
+from shared.names import uses_label
 
 Enqueue = Callable[[ModelKey], None]
+
+
+def on_claims_of(cluster: ClusterState, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
+    """Yield the models on claims that a pod uses: one may wait for its volume."""
+    used = {label for pod in (before, after) if pod is not None for label in pod.metadata.labels}
+    on_claims = ((key, demand) for key, demand in cluster.demands.items() if demand.on_claim)
+    return (key for key, demand in on_claims if uses_label(demand.id) in used)
 
 
 @dataclass(frozen=True, slots=True)

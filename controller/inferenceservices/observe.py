@@ -7,13 +7,14 @@ from controller.admission.choose import problem_of
 from controller.claims.contention import limit_of, waits_of
 from controller.claims.reads import live_pods, read_claim
 from controller.claims.verdict import WAITS
+from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.kinds import SERVICE_LABEL, Deployment
 from controller.inferenceservices.manifests import path_of
 from controller.inferenceservices.view import ServedModel, ServiceView
 from controller.placement.claim_place import place_of
 from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
-from controller.state.keys import ModelKey, ServiceKey
+from controller.state.keys import ModelKey
 from controller.state.service_references import model_of
 from shared.api.core import PersistentVolumeClaim
 from shared.api.inference_service import InferenceService

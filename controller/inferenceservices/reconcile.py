@@ -8,11 +8,11 @@ import structlog
 
 from controller.inferenceservices.act import ServiceActor
 from controller.inferenceservices.decide import Apply, Remove, conflicts, decide
+from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.kinds import Deployment
 from controller.inferenceservices.observe import ServiceObserver
 from controller.inferenceservices.report import status_of
 from controller.inferenceservices.view import ServiceView
-from controller.state.keys import ServiceKey
 from shared.kube.errors import NotFound, Refused
 
 _AGAIN_S = 10.0  # nobody watches what has our name, nor what pods wait for

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.kinds import SERVICE_LABEL
-from controller.state.keys import ServiceKey
 from shared.kube.objects import Key, Object
 
 

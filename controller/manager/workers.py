@@ -1,21 +1,15 @@
-"""From a name in the queue to the turn that serves it."""
+"""From a key in the queue to the turn that serves it."""
 
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import assert_never
+from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
-from controller.claims.reconcile import ClaimReconciler
-from controller.groups.grants import GrantsReconciler
-from controller.groups.reconcile import GroupReconciler
-from controller.inferenceservices.reconcile import ServiceReconciler
+from controller.manager.controller import Controller, QueueKey
 from controller.manager.metrics import Metrics
 from controller.manager.write import StaleError
-from controller.metadata.reconcile import MetadataReconciler
-from controller.models.reconcile import ModelReconciler
-from controller.nodes.reconcile import NodeReconciler
-from controller.state.keys import GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey, ServiceKey
 from shared.errors import LarderError
 
 _log = structlog.get_logger()
@@ -26,41 +20,26 @@ class NotLeadingError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatcher:
+class Workers:
     """Serves keys while this replica leads."""
 
-    models: ModelReconciler
-    metadata: MetadataReconciler
-    claims: ClaimReconciler
-    nodes: NodeReconciler
-    groups: GroupReconciler
-    grants: GrantsReconciler
-    services: ServiceReconciler
     is_leading: Callable[[], bool]
     metrics: Metrics
+    _controllers: defaultdict[type, list[Controller[Any]]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, controller: Controller[Any]) -> None:
+        """Have a controller serve its keys, after those that were added before."""
+        self._controllers[controller.key].append(controller)
 
     async def serve(self, key: QueueKey) -> float | None:
         """Give a key its turn; return in how many seconds it wants another, or None."""
         if not self.is_leading():
             raise NotLeadingError
         _log.debug("turn_begins", key=str(key))
+        serving = [one for one in self._controllers[type(key)] if one.serves(key)]
         with self.metrics.turns.labels(type(key).__name__).time():
-            match key:
-                case ModelKey() if self.claims.serves(key):
-                    return await self.claims.reconcile(key)
-                case ModelKey():
-                    again = await self.models.reconcile(key), await self.metadata.reconcile(key)
-                    return min((wait_s for wait_s in again if wait_s is not None), default=None)
-                case NodeKey(name):
-                    return await self.nodes.reconcile(name)
-                case GroupKey(name):
-                    return await self.groups.reconcile(name)
-                case ServiceKey():
-                    return await self.services.reconcile(key)
-                case GrantsKey():
-                    return await self.grants.reconcile()
-                case _:
-                    assert_never(key)
+            again = [await one.reconcile(key) for one in serving]
+        return min((wait_s for wait_s in again if wait_s is not None), default=None)
 
     def failed(self, key: QueueKey, error: Exception, wait_s: float) -> None:
         """Tell of a turn that failed; one on a stale memory is ordinary."""

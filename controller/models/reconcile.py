@@ -65,6 +65,15 @@ class ModelReconciler:
         waits.append(view.look_in_s or 0.0)
         return min((wait_s for wait_s in waits if wait_s), default=None)
 
+    async def take_over(self) -> None:
+        """Drop what an earlier reign of this replica was told by sources."""
+        self.resolver.drop_answers()
+
+    async def stop(self) -> None:
+        """End what is under way beside the queue."""
+        await self.resolver.stop()
+        await self.drift.stop()
+
     def _forget_former(self, key: ModelKey, uid: str) -> None:
         """Drop what is known of the object that had this key before: it is gone, or another has its name."""
         former = self._uids.pop(key, uid)

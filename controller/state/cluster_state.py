@@ -11,6 +11,7 @@ from controller.placement.demand import Declared, Demand, base_model_demand, cac
 from controller.placement.groups import Limits, groups_of, limits_of
 from controller.placement.targets import is_target
 from controller.state.agent_liveness import AgentLiveness
+from controller.state.changes import TERMINAL, Changes, model_node_change, node_matters, user_matters
 from controller.state.held import Held
 from controller.state.index import Index
 from controller.state.keys import EntryKey, ModelKey
@@ -30,17 +31,12 @@ from shared.selection.choice import WHOLE, Selection
 Clock = Callable[[], float]
 Statuses = Mapping[EntryKey, EntryStatus]
 _NO_STATUSES: Statuses = {}
-TERMINAL = ("Succeeded", "Failed")
 _COMPLETE = (Phase.READY, Phase.REPAIRING)
-
-
-def _ignore(*_: object) -> None:
-    """Hold until somebody listens."""
 
 
 @dataclass(slots=True)
 class ClusterState:
-    """The caches, and questions over them. `on_...` hear of a change after every index knows it.
+    """The caches, and questions over them; `changed` tells of a change after every index knows it.
 
     They hold what Larder manages; `others` are the models of kinds that another product defined, left alone.
     """
@@ -50,16 +46,7 @@ class ClusterState:
     allowed: AllowedSources = EVERY_SOURCE  # what the models of namespaces may name
     files: Selection = WHOLE  # what models have that say nothing of their files
     store_root: str = "/var/lib/larder"  # where pods mount models from
-    on_node: Callable[[Node | None, Node | None], None] = field(default=_ignore, init=False)
-    on_model_node: Callable[[ModelNode | None, ModelNode | None], None] = field(default=_ignore, init=False)
-    on_group: Callable[[ModelCacheNodeGroup | None, ModelCacheNodeGroup | None], None] = field(
-        default=_ignore, init=False
-    )
-    on_agent: Callable[[str], None] = field(default=_ignore, init=False)  # the node that won or lost its agent
-    on_user: Callable[[Pod | None, Pod | None], None] = field(default=_ignore, init=False)
-    on_model: Callable[[ModelKey, Demand | None, Demand | None], None] = field(default=_ignore, init=False)
-    on_other: Callable[[ModelKey, Declared | None, Declared | None], None] = field(default=_ignore, init=False)
-    on_service: Callable[[InferenceService | None, InferenceService | None], None] = field(default=_ignore, init=False)
+    changed: Changes = field(default_factory=Changes, init=False)
     ownership: Ownership = field(default_factory=Ownership, init=False)
     nodes: Cache[Node] = field(init=False)
     model_nodes: Cache[ModelNode] = field(init=False)
@@ -73,7 +60,6 @@ class ClusterState:
     liveness: AgentLiveness = field(init=False)
     demands: dict[ModelKey, Demand] = field(default_factory=dict, init=False)
     others: dict[ModelKey, Declared] = field(default_factory=dict, init=False)
-    on_crowded: Callable[[str], None] = field(default=_ignore, init=False)  # a model id that won or lost its place
     _crowded: dict[str, dict[EntryKey, str]] = field(default_factory=dict, init=False)
     _keys_of_id: Index[str, ModelKey] = field(default_factory=Index, init=False)
     _nodes_of_claim: Index[str, str] = field(default_factory=Index, init=False)
@@ -90,7 +76,7 @@ class ClusterState:
         self.base_models = Cache(partial(self._model_changed, "BaseModel"))
         self.cluster_base_models = Cache(partial(self._model_changed, "ClusterBaseModel"))
         self.caches = Cache(partial(self._model_changed, "ClusterModelCache"))
-        self.services = Cache(self._service_changed)
+        self.services = Cache(self.changed.service.tell)
         self.agents = Cache(self._agent_changed)
         self.users = Cache(self._user_changed)
 
@@ -127,7 +113,7 @@ class ClusterState:
         before = self.others.pop(key, None)
         if found is not None:
             self.others[key] = found
-        self.on_other(key, before, found)
+        self.changed.other.tell(key, before, found)
 
     def held(self) -> Held:
         """Return the objects whose files stay though Larder is kept from looking after them.
@@ -157,6 +143,13 @@ class ClusterState:
     def conflict(self, demand: Demand) -> Demand | None:
         """Return the older demand that has this one's id for another source or other files, or None."""
         return conflict_of(demand, self.same_id(demand.id))
+
+    def is_read_from_claim(self, key: ModelKey) -> bool:
+        """Return whether a model is one on a claim, and not in a state that is the same for all models."""
+        demand = self.demands.get(key)
+        if demand is None or not demand.on_claim or demand.disabled or demand.deleting:
+            return False
+        return self.conflict(demand) is None
 
     def member_of(self, node: Node) -> frozenset[str]:
         """Return the names of the groups that a node belongs to; remembered for nodes as they are now."""
@@ -204,7 +197,7 @@ class ClusterState:
         if crowded:
             self._crowded[node_name] = {key: before.get(key, why) for key, why in crowded.items()}
         for identity in {key[0] for key in before.keys() ^ crowded.keys()}:
-            self.on_crowded(identity)
+            self.changed.crowded.tell(identity)
 
     def crowded_out(self, node_name: str, key: EntryKey) -> str:
         """Return why a node's ModelNode has no room for an entry; empty where it has."""
@@ -297,7 +290,8 @@ class ClusterState:
             if after is None:
                 self.liveness.forget(before.metadata.name)
                 self._crowded.pop(before.metadata.name, None)
-        self.on_node(before, after)
+        if node_matters(before, after):
+            self.changed.node.tell(before, after)
 
     def _model_node_changed(self, before: ModelNode | None, after: ModelNode | None) -> None:
         known = after or before
@@ -305,25 +299,24 @@ class ClusterState:
             self._nodes_of_claim.move(known.metadata.name, _claims(before), _claims(after))
             self._told.pop(known.metadata.name, None)
             self._several.pop(known.metadata.name, None)
-        self.on_model_node(before, after)
+        if (change := model_node_change(before, after)) is not None:
+            self.changed.model_node.tell(change)
 
     def _group_changed(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> None:
         if before is None or after is None or before.spec != after.spec:
             self._membership.clear()
-        self.on_group(before, after)
+            self.changed.group.tell(before, after)
 
     def _agent_changed(self, before: Pod | None, after: Pod | None) -> None:
         for name in self.liveness.change(before, after):
-            self.on_agent(name)
+            self.changed.agent.tell(name)
 
     def _user_changed(self, before: Pod | None, after: Pod | None) -> None:
         known = after or before
         if known is not None:
             self._users_at.move(known.key, _place(before), _place(after))
-        self.on_user(before, after)
-
-    def _service_changed(self, before: InferenceService | None, after: InferenceService | None) -> None:
-        self.on_service(before, after)
+        if user_matters(before, after):
+            self.changed.user.tell(before, after)
 
     def _model_changed(self, kind: str, before: Object | None, after: Object | None) -> None:
         known = after or before
@@ -334,7 +327,7 @@ class ClusterState:
         if new is not None:
             self.demands[key] = new
         self._keys_of_id.move(key, (short_id(old.id),) if old else (), (short_id(new.id),) if new else ())
-        self.on_model(key, old, new)
+        self.changed.model.tell(key, old, new)
 
 
 def _demand(kind: str, declared: Object | None, allowed: AllowedSources, files: Selection) -> Demand | None:

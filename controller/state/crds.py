@@ -20,8 +20,7 @@ PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OUR_LABEL = ("app.kubernetes.io/part-of", "larder")
 _EVERY_S = 20.0
 _AGAIN_S = 1.0
-_OF_OTHERS_TOO = [d for d in DEFINITIONS if d is not MODEL_NODE]
-_WANTED = {d.kind: crd(d) for d in _OF_OTHERS_TOO}
+_OF_OTHERS_TOO = tuple(d for d in DEFINITIONS if d is not MODEL_NODE)
 _LOST = (
     f"has lost the label {OUR_LABEL[0]}={OUR_LABEL[1]}: its objects are left alone, and nodes keep what they hold of "
     "them; put the label back, or delete the objects that shall go"
@@ -47,16 +46,25 @@ class Definitions:
     ownership: Ownership
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     synced: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    served: dict[str, asyncio.Event] = field(
-        default_factory=lambda: {d.kind: asyncio.Event() for d in _OF_OTHERS_TOO}, init=False
-    )
+    served: dict[str, asyncio.Event] = field(default_factory=dict, init=False)
+    _wanted: dict[str, tuple[Definition, dict[str, Any]]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        for definition in _OF_OTHERS_TOO:
+            self.add(definition)
+
+    def add(self, definition: Definition) -> None:
+        """Read a definition as well, beside those of Larder's own kinds."""
+        if definition.kind not in self.served:
+            self.served[definition.kind] = asyncio.Event()
+            self._wanted[definition.kind] = definition, crd(definition)
 
     async def run(self) -> None:
         """Read until cancelled; what cannot be read stays as it was."""
         while True:
             try:
-                for definition in _OF_OTHERS_TOO:
-                    await self._read(definition)
+                for definition, wanted in self._wanted.values():
+                    await self._read(definition, wanted)
             except KubeError as error:
                 hint = "the ClusterRole of the controller lacks a rule of the chart" if _is_forbidden(error) else ""
                 _log.warning("definitions_unread", error=str(error), hint=hint)
@@ -64,7 +72,7 @@ class Definitions:
                 self.synced.set()
             await self.sleep(_EVERY_S if self.synced.is_set() else _AGAIN_S)
 
-    async def _read(self, definition: Definition) -> None:
+    async def _read(self, definition: Definition, wanted: dict[str, Any]) -> None:
         found = await get_object(self.kube, f"{PATH}/{definition.name}", Served)
         label, value = OUR_LABEL
         foreign = found is None or found.metadata.labels.get(label) != value
@@ -79,7 +87,6 @@ class Definitions:
                 "definition_changed_hands", kind=definition.kind, ours=not foreign, hint=hint
             )
         # another product's definition has no fields of ours: what must be kept of its objects is in their annotations
-        wanted = _WANTED[definition.kind]
         lacking = lacking_words(definition.name, wanted, {"spec": found.spec}) if found and not foreign else ""
         if self.ownership.learn_lacking(definition.kind, lacking) and lacking:
             _log.warning("definition_outdated", kind=definition.kind, hint=lacking)

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 import aiohttp
 
 from controller.groups.grants import GrantsReconciler
-from controller.manager.event_handlers import Watcher
 from controller.models.drift import DriftWatch
 from controller.models.observe import ModelObserver
 from controller.models.report import report
@@ -26,7 +25,7 @@ from controller.placement.groups import Limits
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.keys import ModelKey, QueueKey
+from controller.state.keys import ModelKey
 from controller.state.live_reader import Live
 from controller.state.progress import ProgressBook
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
@@ -38,6 +37,7 @@ from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 from shared.names import snapshot_path
 from shared.sources.settings import settings_from_environ
+from tests.unit.controller.states import Ears
 
 Scale = tuple[int, int, int]
 READY = StatusWithConditions(phase="Running", conditions=[PlainCondition(type="Ready", status="True")])
@@ -162,8 +162,7 @@ async def measure(
 async def main(scale: Scale) -> None:
     clock = asyncio.get_running_loop().time
     world = ClusterState(Limits(2**40, 0), clock)
-    wanted: set[QueueKey] = set()
-    Watcher(world, wanted.add, lambda key, _: wanted.add(key)).listen()
+    Ears(world)
     async with aiohttp.ClientSession() as session:  # nobody is asked
         kube, sources = Kube(Access("http://127.0.0.1"), session), settings_from_environ({})
         fill(world, scale)

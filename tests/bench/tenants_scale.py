@@ -13,14 +13,15 @@ from dataclasses import replace
 import aiohttp
 import msgspec
 
-from controller.manager.event_handlers import Watcher
+from controller.manager.controller import QueueKey
 from controller.nodes.decide import Create, Write, crowd_out, decide
+from controller.nodes.keys import NodeKey
 from controller.nodes.observe import NodeObserver
 from controller.nodes.steps import Pace
 from controller.placement.groups import Limits
 from controller.placement.shares import Room
 from controller.state.cluster_state import ClusterState
-from controller.state.keys import ModelKey, NodeKey, QueueKey, lane_of
+from controller.state.keys import ModelKey
 from controller.state.live_reader import Live
 from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
 from shared.api.model_node import EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
@@ -29,6 +30,7 @@ from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 from shared.kube.work_queue import WorkQueue
 from tests.bench.controller_scale import NOW, entry, node
+from tests.unit.controller.states import Ears
 
 DEFAULTS = (2100, 3)
 GREEDY, OTHER = "greedy", "other"
@@ -83,7 +85,7 @@ def place(observer: NodeObserver, world: ClusterState, name: str) -> ModelNodeSp
 
 def turn_of(models: int) -> int:
     """Return which turn a model of another namespace has that comes after the others."""
-    queue: WorkQueue[QueueKey] = WorkQueue(lambda *_: None, lane_of=lane_of)
+    queue: WorkQueue[QueueKey] = WorkQueue(lambda *_: None, lane_of=lambda key: key.lane)
     for i in range(models):
         queue.add(ModelKey("BaseModel", GREEDY, f"model-{i:04}"))
     late = ModelKey("BaseModel", OTHER, "ours")
@@ -92,9 +94,8 @@ def turn_of(models: int) -> int:
 
 
 async def main(models: int, nodes: int) -> None:
-    wanted: list[QueueKey] = []
     world = ClusterState(Limits(2**40, 0), asyncio.get_running_loop().time)
-    Watcher(world, wanted.append, lambda key, _: wanted.append(key)).listen()
+    ears = Ears(world)
     names = [f"node-{i:05}" for i in range(nodes)]
     world.nodes.replace([node(i, 1) for i in range(nodes)])
     world.base_models.replace([model(GREEDY, i) for i in range(models)])
@@ -113,21 +114,21 @@ async def main(models: int, nodes: int) -> None:
             spec = place(observer, world, names[0])
         say("entries of the other namespace", sum(e.id.startswith(OTHER) for e in spec.entries))
         say("bytes of the spec", len(msgspec.json.encode(spec)))
-    wanted.clear()
+    ears.heard()
     with timed("a status in which twenty entries became Ready"):
         world.model_nodes.upsert(model_node(names[0], ids, 20, "2"))
-    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in set(wanted)))
+    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in ears.heard()))
     say("bytes of that status", len(msgspec.json.encode(model_node(names[0], ids, 20, "2").status)))
-    wanted.clear()
+    ears.heard()
     found = model_node(names[0], ids, 20, "3")
     more = msgspec.structs.replace(found.spec, entries=[*found.spec.entries, entry("z")])
     with timed("a spec with one more entry"):
         world.model_nodes.upsert(msgspec.structs.replace(found, spec=more))
-    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in set(wanted)))
-    wanted.clear()
+    say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in ears.heard()))
+    ears.heard()
     with timed("a model is resolved"):
         world.base_models.upsert(model(GREEDY, 1, "beef", "2"))
-    say("nodes that have a turn for it", sum(isinstance(key, NodeKey) for key in set(wanted)))
+    say("nodes that have a turn for it", sum(isinstance(key, NodeKey) for key in ears.heard()))
 
 
 if __name__ == "__main__":

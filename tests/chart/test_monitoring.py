@@ -14,14 +14,14 @@ from agent.metrics import build_registry
 from agent.stock.book import Space
 from controller.admission.server import OUTCOMES
 from controller.manager.metrics import Metrics
-from controller.manager.state_metrics import Census
+from controller.manager.state_metrics import StateMetrics
 from rig.helm import LARDER, Json
 from shared.api.model_node import Phase
 from shared.errors import InsufficientStorage, RateLimited
 from tests.chart.conftest import Render
 from tests.chart.objects import only
 from tests.unit.agent.worlds import entry, setback, world
-from tests.unit.controller.states import cache, fresh_world
+from tests.unit.controller.states import cache, controllers_of, fresh_world
 
 ON = {"monitoring": {"monitors": True, "rules": True, "dashboard": True, "labels": {"release": "prometheus"}}}
 METRIC = re.compile(r"\b(?:larder|process)_[a-z_]+\b")
@@ -56,7 +56,8 @@ def _of_agent() -> Iterable[Metric]:
 def _of_controller() -> Iterable[Metric]:
     known, metrics = fresh_world(), Metrics()
     known.caches.upsert(cache("m", "gpus"))
-    metrics.registry.register(Census(known, (), lambda: 0, lambda: True))
+    gauges = [controller.gauges for controller in controllers_of(known)]
+    metrics.registry.register(StateMetrics(lambda: True, lambda: 0, gauges))
     for labelled in (metrics.turns, metrics.failures):
         labelled.labels(kind="NodeKey")
     metrics.watch_troubles.labels(resource="nodes")

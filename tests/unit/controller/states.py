@@ -1,12 +1,27 @@
 """Small worlds to decide in: objects with few words, and a watcher that keeps what it enqueued."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
-from controller.manager.event_handlers import Watcher
+from controller.claims.controller import claims_controller
+from controller.claims.reconcile import ClaimReconciler
+from controller.groups.controller import grants_controller, groups_controller
+from controller.groups.grants import GrantsReconciler
+from controller.groups.keys import GrantsKey, GroupKey
+from controller.inferenceservices.controller import inferenceservices_controller
+from controller.inferenceservices.reconcile import ServiceReconciler
+from controller.manager.controller import Controller, QueueKey
+from controller.metadata.controller import metadata_controller
+from controller.metadata.reader import MetadataReader
+from controller.metadata.reconcile import MetadataReconciler
+from controller.models.controller import models_controller
+from controller.models.reconcile import ModelReconciler
+from controller.nodes.controller import nodes_controller
+from controller.nodes.keys import NodeKey
 from controller.placement.groups import Limits
 from controller.state.cluster_state import ClusterState
-from controller.state.keys import EntryKey, GrantsKey, GroupKey, ModelKey, NodeKey, QueueKey
+from controller.state.keys import EntryKey, ModelKey
+from controller.state.signal import Signal
 from shared.api.base_model import BaseModel, BaseModelSpec, ClusterBaseModel, Storage
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
 from shared.api.core import (
@@ -23,6 +38,7 @@ from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNod
 from shared.api.model_node import Claim, Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 from shared.names import snapshot_path
+from shared.sources.settings import SourceSettings
 
 DIGEST = "d" * 64
 _versions = iter(range(1, 10**9))
@@ -107,18 +123,49 @@ def fresh_world(clock: Any = lambda: 0.0) -> ClusterState:
 
 
 class Ears:
-    """A watcher over a world, and what it wanted since it was last asked."""
+    """The features that wake keys in a cluster state, and which they woke since they were last asked."""
 
-    def __init__(self, world: ClusterState) -> None:
+    def __init__(self, cluster: ClusterState, wait: Callable[[float], None] = lambda _: None) -> None:
         self.keys: set[QueueKey] = set()
-        self.watcher = Watcher(world, self.keys.add, lambda key, _: self.keys.add(key))
-        self.watcher.listen()
+        self.wait = wait
+        self.controllers = controllers_of(cluster)
+        for controller in self.controllers:
+            for watch in controller.woken_by:
+                watch.listen(self)
+
+    def add(self, key: QueueKey) -> None:
+        self.keys.add(key)
+
+    def add_after(self, key: QueueKey, delay_s: float) -> None:
+        self.wait(delay_s)
+        self.keys.add(key)
+
+    def enqueue_all(self) -> None:
+        """Want what a new leader wants."""
+        self.keys.update(key for controller in self.controllers for key in controller.all_keys())
 
     def heard(self) -> set[QueueKey]:
         """Return the keys, and forget them."""
         keys, self.keys = set(self.keys), self.keys
         self.keys.clear()
         return keys
+
+
+def controllers_of(cluster: ClusterState) -> list[Controller[Any]]:
+    """Return what the features declare; of their reconcilers no part is there, for nothing has a turn."""
+    none = cast("Any", None)
+    models = ModelReconciler(none, none, none, none, none, none, 0.0)
+    metadata = MetadataReconciler(cluster, MetadataReader(none, none, SourceSettings(), none, none), none, none)
+    grants = GrantsReconciler(cluster, none, none, {"a", "b"}, none, 0.0, 0.0)
+    return [
+        nodes_controller(cluster, none, Signal()),
+        claims_controller(cluster, ClaimReconciler(none, none)),
+        models_controller(cluster, models, Signal()),
+        metadata_controller(cluster, metadata),
+        groups_controller(cluster, none),
+        inferenceservices_controller(cluster, ServiceReconciler(none, none), enabled=True),
+        grants_controller(cluster, grants),
+    ]
 
 
 def nodes(*names: str) -> set[QueueKey]:

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from controller.admission.state_catalog import StateCatalog
+from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.observe import ServiceObserver
 from controller.inferenceservices.users import KSERVE_PATHS, ServiceUsers
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.keys import ModelKey, ServiceKey
+from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModelStatus, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.inference_service import InferenceService

@@ -1,6 +1,6 @@
 """Services of a kind that another product defined are not Larder's, whatever is written on them."""
 
-from controller.state.keys import ServiceKey
+from controller.inferenceservices.keys import ServiceKey
 from controller.state.ownership import ManagedSink
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import INFERENCE_SERVICE

@@ -3,9 +3,11 @@
 import msgspec
 import pytest
 
+from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.triggers import DeploymentTrigger
+from controller.manager.controller import QueueKey
 from controller.state.cluster_state import ClusterState
-from controller.state.keys import ModelKey, QueueKey, ServiceKey
+from controller.state.keys import ModelKey
 from shared.api.inference_service import ModelRef
 from shared.kube.objects import Key, Meta, Object
 from shared.names import USER_LABEL, uses_label
@@ -29,7 +31,7 @@ def ears(world: ClusterState) -> Ears:
 def test_a_service_concerns_itself_and_a_new_leader(world: ClusterState, ears: Ears) -> None:
     world.services.upsert(service())
     assert ears.heard() == {SERVICE}
-    ears.watcher.enqueue_all()
+    ears.enqueue_all()
     assert SERVICE in ears.heard()
 
 

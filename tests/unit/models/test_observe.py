@@ -10,11 +10,12 @@ from controller.models.drift import DriftWatch
 from controller.models.observe import ModelObserver
 from controller.models.resolver import Resolver
 from controller.models.view import ModelView
+from controller.nodes.keys import NodeKey
 from controller.placement.demand import Resolution
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.keys import ModelKey, NodeKey
+from controller.state.keys import ModelKey
 from controller.state.progress import ProgressBook
 from shared.api.model_node import ModelNode, ModelNodeSpec
 from shared.api.wire import EntryProgress

@@ -2,7 +2,6 @@
 
 import pytest
 
-from controller.manager.event_handlers import Watcher
 from controller.state.cluster_state import ClusterState
 from shared.names import ready_label, snapshot_label, uses_label
 from tests.unit.controller.states import (
@@ -49,7 +48,7 @@ def ears(world: ClusterState) -> Ears:
 
 
 def test_a_new_leader_wants_everything(ears: Ears) -> None:
-    ears.watcher.enqueue_all()
+    ears.enqueue_all()
     assert ears.heard() == nodes("a", "b", "c") | caches("llama") | cluster_models("tiny") | groups("gpus") | GRANTS
 
 
@@ -205,7 +204,7 @@ def test_a_user_concerns_its_model_on_a_claim(world: ClusterState, ears: Ears) -
 
 def test_what_many_nodes_cause_together_waits_a_little_where_there_are_many() -> None:
     world, waits = fresh_world(), list[float]()
-    Watcher(world, lambda _: None, lambda _, after_s: waits.append(after_s)).listen()
+    Ears(world, waits.append)
     world.caches.upsert(cache("llama", "gpus"))
     world.groups.upsert(group("gpus", {}))
     for count in (3, 1000, 5000):

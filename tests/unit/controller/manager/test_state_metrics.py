@@ -5,11 +5,12 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from controller.manager.state_metrics import MOST_NAMED, Census
+from controller.manager.state_metrics import StateMetrics
+from controller.models.state_metrics import MOST_NAMED
 from controller.state.cluster_state import ClusterState
 from shared.api.base_model import BaseModelStatus
 from shared.api.meta import Condition
-from tests.unit.controller.states import cache, cluster_model, fresh_world, model_node, node, pod
+from tests.unit.controller.states import cache, cluster_model, controllers_of, fresh_world, model_node, node, pod
 
 CREATED = datetime.fromisoformat("2026-01-01T00:00:00Z").timestamp()
 SINCE = "2026-02-03T04:05:06Z"
@@ -18,8 +19,8 @@ NOT_READY = "larder_controller_model_not_ready_since_timestamp_seconds"
 
 def shown(world: ClusterState, *, leading: bool = True) -> dict[str, dict[tuple[str, ...], float]]:
     """Samples by metric and the values of their labels."""
-    census = Census(world, {"a", "b"}, lambda: 3, lambda: leading)
-    return {f.name: {tuple(s.labels.values()): s.value for s in f.samples} for f in census.collect()}
+    metrics = StateMetrics(lambda: leading, lambda: 3, [controller.gauges for controller in controllers_of(world)])
+    return {f.name: {tuple(s.labels.values()): s.value for s in f.samples} for f in metrics.collect()}
 
 
 def base(name: str, *, ready: str, state: str, **fields: object) -> object:

@@ -1,15 +1,16 @@
 """A turn that breaks costs its key alone, and is seen."""
 
 import asyncio
-from typing import Any, cast
 
 import httpx
 
+from controller.groups.keys import GroupKey
+from controller.manager.controller import Controller, QueueKey
 from controller.manager.health import health_app
 from controller.manager.metrics import Metrics
-from controller.manager.workers import Dispatcher
+from controller.manager.workers import Workers
 from controller.manager.write import StaleError
-from controller.state.keys import GroupKey, NodeKey, QueueKey
+from controller.nodes.keys import NodeKey
 from shared.kube.backoff import Backoff
 from shared.kube.errors import Unreachable
 from shared.kube.work_queue import WorkQueue
@@ -32,14 +33,16 @@ class Turns:
         return None
 
 
-def dispatcher(turns: Turns, metrics: Metrics) -> Dispatcher:
-    none = cast("Any", None)
-    return Dispatcher(none, none, none, cast("Any", turns), none, none, none, lambda: True, metrics)
+def workers(turns: Turns, metrics: Metrics) -> Workers:
+    found = Workers(lambda: True, metrics)
+    for key in (NodeKey, GroupKey):
+        found.add(Controller(name="x", key=key, all_keys=lambda: (), reconcile=lambda key: turns.reconcile(key.name)))
+    return found
 
 
 async def test_a_turn_that_breaks_costs_one_key_and_is_tried_again() -> None:
     turns, metrics = Turns(), Metrics()
-    served = dispatcher(turns, metrics)
+    served = workers(turns, metrics)
     queue: WorkQueue[QueueKey] = WorkQueue(served.failed, Backoff(first_s=0.001, cap_s=0.002))
     for name in ("bad", "good"):
         queue.add(NodeKey(name))
@@ -53,7 +56,7 @@ async def test_a_turn_that_breaks_costs_one_key_and_is_tried_again() -> None:
 
 async def test_errors_that_no_code_foresees_are_told_from_those_that_it_does() -> None:
     metrics = Metrics()
-    served = dispatcher(Turns(), metrics)
+    served = workers(Turns(), metrics)
     for error in (Unreachable("away"), StaleError("old"), KeyError("x"), TypeError("y")):
         served.failed(GroupKey("g"), error, 1.0)
     transport = httpx.ASGITransport(health_app(metrics, lambda: True))

@@ -1,0 +1,40 @@
+"""Models on claims: verified there, read by a Job, never fetched by a node."""
+
+from controller.claims.job import COMPONENT
+from controller.claims.kinds import JobPod
+from controller.claims.reconcile import ClaimReconciler
+from controller.claims.triggers import ClaimTrigger, JobPodTrigger, on_claims_of
+from controller.manager.controller import Controller
+from controller.manager.watches import itself, on
+from controller.state.cluster_state import ClusterState
+from controller.state.coalesce import by_nodes
+from controller.state.informer import Informer
+from controller.state.keys import ModelKey
+from controller.state.signal import Signal
+from shared.api.core import CLAIMS, PODS, PersistentVolumeClaim
+
+
+def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Controller[ModelKey]:
+    """Return what keeps models on claims; the changes of a model itself wake it as they wake any model."""
+    claim_changed, job_pod_changed = Signal[ModelKey](), Signal[ModelKey]()
+    claims = Informer(CLAIMS, PersistentVolumeClaim, ClaimTrigger(cluster, claim_changed.tell), waited_for=False)
+    job_pods = Informer(
+        PODS,
+        JobPod,
+        JobPodTrigger(cluster, job_pod_changed.tell),
+        label_selector="=".join(COMPONENT),
+        name="jobpods",
+        waited_for=False,
+    )
+    return Controller(
+        name="claims",
+        key=ModelKey,
+        all_keys=lambda: (),
+        serves=cluster.is_read_from_claim,
+        owns=(on(job_pod_changed, itself, informer=job_pods),),
+        watches=(
+            on(claim_changed, itself, informer=claims),
+            on(cluster.changed.user, lambda before, after: on_claims_of(cluster, before, after), by_nodes(cluster)),
+        ),
+        reconcile=reconciler.reconcile,
+    )

@@ -1,0 +1,50 @@
+"""Node groups: their status, and which of their nodes may download now."""
+
+from controller.groups.event_handlers import GrantsEvents, GroupEvents
+from controller.groups.grants import GrantsReconciler
+from controller.groups.keys import GrantsKey, GroupKey
+from controller.groups.reconcile import GroupReconciler
+from controller.manager.controller import Controller
+from controller.manager.state_metrics import gauge
+from controller.manager.watches import on
+from controller.state.cluster_state import ClusterState
+from controller.state.coalesce import by_nodes
+
+_IN_USE = "Nodes that hold a grant to download."
+
+
+def groups_controller(cluster: ClusterState, reconciler: GroupReconciler) -> Controller[GroupKey]:
+    """Return what keeps the status of node groups."""
+    changed, events, soon = cluster.changed, GroupEvents(cluster), by_nodes(cluster)
+    return Controller(
+        name="groups",
+        key=GroupKey,
+        all_keys=lambda: (GroupKey(g.metadata.name) for g in cluster.groups),
+        for_=(on(changed.group, events.of_group),),
+        watches=(on(changed.node, events.of_node, soon), on(changed.model_node, events.of_model_node, soon)),
+        reconcile=lambda key: reconciler.reconcile(key.name),
+    )
+
+
+def grants_controller(cluster: ClusterState, reconciler: GrantsReconciler) -> Controller[GrantsKey]:
+    """Return what grants downloads. A new leader grants nothing before it has read back what the last one granted."""
+    changed, events = cluster.changed, GrantsEvents(cluster)
+
+    async def take_over() -> None:
+        await reconciler.take_over()
+        await reconciler.reconcile()  # nodes have their turns after it
+
+    return Controller(
+        name="grants",
+        key=GrantsKey,
+        all_keys=lambda: (GrantsKey(),),
+        for_=(on(changed.group, events.of_any),),
+        watches=(
+            on(changed.node, events.of_any),
+            on(changed.agent, events.of_agent),
+            on(changed.model_node, events.of_model_node),
+        ),
+        reconcile=lambda _: reconciler.reconcile(),
+        take_over=take_over,
+        gauges=lambda: (gauge("larder_controller_grants_in_use", _IN_USE, len(reconciler.granted)),),
+    )

@@ -1,0 +1,58 @@
+"""Which node groups a change concerns, and which changes concern the downloads of all of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from controller.groups.keys import GrantsKey, GroupKey
+from controller.placement.groups import is_member
+from controller.state.changes import ModelNodeChange
+from controller.state.cluster_state import ClusterState
+from shared.api.core import Node
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvents:
+    """Yields the groups to look at; None is absence."""
+
+    cluster: ClusterState
+
+    def of_group(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> Iterator[GroupKey]:
+        """Yield the group, and those that share nodes with it."""
+        for group in (before, after):
+            if group is not None:
+                yield GroupKey(group.metadata.name)
+                members = (n for n in self.cluster.nodes if is_member(group, n.metadata.name, n.metadata.labels))
+                yield from (GroupKey(other) for node in members for other in self.cluster.member_of(node))
+
+    def of_node(self, before: Node | None, after: Node | None) -> Iterator[GroupKey]:
+        """Yield the groups that a node is in, or was in."""
+        nodes = (node for node in (before, after) if node is not None)
+        return (GroupKey(name) for node in nodes for name in self.cluster.member_of(node))
+
+    def of_model_node(self, change: ModelNodeChange) -> Iterator[GroupKey]:
+        """Yield the groups of a node that uses more bytes, or fewer."""
+        node = self.cluster.node(change.name)
+        if node is not None and change.used:
+            yield from (GroupKey(name) for name in self.cluster.member_of(node))
+
+
+@dataclass(frozen=True, slots=True)
+class GrantsEvents:
+    """Yields the one key of grants where a change may move a download."""
+
+    cluster: ClusterState
+
+    def of_any(self, *_: object) -> Iterator[GrantsKey]:
+        """Yield it for every change of a node or a group."""
+        yield GrantsKey()
+
+    def of_model_node(self, change: ModelNodeChange) -> Iterator[GrantsKey]:
+        """Yield it, but for figures alone."""
+        if change.asked or change.statuses:
+            yield GrantsKey()
+
+    def of_agent(self, name: str) -> Iterator[GrantsKey]:
+        """Yield it for an agent that came or went."""
+        if self.cluster.node(name) is not None:
+            yield GrantsKey()

@@ -1,0 +1,62 @@
+"""InferenceServices: a Deployment, a Service and an autoscaler for a model."""
+
+from collections.abc import Callable, Iterator
+
+from controller.inferenceservices.keys import ServiceKey
+from controller.inferenceservices.kinds import SERVICE_LABEL
+from controller.inferenceservices.reconcile import ServiceReconciler
+from controller.inferenceservices.triggers import DeploymentTrigger
+from controller.manager.controller import Controller
+from controller.manager.watches import itself, on
+from controller.placement.demand import Demand
+from controller.state.cluster_state import ClusterState
+from controller.state.informer import Informer
+from controller.state.keys import ModelKey
+from controller.state.ownership import ManagedSink
+from controller.state.service_references import refers_to
+from controller.state.signal import Signal
+from shared.api.core import DEPLOYMENTS
+from shared.api.inference_service import InferenceService
+from shared.api.kinds import INFERENCE_SERVICE
+from shared.kube.objects import Object
+
+_MODELS_S = 0.5  # a model's figures change often while nodes fetch it
+
+
+def inferenceservices_controller(
+    cluster: ClusterState, reconciler: ServiceReconciler, *, enabled: bool
+) -> Controller[ServiceKey]:
+    """Return what keeps services; where they are not switched on, none is followed."""
+    changed, made = cluster.changed, Signal[ServiceKey]()
+    ours = ManagedSink(INFERENCE_SERVICE.kind, cluster.ownership, cluster.services, lambda *_: None)
+    services = Informer(INFERENCE_SERVICE.path, InferenceService, ours, INFERENCE_SERVICE, waited_for=False)
+    deployments = Informer(
+        DEPLOYMENTS, Object, DeploymentTrigger(made.tell), label_selector=SERVICE_LABEL, waited_for=False
+    )
+    return Controller(
+        name="inferenceservices",
+        key=ServiceKey,
+        all_keys=lambda: (_key(service) for service in cluster.services),
+        for_=(on(changed.service, _of_service, informer=services if enabled else None),),
+        owns=(on(made, itself, informer=deployments if enabled else None),),
+        watches=(on(changed.model, _of_model(cluster), lambda: _MODELS_S),),
+        reconcile=reconciler.reconcile,
+    )
+
+
+def _of_service(before: InferenceService | None, after: InferenceService | None) -> Iterator[ServiceKey]:
+    return (_key(service) for service in (before, after) if service is not None)
+
+
+def _of_model(cluster: ClusterState) -> Callable[[ModelKey, Demand | None, Demand | None], Iterator[ServiceKey]]:
+    """Return what yields the services that name a model."""
+
+    def woken(_key_of_model: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[ServiceKey]:
+        known = [demand for demand in (before, after) if demand is not None]
+        return (_key(s) for s in cluster.services if any(refers_to(s, demand) for demand in known))
+
+    return woken
+
+
+def _key(service: InferenceService) -> ServiceKey:
+    return ServiceKey(service.metadata.namespace, service.metadata.name)

@@ -1,0 +1,17 @@
+"""What the queue calls an InferenceService."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceKey:
+    """An InferenceService."""
+
+    namespace: str
+    name: str
+
+    @property
+    def lane(self) -> Hashable:
+        """Its namespace."""
+        return self.namespace

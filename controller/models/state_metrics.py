@@ -1,0 +1,73 @@
+"""The models as metrics: each has a label of its own only while it is not ready, the oldest `MOST_NAMED` of them."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from heapq import nsmallest
+from typing import assert_never
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from controller.placement.demand import Declared, Demand
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from shared.api.base_model import BaseModel
+from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.meta import condition_of
+
+MOST_NAMED = 200
+_NEW = "New"
+
+
+def model_gauges(cluster: ClusterState) -> Iterator[Metric]:
+    """Yield the models by state, and since when some are not ready."""
+    yield _by_state(cluster)
+    yield _not_ready(cluster)
+
+
+def _declared(cluster: ClusterState) -> Iterator[tuple[ModelKey, Demand, Declared]]:
+    for key, demand in cluster.demands.items():
+        declared = cluster.declared(key)
+        if declared is not None and not demand.foreign:
+            yield key, demand, declared
+
+
+def _by_state(cluster: ClusterState) -> Metric:
+    family = GaugeMetricFamily("larder_controller_models", "Models by kind and state.", labels=["kind", "state"])
+    counts = Counter((key.kind, _state(declared)) for key, _, declared in _declared(cluster))
+    for labels, count in sorted(counts.items()):
+        family.add_metric(labels, count)
+    return family
+
+
+def _not_ready(cluster: ClusterState) -> Metric:
+    family = GaugeMetricFamily(
+        "larder_controller_model_not_ready_since_timestamp_seconds",
+        f"Since when a model that nodes shall hold is not ready; of at most {MOST_NAMED} models.",
+        labels=["kind", "model"],
+    )
+    waiting = ((since, key.kind, demand.id) for key, demand, d in _declared(cluster) if (since := _since(demand, d)))
+    for since, kind, identity in nsmallest(MOST_NAMED, waiting):
+        family.add_metric([kind, identity], since)
+    return family
+
+
+def _state(declared: Declared) -> str:
+    """Return the state in the kind's own word, as people read it in its table."""
+    match declared:
+        case BaseModel():
+            return declared.status.state or _NEW
+        case ClusterModelCache():
+            return declared.status.storage_status or _NEW
+        case _:
+            assert_never(declared)
+
+
+def _since(demand: Demand, declared: Declared) -> float:
+    """Return since when a model is not ready, in seconds since 1970; 0 where it is, or where no node shall hold it."""
+    if not (demand.stocked or demand.invalid):
+        return 0.0
+    ready = condition_of(declared.status.conditions, "Ready")
+    if ready is not None and ready.status == "True":
+        return 0.0
+    return datetime.fromisoformat(ready.last_transition_time if ready else demand.created).timestamp()

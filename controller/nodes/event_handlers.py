@@ -1,0 +1,69 @@
+"""Which nodes a change concerns."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from controller.nodes.keys import NodeKey
+from controller.placement.demand import Declared, Demand
+from controller.placement.groups import is_member
+from controller.state.changes import ModelNodeChange
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from shared.api.core import Node, Pod
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvents:
+    """Yields the nodes to look at; None is absence."""
+
+    cluster: ClusterState
+
+    def of_node(self, before: Node | None, after: Node | None) -> Iterator[NodeKey]:
+        """Yield the node."""
+        return _keys(node for node in (before, after) if node is not None)
+
+    def of_model_node(self, change: ModelNodeChange) -> Iterator[NodeKey]:
+        """Yield its node, but for figures alone."""
+        if change.asked or change.statuses:
+            yield NodeKey(change.name)
+
+    def of_agent(self, name: str) -> Iterator[NodeKey]:
+        """Yield the node that won or lost its agent."""
+        if self.cluster.node(name) is not None:
+            yield NodeKey(name)
+
+    def of_group(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> Iterator[NodeKey]:
+        """Yield the members, those that were and those that are."""
+        for group in (before, after):
+            if group is not None:
+                yield from _keys(n for n in self.cluster.nodes if is_member(group, n.metadata.name, n.metadata.labels))
+
+    def of_model(self, key: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[NodeKey]:
+        """Yield targets, nodes that list it, and targets of its rivals; a status in other words concerns no node."""
+        if before == after:
+            return
+        for demand in (d for d in (before, after) if d is not None):
+            yield from _keys(self.cluster.targets_of(demand))
+            yield from (NodeKey(name) for name in self.cluster.nodes_of_claim(demand.uid))
+            for rival in self.cluster.keys_of_id(demand.id):
+                if rival != key:
+                    yield from _keys(self.cluster.targets_of(self.cluster.demands[rival]))
+
+    def of_other(self, _key: ModelKey, before: Declared | None, after: Declared | None) -> Iterator[NodeKey]:
+        """Yield the nodes that kept files for a model of another product which is gone."""
+        if before is not None and after is None:
+            yield from (NodeKey(name) for name in self.cluster.nodes_of_claim(before.metadata.uid))
+
+    def of_user(self, before: Pod | None, after: Pod | None) -> Iterator[NodeKey]:
+        """Yield the node of a pod that uses models."""
+        pods = (pod for pod in (before, after) if pod is not None)
+        return (NodeKey(pod.spec.node_name) for pod in pods if pod.spec.node_name)
+
+    def of_grant(self, name: str) -> Iterator[NodeKey]:
+        """Yield a node that may download from now on, or no more."""
+        yield NodeKey(name)
+
+
+def _keys(nodes: Iterable[Node]) -> Iterator[NodeKey]:
+    return (NodeKey(n.metadata.name) for n in nodes)

@@ -1,0 +1,113 @@
+"""What the features of one replica share, and the manager that runs them."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from fastapi import FastAPI
+
+from controller.admission.callers import Callers
+from controller.admission.server import admission_router
+from controller.admission.settings import AdmissionSettings
+from controller.admission.state_catalog import StateCatalog
+from controller.agentapi.authenticate import Authenticator
+from controller.agentapi.desk import Desk
+from controller.agentapi.gate import Gate
+from controller.agentapi.leader import ADDRESS_ANNOTATION, Leader
+from controller.agentapi.server import AgentApi
+from controller.inferenceservices.users import ServiceUsers
+from controller.manager.controller import Feature
+from controller.manager.events import Events
+from controller.manager.manager import Manager, ManagerSettings
+from controller.manager.metrics import Metrics
+from controller.manager.requests import CountRequests
+from controller.models.act import ModelActor
+from controller.models.resolver import Resolver
+from controller.placement.groups import Limits
+from controller.settings import Settings
+from controller.sources.credentials import Secrets
+from controller.sources.manifests import Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.informers import cluster_informers
+from controller.state.keys import EntryKey
+from controller.state.live_reader import Live
+from controller.state.progress import ProgressBook
+from controller.state.signal import Signal
+from shared.kube.transport import Kube
+from shared.sources.settings import SourceSettings
+
+LEASE = "larder-controller"
+
+
+class Replica:
+    """Every object that features share, wired once."""
+
+    def __init__(self, settings: Settings, sources: SourceSettings, kube: Kube, identity: str) -> None:
+        self.settings, self.sources, self.kube, self.metrics = settings, sources, kube, Metrics()
+        self.clock = asyncio.get_running_loop().time
+        defaults = Limits(settings.default_storage_limit, settings.default_bandwidth_limit)
+        self.cluster = ClusterState(defaults, self.clock, settings.allowed, settings.files, settings.store_root)
+        self.manager = Manager(kube, self.cluster.ownership, _manager_settings(settings, identity), self.metrics)
+        self.manager.follow(cluster_informers(self.cluster, settings.namespace))
+        self.events = Events(kube, self.now)
+        self.progressed: Signal[str, EntryKey] = Signal()
+        self.progress = ProgressBook(self.clock, self.progressed.tell)
+        self.granted = set[str]()  # the nodes of limited groups that may download now
+        self.grant_changed: Signal[str] = Signal()
+        self.live = Live(kube, self.cluster.ownership, settings.allowed, settings.files)
+        self.manifests = Manifests(kube, settings.namespace, settings.manifest_bytes_per_namespace)
+        self.secrets = Secrets(kube, settings.namespace, sources, settings.allowed)
+        self.resolver = Resolver(
+            self.secrets,
+            self.manifests,
+            sources,
+            self.clock,
+            self.manager.enqueue,
+            per_minute=settings.resolutions_per_minute,
+        )
+        users = ServiceUsers(kube, self.cluster, settings.inference_services)
+        self.catalog = StateCatalog(self.cluster, kube, self.manifests, users)
+        self.model_actor = ModelActor(kube, self.cluster.ownership, self.events, self.now)
+
+    def add(self, features: Iterable["AddFeature"]) -> None:
+        """Have the manager run features."""
+        for feature in features:
+            self.manager.add(feature(self))
+
+    def now(self) -> datetime:
+        """Return the time of day."""
+        return datetime.now(UTC)
+
+    def api_app(self, leader: Leader, callers: Callers) -> FastAPI:
+        """Return what is served over TLS: admission, and the agents' API."""
+        settings = self.settings
+        app = FastAPI(openapi_url=None)
+        app.add_middleware(CountRequests, count=self.metrics.request)
+        rules = AdmissionSettings(settings.store_root, settings.model_cache_enabled, settings.allowed)
+        app.include_router(admission_router(self.catalog, rules, callers, self.metrics.review))
+        username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
+        api = AgentApi(
+            Gate(Authenticator(self.kube, self.cluster, username, settings.token_audience, self.clock), self.clock),
+            Desk(self.kube, self.cluster, self.manifests, self.secrets, self.live),
+            self.progress,
+            leader,
+            self.manager.is_leading,
+        )
+        app.include_router(api.router())
+        return app
+
+
+AddFeature: TypeAlias = Callable[[Replica], Feature]
+
+
+def _manager_settings(settings: Settings, identity: str) -> ManagerSettings:
+    return ManagerSettings(
+        namespace=settings.namespace,
+        identity=identity,
+        lease=LEASE,
+        lease_seconds=settings.lease_seconds,
+        lease_annotations={ADDRESS_ANNOTATION: settings.advertise},
+        workers=settings.workers,
+        listen_health=settings.listen_health,
+    )

@@ -1,0 +1,105 @@
+"""What of a change matters to anybody: a heartbeat, or our own label on a node, does not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controller.placement.demand import Declared, Demand
+from controller.state.keys import ModelKey
+from controller.state.signal import Signal
+from shared.api.core import Node, Pod
+from shared.api.inference_service import InferenceService
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.api.model_node import EntryStatus, ModelNode
+from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
+
+TERMINAL = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNodeChange:
+    """What changed in a ModelNode; `entries` and `statuses` are the ids of the models that it concerns.
+
+    `asked`: its spec is another one. `came_or_went`: there was none before, or there is none now. `used`: the bytes
+    that its group counts.
+    """
+
+    name: str
+    asked: bool
+    came_or_went: bool
+    used: bool
+    entries: frozenset[str]
+    statuses: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """A signal for each kind of change; every index knows of a change before it is told. None is absence."""
+
+    node: Signal[Node | None, Node | None] = field(default_factory=Signal)
+    model_node: Signal[ModelNodeChange] = field(default_factory=Signal)
+    group: Signal[ModelCacheNodeGroup | None, ModelCacheNodeGroup | None] = field(default_factory=Signal)
+    agent: Signal[str] = field(default_factory=Signal)  # the node that won or lost its agent
+    user: Signal[Pod | None, Pod | None] = field(default_factory=Signal)
+    model: Signal[ModelKey, Demand | None, Demand | None] = field(default_factory=Signal)
+    other: Signal[ModelKey, Declared | None, Declared | None] = field(default_factory=Signal)
+    service: Signal[InferenceService | None, InferenceService | None] = field(default_factory=Signal)
+    crowded: Signal[str] = field(default_factory=Signal)  # a model id that won or lost its place on a node
+
+
+def node_matters(before: Node | None, after: Node | None) -> bool:
+    """Return whether more than heartbeats and our own labels changed."""
+    return before is None or after is None or _facts(before) != _facts(after)
+
+
+def user_matters(before: Pod | None, after: Pod | None) -> bool:
+    """Return whether a pod that uses models came, went, found a node or ended."""
+    return before is None or after is None or _use(before) != _use(after)
+
+
+def model_node_change(before: ModelNode | None, after: ModelNode | None) -> ModelNodeChange | None:
+    """Return what changed, None where nothing did that matters: disk free is told now and then by every node."""
+    known = after or before
+    if known is None:
+        return None
+    came_or_went = before is None or after is None
+    asked = before is None or after is None or before.spec != after.spec
+    change = ModelNodeChange(
+        name=known.metadata.name,
+        asked=asked,
+        came_or_went=came_or_went,
+        used=_used(before) != _used(after),
+        entries=_changed_entries(before, after) if asked else frozenset(),
+        statuses=_changed_statuses(before, after),
+    )
+    return change if asked or change.used or change.statuses else None
+
+
+def _changed_entries(before: ModelNode | None, after: ModelNode | None) -> frozenset[str]:
+    old, new = ({e.key: e for e in found.spec.entries} if found else {} for found in (before, after))
+    return frozenset(key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+
+
+def _changed_statuses(before: ModelNode | None, after: ModelNode | None) -> frozenset[str]:
+    old, new = _statuses(before), _statuses(after)
+    return frozenset(key[1] for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+
+
+def _statuses(model_node: ModelNode | None) -> Mapping[tuple[str, str, str], EntryStatus]:
+    """Return the agent's words by the node's uid, model id and revision: another Node of the name says other words."""
+    if model_node is None:
+        return {}
+    return {(model_node.status.node_uid, *s.key): s for s in model_node.status.entries}
+
+
+def _used(model_node: ModelNode | None) -> tuple[object, ...]:
+    return (model_node.status.node_uid, model_node.status.used) if model_node else ()
+
+
+def _facts(node: Node) -> tuple[object, ...]:
+    own = (READY_PREFIX, SNAPSHOT_PREFIX)
+    labels = {k: v for k, v in node.metadata.labels.items() if not k.startswith(own)}
+    return node.metadata.uid, labels, node.ready, node.metadata.deletion_timestamp
+
+
+def _use(pod: Pod) -> tuple[object, ...]:
+    return pod.spec.node_name, pod.status.phase in TERMINAL

@@ -1,0 +1,42 @@
+"""What fills the cluster state: every kind that more than one feature reads."""
+
+from functools import partial
+from typing import Any, TypeVar
+
+from controller.placement.demand import Declared
+from controller.state.cluster_state import ClusterState
+from controller.state.informer import Informer
+from controller.state.ownership import ManagedSink
+from shared.api.base_model import BaseModel, ClusterBaseModel
+from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.core import NODES, PODS, Node, Pod
+from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE, NODE_GROUP, Definition
+from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.api.model_node import ModelNode
+from shared.kube.cache import Cache
+from shared.names import USER_LABEL
+
+AGENT_LABEL = "app.kubernetes.io/component=agent"
+D = TypeVar("D", bound=Declared)
+
+
+def cluster_informers(cluster: ClusterState, namespace: str) -> tuple[Informer[Any], ...]:
+    """Return what fills a cluster state. Models come last: what they need to be judged by is there first."""
+    groups = ManagedSink(NODE_GROUP.kind, cluster.ownership, cluster.groups, lambda *_: None)
+    agents = f"/api/v1/namespaces/{namespace}/pods"
+
+    def models(definition: Definition, kind: type[D], cache: Cache[D]) -> Informer[D]:
+        other = partial(cluster.note_other, definition.kind)
+        sink = ManagedSink(definition.kind, cluster.ownership, cache, other)
+        return Informer(definition.path, kind, sink, definition)
+
+    return (
+        Informer(NODES, Node, cluster.nodes),
+        Informer(NODE_GROUP.path, ModelCacheNodeGroup, groups, NODE_GROUP),
+        Informer(MODEL_NODE.path, ModelNode, cluster.model_nodes),
+        Informer(agents, Pod, cluster.agents, label_selector=AGENT_LABEL, name="agents"),
+        Informer(PODS, Pod, cluster.users, label_selector=f"{USER_LABEL}=true", name="users"),
+        models(BASE_MODEL, BaseModel, cluster.base_models),
+        models(CLUSTER_BASE_MODEL, ClusterBaseModel, cluster.cluster_base_models),
+        models(CLUSTER_MODEL_CACHE, ClusterModelCache, cluster.caches),
+    )
