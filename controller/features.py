@@ -28,6 +28,7 @@ from controller.models.reconcile import ModelReconciler
 from controller.nodes.act import NodeActor
 from controller.nodes.controller import nodes_controller
 from controller.nodes.evicted import Evictions
+from controller.nodes.metrics import EvictionMetrics
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
 from controller.nodes.steps import Pace
@@ -40,7 +41,7 @@ def _nodes(replica: Replica) -> Controller[Any]:
     reconciler = NodeReconciler(
         NodeObserver(cluster, replica.kube, replica.live, settings.store_root),
         NodeActor(replica.kube),
-        Evictions(replica.events, replica.metrics.evict),
+        Evictions(replica.events, EvictionMetrics(replica.metrics.registry).evict),
         replica.now,
         Pace(settings.drain_seconds, settings.drain_seconds, settings.eviction_idle_seconds),
         granted=replica.granted,

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from fastapi import FastAPI
 
 from controller.admission.callers import Callers
+from controller.admission.metrics import AdmissionMetrics
 from controller.admission.server import admission_router
 from controller.admission.settings import AdmissionSettings
 from controller.admission.state_catalog import StateCatalog
@@ -84,8 +85,9 @@ class Replica:
         settings = self.settings
         app = FastAPI(openapi_url=None)
         app.add_middleware(CountRequests, count=self.metrics.request)
+        reviews = AdmissionMetrics(self.metrics.registry)
         rules = AdmissionSettings(settings.store_root, settings.model_cache_enabled, settings.allowed)
-        app.include_router(admission_router(self.catalog, rules, callers, self.metrics.review))
+        app.include_router(admission_router(self.catalog, rules, callers, reviews.review))
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
         api = AgentApi(
             Gate(Authenticator(self.kube, self.cluster, username, settings.token_audience, self.clock), self.clock),

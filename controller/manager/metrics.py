@@ -6,10 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.admission.server import OUTCOMES, PATHS
 from shared.internal_errors import InternalErrors
-
-_ADMISSION_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
 
 
 class _InternalErrors(Collector):
@@ -29,7 +26,7 @@ class _InternalErrors(Collector):
 
 
 class Metrics:
-    """Every metric of one replica, in a registry of its own; what only a leader knows comes from the census."""
+    """Metrics that are no one feature's, and the registry of one replica, to which features add their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
@@ -46,13 +43,6 @@ class Metrics:
         self.watch_troubles = Counter(
             "larder_controller_watch_troubles", "Watches that had to start again.", ["resource"], registry=self.registry
         )
-        self._admission = Histogram(
-            "larder_controller_admission_seconds",
-            "Time to decide about a review.",
-            ["path", "outcome"],
-            buckets=_ADMISSION_BUCKETS_S,
-            registry=self.registry,
-        )
         self._requests = Counter(
             "larder_controller_http_requests",
             "Requests to admission and the agents' API, by route and status.",
@@ -64,24 +54,6 @@ class Metrics:
             "When the certificate that is shown ends, in seconds since 1970.",
             registry=self.registry,
         )
-        self._evictions = Counter(
-            "larder_controller_evictions", "Models evicted from a node to make room.", registry=self.registry
-        )
-        self._evicted_bytes = Counter(
-            "larder_controller_evicted_bytes", "Bytes that those evictions give back.", registry=self.registry
-        )
-        for path in PATHS:
-            for outcome in OUTCOMES:
-                self._admission.labels(path, outcome)
-
-    def review(self, path: str, outcome: str, took_s: float) -> None:
-        """Note a review that was answered."""
-        self._admission.labels(path, outcome).observe(took_s)
-
-    def evict(self, size_bytes: int) -> None:
-        """Note an eviction that was decided."""
-        self._evictions.inc()
-        self._evicted_bytes.inc(size_bytes)
 
     def request(self, route: str, status: int) -> None:
         """Note a request that was answered."""

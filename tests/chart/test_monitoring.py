@@ -12,9 +12,11 @@ from agent.health import Report
 from agent.meters import DOWNLOAD, FAILED, Ending, Meters
 from agent.metrics import build_registry
 from agent.stock.book import Space
+from controller.admission.metrics import AdmissionMetrics
 from controller.admission.server import OUTCOMES
 from controller.manager.metrics import Metrics
 from controller.manager.state_metrics import StateMetrics
+from controller.nodes.metrics import EvictionMetrics
 from rig.helm import LARDER, Json
 from shared.api.model_node import Phase
 from shared.errors import InsufficientStorage, RateLimited
@@ -56,6 +58,8 @@ def _of_agent() -> Iterable[Metric]:
 def _of_controller() -> Iterable[Metric]:
     known, metrics = fresh_world(), Metrics()
     known.caches.upsert(cache("m", "gpus"))
+    AdmissionMetrics(metrics.registry)
+    EvictionMetrics(metrics.registry)
     gauges = [controller.gauges for controller in controllers_of(known)]
     metrics.registry.register(StateMetrics(lambda: True, lambda: 0, gauges))
     for labelled in (metrics.turns, metrics.failures):

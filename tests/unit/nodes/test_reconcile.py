@@ -6,11 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from controller.manager.events import Events
-from controller.manager.metrics import Metrics
 from controller.nodes.act import NodeActor
 from controller.nodes.evicted import Evictions
+from controller.nodes.metrics import EvictionMetrics
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
 from controller.nodes.steps import Pace
@@ -32,7 +33,7 @@ async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[Cluster
     world = fresh_world()
     async with serving(objects, tmp_path) as kube:
         observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
-        evictions = Evictions(Events(kube, lambda: datetime.now(UTC)), Metrics().evict)
+        evictions = Evictions(Events(kube, lambda: datetime.now(UTC)), EvictionMetrics(CollectorRegistry()).evict)
         yield world, NodeReconciler(observer, NodeActor(kube), evictions, lambda: datetime.now(UTC), Pace())
 
 

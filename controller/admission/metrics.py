@@ -1,0 +1,27 @@
+"""What admission measures."""
+
+from prometheus_client import CollectorRegistry, Histogram
+
+from controller.admission.server import OUTCOMES, PATHS
+
+_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 1, 2.5, 10)
+
+
+class AdmissionMetrics:
+    """The reviews of one replica; every series is there from the start."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seconds = Histogram(
+            "larder_controller_admission_seconds",
+            "Time to decide about a review.",
+            ["path", "outcome"],
+            buckets=_BUCKETS_S,
+            registry=registry,
+        )
+        for path in PATHS:
+            for outcome in OUTCOMES:
+                self._seconds.labels(path, outcome)
+
+    def review(self, path: str, outcome: str, took_s: float) -> None:
+        """Note a review that was answered."""
+        self._seconds.labels(path, outcome).observe(took_s)

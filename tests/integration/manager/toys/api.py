@@ -1,0 +1,36 @@
+"""Toy (`toys.example.com/v1`): a text, painted in the colour that its namespace has."""
+
+from shared.api.kinds import Definition
+from shared.api.meta import Api
+from shared.kube.objects import Object
+
+
+class ToySpec(Api, frozen=True, kw_only=True):
+    text: str = ""
+
+
+class ToyStatus(Api, frozen=True, kw_only=True):
+    observed_generation: int = 0
+    shown: str = ""
+
+
+class Toy(Object, frozen=True, kw_only=True):
+    spec: ToySpec = ToySpec()
+    status: ToyStatus = ToyStatus()
+
+
+class ConfigMap(Object, frozen=True, kw_only=True):
+    data: dict[str, str] = {}
+
+
+TOY = Definition(
+    group="toys.example.com",
+    version="v1",
+    kind="Toy",
+    plural="toys",
+    short_names=(),
+    namespaced=True,
+    spec=ToySpec,
+    status=ToyStatus,
+    columns=(),
+)
