@@ -124,7 +124,7 @@ class Manager:
 
     async def _lead(self) -> None:
         """Serve the queue; nothing is served before every feature has taken over."""
-        _log.info("leading", identity=self._settings.identity, **self._settings.lease_annotations)
+        _log.info("leading", identity=self._settings.identity)
         self.metrics.leading.set(1)
         try:
             for controller in self._controllers:
