@@ -3,8 +3,14 @@
 import io
 import pickle
 import re
+import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+_MORE_BYTES = 512 * 2**20
 
 
 class Recording(type):
@@ -42,11 +48,24 @@ class Watched(pickle.Unpickler):
         return VALUES.get((module, name), Stub)
 
 
+@contextmanager
+def _little_memory() -> Iterator[None]:
+    """Let an allocation of gigabytes fail: an index in a pickle makes CPython fill a memo of that length."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used_bytes + _MORE_BYTES, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
 def is_dangerous(data: bytes) -> bool:
     """Return whether CPython calls something, or comes to an end and has imported what is there to be imported."""
     watched, before = Watched(data), Recording.calls
     try:
-        watched.load()
+        with _little_memory():
+            watched.load()
     except Exception:  # noqa: BLE001 - whatever a broken pickle raises
         ended = False
     else:

@@ -158,3 +158,4 @@ def test_the_comparison_itself_sees_calls() -> None:
     assert is_dangerous(b"NNb0" + CALL)
     assert is_dangerous(b"cos\nsystem\n.rest")
     assert not is_dangerous(b"N.")
+    assert not is_dangerous(b"Nr\xff\xff\xff\x7f" + CALL)  # a memo of 32 GiB
