@@ -79,7 +79,7 @@ class StateCatalog:
 
     def nodes_of_group(self, name: str) -> Iterable[CatalogNode]:
         """Return the members of a node group."""
-        return [CatalogNode(n.metadata.name, n.metadata.labels) for n in self.cluster.members_of(name)]
+        return [CatalogNode(n.metadata.name, n.metadata.labels) for n in self.cluster.membership.members_of(name)]
 
     def has_no_room(self, model: CatalogModel, node: str) -> bool:
         """Return whether a node says that the serving revision does not fit on it."""
@@ -115,13 +115,15 @@ class StateCatalog:
 
     def users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """Return the non-terminal pods that use any revision of a model, from memory: its finalizer asks live."""
-        return self.cluster.pods_of(identity, namespace)
+        return self.cluster.pod_users.pods_of(identity, namespace)
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
         """Return the non-terminal pods that use any revision of a model, of its namespace where it has one, live."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
         pods = await self._list(path, Pod, {"labelSelector": uses_label(identity)})
-        return sorted(f"{p.metadata.namespace}/{p.metadata.name}" for p in pods if self.cluster.is_user(p, identity))
+        return sorted(
+            f"{p.metadata.namespace}/{p.metadata.name}" for p in pods if self.cluster.pod_users.is_user(p, identity)
+        )
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
         """Return the InferenceServices, ours and KServe's, that name a model, as `namespace/name`, listed live."""
@@ -204,7 +206,7 @@ class StateCatalog:
             return ready.reason, ready.message
         if ready.reason == WAITS and is_read_later(status.conditions):
             place = place_of(demand.uri, demand.namespace)
-            if first := self.cluster.first_user_of(demand.id, place.namespace):
+            if first := self.cluster.pod_users.first_user_of(demand.id, place.namespace):
                 words = f"pod {first} binds PVC {place.claim}; others are taken when a Job has read {place.sub_path}"
                 return WAITS, words
         return "", ""

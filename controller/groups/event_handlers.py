@@ -23,18 +23,18 @@ class GroupEvents:
             if group is not None:
                 yield GroupKey(group.metadata.name)
                 members = (n for n in self.cluster.nodes if is_member(group, n.metadata.name, n.metadata.labels))
-                yield from (GroupKey(other) for node in members for other in self.cluster.member_of(node))
+                yield from (GroupKey(other) for node in members for other in self.cluster.membership.of(node))
 
     def of_node(self, before: Node | None, after: Node | None) -> Iterator[GroupKey]:
         """Yield the groups that a node is in, or was in."""
         nodes = (node for node in (before, after) if node is not None)
-        return (GroupKey(name) for node in nodes for name in self.cluster.member_of(node))
+        return (GroupKey(name) for node in nodes for name in self.cluster.membership.of(node))
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[GroupKey]:
         """Yield the groups of a node that uses more bytes, or fewer."""
         node = self.cluster.node(change.name)
         if node is not None and change.used:
-            yield from (GroupKey(name) for name in self.cluster.member_of(node))
+            yield from (GroupKey(name) for name in self.cluster.membership.of(node))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import structlog
 
 from controller.placement.grants import Contender, decide_grants
-from controller.state.cluster_state import ClusterState, Statuses
+from controller.state.cluster_state import ClusterState
+from controller.state.entry_statuses import Statuses
 from controller.state.progress import ProgressBook
 from shared.api.core import Node
 from shared.api.model_node import PATH, EntryState, ModelNode, Phase
@@ -101,7 +102,7 @@ class GrantsReconciler:
         return any(known is None or known.metadata.generation < generation for known, generation in found)
 
     def _contender(self, node: Node, limited: Mapping[str, int]) -> Contender | None:
-        groups = tuple(name for name in sorted(self.cluster.member_of(node)) if name in limited)
+        groups = tuple(name for name in sorted(self.cluster.membership.of(node)) if name in limited)
         if not groups:
             return None
         name, load = node.metadata.name, self._load(node)
@@ -124,7 +125,7 @@ class GrantsReconciler:
             return _NOTHING
         known = self._loads.get(node.metadata.name)
         if known is None or known[0] is not found or known[1] is not node:
-            load = _load_of(found, self.cluster.statuses_of(node))
+            load = _load_of(found, self.cluster.statuses.of(node))
             known = self._loads[node.metadata.name] = found, node, load
         return known[2]
 

@@ -25,9 +25,9 @@ class GroupReconciler:
         group = self.cluster.group(name)
         if group is None:
             return None
-        nodes = sorted(self.cluster.members_of(name), key=lambda n: n.metadata.name)
+        nodes = sorted(self.cluster.membership.members_of(name), key=lambda n: n.metadata.name)
         stamp = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        limits = {n.metadata.name: self.cluster.limits_of(n).storage_bytes for n in nodes}
+        limits = {n.metadata.name: self.cluster.membership.limits_of(n).storage_bytes for n in nodes}
         status = decide_status(group, [self._member(n, name) for n in nodes], limits, stamp)
         if status != group.status:
             path = f"{NODE_GROUP.path}/{name}/status"
@@ -36,6 +36,6 @@ class GroupReconciler:
 
     def _member(self, node: Node, name: str) -> Member:
         found = self.cluster.model_node(node.metadata.name)
-        others = tuple(sorted(self.cluster.member_of(node) - {name}))
+        others = tuple(sorted(self.cluster.membership.of(node) - {name}))
         own = found is not None and found.status.node_uid == node.metadata.uid
         return Member(node.metadata.name, found.status.used if found and own else 0, others)

@@ -34,7 +34,7 @@ def reports_of(cluster: ClusterState, demand: Demand, target: Resolution) -> tup
 def _statuses(cluster: ClusterState, demand: Demand, revision: str) -> Iterator[tuple[str, EntryStatus]]:
     for name in sorted(cluster.nodes_of_claim(demand.uid)):
         node = cluster.node(name)
-        status = cluster.statuses_of(node).get((demand.id, revision)) if node is not None else None
+        status = cluster.statuses.of(node).get((demand.id, revision)) if node is not None else None
         if status is not None:
             yield name, status
 

@@ -64,7 +64,7 @@ class ModelObserver:
         return self.drift.look_in_s(demand.uid) if moves else None
 
     def _target(self, node: Node, demand: Demand) -> TargetNode:
-        name, statuses = node.metadata.name, self.cluster.statuses_of(node)
+        name, statuses = node.metadata.name, self.cluster.statuses.of(node)
         key = (demand.id, demand.resolution.revision) if demand.resolution else (demand.id, "")
         done, total = self.progress.of(name, key)
         return TargetNode(
@@ -75,7 +75,7 @@ class ModelObserver:
             done_bytes=done,
             total_bytes=total,
             serving=statuses.get((demand.id, demand.serving)),
-            revisions=self.cluster.complete_on(node, demand.id, (demand.serving, key[1])),
+            revisions=self.cluster.statuses.complete_on(node, demand.id, (demand.serving, key[1])),
             obstacle=self._obstacle(node, key),
         )
 
@@ -83,7 +83,7 @@ class ModelObserver:
         found = self.cluster.model_node(node.metadata.name)
         if found is not None and (words := why_not_ours(found, node.metadata.uid)):
             return Trouble(NameConflict.__name__, words, retryable=False)
-        words = self.cluster.crowded_out(node.metadata.name, key)
+        words = self.cluster.crowding.why(node.metadata.name, key)
         return Trouble(TooManyModels.__name__, words, retryable=True) if words else None
 
     def _leaving(self, demand: Demand) -> Iterator[Leaving]:
@@ -103,7 +103,7 @@ class ModelObserver:
                     yield leaving
 
     def _leaving_from(self, name: str, entry: Entry) -> Leaving | None:
-        users = self.cluster.users_of(name, entry.key)
+        users = self.cluster.pod_users.users_of(name, entry.key)
         if entry.state == EntryState.PRESENT and not users and not entry.in_use:
             return None  # the node has not been looked at since
         done, total = self.progress.of(name, entry.key) if entry.state == EntryState.ABSENT else (0, 0)

@@ -24,7 +24,7 @@ def known_users(cluster: ClusterState, demand: Demand) -> Users:
     """Return the users that memory has."""
     services = services_with(demand, cluster.services, cluster.demands.values())
     named = (f"{s.metadata.namespace}/{s.metadata.name}" for s in services)
-    return _titled(sorted(named), cluster.pods_of(demand.id, demand.namespace))
+    return _titled(sorted(named), cluster.pod_users.pods_of(demand.id, demand.namespace))
 
 
 async def live_users(live: LiveUsers, demand: Demand) -> Users:

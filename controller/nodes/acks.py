@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from controller.state.cluster_state import Statuses
+from controller.state.entry_statuses import Statuses
 from controller.state.keys import EntryKey
 from shared.api.model_node import EntryState, ModelNode
 

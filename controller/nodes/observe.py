@@ -44,11 +44,11 @@ class NodeObserver:
             uid=node.metadata.uid,
             demands=tuple(self.cluster.demands_for(node)),
             keepers=frozenset(d.uid for d in self.cluster.demands.values() if not d.deleting),
-            limits=self.cluster.limits_of(node),
-            granted=name in granted or not self.cluster.is_limited(node),
+            limits=self.cluster.membership.limits_of(node),
+            granted=name in granted or not self.cluster.membership.is_limited(node),
             model_node=model_node,
-            in_use=self.cluster.in_use(name, model_node) if model_node else frozenset(),
-            acknowledged=self.acks.of(name, model_node, self.cluster.statuses_of(node), now),
+            in_use=self.cluster.pod_users.in_use(name, model_node) if model_node else frozenset(),
+            acknowledged=self.acks.of(name, model_node, self.cluster.statuses.of(node), now),
             group_of=self._groups_of_claims(node),
             held=self.cluster.held(),
         )
@@ -69,7 +69,7 @@ class NodeObserver:
 
     def _groups_of_claims(self, node: Node) -> dict[str, str]:
         """Return, of each demand that names groups, the first that the node belongs to."""
-        member_of = self.cluster.member_of(node)
+        member_of = self.cluster.membership.of(node)
         if not member_of:
             return {}
         named = ((d.uid, next((g for g in d.groups if g in member_of), "")) for d in self.cluster.demands.values())

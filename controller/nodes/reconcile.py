@@ -51,7 +51,7 @@ class NodeReconciler:
             return None
         self._tell_of_another(view)
         view = replace(view, crowded=crowd_out(view, self.now(), self.room))
-        self.observer.cluster.note_crowded(name, view.crowded)
+        self.observer.cluster.crowding.note(name, view.crowded)
         return await self._apply(view, decide(view, self.now(), self.pace))
 
     async def _apply(self, view: NodeView, actions: list[Action]) -> float | None:

@@ -79,7 +79,7 @@ def place(observer: NodeObserver, world: ClusterState, name: str) -> ModelNodeSp
     view = observer.view(name, (), NOW)
     assert view is not None
     view = replace(view, crowded=crowd_out(view, NOW, Room()))
-    world.note_crowded(name, view.crowded)
+    world.crowding.note(name, view.crowded)
     return next(a.spec for a in decide(view, NOW, Pace()) if isinstance(a, Create | Write))
 
 

@@ -216,11 +216,11 @@ def test_what_many_nodes_cause_together_waits_a_little_where_there_are_many() ->
 
 
 def test_a_place_that_is_won_or_lost_concerns_the_model(world: ClusterState, ears: Ears) -> None:
-    world.note_crowded("a", {("llama", "r1"): "full"})
+    world.crowding.note("a", {("llama", "r1"): "full"})
     assert ears.heard() == caches("llama")
-    world.note_crowded("a", {("llama", "r1"): "full, by other numbers"})
+    world.crowding.note("a", {("llama", "r1"): "full, by other numbers"})
     assert ears.heard() == set()
-    assert world.crowded_out("a", ("llama", "r1")) == "full"
-    world.note_crowded("a", {})
+    assert world.crowding.why("a", ("llama", "r1")) == "full"
+    world.crowding.note("a", {})
     assert ears.heard() == caches("llama")
-    assert world.crowded_out("a", ("llama", "r1")) == ""
+    assert world.crowding.why("a", ("llama", "r1")) == ""

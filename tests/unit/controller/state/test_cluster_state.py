@@ -38,7 +38,7 @@ def names(found: object) -> list[str]:
 def test_membership_follows_nodes_and_groups(world: ClusterState) -> None:
     (demand,) = world.same_id("llama")
     assert names(world.targets_of(demand)) == ["a", "b"]
-    assert names(world.members_of("gpus")) == ["a", "b"]
+    assert names(world.membership.members_of("gpus")) == ["a", "b"]
     world.nodes.upsert(node("b", {"pool": "cpu"}))
     assert names(world.targets_of(demand)) == ["a"]
     world.groups.upsert(group("gpus", {"pool": "cpu"}))
@@ -48,17 +48,17 @@ def test_membership_follows_nodes_and_groups(world: ClusterState) -> None:
 
 
 def test_a_node_that_is_not_the_one_in_memory_is_judged_by_its_own_labels(world: ClusterState) -> None:
-    assert world.member_of(node("a", {"pool": "cpu"})) == frozenset()
+    assert world.membership.of(node("a", {"pool": "cpu"})) == frozenset()
     known = world.node("a")
     assert known is not None
-    assert world.member_of(known) == {"gpus"}
+    assert world.membership.of(known) == {"gpus"}
 
 
 def test_limits_are_those_of_the_groups_or_the_default(world: ClusterState) -> None:
     inside, outside = world.node("a"), node("z")
     assert inside is not None
-    assert (world.limits_of(inside).storage_bytes, world.is_limited(inside)) == (5000, True)
-    assert (world.limits_of(outside).storage_bytes, world.is_limited(outside)) == (100, False)
+    assert (world.membership.limits_of(inside).storage_bytes, world.membership.is_limited(inside)) == (5000, True)
+    assert (world.membership.limits_of(outside).storage_bytes, world.membership.is_limited(outside)) == (100, False)
 
 
 def test_a_conflict_is_settled_by_age_and_ends_with_the_older(world: ClusterState) -> None:
@@ -91,13 +91,13 @@ def test_claims_are_found_by_the_objects_uid(world: ClusterState) -> None:
 def test_an_agents_words_count_for_its_own_node_alone(world: ClusterState) -> None:
     found = world.node("a")
     assert found is not None
-    assert world.statuses_of(found) == {}
+    assert world.statuses.of(found) == {}
     world.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama", "Waiting")]))
-    assert world.statuses_of(found)["llama", "r1"].phase == "Waiting"
+    assert world.statuses.of(found)["llama", "r1"].phase == "Waiting"
     world.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama", "Ready")]))
-    assert world.statuses_of(found)["llama", "r1"].phase == "Ready"
+    assert world.statuses.of(found)["llama", "r1"].phase == "Ready"
     world.model_nodes.upsert(model_node("a", told=[said("llama", "Ready")], node_uid="another"))
-    assert world.statuses_of(found) == {}
+    assert world.statuses.of(found) == {}
     assert world.sizes_listed("a") == {}
 
 
@@ -106,9 +106,9 @@ def test_watched_pods_tell_what_is_in_use(world: ClusterState) -> None:
     world.users.upsert(pod("one", "a", [("llama", "r2")]))
     world.users.upsert(pod("two", "b", [("llama", "r1")]))
     world.users.upsert(pod("done", "a", [("llama", "r1")], phase="Succeeded"))
-    assert world.in_use("a", mine) == {("llama", "r2")}
+    assert world.pod_users.in_use("a", mine) == {("llama", "r2")}
     world.users.remove(pod("one", "a").key)
-    assert world.in_use("a", mine) == frozenset()
+    assert world.pod_users.in_use("a", mine) == frozenset()
 
 
 def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
@@ -122,8 +122,8 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
         world.model_nodes.upsert(model_node(name, entry("llama"), told=[said("llama")]))
         found = world.node(name)
         assert found is not None
-        assert world.member_of(found) == {"all"}
-        assert world.statuses_of(found)
+        assert world.membership.of(found) == {"all"}
+        assert world.statuses.of(found)
         for cached, key in (
             (world.agents, pod(f"agent-{name}", name).key),
             (world.users, pod(f"user-{name}", name).key),
@@ -131,7 +131,13 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
             (world.nodes, node(name).key),
         ):
             cached.remove(key)
-    kept = (world._membership, world._told, world._nodes_of_claim, world._users_at, world.liveness._away_since)
+    kept = (
+        world.membership._names,
+        world.statuses._by_entry,
+        world._nodes_of_claim,
+        world.pod_users._at,
+        world.liveness._away_since,
+    )
     assert [len(book) for book in kept] == [0] * len(kept)
 
 

@@ -1,0 +1,75 @@
+"""Which pods use models."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from controller.placement.claim_place import is_on
+from controller.placement.demand import Demand
+from controller.state.changes import TERMINAL
+from controller.state.index import Index
+from controller.state.keys import EntryKey
+from controller.state.mounts import mounts_model, mounts_snapshot, plain_paths
+from shared.api.core import Pod
+from shared.api.model_node import ModelNode
+from shared.kube.cache import Cache
+from shared.kube.objects import Key
+from shared.names import uses_label
+
+
+@dataclass(slots=True)
+class PodUsers:
+    """The watched pods by what they mount; `same_id` returns the demands of a model id."""
+
+    pods: Cache[Pod]
+    store_root: str
+    same_id: Callable[[str], list[Demand]]
+    _at: Index[str, Key] = field(default_factory=Index, init=False)
+
+    def move(self, before: Pod | None, after: Pod | None) -> None:
+        """Know where a pod is now."""
+        known = after or before
+        if known is not None:
+            self._at.move(known.key, _place(before), _place(after))
+
+    def pods_of(self, identity: str, namespace: str) -> list[str]:
+        """Return the watched pods that use any revision of a model, as `namespace/name`.
+
+        `namespace` is that of the model, empty for one of the whole cluster: only pods of its own can use it.
+        """
+        using = (pod.metadata for pod in self.pods if self.is_user(pod, identity))
+        return sorted(f"{meta.namespace}/{meta.name}" for meta in using if namespace in ("", meta.namespace))
+
+    def is_user(self, pod: Pod, identity: str) -> bool:
+        """Return whether a pod has not ended and mounts a model; the label alone could be anybody's."""
+        if pod.status.phase in TERMINAL or uses_label(identity) not in pod.metadata.labels:
+            return False
+        if mounts_model(plain_paths(pod.spec.host_paths), identity, self.store_root):
+            return True
+        namespace, demands = pod.metadata.namespace, list(self.same_id(identity))
+        return any(is_on(demand, namespace, claim) for claim in pod.spec.claims for demand in demands)
+
+    def users_of(self, name: str, key: EntryKey) -> list[str]:
+        """Return the watched pods on a node that mount a snapshot, as `namespace/name`."""
+        using = (pod.metadata for pod, paths in self._mounts_at(name) if mounts_snapshot(paths, *key, self.store_root))
+        return sorted(f"{meta.namespace}/{meta.name}" for meta in using)
+
+    def first_user_of(self, identity: str, namespace: str) -> str:
+        """Return the first by name of the watched pods of a namespace that use a model and have not ended, or ""."""
+        mark = uses_label(identity)
+        pods = (p for p in self.pods if p.metadata.namespace == namespace and p.status.phase not in TERMINAL)
+        return min((p.metadata.name for p in pods if mark in p.metadata.labels), default="")
+
+    def in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
+        """Return the entries of a node that the watched pods on it mount."""
+        paths = frozenset[str]().union(*(paths for _, paths in self._mounts_at(name)))
+        entries = (e.key for e in model_node.spec.entries) if paths else ()
+        return frozenset(key for key in entries if mounts_snapshot(paths, *key, self.store_root))
+
+    def _mounts_at(self, name: str) -> Iterator[tuple[Pod, frozenset[str]]]:
+        """Yield the watched pods on a node that have not ended, with the directories that they mount."""
+        pods = (pod for at in self._at.of(name) if (pod := self.pods.get(at)) is not None)
+        yield from ((pod, plain_paths(pod.spec.host_paths)) for pod in pods if pod.status.phase not in TERMINAL)
+
+
+def _place(pod: Pod | None) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod is not None and pod.spec.node_name else ()
