@@ -1,20 +1,28 @@
-"""One turn of the evictions of a node. No input or output, no clock.
+"""The evictions of a node: idle models make room for one that does not fit. No input or output, no clock.
 
-A batch of victims becomes Draining together, and Absent together; what is Absent with its mark waits for room.
+    Present ──── chosen ────► Draining ──── all drained and confirmed ────► Absent ──── agent: gone ────► evicted
+       ▲                          │                                                                          │
+       ├─────── called off ───────┘                                                                          │
+       └──────────────────────────────── room again, or asked for again ─────────────────────────────────────┘
+
+From Draining on, an entry carries in `evictedFor` the model that it makes room for; unlike in a removal its objects
+still want it. There is one batch of victims at a time; it becomes Draining together, and Absent together.
+
+Example: `new` (80 bytes) comes to a node of 100 bytes that `old` (90 bytes) fills, unused for hours. Its agent reports
+`new` Failed, InsufficientStorage, short of 70. `old` frees 90, enough: it becomes Draining, evicted for `new`. Once it
+is drained, no pod uses it, and live reads neither pin it nor raise its priority, it becomes Absent; `new` is fetched.
+When `new` goes, or the limit grows to 180 bytes, `old` fits again and becomes Present.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 import msgspec
 
-from controller.nodes.steps import Pace, drains_for_s, is_gone, stamp, told, turned
-from controller.nodes.view import NodeView
+from controller.nodes.facts import Facts
+from controller.nodes.steps import is_gone, with_state
 from controller.placement.eviction import (
-    Candidate,
     Need,
-    Statuses,
     lacks_room,
     needs,
     plan_eviction,
@@ -26,146 +34,166 @@ from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryState
 
 _SOON_S = 1.0
-Entries = Mapping[EntryKey, Entry]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """What changes, and what has to be known first: the users of the node, or live reads on these entries."""
+class EvictionStep:
+    """The entries that change; or what has to be read first: the users of the node, or objects of these entries."""
 
     changed: dict[EntryKey, Entry] = field(default_factory=dict)
-    wants_users: bool = False
-    asks: frozenset[EntryKey] = frozenset()
+    needs_users: bool = False
+    to_confirm: frozenset[EntryKey] = frozenset()
     again_s: float | None = None
 
 
-def take_turn(view: NodeView, wanted: Entries, leaving_bytes: int, now: datetime, pace: Pace) -> Turn:
-    """Return the next step for the entries that objects want on the node, as they shall be but for evictions.
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The victims that drain now.
 
-    `leaving_bytes` is what goes anyway, because no object wants it.
+    `going` may still be evicted, `spared` not. `frees_bytes` is what `going` frees, with what leaves the node anyway;
+    `shortage_bytes` is 0 while the model in need asks again. `drain_left_s` is None until the agent has acknowledged
+    every victim.
     """
-    marked, statuses = [e for e in wanted.values() if e.evicted_for], told(view)
-    later = {key: before for key, before, _ in _asked_for_anew(view, marked)}  # as it was, so that it is seen then
-    if batch := [e for e in marked if e.state == EntryState.DRAINING]:
-        turn = _go_on(view, wanted, batch, statuses, leaving_bytes, now, pace)
-        return replace(turn, changed=later | turn.changed)
-    if any(not is_gone(e, statuses) for e in marked):
-        return Turn(later)  # the agent is removing it
-    back = {e.key: _called_off(view, e, now) for e in _coming_back(view, wanted, marked)}
-    if back or not view.limits.evicts:
-        return Turn(back)
-    turn = _begin(view, wanted, statuses, leaving_bytes, now, pace)
-    turn = replace(turn, changed=_no_more_in_need(wanted, statuses) | turn.changed)
-    return replace(turn, again_s=_soonest(turn.again_s, pace.users_s)) if marked else turn
+
+    going: tuple[Entry, ...]
+    spared: tuple[Entry, ...]
+    frees_bytes: int
+    shortage_bytes: int
+    drain_left_s: float | None
 
 
-def _begin(view: NodeView, wanted: Entries, statuses: Statuses, leaving_bytes: int, now: datetime, pace: Pace) -> Turn:
-    """Choose victims for the first model that can be helped."""
-    again_s, changed = None, dict[EntryKey, Entry]()
-    for need in needs(wanted.values(), statuses, view.limits.storage_bytes):
-        shortage = need.shortage_bytes - leaving_bytes
-        if shortage <= 0:
-            return Turn(changed)  # it asks anew, or what leaves already will do
-        candidates = _candidates(view, wanted, statuses, need, now, pace)
-        plan = plan_eviction(shortage, candidates)
+def eviction_step(facts: Facts) -> EvictionStep:
+    """Return the next step for the entries that objects want on the node."""
+    marked = [e for e in facts.wanted.values() if e.evicted_for]
+    # What is asked for again during a batch is left as it stands, so that the change is still seen after it.
+    postponed = {after.key: before for before, after in _asked_for_again(facts, marked)}
+    if draining := [e for e in marked if e.state == EntryState.DRAINING]:
+        step = _continue(facts, _batch(facts, draining))
+        return replace(step, changed=postponed | step.changed)
+    if not all(is_gone(e, facts.reported) for e in marked):
+        return EvictionStep(postponed)  # the agent is removing the batch
+    if back := _coming_back(facts, marked):
+        return EvictionStep(_restore(facts, back))
+    if not facts.view.limits.evicts:
+        return EvictionStep()
+    step = _begin(facts)
+    wait_s = _soonest(step.again_s, facts.pace.users_s if marked else None)
+    return replace(step, changed=_no_longer_in_need(facts) | step.changed, again_s=wait_s)
+
+
+def _begin(facts: Facts) -> EvictionStep:
+    """Choose victims for the first model that evictions can help; tell the ones before it how much could go."""
+    view, leaving_bytes = facts.view, facts.leaving_bytes()
+    again_s, told = None, dict[EntryKey, Entry]()
+    for need in needs(facts.wanted.values(), facts.reported, view.limits.storage_bytes):
+        shortage_bytes = need.shortage_bytes - leaving_bytes
+        if shortage_bytes <= 0:
+            return EvictionStep(told)  # its agent asks again, or what leaves anyway is enough
+        candidates = [
+            weigh(e, facts.reported.get(k), (view.users or {}).get(k, ()), need, facts.now, facts.pace.idle_s)
+            for k, e in facts.wanted.items()
+        ]
+        plan = plan_eviction(shortage_bytes, candidates)
         if plan.victims and view.users is None:
-            return Turn(wants_users=True)
+            return EvictionStep(needs_users=True)
         if plan.victims:
-            return Turn(changed | {c.entry.key: _condemned(c.entry, need, now) for c in plan.victims})
-        changed[need.key] = msgspec.structs.replace(wanted[need.key], evictable=plan.evictable_bytes)
-        again_s = _soonest(again_s, *(c.due_s for c in candidates), pace.users_s if view.users else None)
-    return Turn(changed, again_s=again_s)
+            return EvictionStep(told | {c.entry.key: _drain(facts, c.entry, need) for c in plan.victims})
+        told[need.key] = msgspec.structs.replace(facts.wanted[need.key], evictable=plan.evictable_bytes)
+        again_s = _soonest(again_s, *(c.due_s for c in candidates), facts.pace.users_s if view.users else None)
+    return EvictionStep(told, again_s=again_s)
 
 
-def _no_more_in_need(wanted: Entries, statuses: Statuses) -> dict[EntryKey, Entry]:
-    """Return the entries for which it was said how much may go, and that need it no more."""
-    told = ((e, statuses.get(k)) for k, e in wanted.items() if e.evictable)
-    return {e.key: msgspec.structs.replace(e, evictable=0) for e, s in told if s is not None and not lacks_room(e, s)}
-
-
-def _go_on(
-    view: NodeView,
-    wanted: Entries,
-    batch: list[Entry],
-    statuses: Statuses,
-    leaving_bytes: int,
-    now: datetime,
-    pace: Pace,
-) -> Turn:
-    """Bring a batch on its way, or back where it is not needed, not allowed or not enough any more."""
-    need = _need_of(batch, wanted, statuses, view.limits.storage_bytes)
-    if need is None or not view.limits.evicts:
-        return _back(view, batch, now)
-    stays = (view.spared | view.in_use).union(view.users or ())
-    going = [e for e in batch if not e.pinned and e.priority <= need.priority and e.key not in stays]
-    freed = sum(statuses[e.key].frees for e in going if e.key in statuses) + leaving_bytes
-    if not going or freed < need.shortage_bytes:
-        return _back(view, batch, now)
-    spared = {e.key: _called_off(view, e, now) for e in batch if e not in going}
-    waits = [drains_for_s(view, e, now, pace) for e in going]
-    if None in waits or need.shortage_bytes <= 0:
-        return Turn(spared)
-    if (left_s := max(w for w in waits if w is not None)) > 0:
-        return Turn(spared, again_s=left_s)
-    if view.users is None:
-        return Turn(wants_users=True)
-    if view.unwanted is None:
-        return Turn(asks=frozenset(e.key for e in going))
-    if not view.unwanted.issuperset(e.key for e in going):
-        return Turn(spared, again_s=_SOON_S)  # the live reads were made before the batch had drained
-    return Turn(spared | {e.key: turned(e, EntryState.ABSENT, now) for e in going})
-
-
-def _need_of(batch: Iterable[Entry], wanted: Entries, statuses: Statuses, limit: int) -> Need | None:
-    """Return what the batch makes room for, if that still lacks it."""
-    names = {e.evicted_for for e in batch}
-    asking = [e for e in wanted.values() if e.id in names and e.key in statuses and lacks_room(e, statuses[e.key])]
-    return next(iter(needs(asking, statuses, limit)), None)
-
-
-def _back(view: NodeView, batch: Iterable[Entry], now: datetime) -> Turn:
-    return Turn({e.key: _called_off(view, e, now) for e in batch})
-
-
-def _called_off(view: NodeView, entry: Entry, now: datetime) -> Entry:
-    used = entry.key in view.in_use or bool((view.users or {}).get(entry.key))
-    return msgspec.structs.replace(
-        entry, state=EntryState.PRESENT, since=stamp(now), evicted_for="", granted=view.granted, in_use=used
+def _batch(facts: Facts, draining: Sequence[Entry]) -> _Batch:
+    """Sort out the victims by what is known now."""
+    need = _need_of(facts, draining)
+    going = tuple(e for e in draining if need is not None and _may_go(facts, e, need))
+    waits = [facts.drain_left_s(e) for e in going]
+    acknowledged = [s for s in waits if s is not None]
+    return _Batch(
+        going=going,
+        spared=tuple(e for e in draining if e not in going),
+        frees_bytes=sum(facts.frees_bytes(e.key) for e in going) + facts.leaving_bytes(),
+        shortage_bytes=need.shortage_bytes if need else 0,
+        drain_left_s=max(acknowledged) if acknowledged == waits != [] else None,
     )
 
 
-def _condemned(entry: Entry, need: Need, now: datetime) -> Entry:
-    return msgspec.structs.replace(turned(entry, EntryState.DRAINING, now), evicted_for=need.key[0])
+def _need_of(facts: Facts, draining: Sequence[Entry]) -> Need | None:
+    """Return what the batch makes room for; None where it lacks no room any more, or nothing may be evicted."""
+    if not facts.view.limits.evicts:
+        return None
+    ids = {e.evicted_for for e in draining}
+    in_need = (e for e in facts.wanted.values() if e.id in ids)
+    return next(iter(needs(in_need, facts.reported, facts.view.limits.storage_bytes)), None)
 
 
-def _candidates(
-    view: NodeView, wanted: Entries, statuses: Statuses, need: Need, now: datetime, pace: Pace
-) -> list[Candidate]:
-    users = view.users or {}
-    return [weigh(e, statuses.get(k), users.get(k, ()), need, now, pace.idle_s) for k, e in wanted.items()]
+def _may_go(facts: Facts, entry: Entry, need: Need) -> bool:
+    used = entry.key in facts.view.in_use or facts.has_users(entry.key)
+    protected = entry.pinned or entry.priority > need.priority or entry.key in facts.view.spared
+    return not used and not protected
 
 
-def _coming_back(view: NodeView, wanted: Entries, evicted: Collection[Entry]) -> list[Entry]:
+def _continue(facts: Facts, batch: _Batch) -> EvictionStep:
+    """Return the next step of a batch: call it off, wait, ask for a missing proof, or remove it."""
+    if not batch.going or batch.frees_bytes < batch.shortage_bytes:
+        return EvictionStep(_restore(facts, batch.going + batch.spared))  # called off: not needed, or not enough
+    spared, keys = _restore(facts, batch.spared), frozenset(e.key for e in batch.going)
+    users, unwanted = facts.view.users, facts.view.unwanted
+    if batch.drain_left_s is None or batch.shortage_bytes <= 0:
+        return EvictionStep(spared)  # the next report of the agent wakes us
+    if batch.drain_left_s > 0:
+        return EvictionStep(spared, again_s=batch.drain_left_s)
+    if users is None:
+        return EvictionStep(spared, needs_users=True)
+    if unwanted is None:
+        return EvictionStep(spared, to_confirm=keys)
+    if not keys <= unwanted:
+        return EvictionStep(spared, again_s=_SOON_S)  # the live reads were made before the batch had drained
+    return EvictionStep(spared | {e.key: with_state(e, EntryState.ABSENT, facts.now) for e in batch.going})
+
+
+def _no_longer_in_need(facts: Facts) -> dict[EntryKey, Entry]:
+    """Return, without it, the entries that say how much could go for them and have their room now."""
+    told = ((e, facts.reported.get(k)) for k, e in facts.wanted.items() if e.evictable)
+    return {e.key: msgspec.structs.replace(e, evictable=0) for e, s in told if s is not None and not lacks_room(e, s)}
+
+
+def _coming_back(facts: Facts, evicted: Sequence[Entry]) -> list[Entry]:
     """Return the evicted entries that are to be fetched again."""
+    view, wanted = facts.view, facts.wanted.values()
     if not view.limits.evicts or view.model_node is None:
         return list(evicted)
-    if asked := [after for _, _, after in _asked_for_anew(view, evicted)]:
+    if asked := [after for _, after in _asked_for_again(facts, evicted)]:
         return asked
-    others = [e for e in wanted.values() if e.state == EntryState.PRESENT]
-    room = room_bytes(wanted.values(), view.model_node.status, view.limits.storage_bytes)
-    return returning(evicted, room, alone=not others)
+    alone = all(e.state != EntryState.PRESENT for e in wanted)
+    return returning(evicted, room_bytes(wanted, view.model_node.status, view.limits.storage_bytes), alone=alone)
 
 
-def _asked_for_anew(view: NodeView, evicted: Iterable[Entry]) -> list[tuple[EntryKey, Entry, Entry]]:
-    """Return the evicted models that are asked for anew, as they stand and as they are wanted."""
-    before = {e.key: e for e in view.model_node.spec.entries} if view.model_node else {}
-    gone = ((e.key, before.get(e.key, e), e) for e in evicted if e.state == EntryState.ABSENT)
-    return [found for found in gone if _is_asked_for_anew(*found[1:])]
+def _asked_for_again(facts: Facts, marked: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
+    """Return the evicted entries that are asked for again, each as it stands and as it is wanted."""
+    pairs = ((facts.listed[e.key], e) for e in marked if e.state == EntryState.ABSENT)
+    return [(before, after) for before, after in pairs if _is_asked_for_again(before, after)]
 
 
-def _is_asked_for_anew(before: Entry, after: Entry) -> bool:
+def _is_asked_for_again(before: Entry, after: Entry) -> bool:
     claimed = {c.uid for c in after.claims} - {c.uid for c in before.claims}
     return after.priority > before.priority or (after.pinned and not before.pinned) or bool(claimed)
+
+
+def _drain(facts: Facts, entry: Entry, need: Need) -> Entry:
+    return msgspec.structs.replace(with_state(entry, EntryState.DRAINING, facts.now), evicted_for=need.key[0])
+
+
+def _restore(facts: Facts, entries: Iterable[Entry]) -> dict[EntryKey, Entry]:
+    """Return the entries as Present again."""
+    return {
+        e.key: msgspec.structs.replace(
+            with_state(e, EntryState.PRESENT, facts.now),
+            granted=facts.view.granted,
+            in_use=e.key in facts.view.in_use or facts.has_users(e.key),
+        )
+        for e in entries
+    }
 
 
 def _soonest(*waits_s: float | None) -> float | None:

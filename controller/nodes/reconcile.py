@@ -16,7 +16,6 @@ from controller.nodes.decide import (
     ListUsers,
     Replace,
     Write,
-    crowd_out,
     decide,
     in_question,
 )
@@ -24,6 +23,7 @@ from controller.nodes.evicted import Evictions
 from controller.nodes.observe import NodeObserver
 from controller.nodes.steps import Pace
 from controller.nodes.view import NodeView, why_not_ours
+from controller.nodes.wanted import crowd_out
 from controller.placement.shares import Room
 from shared.api.model_node import ModelNodeSpec
 

@@ -8,7 +8,7 @@ from controller.placement.demand import Demand
 from controller.placement.groups import Limits
 from controller.state.held import Held
 from controller.state.keys import EntryKey
-from shared.api.model_node import ModelNode
+from shared.api.model_node import Entry, EntryStatus, ModelNode
 
 _NOTHING_HELD = Held()
 
@@ -60,3 +60,13 @@ class NodeView:
     group_of: Mapping[str, str] = field(default_factory=dict)
     held: Held = _NOTHING_HELD
     crowded: Mapping[EntryKey, str] = field(default_factory=dict)
+
+    def listed(self) -> dict[EntryKey, Entry]:
+        """Return the entries of its ModelNode's spec."""
+        return {e.key: e for e in self.model_node.spec.entries} if self.model_node else {}
+
+    def reported(self) -> dict[EntryKey, EntryStatus]:
+        """Return what its agent reports of each entry; a status of an earlier Node of this name is ignored."""
+        if not self.model_node or self.model_node.status.node_uid != self.uid:
+            return {}
+        return {s.key: s for s in self.model_node.status.entries}

@@ -14,10 +14,11 @@ import aiohttp
 import msgspec
 
 from controller.manager.controller import QueueKey
-from controller.nodes.decide import Create, Write, crowd_out, decide
+from controller.nodes.decide import Create, Write, decide
 from controller.nodes.keys import NodeKey
 from controller.nodes.observe import NodeObserver
 from controller.nodes.steps import Pace
+from controller.nodes.wanted import crowd_out
 from controller.placement.groups import Limits
 from controller.placement.shares import Room
 from controller.state.cluster_state import ClusterState

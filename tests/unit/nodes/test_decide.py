@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Again
-from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, crowd_out, decide, in_question
+from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, in_question
 from controller.nodes.steps import Pace
 from controller.nodes.view import NodeView, why_not_ours
+from controller.nodes.wanted import crowd_out
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import Limits
 from controller.placement.shares import Room

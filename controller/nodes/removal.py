@@ -1,0 +1,79 @@
+"""The removal of files that nobody wants on a node. No input or output, no clock.
+
+    Present ───── unused ─────► Draining ───── confirmed ─────► Absent ───── agent: gone ─────► no entry
+       ▲                        │      ▲
+       └──── drained, used ─────┘      └───── unused and confirmed ───── files that no entry names
+
+Draining: the agent drops the ready label, so no new pods come. Drained: it has, and `Pace.drain_s` have passed, so the
+pods that came before can be seen. Unused: the live list of the node's pods has no users. Confirmed: drained, unused,
+and live reads have proved that no object wants the files here.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from controller.nodes.facts import Facts
+from controller.nodes.steps import is_gone, with_state
+from controller.state.keys import EntryKey
+from shared.api.model_node import Entry, EntryState
+
+_MOST_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalStep:
+    """What an entry becomes, None for no entry; and in how many seconds to look again, if no event comes first."""
+
+    entry: Entry | None
+    again_s: float | None = None
+
+
+def removal_steps(facts: Facts) -> list[RemovalStep]:
+    """Return the next step of everything that is to leave the node."""
+    return [_step(facts, e) for e in facts.leaving] + [_unlisted_step(facts, key) for key in facts.unlisted]
+
+
+def depends_on_users(facts: Facts) -> bool:
+    """Return whether the pods of the node decide on a next step."""
+    return bool(facts.view.unwanted) or any(e.state == EntryState.PRESENT or facts.is_drained(e) for e in facts.leaving)
+
+
+def removals_to_confirm(facts: Facts) -> frozenset[EntryKey]:
+    """Return the files whose next step needs proof, by live reads, that no object wants them.
+
+    At most `_MOST_AT_ONCE` entries; and of unlisted files as many as may leave beside the entries that leave already:
+    an agent that reports thousands causes neither thousands of reads nor a spec that is too long.
+    """
+    drained = sorted(e.key for e in facts.leaving if facts.is_drained(e) and not facts.has_users(e.key))
+    room = max(0, _MOST_AT_ONCE - len(facts.leaving))
+    return frozenset(drained[:_MOST_AT_ONCE] + sorted(facts.unlisted)[:room])
+
+
+def _step(facts: Facts, entry: Entry) -> RemovalStep:
+    used, users_s = facts.has_users(entry.key), facts.pace.users_s
+    match entry.state:
+        case EntryState.PRESENT if used:
+            return RemovalStep(msgspec.structs.replace(entry, in_use=True), users_s)
+        case EntryState.PRESENT:
+            return RemovalStep(with_state(entry, EntryState.DRAINING, facts.now))
+        case EntryState.DRAINING if not facts.is_drained(entry):
+            return RemovalStep(entry, facts.drain_left_s(entry))
+        case EntryState.DRAINING if used:
+            return RemovalStep(with_state(entry, EntryState.PRESENT, facts.now), users_s)
+        case EntryState.DRAINING if entry.key not in (facts.view.unwanted or ()):
+            return RemovalStep(entry, users_s)  # memory is behind: it will bring what wants it
+        case EntryState.DRAINING:
+            return RemovalStep(with_state(entry, EntryState.ABSENT, facts.now))
+        case EntryState.ABSENT if is_gone(entry, facts.reported):
+            return RemovalStep(None)
+        case _:  # the agent is removing it, or a newer controller wrote a state that this one does not know
+            return RemovalStep(entry)
+
+
+def _unlisted_step(facts: Facts, key: EntryKey) -> RemovalStep:
+    if facts.has_users(key):
+        return RemovalStep(None, facts.pace.users_s)
+    if key not in (facts.view.unwanted or ()):
+        return RemovalStep(None)
+    return RemovalStep(with_state(Entry(id=key[0], revision=key[1]), EntryState.DRAINING, facts.now))

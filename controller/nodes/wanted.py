@@ -1,0 +1,107 @@
+"""Which entries a node is to have: those that objects want, and those kept without. No input or output, no clock."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from controller.nodes.steps import is_gone, timestamp, with_state
+from controller.nodes.view import NodeView
+from controller.placement.demand import Demand
+from controller.placement.shares import Room, share_room
+from controller.state.keys import EntryKey
+from shared.api.model_node import Claim, Entry, EntryState
+
+
+def crowd_out(view: NodeView, now: datetime, room: Room) -> dict[EntryKey, str]:
+    """Return the entries that objects want and the ModelNode has no room for, each with the reason."""
+    listed, demanded = view.listed(), _demanded(view)
+    new = sorted(demanded.keys() - listed.keys(), key=lambda key: _rank(demanded[key], key))
+    return share_room(listed.values(), (_wanted_entry(view, key, demanded[key], None, now) for key in new), room)
+
+
+def wanted_entries(view: NodeView, now: datetime) -> dict[EntryKey, Entry]:
+    """Return the entries that objects want, listed or new, as they are to be unless an eviction changes them."""
+    listed, reported = view.listed(), view.reported()
+    wanted: dict[EntryKey, Entry] = {}
+    for key, demands in _demanded(view).items():
+        before = listed.get(key)
+        being_removed = before is not None and before.state == EntryState.ABSENT and not is_gone(before, reported)
+        # what the agent is removing stays as it is until it is gone; the next pass brings it back
+        wanted[key] = before if before and being_removed else _wanted_entry(view, key, demands, before, now)
+    return wanted
+
+
+def kept_entry(view: NodeView, entry: Entry, now: datetime) -> Entry | None:
+    """Return how an entry that no object wants stays on the node, or None where it is to leave.
+
+    Reserved files outlive their object. Files of an object that Larder is kept from looking after stay as they are.
+    """
+    if entry.state == EntryState.ABSENT:
+        return None
+    uids = {c.uid for c in entry.claims}
+    reserved = entry.reserved and uids.isdisjoint(view.keepers)
+    if not reserved and uids.isdisjoint(view.held.uids):
+        return None
+    if entry.state == EntryState.DRAINING and entry.evicted_for:
+        entry = with_state(entry, EntryState.PRESENT, now)
+    in_use = entry.key in view.in_use
+    if reserved:
+        return msgspec.structs.replace(entry, claims=[], in_use=in_use)
+    return msgspec.structs.replace(entry, granted=view.granted, in_use=in_use)
+
+
+def _demanded(view: NodeView) -> Mapping[EntryKey, list[Demand]]:
+    """Return the demands of each entry: the resolved revision, and the serving one where it is still here."""
+    here = view.listed().keys() | view.reported().keys()
+    demanded: dict[EntryKey, list[Demand]] = {}
+    for demand in view.demands:
+        resolved = demand.resolution.revision if demand.resolution else ""
+        if resolved and (demand.id, resolved) not in view.crowded:
+            demanded.setdefault((demand.id, resolved), []).append(demand)
+        serving = (demand.id, demand.serving)
+        if demand.serving not in ("", resolved) and serving in here:
+            demanded.setdefault(serving, []).append(demand)
+    return demanded
+
+
+def _rank(demands: Sequence[Demand], key: EntryKey) -> tuple[int, tuple[str, str], EntryKey]:
+    """Order the models of a namespace: the higher priority first, then the older object."""
+    return -max(d.priority for d in demands), min(d.age for d in demands), key
+
+
+def _wanted_entry(
+    view: NodeView, key: EntryKey, demands: Sequence[Demand], before: Entry | None, now: datetime
+) -> Entry:
+    entry = before or Entry(id=key[0], revision=key[1])
+    evicted = bool(entry.evicted_for)  # only the evictions bring it back
+    stands = evicted or (before is not None and before.state == EntryState.PRESENT)
+    resolution = next((d.resolution for d in demands if d.resolution and d.resolution.revision == key[1]), None)
+    return msgspec.structs.replace(
+        entry,
+        uri=resolution.uri if resolution else entry.uri,
+        manifest=resolution.manifest if resolution else entry.manifest,
+        size=resolution.size_bytes if resolution else entry.size,
+        priority=max(d.priority for d in demands),
+        pinned=any(d.pinned for d in demands),
+        reserved=any(d.reserved for d in demands),
+        state=entry.state if evicted else EntryState.PRESENT,
+        since=entry.since if stands and entry.since else timestamp(now),
+        granted=view.granted and not evicted,
+        in_use=key in view.in_use,
+        evictable=entry.evictable if view.limits.evicts else 0,
+        last_used=timestamp(now) if entry.in_use and key not in view.in_use else entry.last_used,
+        claims=[_claim(view, d) for d in sorted(demands, key=lambda d: d.age)],
+    )
+
+
+def _claim(view: NodeView, demand: Demand) -> Claim:
+    return Claim(
+        kind=demand.kind,
+        namespace=demand.namespace,
+        name=demand.name,
+        uid=demand.uid,
+        secret=demand.secret,
+        group=view.group_of.get(demand.uid, ""),
+        priority=demand.priority,
+    )
