@@ -5,13 +5,12 @@ A caller that has not proved to be the API server is answered before a byte of i
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable
+from typing import Literal
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
 
-from controller.admission import validate
 from controller.admission.callers import Callers
 from controller.admission.catalog import Catalog
 from controller.admission.ephemeral import protect
@@ -20,17 +19,18 @@ from controller.admission.inject import Injection, inject
 from controller.admission.keys import annotations_of
 from controller.admission.review import MalformedReviewError, allow, read_review, refuse
 from controller.admission.review import Request as Review
-from controller.admission.room import room_warnings
+from controller.admission.rules.registered import RULES
 from controller.admission.settings import AdmissionSettings
+from controller.admission.validate import needs_check
 from controller.manager.requests import BodyTooLargeError, read_body
 from shared.errors import InvalidURI, LarderError
-from shared.names import model_id
 from shared.patience import PEER_CERTIFICATE
 
 MUTATE_PATH = "/mutate-pods"
 VALIDATE_PATH = "/validate"
 PATHS = (MUTATE_PATH, VALIDATE_PATH)
 OUTCOMES = ("allowed", "denied", "failed")
+_RULES = {rule.definition.kind: rule for rule in RULES}
 _PREFIX = "/admission/{key}"
 _LARGEST_BODY_BYTES = 3 * 2**20
 _LONGEST_BODY_S = 2.0  # the API server sends a review at once
@@ -100,49 +100,24 @@ def mutate_pod(review: Review, catalog: Catalog, settings: AdmissionSettings) ->
 
 
 async def validate_object(review: Review, catalog: Catalog, settings: AdmissionSettings) -> list[str]:
-    """Return warnings about a model, cache or group; raises LarderError where it is refused."""
-    kind = review.kind.kind
-    if kind not in validate.KINDS or review.sub_resource:
+    """Return warnings about an object of a kind that has a rule; raises LarderError where it is refused."""
+    rule = _RULES.get(review.kind.kind)
+    if rule is None or review.sub_resource:
         return []
-    if not catalog.manages(kind, annotations_of(review.object or review.old_object or {})):
+    if not catalog.manages(review.kind.kind, annotations_of(review.object or review.old_object or {})):
         return []
     if review.operation == "DELETE":
-        await _check_delete(review, catalog)
+        if not (review.old_object or {}).get("metadata", {}).get("deletionTimestamp"):
+            await rule.check_delete(review, catalog)
         return []
     if review.object is None:
         return []
-    if not validate.needs_check(review.object, review.old_object):
-        return _annotation_warnings(kind, review.object)
-    is_cache = kind == validate.CACHE_KIND
-    groups = await catalog.group_names(validate.named_groups(review.object.get("spec") or {})) if is_cache else ()
-    warnings = [
-        *validate.check_write(kind, review.object, groups, settings.allowed),
-        *_annotation_warnings(kind, review.object),
-    ]
-    return [*warnings, *_room_warnings(review.object, catalog)] if is_cache else warnings
-
-
-def _annotation_warnings(kind: str, found: Mapping[str, Any]) -> list[str]:
-    return [] if kind == validate.GROUP_KIND else validate.annotation_warnings(found)
-
-
-def _room_warnings(cache: Mapping[str, Any], catalog: Catalog) -> list[str]:
-    named = validate.named_groups(cache.get("spec") or {})
-    groups = {name: group for name in named if (group := catalog.group(name)) is not None}
-    return room_warnings(cache, {name: group.spec.storage_limit for name, group in groups.items()})
-
-
-async def _check_delete(review: Review, catalog: Catalog) -> None:
-    if (review.old_object or {}).get("metadata", {}).get("deletionTimestamp"):
-        return
-    if review.kind.kind == validate.GROUP_KIND:
-        validate.check_delete_group(review.name, catalog.caches())
-        return
-    identity = model_id(review.namespace, review.name)
-    where = f"{review.namespace}/{review.name}" if review.namespace else review.name
-    services = await catalog.services_of(review.kind.kind, review.namespace, review.name)
-    users = catalog.users_of(identity, review.namespace)
-    validate.check_delete_model(f"{review.kind.kind} {where}", users, services)
+    warnings = (
+        await rule.check_write(review.object, catalog, settings)
+        if needs_check(review.object, review.old_object)
+        else []
+    )
+    return [*warnings, *rule.advise(review.object)]
 
 
 class _Reviews:

@@ -26,10 +26,8 @@ from shared.selection.choice import WHOLE, choose, wish_of_parameters
 from shared.sources.scheme_keys import why_never_a_token
 from shared.uri import parse_declared
 
-BASE_KINDS = ("BaseModel", "ClusterBaseModel")
 CACHE_KIND = "ClusterModelCache"
 GROUP_KIND = "ModelCacheNodeGroup"
-KINDS = (*BASE_KINDS, CACHE_KIND, GROUP_KIND)
 
 _SHOWN = 5
 _MOST_BYTES = 2**63 - 1  # what the API's integers hold
@@ -53,25 +51,30 @@ def named_groups(spec: Spec) -> list[str]:
     return list(dict.fromkeys(g for g in (spec.get("nodeGroup"), *(spec.get("nodeGroups") or [])) if g))
 
 
-def check_write(
-    kind: str, obj: Mapping[str, Any], groups: Collection[str], allowed: AllowedSources = EVERY_SOURCE
-) -> list[str]:
-    """Return warnings about an object to be written, or raise what is wrong with it, all findings in one message.
-
-    `allowed` binds the models of namespaces alone: those of the whole cluster are the administrator's.
-    """
+def check_base_model(obj: Mapping[str, Any], allowed: AllowedSources, *, cluster_scoped: bool) -> list[str]:
+    """Return warnings about a base model to be written, or raise what is wrong with it, all findings in one message."""
     spec: Spec = obj.get("spec") or {}
-    problems: list[LarderError]
-    if kind in BASE_KINDS:
-        problems = list(_base_model_problems(kind, spec, allowed if kind == "BaseModel" else EVERY_SOURCE))
-        warnings = _base_model_warnings(spec)
-    elif kind == CACHE_KIND:
-        problems, warnings = list(_cache_problems(spec, groups)), []
-    else:
-        problems, warnings = list(_group_problems(spec)), _group_warnings(spec)
-    if problems:
-        raise type(problems[0])("; ".join(str(problem) for problem in problems))
-    return warnings
+    _refuse(_base_model_problems(spec, allowed, cluster_scoped=cluster_scoped))
+    return _base_model_warnings(spec)
+
+
+def check_cache(obj: Mapping[str, Any], groups: Collection[str]) -> list[str]:
+    """Return warnings about a cache to be written, or raise as check_base_model does; `groups` are those there are."""
+    _refuse(_cache_problems(obj.get("spec") or {}, groups))
+    return []
+
+
+def check_group(obj: Mapping[str, Any]) -> list[str]:
+    """Return warnings about a node group to be written, or raise as check_base_model does."""
+    spec: Spec = obj.get("spec") or {}
+    _refuse(_group_problems(spec))
+    return _group_warnings(spec)
+
+
+def _refuse(problems: Iterable[LarderError]) -> None:
+    found = list(problems)
+    if found:
+        raise type(found[0])("; ".join(str(problem) for problem in found))
 
 
 def annotation_warnings(obj: Mapping[str, Any]) -> list[str]:
@@ -84,12 +87,12 @@ def annotation_warnings(obj: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _base_model_problems(kind: str, spec: Spec, allowed: AllowedSources) -> Iterator[LarderError]:
+def _base_model_problems(spec: Spec, allowed: AllowedSources, *, cluster_scoped: bool) -> Iterator[LarderError]:
     storage: Spec = spec.get("storage") or {}
     uri = storage.get("storageUri") or ""
     if not uri.startswith(FOREIGN):
-        yield from _uri_problems("spec.storage.storageUri", uri, allowed, cluster_scoped=kind != "BaseModel")
-        yield from _token_problems(storage, cluster_scoped=kind != "BaseModel")
+        yield from _uri_problems("spec.storage.storageUri", uri, allowed, cluster_scoped=cluster_scoped)
+        yield from _token_problems(storage, cluster_scoped=cluster_scoped)
     if path := storage.get("path"):
         try:
             checked_mount_path(path)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from controller.admission.keys import OURS, TRIGGERS, Json
+from controller.admission.rules.registered import RULES
 from controller.admission.server import MUTATE_PATH, VALIDATE_PATH, path_with
-from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP
 from shared.names import USES_PREFIX
 
 _GROUP_VERSION = "admissionregistration.k8s.io/v1"
-_CHECKED = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP)
+_CHECKED = tuple(rule.definition for rule in RULES)
 
 
 @dataclass(frozen=True, slots=True)

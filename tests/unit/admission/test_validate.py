@@ -17,12 +17,14 @@ from controller.admission.errors import (
 )
 from controller.admission.validate import (
     annotation_warnings,
+    check_base_model,
+    check_cache,
     check_delete_group,
     check_delete_model,
-    check_write,
+    check_group,
     needs_check,
 )
-from controller.placement.allowed import parse_allowed
+from controller.placement.allowed import EVERY_SOURCE, AllowedSources, parse_allowed
 from shared.errors import AuthDenied, InvalidURI, LarderError
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -30,6 +32,21 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def _base(uri: str, **storage: object) -> dict[str, Any]:
     return {"spec": {"storage": {"storageUri": uri} | storage}}
+
+
+def check_write(
+    kind: str, obj: dict[str, Any], groups: tuple[str, ...], allowed: AllowedSources = EVERY_SOURCE
+) -> list[str]:
+    """The check of a kind, as its rule calls it; `allowed` binds the models of namespaces alone."""
+    match kind:
+        case "BaseModel":
+            return check_base_model(obj, allowed, cluster_scoped=False)
+        case "ClusterBaseModel":
+            return check_base_model(obj, EVERY_SOURCE, cluster_scoped=True)
+        case "ClusterModelCache":
+            return check_cache(obj, groups)
+        case _:
+            return check_group(obj)
 
 
 def _cache(uri: str = "s3://bucket/m", **spec: object) -> dict[str, Any]:

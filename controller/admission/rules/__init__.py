@@ -1,0 +1,1 @@
+"""What admission checks, a module for each kind."""

@@ -1,0 +1,30 @@
+"""Base models, of a namespace and of the whole cluster."""
+
+from controller.admission.catalog import Catalog
+from controller.admission.review import Request
+from controller.admission.rules.rule import Found, Rule
+from controller.admission.settings import AdmissionSettings
+from controller.admission.validate import annotation_warnings, check_base_model, check_delete_model
+from controller.placement.allowed import EVERY_SOURCE
+from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL
+from shared.names import model_id
+
+
+async def _check_namespaced(found: Found, _: Catalog, settings: AdmissionSettings) -> list[str]:
+    return check_base_model(found, settings.allowed, cluster_scoped=False)
+
+
+async def _check_cluster_scoped(found: Found, _catalog: Catalog, _settings: AdmissionSettings) -> list[str]:
+    return check_base_model(found, EVERY_SOURCE, cluster_scoped=True)
+
+
+async def check_delete(review: Request, catalog: Catalog) -> None:
+    """Refuse to delete a model in use."""
+    where = f"{review.namespace}/{review.name}" if review.namespace else review.name
+    services = await catalog.services_of(review.kind.kind, review.namespace, review.name)
+    users = catalog.users_of(model_id(review.namespace, review.name), review.namespace)
+    check_delete_model(f"{review.kind.kind} {where}", users, services)
+
+
+BASE_MODEL_RULE = Rule(BASE_MODEL, _check_namespaced, check_delete, annotation_warnings)
+CLUSTER_BASE_MODEL_RULE = Rule(CLUSTER_BASE_MODEL, _check_cluster_scoped, check_delete, annotation_warnings)

@@ -1,0 +1,12 @@
+"""The rules of admission: a module and a line each."""
+
+from controller.admission.rules.base_models import BASE_MODEL_RULE, CLUSTER_BASE_MODEL_RULE
+from controller.admission.rules.caches import CACHE_RULE
+from controller.admission.rules.groups import GROUP_RULE
+
+RULES = (
+    BASE_MODEL_RULE,
+    CLUSTER_BASE_MODEL_RULE,
+    CACHE_RULE,
+    GROUP_RULE,
+)
