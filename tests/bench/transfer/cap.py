@@ -22,9 +22,9 @@ def measure_cap(work: Path, tools: Tools, rate_mib: int, seconds: int, say: Say)
     lines = [
         "## Rate limit",
         "",
-        f"A limit of {rate_mib} MiB/s, and what came in any {_WINDOW_S:.0f} s of the download (target: within 5 %).",
+        f"Share of a limit of {rate_mib} MiB/s that arrived in any {_WINDOW_S:.0f} s (target: within 5 %).",
         "",
-        "| models | least | most |",
+        "| models | min | max |",
         "|---|---|---|",
     ]
     for models in (1, _MOST_MODELS):

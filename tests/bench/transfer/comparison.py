@@ -19,22 +19,25 @@ from tests.bench.transfer.site import Site
 from tests.bench.transfer.tools import Tools
 
 _INTRODUCTION = """\
-## Transfer, near servers
+## Transfer, nearby servers
 
-All in one run on one machine: the servers (nginx with sendfile behind the rig's hub, versitygw for S3), the same files,
-an empty directory on the disk for each run, medians of {rounds} rounds of all contenders in turn. CPU is the client's
-user and system time, peak the resident memory of its largest process. The floor is a C program that receives, hashes
-SHA-256, writes and ends with fsync; what comes from S3 is held to the floor that comes from there too. Both of
-`larder fetch` verify and end with fsync; peers do what the column says, and no fsync.
+All contenders run in turn on one machine, together with the servers (nginx with sendfile behind the
+rig's hub, versitygw for S3). Each run downloads the same files into an empty directory on disk. The
+figures are medians of {rounds} rounds. CPU is the user and system time of the client, peak the resident
+memory of its largest process. The floor is a C program that receives the bytes, hashes them with
+SHA-256, writes them and ends with fsync. Contenders that use S3 are compared with the floor over
+S3. Both rows of `larder fetch` verify and end with fsync. Peers verify what the column says,
+without fsync.
 """
 
 _LIMITED = """\
-## Transfer, within the memory of an agent
+## Transfer, within an agent's memory limit
 
-As above, medians of {rounds} rounds, each contender in a control group of {mib} MiB, as an agent has by default.
-The pages that are cached of the files count against it: whoever writes through the page cache has to give pages back
-all the time, and leaves no more than that of the model there. `larder fetch` writes models of more than half of it past
-the cache, as agents do.
+As above, medians of {rounds} rounds, but each contender runs in a control group of {mib} MiB, which is the
+default for agents. Cached pages of the files count against this limit. A program that writes
+through the page cache has to give pages back all the time, and leaves no more than that much of the
+model in the cache. `larder fetch` bypasses the cache for models larger than half of the limit, as
+agents do.
 """
 
 

@@ -92,7 +92,7 @@ def compare_far(
     """Run the contenders of `catalog.FAR` over the link and return the section `link`."""
     capped = f", each connection held to {connection_mib} MiB/s" if connection_mib else ""
     title = f"{round_trip_ms:g} ms, {mbit} Mbit/s{capped}"
-    parts = [f"## Transfer, a far server\n\nAs above, over a link of {title}."]
+    parts = [f"## Transfer, distant server\n\nAs above, over a link of {title}."]
     pictures = {}
     contenders = [contender for contender in catalog.ALL if contender.name in catalog.FAR]
     with Wire(tools.programs["wire"], work / "link", round_trip_ms, mbit) as wire:

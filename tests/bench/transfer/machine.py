@@ -19,7 +19,7 @@ def describe(tools: Tools, work: Path) -> list[str]:
     load = os.getloadavg()[0]
     versions = ", ".join(f"{name} {said}" for name, said in tools.versions().items())
     return [
-        f"- made on {datetime.now(UTC):%Y-%m-%d}, {where}, {system}, load {load:.1f}",
+        f"- measured on {datetime.now(UTC):%Y-%m-%d}, {where}, {system}, load {load:.1f}",
         f"- {versions}",
     ]
 

@@ -11,7 +11,7 @@ from tests.bench.transfer.loads import Load
 from tests.bench.transfer.rounds import Result
 
 _HEAD = (
-    "| | from | verifies | wall s (least to most) | GB/s | CPU-s/GB | peak MB | wall, floor = 1 | CPU, floor = 1 "
+    "| | from | verifies | wall s (min to max) | GB/s | CPU-s/GB | peak MB | wall, floor = 1 | CPU, floor = 1 "
     "| wall, ours = 1 |\n|---|---|---|---|---|---|---|---|---|---|"
 )
 
@@ -33,7 +33,7 @@ def table(rows: Sequence[Row]) -> str:
 def troubles(results: Sequence[Result], left_out: Mapping[str, str]) -> str:
     """Return those without figures, each with its reason; empty where there are none."""
     found = {result.contender.name: result.trouble for result in results if result.trouble} | dict(left_out)
-    return "\n".join(f"- without figures: {name}: {reason}" for name, reason in found.items())
+    return "\n".join(f"- no figures: {name}: {reason}" for name, reason in found.items())
 
 
 def picture(load: Load, rows: Sequence[Row], title: str) -> str:

@@ -49,9 +49,9 @@ def measure_restart(work: Path, binaries: Binaries, models: int, rounds: int, sa
     say(f"restart: Ready after {ready_s:.2f} s, {idle_mb:.0f} MB")
     text = (
         f"## Restart of an agent\n\n{models} models of {_SHARDS + _SMALL} files, {size_tb:.1f} TB (sparse), a real API "
-        f"server, labels in place: from the start of the process to `/readyz` {ready_s:.2f} s (target: below "
+        f"server, labels in place. From process start to `/readyz`: {ready_s:.2f} s (target: below "
         f"{_TARGET_S:.0f}; median of {rounds}, {min(t[0] for t in taken):.2f} to {max(t[0] for t in taken):.2f}). "
-        f"The process had {idle_mb:.0f} MB then, with all its models known."
+        f"The process then used {idle_mb:.0f} MB, with all models loaded."
     )
     return Section("restart", text)
 

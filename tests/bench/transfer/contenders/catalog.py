@@ -17,5 +17,5 @@ FAR: tuple[str, ...] = ("C program, fsync", "larder fetch hf://", "curl --parall
 
 LEFT_OUT = {
     "hf download over xet": "needs a xet server, which the bench does not have",
-    "hf_transfer": "huggingface_hub 2 does not use it any more",
+    "hf_transfer": "huggingface_hub 2 no longer uses it",
 }
