@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING, Told
+from controller.models.rollout import Rollout
 from controller.models.view import Leaving, ModelView
 from controller.placement.demand import Resolution
-from shared.api.meta import NodeState, condition_of
+from shared.api.meta import condition_of
 from shared.quantity import format_bytes
 
 EVENTFUL = (DRIFTED, UPDATING)
@@ -25,18 +26,9 @@ def short(revision: str) -> str:
     return revision[:_SHORT]
 
 
-def is_updating(view: ModelView, serving: str) -> bool:
-    """Return whether new pods get another revision than the one that is resolved, or to be resolved."""
-    resolution = view.demand.resolution
-    return serving not in ("", resolution.revision if resolution else "")
-
-
-def revision_conditions(view: ModelView, serving: str, progress: str, failed: NodeState | None) -> Iterator[Told]:
-    """Yield the conditions that are to be written; what is not yielded stays as it is.
-
-    `progress` counts the nodes that have the resolved revision, `failed` is the first that cannot get it.
-    """
-    wanted = (_drifted(view), _refreshed(view), _updating(view, serving, progress, failed), _removing(view))
+def revision_conditions(view: ModelView, rollout: Rollout) -> Iterator[Told]:
+    """Yield the conditions that are to be written; what is not yielded stays as it is."""
+    wanted = (_drifted(view), _refreshed(view), _updating(view, rollout), _removing(view))
     yield from (told for told in wanted if told is not None)
 
 
@@ -118,19 +110,20 @@ def _no_more_asked(view: ModelView) -> Told | None:
     return Told(REFRESHED, "True", "Withdrawn", "no refresh is asked for any more")
 
 
-def _updating(view: ModelView, serving: str, progress: str, failed: NodeState | None) -> Told | None:
-    resolution, trouble = view.demand.resolution, view.trouble
+def _updating(view: ModelView, rollout: Rollout) -> Told | None:
+    resolution, trouble, serving = view.demand.resolution, view.trouble, short(rollout.serving)
     if not view.demand.stocked:
         return _cleared(view, UPDATING, "NotStocked", "no node is to have it")
-    if not is_updating(view, serving):
-        return _cleared(view, UPDATING, "UpToDate", f"pods get revision {short(serving)}, the newest that is resolved")
-    old = f"pods get revision {short(serving)} until"
+    if not rollout.updating:
+        return _cleared(view, UPDATING, "UpToDate", f"pods get revision {serving}, the newest that is resolved")
+    old = f"pods get revision {serving} until"
     if resolution is None:
         reason, words = (trouble.reason, trouble.message) if trouble else ("Resolving", "the source is being asked")
         return Told(UPDATING, "True", reason, f"{old} another one is resolved: {words}")
-    words = f"{old} every live node has {short(resolution.revision)}; {progress}"
-    if failed is None:
+    words = f"{old} every live node has {short(resolution.revision)}; {rollout.counts()}"
+    if not rollout.failed:
         return Told(UPDATING, "True", "Downloading", words)
+    failed = rollout.failed[0]
     return Told(UPDATING, "True", failed.reason or "Failed", f"{words}; {failed.name}: {failed.message}")
 
 
