@@ -1,11 +1,11 @@
 """From a view of a node to the ModelNode that it is to have. No input or output, no clock.
 
 Removing files takes proof that costs requests, so a view starts with what memory has, and a decision may be to ask for
-more. Each answer comes as a fuller view of the same moment, on which `decide` is called again:
+more. Then `decide` is called again on the same view with the answer in it:
 
-    memory ──ListUsers──► and the node's pods ──ConfirmUnwanted──► and what the objects say ──► Create or Write
+    from memory ── ListUsers ──► + `users`, a live list ── ConfirmUnwanted ──► + `unwanted`, by live reads ──► Write
 
-Most passes remove nothing and end at once. Files that no entry names are confirmed before their users are listed.
+Most passes remove nothing and write at once. Of files that no entry names, live reads come before the list of pods.
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,8 @@ still want it. There is one batch of victims at a time; it becomes Draining toge
 
 Example: `new` (80 bytes) comes to a node of 100 bytes that `old` (90 bytes) fills, unused for hours. Its agent reports
 `new` Failed, InsufficientStorage, short of 70. `old` frees 90, enough: it becomes Draining, evicted for `new`. Once it
-is drained, no pod uses it, and live reads neither pin it nor raise its priority, it becomes Absent; `new` is fetched.
+is drained, no pod uses it, and live reads find neither a pin nor a group that forbids it, it becomes Absent; the agent
+removes its files and fetches `new`.
 When `new` goes, or the limit grows to 180 bytes, `old` fits again and becomes Present.
 """
 
@@ -50,13 +51,13 @@ class EvictionStep:
 class _Batch:
     """The victims that drain now.
 
-    `going` may still be evicted, `spared` not. `frees_bytes` is what `going` frees, with what leaves the node anyway;
-    `shortage_bytes` is 0 while the model in need asks again. `drain_left_s` is None until the agent has acknowledged
-    every victim.
+    `going` may still be evicted, `staying` no longer. `frees_bytes` is what `going` frees, with what leaves the node
+    anyway; `shortage_bytes` is 0 while the model in need asks again. `drain_left_s` is None until the agent has
+    acknowledged every victim that is going.
     """
 
     going: tuple[Entry, ...]
-    spared: tuple[Entry, ...]
+    staying: tuple[Entry, ...]
     frees_bytes: int
     shortage_bytes: int
     drain_left_s: float | None
@@ -111,7 +112,7 @@ def _batch(facts: Facts, draining: Sequence[Entry]) -> _Batch:
     acknowledged = [s for s in waits if s is not None]
     return _Batch(
         going=going,
-        spared=tuple(e for e in draining if e not in going),
+        staying=tuple(e for e in draining if e not in going),
         frees_bytes=sum(facts.frees_bytes(e.key) for e in going) + facts.leaving_bytes(),
         shortage_bytes=need.shortage_bytes if need else 0,
         drain_left_s=max(acknowledged) if acknowledged == waits != [] else None,
@@ -136,24 +137,24 @@ def _may_go(facts: Facts, entry: Entry, need: Need) -> bool:
 def _continue(facts: Facts, batch: _Batch) -> EvictionStep:
     """Return the next step of a batch: call it off, wait, ask for a missing proof, or remove it."""
     if not batch.going or batch.frees_bytes < batch.shortage_bytes:
-        return EvictionStep(_restore(facts, batch.going + batch.spared))  # called off: not needed, or not enough
-    spared, keys = _restore(facts, batch.spared), frozenset(e.key for e in batch.going)
+        return EvictionStep(_restore(facts, batch.going + batch.staying))  # called off: not needed, or not enough
+    restored, keys = _restore(facts, batch.staying), frozenset(e.key for e in batch.going)
     users, unwanted = facts.view.users, facts.view.unwanted
     if batch.drain_left_s is None or batch.shortage_bytes <= 0:
-        return EvictionStep(spared)  # the next report of the agent wakes us
+        return EvictionStep(restored)  # the next report of the agent wakes us
     if batch.drain_left_s > 0:
-        return EvictionStep(spared, again_s=batch.drain_left_s)
+        return EvictionStep(restored, again_s=batch.drain_left_s)
     if users is None:
-        return EvictionStep(spared, needs_users=True)
+        return EvictionStep(restored, needs_users=True)
     if unwanted is None:
-        return EvictionStep(spared, to_confirm=keys)
+        return EvictionStep(restored, to_confirm=keys)
     if not keys <= unwanted:
-        return EvictionStep(spared, again_s=_SOON_S)  # the live reads were made before the batch had drained
-    return EvictionStep(spared | {e.key: with_state(e, EntryState.ABSENT, facts.now) for e in batch.going})
+        return EvictionStep(restored, again_s=_SOON_S)  # the live reads were made before the batch had drained
+    return EvictionStep(restored | {e.key: with_state(e, EntryState.ABSENT, facts.now) for e in batch.going})
 
 
 def _no_longer_in_need(facts: Facts) -> dict[EntryKey, Entry]:
-    """Return, without it, the entries that say how much could go for them and have their room now."""
+    """Return the entries that have room by now, without what was said of how much could go for them."""
     told = ((e, facts.reported.get(k)) for k, e in facts.wanted.items() if e.evictable)
     return {e.key: msgspec.structs.replace(e, evictable=0) for e, s in told if s is not None and not lacks_room(e, s)}
 

@@ -1,12 +1,12 @@
 """The removal of files that nobody wants on a node. No input or output, no clock.
 
-    Present ───── unused ─────► Draining ───── confirmed ─────► Absent ───── agent: gone ─────► no entry
+    Present ───── unused ─────► Draining ──── drained, unused, confirmed ────► Absent ──── agent: gone ────► no entry
        ▲                        │      ▲
-       └──── drained, used ─────┘      └───── unused and confirmed ───── files that no entry names
+       └──── drained, used ─────┘      └───── unused, confirmed ───── files that no entry names
 
-Draining: the agent drops the ready label, so no new pods come. Drained: it has, and `Pace.drain_s` have passed, so the
-pods that came before can be seen. Unused: the live list of the node's pods has no users. Confirmed: drained, unused,
-and live reads have proved that no object wants the files here.
+Draining: the agent drops the ready label, so no new pods come. Drained: it has, and `Pace.drain_s` have passed since,
+so pods that were on their way can be seen. Used: a live list of the node's pods has users of the files. Confirmed: live
+reads have proved that no object wants them here.
 """
 
 from dataclasses import dataclass
