@@ -12,9 +12,9 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from agent.allocator import use_one_arena
+from agent.linux.malloc import use_one_arena
 from agent.runtime import Agent
-from agent.settings import Settings, read_settings
+from agent.settings import AgentSettings, read_settings
 from agent.store.store import Store
 from shared.errors import LarderError, StoreFailure
 from shared.kube.transport import connect
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asyncio.run(_run(settings, sources))
     except* LarderError as group:
         for failure in _leaves(group):
-            _LOG.error("agent failed", node=settings.node_name, reason=failure.reason, message=str(failure))
+            _LOG.error("agent_failed", node=settings.node_name, reason=failure.reason, message=str(failure))
         status = _FAILED
     return status
 
@@ -63,20 +63,20 @@ def check_local_roots(roots: Iterable[str], store: Path) -> None:
             )
 
 
-async def _run(settings: Settings, sources: SourceSettings) -> None:
+async def _run(settings: AgentSettings, sources: SourceSettings) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     with closing(Store.open(settings.root)) as store, _listen(settings) as listener:
         host, port = listener.getsockname()[:2]
-        _LOG.info("agent started", node=settings.node_name, store=store.id, listen=f"{host}:{port}")
+        _LOG.info("agent_started", node=settings.node_name, store=store.id, listen=f"{host}:{port}")
         async with connect(settings.kubeconfig, settings.service_account, "larder-agent") as kube:
             await Agent(settings, sources, store, kube, listener).run(stop)
-    _LOG.info("agent stopped", node=settings.node_name)
+    _LOG.info("agent_stopped", node=settings.node_name)
 
 
-def _listen(settings: Settings) -> socket.socket:
+def _listen(settings: AgentSettings) -> socket.socket:
     host, port = settings.listen_address
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

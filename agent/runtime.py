@@ -11,28 +11,28 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from agent.allocator import give_back_after
-from agent.client import ControllerApi
-from agent.health import Report, build_app
-from agent.metadata.inspector import Inspector
-from agent.meters import Meters, ProgressTeller
-from agent.metrics import build_registry
-from agent.node import OwnNode
-from agent.reporter import Reporter
-from agent.server import build_server
-from agent.settings import Settings
-from agent.stock.act import Hands
-from agent.stock.book import Book
-from agent.stock.download import Downloader
-from agent.stock.keeper import Keeper
-from agent.stock.labeller import Labeller
-from agent.stock.scanner import Scanner
-from agent.stock.space_guard import SpaceGuard
-from agent.store.floor import Ground, lies_on_root_disk, parse_floor
+from agent.controller_client import ControllerClient
+from agent.linux.inotify import InotifyWatch
+from agent.linux.malloc import give_back_after
+from agent.reconciler.activity import Activity, ProgressReporter
+from agent.reconciler.download import Downloader
+from agent.reconciler.executor import ActionExecutor
+from agent.reconciler.inspector import Inspector
+from agent.reconciler.labeller import Labeller
+from agent.reconciler.loop import Reconciler
+from agent.reconciler.node import OwnNode
+from agent.reconciler.observe import Scanner
+from agent.reconciler.space_guard import SpaceGuard
+from agent.reconciler.state_cache import StateCache
+from agent.reconciler.status_writer import StatusWriter
+from agent.server.app import AgentState, build_app
+from agent.server.metrics import build_registry
+from agent.server.server import build_server
+from agent.settings import AgentSettings
+from agent.store.floor import StoreVolume, lies_on_root_disk, parse_floor
 from agent.store.scrub import Scrubber
 from agent.store.store import Store
-from agent.store.watch import Watch
-from agent.transfer.rate import RateLimiter
+from agent.transfer.rate_limit import RateLimiter
 from shared import __version__
 from shared.api.model_node import PATH, ModelNode
 from shared.daemon_thread import start_daemon_thread
@@ -40,76 +40,76 @@ from shared.errors import LarderError
 from shared.internal_errors import keep_running
 from shared.kube.backoff import Backoff
 from shared.kube.cache import Cache
-from shared.kube.reflector import Pace, Reflector
+from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
 from shared.sources.settings import SourceSettings
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _SHORT_WORKS = 5  # threads beside those of the downloads
 _LAST_WORDS_S = 2.0
-_MANY_RECONNECT = Pace(backoff=Backoff(first_s=0.1, cap_s=5))
+_MANY_RECONNECT = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=5))
 
 
 @dataclass(slots=True)
 class Agent:
     """One agent; `run` ends when `stop` is set, or with the error of the part that broke."""
 
-    settings: Settings
+    settings: AgentSettings
     sources: SourceSettings
     store: Store
     kube: Kube
     listener: socket.socket
     clock: Callable[[], float] = time.monotonic
     _threads: ThreadPoolExecutor = field(init=False)
-    _api: ControllerApi = field(init=False)
-    _ground: Ground = field(init=False)
-    _meters: Meters = field(default_factory=Meters, init=False)
+    _api: ControllerClient = field(init=False)
+    _volume: StoreVolume = field(init=False)
+    _activity: Activity = field(default_factory=Activity, init=False)
     _bucket: RateLimiter = field(default_factory=RateLimiter, init=False)
-    _book: Book = field(default_factory=Book, init=False)
+    _cache: StateCache = field(default_factory=StateCache, init=False)
 
     def __post_init__(self) -> None:
         self._threads = ThreadPoolExecutor(self.settings.downloads + _SHORT_WORKS, "larder")
-        self._ground = Ground(
+        self._volume = StoreVolume(
             self.store.root,
             on_root_disk=lies_on_root_disk(self.store.root),
             floor=parse_floor(self.settings.floor),
             refuses_root_disk=self.settings.refuse_root_disk,
         )
-        self._api = ControllerApi(self.settings.api_url, self.settings.token_file, self.settings.api_ca)
+        self._api = ControllerClient(self.settings.api_url, self.settings.token_file, self.settings.api_ca)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Keep the node stocked until told to stop; running downloads keep their verified bytes."""
         node = OwnNode(self.kube, self.settings.node_name)
-        watch = Watch.open()
-        keeper = self._keeper(node, watch)
-        reflector = self._reflector(keeper)
-        report = Report(
+        watch = InotifyWatch.open()
+        reconciler = self._reconciler(node, watch)
+        reflector = self._reflector(reconciler)
+        report = AgentState(
             self.settings.node_name,
-            keeper.world,
-            keeper.space,
-            self._meters,
-            keeper.why_not_alive,
-            keeper.why_not_ready,
+            reconciler.observation,
+            reconciler.space,
+            self._activity,
+            reconciler.why_not_alive,
+            reconciler.why_not_ready,
             lambda: self._bucket.rate,
         )
         server = build_server(build_app(report, build_registry(report)))
         try:
             async with asyncio.TaskGroup() as group:
-                hands = self._hands(keeper, node, group)
+                executor = self._executor(reconciler, node, group)
                 serving = group.create_task(server.serve([self.listener]))
-                deciding = group.create_task(self._keep(keeper, hands))
+                deciding = group.create_task(self._keep(reconciler, executor))
                 parts = [self._start(group, part, run) for part, run in (
-                    ("watch", reflector.run), ("sync", lambda: _sync(reflector, keeper)),
-                    ("status", keeper.reporter.run),
-                    ("progress", ProgressTeller(self._meters, self._api, keeper.wake).run),
+                    ("watch", reflector.run), ("sync", lambda: _sync(reflector, reconciler)),
+                    ("status", reconciler.status_writer.run),
+                    ("progress", ProgressReporter(self._activity, self._api, reconciler.wake).run),
                     ("memory", lambda: give_back_after(
-                        lambda: len(self._meters.running), self._meters.ended.total)),
+                        lambda: len(self._activity.running), self._activity.ended.total)),
                 )]  # fmt: skip
                 await stop.wait()
-                _LOG.info("stopping", node=self.settings.node_name, downloads=len(self._meters.running))
+                _LOG.info("stopping", node=self.settings.node_name, downloads=len(self._activity.running))
                 deciding.cancel()
-                await hands.settle(self.settings.stop_seconds)
-                await _last_words(keeper.reporter)
+                await executor.settle(self.settings.stop_seconds)
+                await _last_words(reconciler.status_writer)
                 server.stop()
                 await asyncio.wait([serving], timeout=_LAST_WORDS_S)
                 _cancel([serving, *parts])
@@ -119,51 +119,51 @@ class Agent:
                 watch.close()
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _keep(self, keeper: Keeper, hands: Hands) -> None:
-        await keeper.prepare()
-        guard = SpaceGuard(self.store, self._ground, self._meters, self._threads, hands.halt)
+    async def _keep(self, reconciler: Reconciler, executor: ActionExecutor) -> None:
+        await reconciler.prepare()
+        guard = SpaceGuard(self.store, self._volume, self._activity, self._threads, executor.halt)
         loop = asyncio.get_running_loop()
         scrubber = Scrubber(
             self.store,
             self.settings.scrub_rate,
             self.settings.scrub_pause_seconds,
-            self._meters.scrub,
-            lambda: loop.call_soon_threadsafe(keeper.scanner.look),
+            self._activity.scrub,
+            lambda: loop.call_soon_threadsafe(reconciler.scanner.look),
             threading.Event(),
         )
         async with asyncio.TaskGroup() as group:
-            self._start(group, "scanner", lambda: keeper.scanner.run(keeper.wake))
-            self._start(group, "node", keeper.watch_node)
-            self._start(group, "tidying", keeper.tidy)
+            self._start(group, "scanner", lambda: reconciler.scanner.run(reconciler.wake))
+            self._start(group, "node", reconciler.watch_node)
+            self._start(group, "tidying", reconciler.tidy)
             self._start(group, "space_guard", guard.run)
             if scrubber.rate:
                 self._start(group, "scrub", lambda: _scrub(scrubber))
-            await keep_running("loop", lambda: keeper.run(hands), self._meters.internal_errors)
+            await keep_running("loop", lambda: reconciler.run(executor), self._activity.internal_errors)
 
     def _start(self, group: asyncio.TaskGroup, part: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        return group.create_task(keep_running(part, run, self._meters.internal_errors))
+        return group.create_task(keep_running(part, run, self._activity.internal_errors))
 
     def _tell_watch_trouble(self, error: Exception, delay_s: float) -> None:
-        self._meters.watch_troubles += 1
-        _LOG.warning("watch", node=self.settings.node_name, message=str(error), again_s=round(delay_s, 1))
+        self._activity.watch_restarts += 1
+        _LOG.warning("watch_interrupted", node=self.settings.node_name, message=str(error), again_s=round(delay_s, 1))
 
-    def _keeper(self, node: OwnNode, watch: Watch | None) -> Keeper:
+    def _reconciler(self, node: OwnNode, watch: InotifyWatch | None) -> Reconciler:
         scanner = Scanner(
-            book=self._book,
+            cache=self._cache,
             store=self.store,
-            ground=self._ground,
-            meters=self._meters,
+            volume=self._volume,
+            activity=self._activity,
             threads=self._threads,
             scan_s=self.settings.scan_seconds,
             watch=watch,
             clock=self.clock,
         )
-        return Keeper(
-            book=self._book,
+        return Reconciler(
+            cache=self._cache,
             store=self.store,
             node=node,
-            meters=self._meters,
-            reporter=Reporter(self.kube, self.settings.node_name),
+            activity=self._activity,
+            status_writer=StatusWriter(self.kube, self.settings.node_name),
             threads=self._threads,
             scanner=scanner,
             version=__version__,
@@ -173,32 +173,34 @@ class Agent:
             set_rate=self._bucket.set_rate,
         )
 
-    def _hands(self, keeper: Keeper, node: OwnNode, jobs: asyncio.TaskGroup) -> Hands:
-        return Hands(
-            book=self._book,
+    def _executor(self, reconciler: Reconciler, node: OwnNode, jobs: asyncio.TaskGroup) -> ActionExecutor:
+        return ActionExecutor(
+            cache=self._cache,
             store=self.store,
             api=self._api,
             node=node,
-            labeller=Labeller(self._book, node, self.clock, keeper.look_at_node),
+            labeller=Labeller(self._cache, node, self.clock, reconciler.look_at_node),
             downloader=Downloader(self.store, self.sources, self._bucket, self.settings.connections),
-            inspector=Inspector(self._book, self._threads, jobs, self._meters.internal_errors, keeper.wake, self.clock),
-            meters=self._meters,
+            inspector=Inspector(
+                self._cache, self._threads, jobs, self._activity.internal_errors, reconciler.wake, self.clock
+            ),
+            activity=self._activity,
             threads=self._threads,
             jobs=jobs,
-            wake=keeper.wake,
-            look_at_node=keeper.look_at_node,
-            look_at_disk=keeper.scanner.look,
+            wake=reconciler.wake,
+            look_at_node=reconciler.look_at_node,
+            look_at_disk=reconciler.scanner.look,
             clock=self.clock,
-            ground=self._ground,
+            volume=self._volume,
         )
 
-    def _reflector(self, keeper: Keeper) -> Reflector[ModelNode]:
+    def _reflector(self, reconciler: Reconciler) -> Reflector[ModelNode]:
         name = self.settings.node_name
         return Reflector(
             self.kube,
             PATH,
             ModelNode,
-            Cache(lambda _, node: keeper.take_model_node(node)),
+            Cache(lambda _, node: reconciler.take_model_node(node)),
             self._tell_watch_trouble,
             field_selector=f"metadata.name={name}",
             pace=_MANY_RECONNECT,
@@ -216,15 +218,15 @@ async def _scrub(scrubber: Scrubber) -> None:
         raise
 
 
-async def _sync(reflector: Reflector[ModelNode], keeper: Keeper) -> None:
+async def _sync(reflector: Reflector[ModelNode], reconciler: Reconciler) -> None:
     await reflector.synced.wait()
-    keeper.take_sync()
+    reconciler.take_sync()
 
 
-async def _last_words(reporter: Reporter) -> None:
+async def _last_words(status_writer: StatusWriter) -> None:
     with suppress(LarderError, TimeoutError):
         async with asyncio.timeout(_LAST_WORDS_S):
-            await reporter.flush()
+            await status_writer.flush()
 
 
 def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -30,7 +30,7 @@ def _floor(text: str) -> str:
     return text
 
 
-class Settings(BaseSettings):
+class AgentSettings(BaseSettings):
     """The agent of one node: keeps the models that its ModelNode names below one directory."""
 
     model_config = SettingsConfigDict(
@@ -75,6 +75,6 @@ class Settings(BaseSettings):
         return host.strip("[]"), int(port)
 
 
-def read_settings(arguments: Sequence[str]) -> Settings:
+def read_settings(arguments: Sequence[str]) -> AgentSettings:
     """Return the settings; arguments win over the environment. Ends the program with status 2 where they are wrong."""
-    return Settings(_cli_parse_args=list(arguments))  # type: ignore[call-arg]  # the required ones come from there
+    return AgentSettings(_cli_parse_args=list(arguments))  # type: ignore[call-arg]  # the required ones come from there

@@ -13,20 +13,20 @@ import structlog
 from prometheus_client import disable_created_metrics
 
 from controller.admission.callers import Callers, InvalidKeysError, KeyFile
-from controller.agentapi.leader import Leader
+from controller.agentapi.leader import LeaderClient
 from controller.features import FEATURES
 from controller.replica import LEASE, Replica
-from controller.settings import Settings
+from controller.settings import ControllerSettings
+from shared.ca_reload import Trust
 from shared.kube.transport import connect
 from shared.log import configure_logging
-from shared.serve import Tls, serve
+from shared.server.serve import Tls, serve
 from shared.sources.settings import settings_from_environ
-from shared.trust import Trust
 
 _log = structlog.get_logger()
 
 
-def _callers(settings: Settings) -> Callers:
+def _callers(settings: ControllerSettings) -> Callers:
     if settings.admission_keys is None:
         raise SystemExit("InvalidSettings: LARDER_ADMISSION_KEYS must name the file with the path keys of admission")
     try:
@@ -36,7 +36,7 @@ def _callers(settings: Settings) -> Callers:
     return Callers(keys, settings.admission_client_ca is not None, settings.client_names)
 
 
-async def run(settings: Settings, environ: Mapping[str, str]) -> None:
+async def run(settings: ControllerSettings, environ: Mapping[str, str]) -> None:
     """Run one replica until SIGTERM or SIGINT."""
     if settings.certificate is None or settings.private_key is None:
         raise SystemExit("InvalidSettings: LARDER_CERTIFICATE and LARDER_PRIVATE_KEY must name PEM files")
@@ -48,7 +48,7 @@ async def run(settings: Settings, environ: Mapping[str, str]) -> None:
     async with connect(settings.kubeconfig, user_agent="larder-controller") as kube, AsyncExitStack() as closing:
         replica = Replica(settings, sources, kube, identity)
         replica.add(FEATURES)
-        leader = Leader(
+        leader = LeaderClient(
             kube,
             f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases/{LEASE}",
             Trust(settings.ca),
@@ -79,7 +79,7 @@ def main() -> None:
     configure_logging()
     disable_created_metrics()  # type: ignore[no-untyped-call]  # no series with the birth of each counter
     try:
-        settings = Settings(_cli_parse_args=True)  # type: ignore[call-arg]  # what pydantic-settings takes beside fields
+        settings = ControllerSettings(_cli_parse_args=True)  # type: ignore[call-arg]  # what pydantic-settings takes beside fields
     except ValueError as error:
         sys.exit(f"InvalidSettings: {error}")
     configure_logging(settings.log_level)

@@ -27,12 +27,12 @@ from controller.models.observe import ModelObserver
 from controller.models.reconcile import ModelReconciler
 from controller.nodes.act import NodeActor
 from controller.nodes.controller import nodes_controller
-from controller.nodes.evicted import Evictions
+from controller.nodes.eviction_events import EvictionEvents
 from controller.nodes.metrics import EvictionMetrics
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
-from controller.nodes.steps import Pace
-from controller.placement.shares import Room
+from controller.nodes.steps import RemovalTiming
+from controller.placement.shares import ModelNodeRoom
 from controller.replica import AddFeature, Replica
 
 
@@ -41,11 +41,11 @@ def _nodes(replica: Replica) -> Controller[Any]:
     reconciler = NodeReconciler(
         NodeObserver(cluster, replica.kube, replica.live, settings.store_root),
         NodeActor(replica.kube),
-        Evictions(replica.events, EvictionMetrics(replica.metrics.registry).evict),
+        EvictionEvents(replica.events, EvictionMetrics(replica.metrics.registry).evict),
         replica.now,
-        Pace(settings.drain_seconds, settings.drain_seconds, settings.eviction_idle_seconds),
+        RemovalTiming(settings.drain_seconds, settings.drain_seconds, settings.eviction_idle_seconds),
         granted=replica.granted,
-        room=Room(settings.models_per_node),
+        room=ModelNodeRoom(settings.models_per_node),
     )
     return nodes_controller(cluster, reconciler, replica.grant_changed)
 

@@ -13,9 +13,9 @@ from controller.admission.server import admission_router
 from controller.admission.settings import AdmissionSettings
 from controller.admission.state_catalog import StateCatalog
 from controller.agentapi.authenticate import Authenticator
-from controller.agentapi.desk import Desk
-from controller.agentapi.gate import Gate
-from controller.agentapi.leader import ADDRESS_ANNOTATION, Leader
+from controller.agentapi.desk import AgentService
+from controller.agentapi.gate import RequestGuard
+from controller.agentapi.leader import ADDRESS_ANNOTATION, LeaderClient
 from controller.agentapi.server import AgentApi
 from controller.inferenceservices.users import ServiceUsers
 from controller.manager.controller import Feature
@@ -25,8 +25,8 @@ from controller.manager.metrics import Metrics
 from controller.manager.requests import CountRequests
 from controller.models.act import ModelActor
 from controller.models.resolver import Resolver
-from controller.placement.groups import Limits
-from controller.settings import Settings
+from controller.placement.groups import NodeLimits
+from controller.settings import ControllerSettings
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
@@ -44,10 +44,10 @@ LEASE = "larder-controller"
 class Replica:
     """Every object that features share, wired once."""
 
-    def __init__(self, settings: Settings, sources: SourceSettings, kube: Kube, identity: str) -> None:
+    def __init__(self, settings: ControllerSettings, sources: SourceSettings, kube: Kube, identity: str) -> None:
         self.settings, self.sources, self.kube, self.metrics = settings, sources, kube, Metrics()
         self.clock = asyncio.get_running_loop().time
-        defaults = Limits(settings.default_storage_limit, settings.default_bandwidth_limit)
+        defaults = NodeLimits(settings.default_storage_limit, settings.default_bandwidth_limit)
         self.cluster = ClusterState(defaults, self.clock, settings.allowed, settings.files, settings.store_root)
         self.manager = Manager(kube, self.cluster.ownership, _manager_settings(settings, identity), self.metrics)
         self.manager.follow(cluster_informers(self.cluster, settings.namespace))
@@ -80,7 +80,7 @@ class Replica:
         """Return the time of day."""
         return datetime.now(UTC)
 
-    def api_app(self, leader: Leader, callers: Callers) -> FastAPI:
+    def api_app(self, leader: LeaderClient, callers: Callers) -> FastAPI:
         """Return what is served over TLS: admission, and the agents' API."""
         settings = self.settings
         app = FastAPI(openapi_url=None)
@@ -90,8 +90,10 @@ class Replica:
         app.include_router(admission_router(self.catalog, rules, callers, reviews.review))
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"
         api = AgentApi(
-            Gate(Authenticator(self.kube, self.cluster, username, settings.token_audience, self.clock), self.clock),
-            Desk(self.kube, self.cluster, self.manifests, self.secrets, self.live),
+            RequestGuard(
+                Authenticator(self.kube, self.cluster, username, settings.token_audience, self.clock), self.clock
+            ),
+            AgentService(self.kube, self.cluster, self.manifests, self.secrets, self.live),
             self.progress,
             leader,
             self.manager.is_leading,
@@ -103,7 +105,7 @@ class Replica:
 AddFeature: TypeAlias = Callable[[Replica], Feature]
 
 
-def _manager_settings(settings: Settings, identity: str) -> ManagerSettings:
+def _manager_settings(settings: ControllerSettings, identity: str) -> ManagerSettings:
     return ManagerSettings(
         namespace=settings.namespace,
         identity=identity,

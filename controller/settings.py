@@ -12,7 +12,7 @@ from shared.quantity import parse_quantity
 from shared.selection.choice import Duplicates, Selection, make_selection, split_patterns
 
 
-class Settings(BaseSettings):
+class ControllerSettings(BaseSettings):
     """Every setting, with the chart's defaults."""
 
     model_config = SettingsConfigDict(
@@ -85,7 +85,7 @@ class Settings(BaseSettings):
         )
 
     @model_validator(mode="after")
-    def _has_few_patterns(self) -> "Settings":
+    def _has_few_patterns(self) -> "ControllerSettings":
         _ = self.files
         return self
 

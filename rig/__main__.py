@@ -13,7 +13,7 @@ from rig.hub import Hub
 from rig.kserve import files as kserve_files
 from rig.model import write_model
 from rig.node import command as node_command
-from rig.nodes import NodeHeart, NodeSpec
+from rig.nodes import FakeKubelet, NodeSpec
 from shared.errors import LarderError
 from shared.kube.transport import connect
 
@@ -79,11 +79,11 @@ def _nodes(arguments: argparse.Namespace) -> int:
 
 async def _keep_alive(kubeconfig: Path, specs: Sequence[NodeSpec], beat_s: float) -> None:
     async with connect(kubeconfig, user_agent="rig-nodes") as kube:
-        heart = NodeHeart(kube, beat_s)
+        kubelet = FakeKubelet(kube, beat_s)
         for spec in specs:
-            await heart.add(spec)
+            await kubelet.add(spec)
             print(f"{spec.name} is alive", flush=True)
-        await heart.run()
+        await kubelet.run()
 
 
 def _hub(arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import httpx
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program
 from rig.running import Running
-from shared.sources.az_requests import sign, string_to_sign
+from shared.sources.azure.requests import sign, string_to_sign
 
 _READY_S = 120.0
 _TIMEOUT_S = 30.0

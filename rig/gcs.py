@@ -9,7 +9,7 @@ from rig.google_account import GoogleAccount
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program
 from rig.running import Running
-from rig.scripted_http import Asked, ScriptedServer, reply
+from rig.scripted_http import ScriptedRequest, ScriptedServer, reply
 
 _READY_S = 60.0
 _TIMEOUT_S = 30.0
@@ -63,7 +63,7 @@ class Gcs(Running):
         """Delete an object."""
         self.client.delete(f"{_BUCKETS}{bucket}/o/{quote(key, safe='')}").raise_for_status()
 
-    def _answer(self, asked: Asked) -> bytes:
+    def _answer(self, asked: ScriptedRequest) -> bytes:
         """Answer for the gate: a token, a refusal, or what the server behind it says."""
         if asked.target == "/token":
             status, body = self.account.answer(asked.body)
@@ -75,7 +75,7 @@ class Gcs(Running):
         kept = {name: said.headers[name] for name in _PASSED_ON if name in said.headers}
         return reply(said.status_code, said.content, **kept)
 
-    def _may_pass(self, asked: Asked) -> bool:
+    def _may_pass(self, asked: ScriptedRequest) -> bool:
         bucket = asked.target.removeprefix(_BUCKETS).partition("/")[0]
         token = asked.headers.get("authorization", "").removeprefix("Bearer ")
         return token in self.account.tokens if token else bucket not in self.private

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from rig.scripted_http import Asked, reply
+from rig.scripted_http import ScriptedRequest, reply
 
 SERVICE = ISSUER = "rig"
 _BITS, _KEY_ID, _GOOD_S = 2048, "rig", 300
@@ -37,7 +37,7 @@ class RegistryTokens:
         parts = {"n": _of_number(numbers.n), "e": _of_number(numbers.e)}
         path.write_text(json.dumps({"keys": [{"kty": "RSA", "kid": _KEY_ID, "alg": "RS256", "use": "sig"} | parts]}))
 
-    def answer(self, asked: Asked) -> bytes:
+    def answer(self, asked: ScriptedRequest) -> bytes:
         """Answer a request for a token; who gives a wrong password gets none."""
         said = asked.headers.get("authorization", "")
         account = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()

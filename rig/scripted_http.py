@@ -14,7 +14,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScriptedRequest:
     """One request; header names are in lower case."""
 
     method: str
@@ -27,7 +27,7 @@ class Reset(bytes):
     """An answer after whose bytes the connection is reset: what was not read yet is lost."""
 
 
-Answer = Callable[[Asked], bytes]
+Answer = Callable[[ScriptedRequest], bytes]
 
 
 def reply(status: int, body: bytes = b"", **headers: str) -> bytes:
@@ -45,7 +45,7 @@ class ScriptedServer:
 
     def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
         self.answer = answer
-        self.asked: list[Asked] = []
+        self.asked: list[ScriptedRequest] = []
         self.connections = 0
         self._tls = tls
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -101,7 +101,7 @@ class ScriptedServer:
                         return
 
 
-def _read(lines: BufferedReader) -> Asked | None:
+def _read(lines: BufferedReader) -> ScriptedRequest | None:
     first = next(lines, b"").decode("latin-1").split()
     if not first:
         return None
@@ -111,7 +111,7 @@ def _read(lines: BufferedReader) -> Asked | None:
         if not name.strip():
             break
         headers[name.lower()] = value.strip()
-    return Asked(first[0], first[1], headers, lines.read(int(headers.get("content-length", "0"))))
+    return ScriptedRequest(first[0], first[1], headers, lines.read(int(headers.get("content-length", "0"))))
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Sources from other distributions: an entry point of the group `larder.sources` for each scheme.
 
-The entry point's name is the scheme; it loads a callable that takes the URI (`shared.uri.PluginUri`), the credentials
-and the settings and returns a `shared.sources.port.Source`.
+The entry point's name is the scheme; it loads a callable that takes the URI (`shared.uri.model_uri.PluginUri`), the
+credentials and the settings and returns a `shared.sources.port.Source`.
 """
 
 import re

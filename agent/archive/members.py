@@ -26,7 +26,7 @@ class Type(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArchiveEntry:
     """A member as the archive has it: name, size in bytes, permission bits, and where a link leads."""
 
     name: str
@@ -46,7 +46,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class UnpackLimits:
     """The most bytes that may be written and the most members that may be there, directories included."""
 
     bytes: int
@@ -74,7 +74,9 @@ def plain_name(name: str) -> str:
     return _HERE.sub("", name)
 
 
-def decide_members(entries: Iterable[Entry], limits: Limits, tally: Tally | None = None) -> tuple[Member, ...]:
+def decide_members(
+    entries: Iterable[ArchiveEntry], limits: UnpackLimits, tally: Tally | None = None
+) -> tuple[Member, ...]:
     """Return the files, sorted by path; the first unsafe member refuses the whole archive.
 
     A link within the archive becomes another name of the file that it leads to. Entries are taken one by one and no
@@ -110,13 +112,13 @@ def decide_members(entries: Iterable[Entry], limits: Limits, tally: Tally | None
     return tuple(sorted((*own, *aliases), key=lambda member: member.path))
 
 
-def _path_of(entry: Entry) -> str:
+def _path_of(entry: ArchiveEntry) -> str:
     """Return the name without what means nothing: `./` in front, `/` behind a directory."""
     name = plain_name(entry.name)
     return name.rstrip("/").removesuffix("/.") if entry.type is Type.DIRECTORY else name
 
 
-def _check_type(entry: Entry) -> None:
+def _check_type(entry: ArchiveEntry) -> None:
     if entry.size < 0:
         raise UnsafePath(f"the archive declares a size of {entry.size} for {entry.name!r}; make it anew")
     if entry.type is Type.OTHER:
@@ -125,7 +127,7 @@ def _check_type(entry: Entry) -> None:
         raise UnsafePath(f"the archive has {entry.name!r} with the setuid or setgid bit; make it without")
 
 
-def _target_of(entry: Entry, path: str) -> str:
+def _target_of(entry: ArchiveEntry, path: str) -> str:
     """Return the path below the archive's top that a link leads to: symbolic ones start beside themselves."""
     beside = posixpath.dirname(path) if entry.type is Type.SYMBOLIC_LINK else ""
     target = posixpath.normpath(posixpath.join(beside, entry.target)) if entry.target else ".."

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from agent.archive.guarded import GuardedReader
-from agent.archive.kinds import Kind
-from agent.archive.members import Entry, Type
+from agent.archive.members import ArchiveEntry, Type
+from agent.store.archive_kinds import Kind
 from shared.errors import TooManyFiles, UnsafePath
 
 _PIECE_BYTES = 1024 * 1024
@@ -22,7 +22,7 @@ class TarArchive:
     def __init__(self, file: BinaryIO, kind: Kind) -> None:
         self._file, self._kind = file, kind
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[ArchiveEntry]:
         """Yield the members in their order, up to the end of the file: what is cut short or goes on is not taken."""
         for info, _ in self._infos(to_the_end=True):
             yield _entry_of(info)
@@ -67,7 +67,7 @@ def _check_end(reader: GuardedReader) -> None:
         raise tarfile.ReadError("it ends without its mark of the end")
 
 
-def _entry_of(info: tarfile.TarInfo) -> Entry:
+def _entry_of(info: tarfile.TarInfo) -> ArchiveEntry:
     match info:
         case _ if info.issparse():
             raise UnsafePath(f"the archive has {info.name!r} with holes in it (sparse); make it without --sparse")
@@ -81,7 +81,7 @@ def _entry_of(info: tarfile.TarInfo) -> Entry:
             kind = Type.HARD_LINK
         case _:
             kind = Type.OTHER
-    return Entry(info.name, kind, info.size if kind is Type.FILE else 0, info.mode, info.linkname)
+    return ArchiveEntry(info.name, kind, info.size if kind is Type.FILE else 0, info.mode, info.linkname)
 
 
 def _pieces(tar: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[bytes]:

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from agent.archive.kinds import Kind
-from agent.archive.members import Limits, Member, Tally, decide_members, plain_name
+from agent.archive.members import Member, Tally, UnpackLimits, decide_members, plain_name
 from agent.archive.tar import TarArchive
 from agent.archive.zip import ZipArchive
+from agent.store.archive_kinds import Kind
 from agent.store.disk import store_error
 from shared.errors import InvalidURI, UnsafePath
 
@@ -34,7 +34,7 @@ _DAMAGE = (
 )
 
 
-class Content:
+class MemberContent:
     """One file of an archive: iterate over its bytes once, then ask for their SHA-256."""
 
     def __init__(self, member: Member, pieces: Iterator[bytes], kind: Kind) -> None:
@@ -63,7 +63,7 @@ class Content:
         return self._digest.hexdigest()
 
 
-def list_archive(file: BinaryIO, kind: Kind, limits: Limits, tally: Tally | None = None) -> tuple[Member, ...]:
+def list_archive(file: BinaryIO, kind: Kind, limits: UnpackLimits, tally: Tally | None = None) -> tuple[Member, ...]:
     """Return the files that the archive would become, without writing anything; `tally` is as for `decide_members`.
 
     For a tar.gz that means to decompress it once. Raises UnsafePath, TooManyFiles, Oversize, and InvalidURI where it is
@@ -76,7 +76,7 @@ def list_archive(file: BinaryIO, kind: Kind, limits: Limits, tally: Tally | None
     return members
 
 
-def unpack_archive(file: BinaryIO, kind: Kind, members: Sequence[Member]) -> Iterator[Content]:
+def unpack_archive(file: BinaryIO, kind: Kind, members: Sequence[Member]) -> Iterator[MemberContent]:
     """Yield the content of each of `members`, which are those listed that are wanted and have bytes of their own.
 
     Iterate over each before going on. Raises as `list_archive`.
@@ -85,7 +85,7 @@ def unpack_archive(file: BinaryIO, kind: Kind, members: Sequence[Member]) -> Ite
     with _readable(kind):
         for name, pieces in _opened(file, kind).contents() if wanted else ():
             if member := wanted.pop(plain_name(name), None):
-                yield Content(member, pieces, kind)
+                yield MemberContent(member, pieces, kind)
             if not wanted:
                 break
     if wanted:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from agent.archive.guarded import GuardedReader
-from agent.archive.members import Entry, Type
+from agent.archive.members import ArchiveEntry, Type
 from shared.errors import UnsafePath
 
 _TABLE_BYTES = 8 * 1024 * 1024
@@ -24,7 +24,7 @@ class ZipArchive:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[ArchiveEntry]:
         """Yield the members in their order."""
         with self._opened() as archive:
             _check_overlap(archive)
@@ -60,7 +60,7 @@ def _check_overlap(archive: zipfile.ZipFile) -> None:
         raise UnsafePath(f"the archive has {last!r} over its own table of names; make it anew")
 
 
-def _entry_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
+def _entry_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ArchiveEntry:
     name, mode = _name_of(info), info.external_attr >> 16 if info.create_system == _MADE_BY_UNIX else 0
     if info.flag_bits & _ENCRYPTED:
         raise UnsafePath(f"the archive has {name!r} encrypted; make it without a password")
@@ -78,7 +78,7 @@ def _entry_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
         case _:
             kind = Type.OTHER
     target = _target_of(archive, info) if kind is Type.SYMBOLIC_LINK else ""
-    return Entry(name, kind, info.file_size if kind is Type.FILE else 0, stat.S_IMODE(mode), target)
+    return ArchiveEntry(name, kind, info.file_size if kind is Type.FILE else 0, stat.S_IMODE(mode), target)
 
 
 def _target_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:

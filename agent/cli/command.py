@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from shared.exits import leave, open_streams
+from shared.exit_codes import leave, open_streams
 from shared.selection.choice import Selection, make_selection
 
 _FORMS = (

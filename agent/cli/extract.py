@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TextIO
 
 from shared.errors import AuthDenied, LarderError, SourceNotFound, UnsafePath
-from shared.handover import UNFINISHED, Reading, encode_reading
 from shared.metadata.files import DirectoryFiles, ModelFiles, remark_on
 from shared.metadata.reader import read_metadata
-from shared.sources.beneath import Beneath
+from shared.metadata.termination_message import UNFINISHED, Reading, encode_reading
+from shared.sources.local.beneath import Beneath
 
 _AGAIN = 1  # the Job's next try may see it
 _CLAIM = "the claim"

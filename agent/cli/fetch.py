@@ -13,24 +13,24 @@ from typing import TextIO
 import msgspec
 
 from agent.cli.job import FetchJob, Outcome
-from agent.cli.report import Reporter
+from agent.cli.progress_line import ProgressLine
+from agent.cli.stall_watch import StallWatch
 from agent.cli.target import HOLDER
-from agent.cli.watch import Watch
+from agent.linux.flock import lock_directory
 from agent.store.disk import translated
-from agent.store.lock import lock_directory
 from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
 from shared.api.meta import LeftOut
 from shared.daemon_thread import start_daemon_thread
-from shared.exits import INTERRUPTED, failure_line, tell
+from shared.exit_codes import INTERRUPTED, failure_line, tell
 from shared.manifest import File, Manifest
 from shared.quantity import format_bytes
 from shared.selection.choice import WHOLE, Selection
-from shared.selection.left_out import left_out_words
+from shared.selection.left_out import left_out_message
 from shared.selection.select import select_files
-from shared.sources.at_hand import LOOK_S, OpenSource, open_at_hand
+from shared.sources.command_line import LOOK_S, OpenSource, open_for_command
 from shared.sources.port import Body, Source
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 
 
 @dataclass(slots=True)
@@ -77,9 +77,9 @@ def run_fetch(
     """
     stop = stop or threading.Event()
     try:
-        source = _SelectedSource(open_at_hand(uri, environ, opener), selection)
+        source = _SelectedSource(open_for_command(uri, environ, opener), selection)
         try:
-            reporter = Reporter(stderr if as_json else stdout, quiet=quiet)
+            reporter = ProgressLine(stderr if as_json else stdout, quiet=quiet)
             outcome = _fetch_locked(source, to, concurrency, reporter, stop)
         finally:
             source.close()
@@ -95,11 +95,11 @@ def run_fetch(
     elif not quiet:
         tell(_text_report(outcome, to, left_out), stdout)
         if left_out.files:
-            tell(left_out_words(left_out, most_names=len(left_out.names)), stderr)
+            tell(left_out_message(left_out, most_names=len(left_out.names)), stderr)
     return 0
 
 
-def _fetch_locked(source: Source, to: Path, concurrency: int, report: Reporter, stop: threading.Event) -> Outcome:
+def _fetch_locked(source: Source, to: Path, concurrency: int, report: ProgressLine, stop: threading.Event) -> Outcome:
     with translated(f"opening {to}"):
         to.mkdir(parents=True, exist_ok=True)
         target = to.resolve()
@@ -112,10 +112,10 @@ def _fetch_locked(source: Source, to: Path, concurrency: int, report: Reporter, 
         os.close(lock)
 
 
-def _watch(job: FetchJob, report: Reporter) -> Outcome:
+def _watch(job: FetchJob, report: ProgressLine) -> Outcome:
     """Run the job on a thread of its own, so that a server that hangs cannot keep us; tell how it goes."""
     outcome = start_daemon_thread(job.run, "larder-fetch-job")
-    watch = Watch(job.progress, time.monotonic())
+    watch = StallWatch(job.progress, time.monotonic())
     while not _ended(outcome, LOOK_S):
         report.show(job.progress, time.monotonic())
         if hopeless := watch.look(time.monotonic()):

@@ -19,14 +19,14 @@ from agent.cli.target import (
 from agent.store.identity import keys_by_path, without
 from agent.store.snapshot import source_file
 from agent.store.store import Store
+from agent.store.verify import verification
 from agent.transfer.engine import Stopped, fetch
 from agent.transfer.progress import Progress
-from agent.verify import verification
 from shared.archives import find_archives
 from shared.errors import LarderError, PickleRefused, SourceChanged
 from shared.manifest import File, Manifest
 from shared.safe_files.refuse import refuse_pickles
-from shared.sources.at_hand import POLICY
+from shared.sources.command_line import POLICY
 from shared.sources.port import Source
 from shared.sources.retry import Timing, retry
 

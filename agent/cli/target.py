@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.store.disk import translated
 from agent.store.snapshot import MTIME_NS
-from agent.verify import Check
+from agent.store.verify import Check
 from shared.errors import DigestMismatch, StoreFailure, UnsafePath
 from shared.manifest import File, Manifest, check_files
 

@@ -4,14 +4,14 @@ import os.path
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from agent.metadata.order import Order
+from agent.metadata.order import SnapshotOrder
 from shared.errors import LarderError
-from shared.handover import Reading, failed
 from shared.metadata.confined import serve_order
 from shared.metadata.errors import MetadataError
 from shared.metadata.files import DirectoryFiles
 from shared.metadata.reader import read_metadata
 from shared.metadata.remembered import INTERRUPTED
+from shared.metadata.termination_message import Reading, failed
 from shared.paths import COMPLETED
 
 
@@ -33,7 +33,7 @@ class UnpackedFiles:
         return self._files.read(self._top + path, offset, length)
 
 
-def read_unpacked(order: Order) -> Reading:
+def read_unpacked(order: SnapshotOrder) -> Reading:
     """Return what the files say of their model, or a reason; a disk that cannot be read may be better later."""
     try:
         return Reading(metadata=read_metadata(UnpackedFiles(order.folder)))
@@ -44,4 +44,4 @@ def read_unpacked(order: Order) -> Reading:
 
 
 if __name__ == "__main__":
-    serve_order(Order, read_unpacked)
+    serve_order(SnapshotOrder, read_unpacked)

@@ -7,7 +7,7 @@ from shared.metadata.confined import ChildOrder
 COMMAND = (sys.executable, "-m", "agent.metadata.child")
 
 
-class Order(ChildOrder, frozen=True, kw_only=True):
+class SnapshotOrder(ChildOrder, frozen=True, kw_only=True):
     """One reading: the directory of the snapshot."""
 
     folder: str

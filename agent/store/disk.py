@@ -9,7 +9,7 @@ from typing import Protocol
 
 import psutil
 
-from agent.store.memory import cache_bytes
+from agent.linux.cgroup import cache_bytes
 from shared.errors import InsufficientStorage, LarderError, StoreFailure
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

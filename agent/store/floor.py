@@ -45,7 +45,7 @@ def parse_floor(text: str) -> Floor:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class StoreVolume:
     """The disk that a store lies on, and what the administrator said about it."""
 
     root: Path

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from shared.errors import InvalidURI
 from shared.manifest import File, Manifest
-from shared.uri import HfUri, parse_uri
+from shared.uri.model_uri import HfUri, parse_uri
 
 _ARCHIVE = "out of archive "  # no URI has blanks
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from agent.linux.direct_write import PAGE_BYTES, DirectWriter
 from agent.store.disk import translated
 from agent.store.tree import remove_tree
-from agent.store.uncached import PAGE_BYTES, Uncached
-from shared.spans import Span, Spans
+from shared.byte_ranges import ByteRange, ByteRanges
 
 SUFFIX, MAP_SUFFIX = ".part", ".map"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -28,9 +28,11 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Partial:
     """The bytes of one file that are here so far. Bytes may be written by several threads, each its own span."""
 
-    def __init__(self, key: str, place: str, descriptor: int, size: int, held: Spans, *, cached: bool = True) -> None:
+    def __init__(
+        self, key: str, place: str, descriptor: int, size: int, held: ByteRanges, *, cached: bool = True
+    ) -> None:
         self.key, self.place, self.descriptor, self.size, self.held = key, place, descriptor, size, held
-        self._uncached = None if cached else Uncached(descriptor)
+        self._uncached = None if cached else DirectWriter(descriptor)
         self._map = place.removesuffix(SUFFIX) + MAP_SUFFIX
         self._journal = -1
         self._mapped = True  # or so it may be
@@ -63,7 +65,7 @@ class Partial:
                 offset += written
                 data = data[written:]
 
-    def note(self, span: Span) -> None:
+    def note(self, span: ByteRange) -> None:
         """Tell the next process that these bytes are here. Raises InsufficientStorage, StoreFailure."""
         with translated(f"writing {self._map}"):
             if self._journal < 0:
@@ -107,7 +109,7 @@ class Partial:
             self._journal = -1
 
 
-class Holds:
+class ContentLocks:
     """Which contents are being written now; the second who wants one waits for the first."""
 
     def __init__(self) -> None:
@@ -159,7 +161,7 @@ def open_partial(directory: Path, key: str, size: int, *, digest: bool, cached: 
         return _begun(place, key, size, cached=cached) or _found(Path(place), key, size, digest=digest, cached=cached)
 
 
-def held_spans(directory: Path, key: str, size: int, *, digest: bool) -> Spans:
+def held_spans(directory: Path, key: str, size: int, *, digest: bool) -> ByteRanges:
     """Return which bytes of a content are here.
 
     Without a digest to come, bytes that were written before this boot do not count: a crash may have kept a file's
@@ -169,12 +171,12 @@ def held_spans(directory: Path, key: str, size: int, *, digest: bool) -> Spans:
     with suppress(OSError):
         found = os.lstat(part)
         if not stat.S_ISREG(found.st_mode):
-            return Spans()
+            return ByteRanges()
         if not found.st_mode & stat.S_IWUSR:  # sealed: a kill came between its last byte and its new name
-            return Spans([Span(0, size)]) if digest and found.st_size == size else Spans()
+            return ByteRanges([ByteRange(0, size)]) if digest and found.st_size == size else ByteRanges()
         boot, held = _decode(_read(f"{directory}/{key}{MAP_SUFFIX}"))
-        return held.within(min(size, found.st_size)) if digest or boot == _boot_id() else Spans()
-    return Spans()
+        return held.within(min(size, found.st_size)) if digest or boot == _boot_id() else ByteRanges()
+    return ByteRanges()
 
 
 def remove_partial(directory: Path, key: str) -> None:
@@ -186,7 +188,7 @@ def remove_partial(directory: Path, key: str) -> None:
 def _begun(place: str, key: str, size: int, *, cached: bool) -> Partial | None:
     """Return a new file; None where something stands in its place."""
     try:
-        return Partial(key, place, os.open(place, _FLAGS | os.O_EXCL, 0o600), size, Spans(), cached=cached)
+        return Partial(key, place, os.open(place, _FLAGS | os.O_EXCL, 0o600), size, ByteRanges(), cached=cached)
     except FileExistsError:
         return None
 
@@ -198,7 +200,7 @@ def _found(path: Path, key: str, size: int, *, digest: bool, cached: bool) -> Pa
         remove_tree(path)  # planted; what a link names stays
     elif not mode & stat.S_IWUSR:
         if held.size_bytes:  # that it is sealed told so until now
-            _tell(str(path.with_suffix(MAP_SUFFIX)), Span(0, size))
+            _tell(str(path.with_suffix(MAP_SUFFIX)), ByteRange(0, size))
         path.chmod(0o600)
     partial = Partial(key, str(path), os.open(path, _FLAGS, 0o600), size, held, cached=cached)
     if not held.size_bytes:
@@ -213,11 +215,11 @@ def _open_map(path: str) -> int:
     return journal
 
 
-def _append(journal: int, span: Span) -> None:
+def _append(journal: int, span: ByteRange) -> None:
     os.write(journal, b"%d %d\n" % (span.start, span.end))
 
 
-def _tell(path: str, span: Span) -> None:
+def _tell(path: str, span: ByteRange) -> None:
     journal = _open_map(path)
     try:
         _append(journal, span)
@@ -234,9 +236,9 @@ def _boot_id() -> str:
     return _BOOT_ID.read_text().strip()
 
 
-def _decode(text: bytes) -> tuple[str, Spans]:
+def _decode(text: bytes) -> tuple[str, ByteRanges]:
     """Return the boot that the spans were written in, and them; a line that a crash cut short is left out."""
     boot, *lines = text[: text.rfind(b"\n") + 1].decode(errors="replace").splitlines() or [""]
     numbers = (line.split() for line in lines)
-    spans = (Span(int(n[0]), int(n[1])) for n in numbers if len(n) == 2 and all(map(str.isdecimal, n)))  # noqa: PLR2004 - start and end
-    return boot, Spans(spans)
+    spans = (ByteRange(int(n[0]), int(n[1])) for n in numbers if len(n) == 2 and all(map(str.isdecimal, n)))  # noqa: PLR2004 - start and end
+    return boot, ByteRanges(spans)

@@ -6,7 +6,7 @@ from shared.quantity import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class StoreRoom:
     """What there is to promise from, in bytes: in use, limit (0: none), free on the disk, and of that to stay free."""
 
     used: int
@@ -15,20 +15,20 @@ class Room:
     floor: int
 
 
-def room_left(promised: int, room: Room) -> int:
+def room_left(promised: int, room: StoreRoom) -> int:
     """Return how many bytes fit beside those promised to others; negative where already too many are there."""
     on_disk = room.disk_free - promised - room.floor
     return min(room.limit - room.used - promised, on_disk) if room.limit else on_disk
 
 
-def shortage(need: int, promised: int, room: Room) -> int:
+def shortage(need: int, promised: int, room: StoreRoom) -> int:
     """Return how many bytes would have to go before `need` bytes fit; 0 where they fit, or never can."""
     if need <= 0 or (room.limit and need > room.limit):
         return 0
     return max(0, need - room_left(promised, room))
 
 
-def refuse(need: int, promised: int, room: Room) -> str:
+def refuse(need: int, promised: int, room: StoreRoom) -> str:
     """Return why `need` bytes beside those promised to others do not fit, with all numbers; empty where they do."""
     have = room_left(promised, room)
     if need <= 0 or need <= have:
@@ -43,7 +43,7 @@ def refuse(need: int, promised: int, room: Room) -> str:
     return f"{numbers}; {_way_out(need, room, fits_limit=fits_limit)}"
 
 
-def _way_out(need: int, room: Room, *, fits_limit: bool) -> str:
+def _way_out(need: int, room: StoreRoom, *, fits_limit: bool) -> str:
     if room.limit and need > room.limit:
         return "it can never fit under this limit: raise storageLimit"
     if not fits_limit:

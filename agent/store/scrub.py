@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from agent.store.cold import opened_cold, read_cold
-from agent.store.priority import yield_to_all
+from agent.linux.direct_read import opened_direct, read_direct
+from agent.linux.ionice import lower_priority
 from agent.store.snapshot import is_untouched
 from agent.store.store import Store
 from shared.errors import LarderError
@@ -80,14 +80,14 @@ class Scrubber:
 
     def run(self) -> None:
         """Read pass after pass; the disk's refusals are told and waited out."""
-        yield_to_all()
+        lower_priority()
         self._position = self._load()
         self.figures.ended_at = self._position.ended_at
         while not self.stop.is_set():
             try:
                 pause_s = self.pause_s if self.read_pass() else 0.0
             except (LarderError, OSError) as error:
-                _LOG.warning("scrub interrupted", root=str(self.store.root), message=str(error))
+                _LOG.warning("scrub_interrupted", root=str(self.store.root), message=str(error))
                 pause_s = _AGAIN_S
             self.stop.wait(pause_s)
 
@@ -105,17 +105,17 @@ class Scrubber:
         self._position = Position(ended_at=self.figures.ended_at)
         self._save()
         if blobs:
-            _LOG.info("scrub pass ended", root=str(self.store.root), blobs=len(blobs))
+            _LOG.info("scrub_pass_ended", root=str(self.store.root), blobs=len(blobs))
         return True
 
     def _read(self, sha256: str, path: Path) -> bool:
         try:
-            with opened_cold(path) as descriptor:
+            with opened_direct(path) as descriptor:
                 found = os.fstat(descriptor)
                 if is_untouched(found, found.st_size) and (why := self._why_damaged(descriptor, sha256)):
                     os.utime(descriptor, ns=(_DAMAGED_NS, _DAMAGED_NS))
                     self.figures.damaged += 1
-                    _LOG.warning("file damaged at rest", path=str(path), message=why)
+                    _LOG.warning("file_damaged_at_rest", path=str(path), message=why)
                     self.tell()
         except FileNotFoundError:
             return True
@@ -125,7 +125,7 @@ class Scrubber:
         """Return what is wrong with the bytes; empty where nothing is, or `stop` was set."""
         hasher = hashlib.sha256()
         try:
-            for piece in read_cold(descriptor):
+            for piece in read_direct(descriptor):
                 began_s = self.clock()
                 hasher.update(piece)
                 self.figures.size_bytes += len(piece)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agent.store.identity import content_key, keys_by_path, members_manifest, source_key
 from agent.store.layout import Layout
-from agent.verify import verification
+from agent.store.verify import verification
 from shared.errors import UnsafePath
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED, check_paths
@@ -57,7 +57,7 @@ class Completed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Unpacked:
+class ArchiveContents:
     """What became of an archive: its files, of which no publisher said anything."""
 
     archive: CompletedFile
@@ -76,7 +76,7 @@ class Snapshot:
     files: tuple[CompletedFile, ...]
     size: int
     damaged: tuple[str, ...] = ()
-    unpacked: tuple[Unpacked, ...] = ()
+    unpacked: tuple[ArchiveContents, ...] = ()
 
     @property
     def fetched(self) -> tuple[CompletedFile, ...]:
@@ -94,7 +94,7 @@ class Snapshot:
 
 
 def completed_of(
-    manifest: Manifest, identity: str, digests: Mapping[str, str], unpacked: Sequence[Unpacked] = ()
+    manifest: Manifest, identity: str, digests: Mapping[str, str], unpacked: Sequence[ArchiveContents] = ()
 ) -> Completed:
     """Return the mark of a manifest whose files have these SHA-256 digests by path. Raises KeyError.
 
@@ -113,18 +113,20 @@ def completed_of(
     return replace(known, archives=tuple(map(_completed_archive, unpacked)))
 
 
-def _completed_archive(unpacked: Unpacked) -> CompletedArchive:
+def _completed_archive(unpacked: ArchiveContents) -> CompletedArchive:
     one = unpacked.archive
     return CompletedArchive(one.path, one.size, one.sha256, one.digest, one.etag, tuple(f.path for f in unpacked.files))
 
 
-def _unpacked_of(mark: Completed) -> tuple[Unpacked, ...]:
+def _unpacked_of(mark: Completed) -> tuple[ArchiveContents, ...]:
     """Return what became of the archives of a mark; KeyError where it names a file that it does not list."""
     if mark.archive:
-        return (Unpacked(mark.archive, mark.files),)
+        return (ArchiveContents(mark.archive, mark.files),)
     files = {file.path: file for file in mark.files}
     return tuple(
-        Unpacked(CompletedFile(a.path, a.size, a.sha256, a.digest, a.etag), tuple(files[path] for path in a.files))
+        ArchiveContents(
+            CompletedFile(a.path, a.size, a.sha256, a.digest, a.etag), tuple(files[path] for path in a.files)
+        )
         for a in mark.archives
     )
 
@@ -134,7 +136,7 @@ def source_file(file: CompletedFile) -> File:
     return File(file.path, file.size, file.digest, file.etag)
 
 
-def archive_keys(snapshot: Snapshot) -> dict[str, Unpacked]:
+def archive_keys(snapshot: Snapshot) -> dict[str, ArchiveContents]:
     """Return the archives that files were unpacked from, by the names of their contents."""
     source = source_key(snapshot.uri)
     return {content_key(source, snapshot.revision, source_file(one.archive)): one for one in snapshot.unpacked}

@@ -8,24 +8,24 @@ from pathlib import Path
 
 import psutil
 
+from agent.linux.flock import lock_directory
 from agent.store import staging, unpacked
+from agent.store.commit import install, prepare, remove_empty
 from agent.store.content_count import ContentCount
 from agent.store.disk import Disk, RealDisk, translated
 from agent.store.identity import concerns, content_key, distinct_files, keys_by_path, source_key, without
 from agent.store.idle import counted, read_counts, write_counts
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
-from agent.store.lock import lock_directory
 from agent.store.opening import ensure_identity, ensure_layout
 from agent.store.overhead import content_overhead, snapshot_overhead
-from agent.store.partials import Holds, Partial, held_spans, open_partial
-from agent.store.publish import install, prepare, remove_empty
+from agent.store.partials import ContentLocks, Partial, held_spans, open_partial
 from agent.store.removal import blob_digests, is_ours, leftovers, remove_blob, remove_blobs, remove_litter, set_aside
-from agent.store.reservations import Bounds, Ledger, Room, refuse, room_left, shortage
+from agent.store.reservations import Bounds, Ledger, StoreRoom, refuse, room_left, shortage
 from agent.store.snapshot import (
+    ArchiveContents,
     Completed,
     Snapshot,
-    Unpacked,
     completed_of,
     damaged_paths,
     is_directory,
@@ -49,7 +49,7 @@ class Store:
         self.id = identity
         self.root = layout.root
         self._layout, self._disk, self._descriptor = layout, disk, lock
-        self._inventory, self._ledger, self._holds, self._wanted = Inventory(layout), Ledger(), Holds(), Wanted()
+        self._inventory, self._ledger, self._holds, self._wanted = Inventory(layout), Ledger(), ContentLocks(), Wanted()
         self._lock = threading.RLock()
         self._leaving = set[str]()  # digests that a removal counts as it removes them
         self._content = ContentCount(layout.root)
@@ -167,7 +167,7 @@ class Store:
         with translated(f"asking for the size of {self.root}"):
             return os.statvfs(self.root).f_frsize
 
-    def find_unpacked(self, manifest: Manifest) -> dict[str, Unpacked]:
+    def find_unpacked(self, manifest: Manifest) -> dict[str, ArchiveContents]:
         """Return what the manifest's archives became before, by path, of those whose every file is still here."""
         with self._lock:
             found = unpacked.find_unpacked(self._inventory, manifest)
@@ -261,7 +261,7 @@ class Store:
     ) -> Iterator[Partial | None]:
         """Hold the unfinished file of a content, alone; None where `stop` was set while another held it.
 
-        `cached` is as for `open_partial`, `before_wait` as for `Holds.take`.
+        `cached` is as for `open_partial`, `before_wait` as for `ContentLocks.take`.
         """
         key = content_key(source_key(manifest.uri), manifest.revision, file)
         if not self._holds.take(key, stop, before_wait):
@@ -316,7 +316,7 @@ class Store:
     # Snapshots.
 
     def commit(
-        self, manifest: Manifest, identity: str, digests: Mapping[str, str], became: Sequence[Unpacked] = ()
+        self, manifest: Manifest, identity: str, digests: Mapping[str, str], became: Sequence[ArchiveContents] = ()
     ) -> Snapshot:
         """Make the snapshot from blobs by path -> SHA-256; whoever sees it sees it whole.
 
@@ -336,8 +336,8 @@ class Store:
                 remove_litter(aside)
         return self._written(identity, manifest.revision)
 
-    def mend(
-        self, snapshot: Snapshot, manifest: Manifest, digests: Mapping[str, str], became: Sequence[Unpacked] = ()
+    def repair(
+        self, snapshot: Snapshot, manifest: Manifest, digests: Mapping[str, str], became: Sequence[ArchiveContents] = ()
     ) -> Snapshot:
         """Put right, in place, what is damaged of a snapshot whose blobs are here again; `became` as for `commit`."""
         mark = completed_of(manifest, snapshot.id, digests, became)
@@ -346,13 +346,13 @@ class Store:
         damaged = [path for path in self.check(snapshot) if path != COMPLETED]
         blobs = {file.path: file.sha256 for file in mark.files}
         for path in damaged:
-            self.repair(snapshot, path, blobs[path])
+            self.repair_file(snapshot, path, blobs[path])
         with self._lock, translated(f"mending {snapshot.path}"):
             put_mark(snapshot.path, mark.encode(), self._disk)
             self._unpin(manifest)
         return self._written(snapshot.id, snapshot.revision)
 
-    def repair(self, snapshot: Snapshot, path: str, blob: str) -> None:
+    def repair_file(self, snapshot: Snapshot, path: str, blob: str) -> None:
         """Put the blob of this SHA-256 in the place of a damaged file: a new inode, renamed over the old link."""
         with self._lock, translated(f"mending {snapshot.path / path}"):
             put_file(snapshot.path, path, self._layout.blob(blob), self._disk)
@@ -400,7 +400,7 @@ class Store:
         self._drop(idle)
         return len(idle)
 
-    def forgo(self, manifest: Manifest, needs: Mapping[str, int]) -> None:
+    def drop_oversized_archive(self, manifest: Manifest, needs: Mapping[str, int]) -> None:
         """Drop archives whose files do not fit, and what came out of them, and know how many bytes these need.
 
         `needs` are by the archive's path, of those that were looked at. The caller holds all.
@@ -469,8 +469,8 @@ class Store:
         if refusal := refuse(need, promised, room):
             raise InsufficientStorage(refusal, shortage(need, promised, room))
 
-    def _room(self, bounds: Bounds) -> Room:
-        return Room(self._content.read(), bounds.limit, self.disk_free(), bounds.floor)
+    def _room(self, bounds: Bounds) -> StoreRoom:
+        return StoreRoom(self._content.read(), bounds.limit, self.disk_free(), bounds.floor)
 
     def _missing(self, manifest: Manifest) -> dict[str, File]:
         needed = without(manifest, self.find_unpacked(manifest))

@@ -12,7 +12,7 @@ from agent.store.identity import content_key, keys_by_path, members_manifest, so
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.partials import MAP_SUFFIX, SUFFIX
-from agent.store.snapshot import CompletedFile, Unpacked, archive_keys, source_file
+from agent.store.snapshot import ArchiveContents, CompletedFile, archive_keys, source_file
 from agent.store.staging import pin_blob
 from shared.archives import find_archives
 from shared.manifest import Manifest
@@ -26,21 +26,21 @@ def archive_names(manifest: Manifest) -> dict[str, str]:
     return {file.path: content_key(source, manifest.revision, file) for file in find_archives(manifest.files)}
 
 
-def find_unpacked(inventory: Inventory, manifest: Manifest) -> dict[str, Unpacked]:
+def find_unpacked(inventory: Inventory, manifest: Manifest) -> dict[str, ArchiveContents]:
     """Return what the manifest's archives became in snapshots, by path, whether or not that is still untouched."""
     if not (archives := find_archives(manifest.files)):
         return {}
     names = archive_names(manifest)
     known = {key: one for snapshot in inventory.marked() for key, one in archive_keys(snapshot).items()}
-    found: dict[str, Unpacked] = {}
+    found: dict[str, ArchiveContents] = {}
     for file in archives:
         if one := known.get(names[file.path]):
             archive = CompletedFile(file.path, file.size, one.archive.sha256, file.digest, file.etag)
-            found[file.path] = Unpacked(archive, one.files)
+            found[file.path] = ArchiveContents(archive, one.files)
     return found
 
 
-def missing_members(inventory: Inventory, unpacked: Unpacked) -> list[CompletedFile]:
+def missing_members(inventory: Inventory, unpacked: ArchiveContents) -> list[CompletedFile]:
     """Return the files whose blobs are not here untouched, one for each content."""
     distinct = {f.sha256: f for f in unpacked.files}
     return [f for f in distinct.values() if not inventory.has_blob(f.sha256, f.size)]

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent.store.identity import distinct_files, keys_by_path, without
-from agent.store.snapshot import Unpacked
+from agent.store.snapshot import ArchiveContents
 from agent.store.store import Store
-from agent.transfer.crew import Crew
-from agent.transfer.fetching import Fetching
-from agent.transfer.large_lane import LargeLane
+from agent.store.verify import Check, verification
+from agent.transfer.file_download import FileDownloader
+from agent.transfer.large_files import LargeFiles
 from agent.transfer.plan import SMALL_AT_A_TIME, split_by_size
 from agent.transfer.progress import Progress
-from agent.transfer.rate import RateLimiter
+from agent.transfer.rate_limit import RateLimiter
 from agent.transfer.receive import BytePath, Stopped
-from agent.transfer.small_lane import SmallLane
+from agent.transfer.small_files import SmallFiles
 from agent.transfer.unpacking import Unpacking
-from agent.verify import Check, verification
+from agent.transfer.worker_pool import WorkerPool
 from shared.archives import find_archives
 from shared.errors import LarderError
 from shared.manifest import File, Manifest
@@ -41,7 +41,7 @@ class FetchResult:
     blobs: Mapping[str, str]
     verified: str
     moved: int
-    unpacked: tuple[Unpacked, ...] = ()
+    unpacked: tuple[ArchiveContents, ...] = ()
 
 
 def fetch(
@@ -85,17 +85,17 @@ def fetch(
         timing.clock,
     )
     check, cached = partial(Check, sha256=sha256), store.caches(manifest)
-    fetching = Fetching(path, manifest, store, policy or RetryPolicy(), timing, set(), check, cached)
+    fetching = FileDownloader(path, manifest, store, policy or RetryPolicy(), timing, set(), check, cached)
     missing = _missing(without(manifest, store.find_unpacked(manifest)), found)
     progress.find(sum(f.size for f in manifest.files if f.path not in found) - sum(f.size for f in missing))
-    crew = Crew(halt)
+    pool = WorkerPool(halt)
     large, small = split_by_size(missing)
-    large_lane = LargeLane(fetching, large, concurrency, crew)
-    small_lane = SmallLane(fetching, small, crew)
+    large_lane = LargeFiles(fetching, large, concurrency, pool)
+    small_lane = SmallFiles(fetching, small, pool)
     large_lane.tick()
     small_lane.start(SMALL_AT_A_TIME * concurrency)
     try:
-        crew.wait(stop, large_lane.tick)
+        pool.wait(stop, large_lane.tick)
         if prove_access:
             _prove_access(fetching, stop)
         blobs = {**found, **large_lane.blobs, **small_lane.blobs}
@@ -116,8 +116,8 @@ def _missing(manifest: Manifest, found: Container[str]) -> list[File]:
 
 
 def _unpack(
-    fetching: Fetching, blobs: Mapping[str, str], reservation: str, stop: threading.Event
-) -> tuple[Unpacked, ...]:
+    fetching: FileDownloader, blobs: Mapping[str, str], reservation: str, stop: threading.Event
+) -> tuple[ArchiveContents, ...]:
     """Return what a model's archives become."""
     archives = find_archives(fetching.manifest.files)
     found = fetching.store.find_unpacked(fetching.manifest)
@@ -133,7 +133,7 @@ def _by_path(manifest: Manifest, blobs: Mapping[str, str]) -> dict[str, str]:
     return {path: by_key[key] for path, key in keys.items() if key in by_key}
 
 
-def _prove_access(fetching: Fetching, stop: threading.Event) -> None:
+def _prove_access(fetching: FileDownloader, stop: threading.Event) -> None:
     """Ask the source for a byte of each file that it did not give to this download; of shared rights, of the largest.
 
     That is never more requests than the download of those files would have taken.
@@ -156,10 +156,10 @@ def _prove_access(fetching: Fetching, stop: threading.Event) -> None:
                 return
             retry(partial(_ask_for_a_byte, path, file), fetching.policy, fetching.timing, wait)
 
-    crew = Crew(halt)
+    pool = WorkerPool(halt)
     for _ in range(min(_PROOFS_AT_A_TIME, len(waiting))):
-        crew.start(work)
-    crew.wait(stop)
+        pool.start(work)
+    pool.wait(stop)
 
 
 def _ask_for_a_byte(path: BytePath, file: File) -> None:

@@ -1,8 +1,8 @@
 """How far a file's bytes are hashed, in order, as they come."""
 
+from agent.linux.writeback import Writeback
 from agent.store.partials import Partial
-from agent.transfer.writeback import Writeback
-from agent.verify import Check
+from agent.store.verify import Check
 
 
 class Hashing:

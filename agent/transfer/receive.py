@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agent.transfer.assembly import Assembly, Claim
-from agent.transfer.pace import StallDetector
 from agent.transfer.progress import Progress
-from agent.transfer.rate import RateLimiter
+from agent.transfer.rate_limit import RateLimiter
+from agent.transfer.segmented_file import Segment, SegmentedFile
+from agent.transfer.stall_detector import StallDetector
 from shared.errors import DigestMismatch, LarderError, Unreachable
 from shared.manifest import File
 from shared.sources.port import Body, Source
@@ -45,19 +45,19 @@ class BytePath:
         self.progress.find(size_bytes)
 
 
-def receive(path: BytePath, assembly: Assembly, claim: Claim, buffer: memoryview) -> None:
+def receive(path: BytePath, segmented: SegmentedFile, segment: Segment, buffer: memoryview) -> None:
     """Bring what is left of a claim.
 
     Raises what the source raises, Unreachable where the stream ends early or hardly flows, DigestMismatch where it goes
     on after the end of the file, InsufficientStorage, StoreFailure, Stopped. What came before is kept.
     """
-    file, left = assembly.file, claim.left
+    file, left = segmented.file, segment.left
     with path.progress.asking():
         body = path.source.open(file, left.start, None if left.end == file.size else left.size_bytes)
     try:
         if body.skips:
-            assembly.divisible = False
-        _drain(path, body, assembly, claim, buffer)
+            segmented.divisible = False
+        _drain(path, body, segmented, segment, buffer)
     finally:
         body.close()
 
@@ -83,18 +83,18 @@ def receive_front(path: BytePath, file: File, buffer: memoryview) -> tuple[int, 
     return size, None
 
 
-def _drain(path: BytePath, body: Body, assembly: Assembly, claim: Claim, buffer: memoryview) -> None:
-    flow = _Flow(path, body, assembly.file)
+def _drain(path: BytePath, body: Body, segmented: SegmentedFile, segment: Segment, buffer: memoryview) -> None:
+    flow = _Flow(path, body, segmented.file)
     while size := flow.pass_over(len(buffer)):
         path.pass_over(size)
-    while missing := claim.end - claim.position:
-        ahead = claim.position % assembly.partial.grain  # after a short part, one as far as the next page
-        room = flow.grain_of(buffer[ahead : assembly.partial.grain if ahead else None][:missing])
-        size = flow.take(room, claim.position)
-        assembly.write(claim, room[:size], last=size <= min(len(room) - 1, _FLOWS_BYTES))
+    while missing := segment.end - segment.position:
+        ahead = segment.position % segmented.partial.grain  # after a short part, one as far as the next page
+        room = flow.grain_of(buffer[ahead : segmented.partial.grain if ahead else None][:missing])
+        size = flow.take(room, segment.position)
+        segmented.write(segment, room[:size], last=size <= min(len(room) - 1, _FLOWS_BYTES))
         path.count(size)
-    if claim.end == assembly.file.size:
-        _check_end(body, assembly.file, buffer)
+    if segment.end == segmented.file.size:
+        _check_end(body, segmented.file, buffer)
 
 
 class _Flow:

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, BinaryIO
 
-from agent.archive.kinds import Kind, kind_of
-from agent.archive.members import Limits, Member, Oversize, Tally, check_together
-from agent.archive.unpack import Content, list_archive, unpack_archive
+from agent.archive.members import Member, Oversize, Tally, UnpackLimits, check_together
+from agent.archive.unpack import MemberContent, list_archive, unpack_archive
+from agent.linux.writeback import Writeback
+from agent.store.archive_kinds import Kind, kind_of
 from agent.store.disk import translated
 from agent.store.identity import members_manifest
 from agent.store.partials import Partial
-from agent.store.snapshot import CompletedFile, Unpacked
+from agent.store.snapshot import ArchiveContents, CompletedFile
 from agent.store.store import Store
 from agent.store.unpacked import archive_names
-from agent.transfer.crew import Crew
 from agent.transfer.plan import SMALL_BYTES
 from agent.transfer.progress import Progress
 from agent.transfer.receive import Stopped
-from agent.transfer.writeback import Writeback
+from agent.transfer.worker_pool import WorkerPool
 from shared.archives import find_archives
 from shared.errors import InsufficientStorage, NeedsAction, StoreFailure
 from shared.manifest import File, Manifest
@@ -63,11 +63,11 @@ class _Listed:
         """The files that are not in the store yet."""
         return [file for file in self.into.files if file.path not in self.digests]
 
-    def unpacked(self) -> Unpacked:
+    def unpacked(self) -> ArchiveContents:
         """Return what became of the archive, whose files are all in the store."""
         files = tuple(CompletedFile(m.path, m.size, self.digests[m.of]) for m in self.members)
         file = self.archive.file
-        return Unpacked(CompletedFile(file.path, file.size, self.archive.sha256, file.digest, file.etag), files)
+        return ArchiveContents(CompletedFile(file.path, file.size, self.archive.sha256, file.digest, file.etag), files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +79,20 @@ class Unpacking:
     reservation: str
     progress: Progress
 
-    def run(self, blobs: Mapping[str, str], stop: threading.Event) -> tuple[Unpacked, ...]:
+    def run(self, blobs: Mapping[str, str], stop: threading.Event) -> tuple[ArchiveContents, ...]:
         """Return what the archives become, all of it in the store; what is there is not written again.
 
         `blobs` are the SHA-256 of the archives by path. Where the files do not fit beside the archives, these are
         dropped, so that they are not in the way of others. Raises InsufficientStorage, UnsafePath, TooManyFiles,
         InvalidURI, StoreFailure; Stopped within a second after `stop` was set.
         """
-        halt, done = threading.Event(), list[tuple[Unpacked, ...]]()
-        crew = Crew(halt)
-        crew.start(lambda: done.append(self._run(blobs, halt)))
-        crew.wait(stop)
+        halt, done = threading.Event(), list[tuple[ArchiveContents, ...]]()
+        pool = WorkerPool(halt)
+        pool.start(lambda: done.append(self._run(blobs, halt)))
+        pool.wait(stop)
         return done[0]
 
-    def _run(self, blobs: Mapping[str, str], stop: threading.Event) -> tuple[Unpacked, ...]:
+    def _run(self, blobs: Mapping[str, str], stop: threading.Event) -> tuple[ArchiveContents, ...]:
         archives = find_archives(self.manifest.files)
         with self._held(archives, stop):
             found = self.store.find_unpacked(self.manifest)  # another download may have been faster
@@ -119,7 +119,7 @@ class Unpacking:
     def _list(self, archives: Sequence[_Archive], stop: threading.Event) -> list[_Listed]:
         """Return what is in the archives, all under one limit; for a tar.gz that takes unpacking it to its end."""
         names, listed, needs = archive_names(self.manifest), list[_Listed](), dict[str, int]()
-        limits, tally = Limits(self._most_bytes(archives)), Tally()
+        limits, tally = UnpackLimits(self._most_bytes(archives)), Tally()
         self.progress.total = self.manifest.size_bytes + _looked_through_bytes(archives)
         for one in archives:
             before = tally.bytes
@@ -146,7 +146,7 @@ class Unpacking:
         room = self.store.room_to_unpack(self.reservation, self.manifest)
         return max(room, _LIKELY_RATIO * sum(one.file.size for one in archives))
 
-    def _check_together(self, listed: Sequence[_Listed], found: Mapping[str, Unpacked]) -> None:
+    def _check_together(self, listed: Sequence[_Listed], found: Mapping[str, ArchiveContents]) -> None:
         """Raise UnsafePath where files of one archive are in the way of another's, or of those beside them."""
         archives = {file.path for file in find_archives(self.manifest.files)}
         places = {"": [f.path for f in self.manifest.files if f.path not in archives]}
@@ -198,7 +198,7 @@ class Unpacking:
 
     def _refusal(self, archives: Sequence[_Archive], needs: Mapping[str, int]) -> InsufficientStorage:
         """Drop the archives, and return why with the numbers of all that they take."""
-        self.store.forgo(self.manifest, needs)
+        self.store.drop_oversized_archive(self.manifest, needs)
         why = InsufficientStorage("room was made meanwhile; it is tried again")
         try:
             self.store.renew(self.reservation, self.store.missing_bytes(self.manifest))
@@ -213,7 +213,7 @@ class Unpacking:
             why.shortage_bytes,
         )
 
-    def _copy(self, content: Content, partial: Partial, stop: threading.Event) -> None:
+    def _copy(self, content: MemberContent, partial: Partial, stop: threading.Event) -> None:
         offset, writeback = 0, Writeback(partial.descriptor)
         for piece in content:
             if stop.is_set():

@@ -1,11 +1,11 @@
 """A pod that names a base model: given it, or refused with what to do."""
 
 from controller.admission.catalog import Catalog, CatalogModel
-from controller.admission.choose import problem_of
+from controller.admission.choose_cache import problem_of
 from controller.admission.containers import (
     MODEL_PATH,
     SIDECARS,
-    Place,
+    MountPlace,
     confine_mounts,
     containers_of,
     ensure_mount,
@@ -14,26 +14,35 @@ from controller.admission.containers import (
     path_of,
 )
 from controller.admission.errors import ModelNotFound, ModelNotReady, MountConflict, NamespaceNotAllowed
-from controller.admission.given import Given, left_alone
-from controller.admission.keys import BASE_MODEL, MODEL_CONTAINER, MODEL_KIND, Json, annotations_of, labels_of
 from controller.admission.marks import ensure_selector, selectors_of
 from controller.admission.paths import DEFAULT_MODEL_PATH, checked_mount_path
+from controller.admission.pod_annotations import (
+    BASE_MODEL,
+    MODEL_CONTAINER,
+    MODEL_KIND,
+    Json,
+    annotations_of,
+    labels_of,
+)
+from controller.admission.result import InjectionResult, left_alone
 from controller.admission.settings import AdmissionSettings
 from controller.admission.volumes import (
     BASE_MODEL_VOLUME,
-    Snapshot,
+    SnapshotKey,
     claim_volume,
     drop_volume,
     ensure_volume,
     model_volume,
 )
 from controller.placement.demand import FOREIGN
-from shared.uri import PvcUri, parse_uri
+from shared.uri.model_uri import PvcUri, parse_uri
 
 _OME_LABEL = "base-model-name"  # on the pods that OME makes for a model; they mount it by a volume of their own
 
 
-def give_base_model(draft: Json, namespace: str, name: str, catalog: Catalog, settings: AdmissionSettings) -> Given:
+def give_base_model(
+    draft: Json, namespace: str, name: str, catalog: Catalog, settings: AdmissionSettings
+) -> InjectionResult:
     """Change the draft so that its containers find the model; raise Refused where they cannot get it."""
     kind = annotations_of(draft).get(MODEL_KIND, "")
     model = catalog.base_model(namespace, name, kind)
@@ -41,7 +50,7 @@ def give_base_model(draft: Json, namespace: str, name: str, catalog: Catalog, se
         raise ModelNotFound(_not_found(namespace, name, kind))
     if not model.managed:
         drop_volume(draft["spec"], BASE_MODEL_VOLUME, settings.store_root)
-        return Given()
+        return InjectionResult()
     if why := _provided_by_others(draft, model):
         drop_volume(draft["spec"], BASE_MODEL_VOLUME, settings.store_root)
         return left_alone(draft, why)
@@ -91,16 +100,18 @@ def _not_found(namespace: str, name: str, kind: str) -> str:
     )
 
 
-def _on_nodes(draft: Json, model: CatalogModel, settings: AdmissionSettings) -> Given:
+def _on_nodes(draft: Json, model: CatalogModel, settings: AdmissionSettings) -> InjectionResult:
     _check_usable(model, problem_of(model))
-    snapshot = Snapshot(model.id, model.serving_revision)
+    snapshot = SnapshotKey(model.id, model.serving_revision)
     volume = model_volume(BASE_MODEL_VOLUME, snapshot, settings.store_root)
     _mount(draft, model, volume, "", settings)
     ensure_selector(draft["spec"], selectors_of(snapshot))
-    return Given((model.id, model.serving_revision), volume, selects=True)
+    return InjectionResult((model.id, model.serving_revision), volume, selects=True)
 
 
-def _on_claim(draft: Json, namespace: str, model: CatalogModel, uri: PvcUri, settings: AdmissionSettings) -> Given:
+def _on_claim(
+    draft: Json, namespace: str, model: CatalogModel, uri: PvcUri, settings: AdmissionSettings
+) -> InjectionResult:
     home = uri.namespace or model.namespace
     if home != namespace:
         raise NamespaceNotAllowed(
@@ -110,7 +121,7 @@ def _on_claim(draft: Json, namespace: str, model: CatalogModel, uri: PvcUri, set
     _check_usable(model, problem_of(model, needs_revision=False))
     volume = claim_volume(BASE_MODEL_VOLUME, uri)
     _mount(draft, model, volume, uri.sub_path, settings)
-    return Given((model.id, ""), volume)
+    return InjectionResult((model.id, ""), volume)
 
 
 def _check_usable(model: CatalogModel, problem: str) -> None:
@@ -130,6 +141,6 @@ def _mount(draft: Json, model: CatalogModel, volume: Json, sub_path: str, settin
     ensure_volume(spec, volume, settings.store_root)
     for container in containers_of(spec):
         if container.get("name") == chosen or (not chosen and container.get("name") not in SIDECARS):
-            ensure_mount(container, Place(BASE_MODEL_VOLUME, path, sub_path))
+            ensure_mount(container, MountPlace(BASE_MODEL_VOLUME, path, sub_path))
             ensure_variable(container, MODEL_PATH, path)
         confine_mounts(container, BASE_MODEL_VOLUME, sub_path)

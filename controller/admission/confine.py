@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 from controller.admission.errors import MountConflict
-from controller.admission.keys import Json
+from controller.admission.pod_annotations import Json
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PARTS = ("matchExpressions", "matchFields")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.admission.errors import MountConflict
-from controller.admission.keys import Json
 from controller.admission.paths import is_within
+from controller.admission.pod_annotations import Json
 
 MODEL_PATH = "MODEL_PATH"
 # Added by meshes and platforms: they serve no model, and their owners expect them as they are.
@@ -17,7 +17,7 @@ SIDECARS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MountPlace:
     """Where in a container a volume of ours is; always read-only."""
 
     volume: str
@@ -46,7 +46,7 @@ def path_of(mount: Mapping[str, Any]) -> str:
     return posixpath.normpath(str(mount.get("mountPath", "")))
 
 
-def ensure_mount(container: Json, place: Place) -> None:
+def ensure_mount(container: Json, place: MountPlace) -> None:
     """Mount the volume there; MountConflict where something else is mounted there or below."""
     for mount in mounts_of(container):
         if mount.get("name") != place.volume and is_within(path_of(mount), place.path):
@@ -76,7 +76,7 @@ def confine_mounts(container: Json, volume: str, sub_path: str) -> None:
         return
     kept: list[Json] = []
     for mount in mounts_of(container):
-        wanted = Place(volume, path_of(mount), sub_path).mount() if mount.get("name") == volume else mount
+        wanted = MountPlace(volume, path_of(mount), sub_path).mount() if mount.get("name") == volume else mount
         if wanted not in kept:
             kept.append(wanted)
     container["volumeMounts"] = kept

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.admission.containers import mounts_of, path_of
-from controller.admission.keys import INITIALIZER, KSERVE_LABEL, KSERVE_URI, SOURCE_URI, annotations_of, labels_of
+from controller.admission.pod_annotations import (
+    INITIALIZER,
+    KSERVE_LABEL,
+    KSERVE_URI,
+    SOURCE_URI,
+    annotations_of,
+    labels_of,
+)
 from controller.admission.volumes import CACHE_VOLUME, is_snapshot
 
 _COMPONENT = "component"  # KServe's label: predictor, transformer or explainer

@@ -6,9 +6,9 @@ from typing import Any
 
 from controller.admission.containers import force_read_only
 from controller.admission.inject import Injection
-from controller.admission.keys import Json
 from controller.admission.patch import json_patch
 from controller.admission.paths import reaches
+from controller.admission.pod_annotations import Json
 
 
 def protect(pod: Mapping[str, Any], before: Mapping[str, Any], store_root: str) -> Injection:

@@ -23,61 +23,61 @@ from typing import ClassVar
 from shared.errors import LarderError
 
 
-class Refused(LarderError):
+class AdmissionRefused(LarderError):
     """Admission answers no; `code` is the HTTP status that the API server passes on."""
 
     code: ClassVar[int] = 403
 
 
-class ModelNotFound(Refused):
+class ModelNotFound(AdmissionRefused):
     """No base model of that name is visible from the pod's namespace."""
 
 
-class ModelNotReady(Refused):
+class ModelNotReady(AdmissionRefused):
     """The model is there, but pods cannot get it: disabled, unresolved, failed or going away."""
 
 
-class NamespaceNotAllowed(Refused):
+class NamespaceNotAllowed(AdmissionRefused):
     """The model stands on a claim of another namespace."""
 
 
-class MountConflict(Refused):
+class MountConflict(AdmissionRefused):
     """The pod has a mount, a volume or a selector of its own where the model's shall be."""
 
 
-class StorePathReserved(Refused):
+class StorePathReserved(AdmissionRefused):
     """A host path of the pod's own reaches into the store of models."""
 
 
-class SourceNotAllowed(Refused):
+class SourceNotAllowed(AdmissionRefused):
     """Models of namespaces may not name this source."""
 
 
-class InvalidPath(Refused):
+class InvalidPath(AdmissionRefused):
     """No model may be mounted there."""
 
 
-class InvalidQuantity(Refused):
+class InvalidQuantity(AdmissionRefused):
     """Not a number of bytes, or one that makes no sense here."""
 
 
-class InvalidSelection(Refused):
+class InvalidSelection(AdmissionRefused):
     """Not a choice of a source's files."""
 
 
-class InvalidSelector(Refused):
+class InvalidSelector(AdmissionRefused):
     """Not a selector of nodes."""
 
 
-class UnknownGroup(Refused):
+class UnknownGroup(AdmissionRefused):
     """No ModelCacheNodeGroup has that name."""
 
 
-class InUse(Refused):
+class InUse(AdmissionRefused):
     """Pods or caches still need the object."""
 
 
-class AdmissionFailure(Refused):
+class AdmissionFailure(AdmissionRefused):
     """The decision failed for a reason of our own."""
 
     code = 500

@@ -7,11 +7,11 @@ from typing import Any
 
 from controller.admission.base_models import give_base_model
 from controller.admission.catalog import Catalog, CatalogModel
-from controller.admission.given import Given
-from controller.admission.keys import BASE_MODEL, ENABLE_CACHE, Json, annotations_of, has_keys
 from controller.admission.kserve import give_cache
 from controller.admission.marks import clear_marks, mark_given
 from controller.admission.patch import json_patch
+from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, Json, annotations_of, has_keys
+from controller.admission.result import InjectionResult
 from controller.admission.settings import AdmissionSettings
 from controller.admission.volumes import check_host_paths
 
@@ -35,7 +35,7 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
     draft: Json = copy.deepcopy(dict(pod))
     original_annotations = annotations_of(pod)
     clear_marks(draft)
-    given: list[Given] = []
+    given: list[InjectionResult] = []
     if BASE_MODEL in original_annotations:
         given.append(give_base_model(draft, namespace, original_annotations[BASE_MODEL], catalog, settings))
     if ENABLE_CACHE in original_annotations:

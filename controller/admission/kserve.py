@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.admission.catalog import Catalog
-from controller.admission.choose import Choice, NotCached, choose_cache
+from controller.admission.choose_cache import Choice, NotCached, choose_cache
 from controller.admission.confine import ensure_affinity
 from controller.admission.containers import (
-    Place,
+    MountPlace,
     confine_mounts,
     containers_of,
     ensure_mount,
@@ -19,8 +19,9 @@ from controller.admission.containers import (
 )
 from controller.admission.download import Download, Unclear, awaits_kserve, find_download, is_of_kserve
 from controller.admission.errors import ModelNotReady, MountConflict
-from controller.admission.given import Given, left_alone
-from controller.admission.keys import (
+from controller.admission.marks import ensure_selector, selectors_of
+from controller.admission.paths import KSERVE_MODEL_PATH, is_within
+from controller.admission.pod_annotations import (
     ENABLE_CACHE,
     INITIALIZER,
     KSERVE_CONTAINER,
@@ -30,17 +31,16 @@ from controller.admission.keys import (
     Json,
     annotations_of,
 )
-from controller.admission.marks import ensure_selector, selectors_of
-from controller.admission.paths import KSERVE_MODEL_PATH, is_within
+from controller.admission.result import InjectionResult, left_alone
 from controller.admission.settings import AdmissionSettings
-from controller.admission.volumes import CACHE_VOLUME, Snapshot, drop_volume, ensure_volume, model_volume
+from controller.admission.volumes import CACHE_VOLUME, SnapshotKey, drop_volume, ensure_volume, model_volume
 
 
-def give_cache(draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings) -> Given:
+def give_cache(draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings) -> InjectionResult:
     """Change the draft so that it mounts the cache; on any obstacle leave it as it is, marked with the reason."""
     match find_download(pod, settings.store_root):
         case None:
-            return Given()
+            return InjectionResult()
         case Unclear() as unclear:
             return left_alone(draft, _not_asked(draft, settings) or unclear.why)
         case Download() as download:
@@ -48,7 +48,9 @@ def give_cache(draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: 
             return _keep_download(draft, download, outcome, settings) if isinstance(outcome, NotCached) else outcome
 
 
-def _try_cache(draft: Json, download: Download, catalog: Catalog, settings: AdmissionSettings) -> Given | NotCached:
+def _try_cache(
+    draft: Json, download: Download, catalog: Catalog, settings: AdmissionSettings
+) -> InjectionResult | NotCached:
     if refusal := _not_asked(draft, settings):
         return NotCached(refusal)
     choice = choose_cache(download.uri, draft, catalog)
@@ -72,7 +74,7 @@ def _not_asked(pod: Mapping[str, Any], settings: AdmissionSettings) -> str:
     return "" if value.lower() == "true" else f'annotation {ENABLE_CACHE} is {value!r}; write "true" or "false"'
 
 
-def _keep_download(draft: Json, download: Download, outcome: NotCached, settings: AdmissionSettings) -> Given:
+def _keep_download(draft: Json, download: Download, outcome: NotCached, settings: AdmissionSettings) -> InjectionResult:
     """Leave the pod its download; where an earlier pass replaced it, have KServe's webhook add it again."""
     paths = drop_volume(draft["spec"], CACHE_VOLUME, settings.store_root)
     if download.volume:
@@ -89,9 +91,9 @@ def _keep_download(draft: Json, download: Download, outcome: NotCached, settings
 
 def _replace_download(
     pod: Json, download: Download, choice: Choice, catalog: Catalog, settings: AdmissionSettings
-) -> Given:
+) -> InjectionResult:
     """Put the cache in the place of the download, and take away what would have KServe's webhook add it again."""
-    spec, snapshot = pod["spec"], Snapshot(choice.cache.id, choice.cache.serving_revision)
+    spec, snapshot = pod["spec"], SnapshotKey(choice.cache.id, choice.cache.serving_revision)
     volume = model_volume(CACHE_VOLUME, snapshot, settings.store_root)
     if download.volume:
         drop_volume(spec, CACHE_VOLUME, settings.store_root)
@@ -106,7 +108,7 @@ def _replace_download(
         ensure_affinity(spec, group.spec.node_affinity)
     kept = {key: value for key, value in annotations_of(pod).items() if key != KSERVE_URI}
     pod["metadata"]["annotations"] = kept | {SOURCE_URI: download.uri}
-    return Given((snapshot.id, snapshot.revision), volume, selects=True, warnings=_warnings(pod))
+    return InjectionResult((snapshot.id, snapshot.revision), volume, selects=True, warnings=_warnings(pod))
 
 
 def _warnings(pod: Json) -> tuple[str, ...]:
@@ -145,10 +147,10 @@ def _mount_everywhere(spec: Json, download: Download, choice: Choice) -> None:
         confine_mounts(container, CACHE_VOLUME, choice.sub_path)
 
 
-def _place(path: str, choice: Choice) -> Place:
+def _place(path: str, choice: Choice) -> MountPlace:
     """Return the mount for a download's path: a single file is in that directory, as KServe would put it."""
     name = posixpath.basename(choice.sub_path) if choice.is_file else ""
-    return Place(CACHE_VOLUME, posixpath.join(path, name) if name else path, choice.sub_path)
+    return MountPlace(CACHE_VOLUME, posixpath.join(path, name) if name else path, choice.sub_path)
 
 
 def _check_whole(containers: list[Json], volume: str) -> None:

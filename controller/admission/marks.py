@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from controller.admission.errors import MountConflict
-from controller.admission.keys import (
+from controller.admission.pod_annotations import (
     MODELS,
     NOT_CACHED,
     OURS,
@@ -13,7 +13,7 @@ from controller.admission.keys import (
     read_models,
     write_models,
 )
-from controller.admission.volumes import Snapshot
+from controller.admission.volumes import SnapshotKey
 from shared.names import USER_LABEL, USES_PREFIX, ready_label, snapshot_label, uses_label
 
 _LONGEST_WHY = 220  # with our words in front, warnings are cut at 256 characters by some clients
@@ -22,7 +22,7 @@ _LONGEST_WHY = 220  # with our words in front, warnings are cut at 256 character
 def clear_marks(pod: Json) -> None:
     """Take off what an earlier pass, or somebody else in our name, wrote."""
     selector: dict[str, str] = pod.get("spec", {}).get("nodeSelector") or {}
-    given = {key for identity, revision in read_models(pod) for key in selectors_of(Snapshot(identity, revision))}
+    given = {key for identity, revision in read_models(pod) for key in selectors_of(SnapshotKey(identity, revision))}
     _set(pod["spec"], "nodeSelector", {k: v for k, v in selector.items() if not (k in given and v == "true")})
     metadata = pod.setdefault("metadata", {})
     _set(metadata, "labels", {k: v for k, v in labels_of(pod).items() if not k.startswith(USES_PREFIX)})
@@ -30,7 +30,7 @@ def clear_marks(pod: Json) -> None:
     _set(metadata, "annotations", kept)
 
 
-def selectors_of(snapshot: Snapshot) -> dict[str, str]:
+def selectors_of(snapshot: SnapshotKey) -> dict[str, str]:
     """Return the node labels that say: this snapshot is complete, here, and here to stay."""
     return {ready_label(snapshot.id): "true", snapshot_label(snapshot.id, snapshot.revision): "true"}
 

@@ -12,7 +12,7 @@ class AdmissionMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._seconds = Histogram(
-            "larder_controller_admission_seconds",
+            "larder_admission_duration_seconds",
             "Time to decide about a review.",
             ["path", "outcome"],
             buckets=_BUCKETS_S,

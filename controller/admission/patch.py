@@ -1,6 +1,6 @@
 """JSON patches (RFC 6902) between two documents."""
 
-from controller.admission.keys import Json
+from controller.admission.pod_annotations import Json
 
 Value = object
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from controller.admission.errors import Refused
-from controller.admission.shapes import Declared, Pod
+from controller.admission.errors import AdmissionRefused
+from controller.admission.shapes import ReviewedObject, ReviewedPod
 from shared.errors import LarderError
 
 API_VERSION = "admission.k8s.io/v1"
@@ -77,7 +77,7 @@ def read_review(body: bytes) -> Request:
 
 
 def _read_objects(raw: _Request) -> Request:
-    shape: type[Pod | Declared] = Pod if raw.kind.kind == "Pod" else Declared
+    shape: type[ReviewedPod | ReviewedObject] = ReviewedPod if raw.kind.kind == "ReviewedPod" else ReviewedObject
     found, before = (msgspec.json.decode(text, type=shape | None) for text in (raw.object, raw.old_object))
     return Request(
         uid=raw.uid,
@@ -104,7 +104,7 @@ def allow(request: Request, patch: Sequence[dict[str, Any]] = (), warnings: Sequ
 
 def refuse(request: Request, error: LarderError) -> bytes:
     """Return the answer that refuses the request with the error's reason and message."""
-    code = error.code if isinstance(error, Refused) else _FORBIDDEN
+    code = error.code if isinstance(error, AdmissionRefused) else _FORBIDDEN
     status = {"status": "Failure", "code": code, "reason": error.reason, "message": str(error)}
     return _answer({"uid": request.uid, "allowed": False, "status": status})
 

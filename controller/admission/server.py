@@ -14,9 +14,9 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from controller.admission.callers import Callers
 from controller.admission.catalog import Catalog
 from controller.admission.ephemeral import protect
-from controller.admission.errors import AdmissionFailure, Refused
+from controller.admission.errors import AdmissionFailure, AdmissionRefused
 from controller.admission.inject import Injection, inject
-from controller.admission.keys import annotations_of
+from controller.admission.pod_annotations import annotations_of
 from controller.admission.review import MalformedReviewError, allow, read_review, refuse
 from controller.admission.review import Request as Review
 from controller.admission.rules.registered import RULES
@@ -24,7 +24,7 @@ from controller.admission.settings import AdmissionSettings
 from controller.admission.validate import needs_check
 from controller.manager.requests import BodyTooLargeError, read_body
 from shared.errors import InvalidURI, LarderError
-from shared.patience import PEER_CERTIFICATE
+from shared.server.limits import PEER_CERTIFICATE
 
 MUTATE_PATH = "/mutate-pods"
 VALIDATE_PATH = "/validate"
@@ -169,15 +169,15 @@ async def _decided(review: Review, decide: Decide) -> tuple[bytes, Outcome]:
     about = {"kind": review.kind.kind, "namespace": review.namespace, "name": review.name, "uid": review.uid}
     try:
         return await decide(review), "allowed"
-    except (Refused, InvalidURI) as error:
-        _log.info("admission refused", reason=error.reason, message=str(error), **about)
+    except (AdmissionRefused, InvalidURI) as error:
+        _log.info("admission_refused", reason=error.reason, message=str(error), **about)
         return refuse(review, error), "denied"
     except LarderError as error:
-        _log.warning("admission failed", reason=error.reason, message=str(error), **about)
+        _log.warning("admission_failed", reason=error.reason, message=str(error), **about)
         failure = f"{error}; nothing was decided about this {about['kind']}, try again"
         return refuse(review, AdmissionFailure(failure)), "failed"
     except Exception as error:  # noqa: BLE001 - whatever it is, the API server needs an answer that people can read
-        _log.exception("admission failed", **about)
+        _log.exception("admission_failed", **about)
         failure = (
             f"Larder could not decide about this {review.kind.kind} ({type(error).__name__}); try again, and look "
         )

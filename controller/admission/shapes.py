@@ -13,7 +13,7 @@ _Texts = dict[str, str] | UnsetType | None
 _Fields = dict[str, Any] | UnsetType | None
 
 
-class Metadata(Struct, rename="camel", frozen=True):
+class ReviewedMetadata(Struct, rename="camel", frozen=True):
     """Who an object is."""
 
     name: _Text = UNSET
@@ -24,7 +24,7 @@ class Metadata(Struct, rename="camel", frozen=True):
     deletion_timestamp: _Text = UNSET
 
 
-class PodSpec(Struct, rename="camel", frozen=True):
+class ReviewedPodSpec(Struct, rename="camel", frozen=True):
     """Containers, their volumes, and where they may run. A list is patched whole, so its items are kept whole."""
 
     containers: _Items = UNSET
@@ -36,16 +36,16 @@ class PodSpec(Struct, rename="camel", frozen=True):
     affinity: _Fields = UNSET
 
 
-class Pod(Struct, frozen=True):
+class ReviewedPod(Struct, frozen=True):
     """A pod."""
 
-    metadata: Metadata = Metadata()
-    spec: PodSpec = PodSpec()
+    metadata: ReviewedMetadata = ReviewedMetadata()
+    spec: ReviewedPodSpec = ReviewedPodSpec()
 
 
-class Declared(Struct, frozen=True):
+class ReviewedObject(Struct, frozen=True):
     """A model, cache or node group; whether its spec changed is told by the whole of it."""
 
-    metadata: Metadata = Metadata()
+    metadata: ReviewedMetadata = ReviewedMetadata()
     spec: _Fields = UNSET
     status: _Fields = UNSET

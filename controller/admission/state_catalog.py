@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from controller.admission.catalog import CatalogModel, CatalogNode, PathKind, kind_of_path
-from controller.claims.verdict import READING, WAITS, is_read_later, takes_pods
+from controller.claims.result import READING, WAITS, is_read_later, takes_pods
 from controller.placement.claim_place import place_of
 from controller.placement.demand import Demand, difference
 from controller.sources.manifests import Manifests

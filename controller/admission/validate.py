@@ -7,12 +7,12 @@ from typing import Any
 
 from controller.admission.catalog import CatalogModel
 from controller.admission.errors import (
+    AdmissionRefused,
     InUse,
     InvalidPath,
     InvalidQuantity,
     InvalidSelection,
     InvalidSelector,
-    Refused,
     SourceNotAllowed,
     UnknownGroup,
 )
@@ -23,8 +23,8 @@ from controller.placement.demand import DRIFT_ANNOTATION, FOLLOW, FOREIGN, PIN_A
 from shared.errors import AuthDenied, InvalidURI, LarderError
 from shared.quantity import parse_quantity
 from shared.selection.choice import WHOLE, choose, wish_of_parameters
-from shared.sources.scheme_keys import why_never_a_token
-from shared.uri import parse_declared
+from shared.sources.credential_keys import why_never_a_token
+from shared.uri.model_uri import parse_declared
 
 CACHE_KIND = "ClusterModelCache"
 GROUP_KIND = "ModelCacheNodeGroup"
@@ -164,7 +164,7 @@ def _token_problems(storage: Spec, *, cluster_scoped: bool) -> Iterator[AuthDeni
             )
 
 
-def _quantity_problems(spec: Spec, field: str, least: int = 1) -> Iterator[Refused]:
+def _quantity_problems(spec: Spec, field: str, least: int = 1) -> Iterator[AdmissionRefused]:
     value = spec.get(field)
     if value is None:
         return
@@ -178,7 +178,7 @@ def _quantity_problems(spec: Spec, field: str, least: int = 1) -> Iterator[Refus
         yield InvalidQuantity(f"spec.{field}: {value} is too {wrong}; write a number with a unit, for example 500Gi")
 
 
-def _selector_errors(field: str, spec: Spec) -> Iterator[Refused]:
+def _selector_errors(field: str, spec: Spec) -> Iterator[AdmissionRefused]:
     checks: tuple[tuple[str, Callable[[str, Spec], Iterator[str]]], ...] = (
         ("nodeSelector", selector_problems),
         ("nodeAffinity", affinity_problems),

@@ -6,24 +6,24 @@ from typing import Any
 
 from controller.admission.containers import containers_of, mounts_of, path_of, take_mounts
 from controller.admission.errors import MountConflict, StorePathReserved
-from controller.admission.keys import Json
 from controller.admission.paths import is_within, reaches
+from controller.admission.pod_annotations import Json
 from shared.names import snapshot_path
-from shared.uri import PvcUri
+from shared.uri.model_uri import PvcUri
 
 BASE_MODEL_VOLUME = "larder-model"
 CACHE_VOLUME = "kserve-pvc-source"
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SnapshotKey:
     """One revision of one model in a node's store."""
 
     id: str
     revision: str
 
 
-def model_volume(name: str, snapshot: Snapshot, store_root: str) -> Json:
+def model_volume(name: str, snapshot: SnapshotKey, store_root: str) -> Json:
     """Return the volume with one snapshot alone: the only place that knows how pods reach the store.
 
     `Directory` makes the first start wait for the files; a restarted container would get an empty directory from the

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from controller.admission.keys import OURS, TRIGGERS, Json
+from controller.admission.pod_annotations import OURS, TRIGGERS, Json
 from controller.admission.rules.registered import RULES
 from controller.admission.server import MUTATE_PATH, VALIDATE_PATH, path_with
 from shared.names import USES_PREFIX

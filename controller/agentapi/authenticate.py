@@ -26,7 +26,7 @@ class DeniedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class AgentIdentity:
     """An agent, known by its token."""
 
     node: str
@@ -58,9 +58,9 @@ class Authenticator:
     username: str  # system:serviceaccount:NAMESPACE:NAME of the agents
     audience: str
     clock: Callable[[], float]
-    _recent: dict[bytes, tuple[float, Agent]] = field(default_factory=dict, init=False)
+    _recent: dict[bytes, tuple[float, AgentIdentity]] = field(default_factory=dict, init=False)
 
-    async def agent_of(self, header: str) -> Agent:
+    async def agent_of(self, header: str) -> AgentIdentity:
         """Return who sent an Authorization header, and remember it a while; raises DeniedError, KubeError."""
         mark = _mark(header)
         try:
@@ -72,12 +72,12 @@ class Authenticator:
         self._remember(mark, (now + _RECENT_S, agent), now)
         return agent
 
-    def remembered(self, header: str) -> Agent | None:
+    def remembered(self, header: str) -> AgentIdentity | None:
         """Return whose token a header was at most `_RECENT_S` ago, None where nobody knows."""
         known = self._recent.get(_mark(header))
         return known[1] if known is not None and known[0] > self.clock() else None
 
-    async def _reviewed(self, header: str) -> Agent:
+    async def _reviewed(self, header: str) -> AgentIdentity:
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise DeniedError("no bearer token; agents send the token that is projected into their pod")
@@ -88,14 +88,14 @@ class Authenticator:
         review = decode(await self.kube.request("POST", _REVIEWS, body=body), _Review)
         return await self._checked(review.status)
 
-    def _remember(self, mark: bytes, known: tuple[float, Agent], now: float) -> None:
+    def _remember(self, mark: bytes, known: tuple[float, AgentIdentity], now: float) -> None:
         if len(self._recent) >= _MOST_RECENT:
             kept = {m: k for m, k in self._recent.items() if k[0] > now}
             self._recent.clear()
             self._recent.update(kept if len(kept) < _MOST_RECENT else {})
         self._recent[mark] = known
 
-    async def _checked(self, status: _ReviewStatus) -> Agent:
+    async def _checked(self, status: _ReviewStatus) -> AgentIdentity:
         if not status.authenticated or self.audience not in status.audiences:
             raise DeniedError(f"the token is not accepted for audience {self.audience!r}: {status.error}")
         if status.user.username != self.username:
@@ -106,7 +106,7 @@ class Authenticator:
         live_uid = await self._live_uid(node, uid)
         if uid and uid != live_uid:
             raise DeniedError(f"the token is of an earlier node named {node}")
-        return Agent(node, live_uid)
+        return AgentIdentity(node, live_uid)
 
     async def _live_uid(self, name: str, expected: str) -> str:
         """Return the uid of a Node; read live before the answer is a refusal."""

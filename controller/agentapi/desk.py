@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from controller.agentapi.authenticate import Agent
+from controller.agentapi.authenticate import AgentIdentity
 from controller.placement.demand import Demand
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
@@ -13,7 +13,7 @@ from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from controller.state.live_reader import Live
 from shared.api.model_node import PATH, Claim, Entry, EntryState, ModelNode
-from shared.api.wire import Credentials, CredentialsRequest, Grant
+from shared.api.wire import CredentialGrant, CredentialsRequest, CredentialsResponse
 from shared.errors import AuthDenied, LarderError, NotGranted
 from shared.kube.collection import get_object
 from shared.kube.transport import Kube
@@ -22,7 +22,7 @@ _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class AgentService:
     """Hands out manifests and credentials."""
 
     kube: Kube
@@ -31,16 +31,16 @@ class Desk:
     secrets: Secrets
     live: Live
 
-    async def manifest(self, agent: Agent, digest: str) -> bytes:
+    async def manifest(self, agent: AgentIdentity, digest: str) -> bytes:
         """Return the canonical bytes of a manifest; raises NotGranted, SourceChanged, KubeError."""
         await self._entry(agent, lambda e: e.manifest == digest, f"manifest {digest}")
         return await self.manifests.find(digest)
 
-    async def credentials(self, agent: Agent, request: CredentialsRequest) -> Credentials:
+    async def credentials(self, agent: AgentIdentity, request: CredentialsRequest) -> CredentialsResponse:
         """Return the values of each claim's Secret; raises NotGranted, AuthDenied, KubeError."""
         key = (request.id, request.revision)
         entry = await self._entry(agent, lambda e: e.key == key and e.state == EntryState.PRESENT, f"model {key[0]}")
-        grants: list[Grant] = []
+        grants: list[CredentialGrant] = []
         denied: LarderError | None = None
         for claim in entry.claims:
             try:
@@ -50,16 +50,16 @@ class Desk:
         if denied is not None and not grants:
             raise denied
         _log.info("credentials_given", node=agent.node, model=entry.id, keys=[sorted(g.values) for g in grants])
-        return Credentials(tuple(grants))
+        return CredentialsResponse(tuple(grants))
 
-    async def _grant(self, claim: Claim, entry: Entry) -> Grant:
+    async def _grant(self, claim: Claim, entry: Entry) -> CredentialGrant:
         demand = await self._demand(claim, entry)
         if demand is None:
             raise NotGranted(
                 f"{claim.kind} {claim.name} is another object, or names another source or a refused one, by now"
             )
         found = await self.secrets.credentials_of(demand)
-        return Grant(claim.uid, dict(found.values), found.hosts)
+        return CredentialGrant(claim.uid, dict(found.values), found.hosts)
 
     async def _demand(self, claim: Claim, entry: Entry) -> Demand | None:
         """Return what a claim's object asks for, read live before the answer is that it asks for something else."""
@@ -69,7 +69,7 @@ class Desk:
             demand = await self.live.demand(key)
         return demand if _fits(demand, claim, entry) else None
 
-    async def _entry(self, agent: Agent, fits: Callable[[Entry], bool], what: str) -> Entry:
+    async def _entry(self, agent: AgentIdentity, fits: Callable[[Entry], bool], what: str) -> Entry:
         """Return an entry of the node's ModelNode, read live before the answer is a refusal."""
         entry = _find(self.cluster.model_node(agent.node), agent, fits)
         if entry is None:
@@ -83,7 +83,7 @@ def _fits(demand: Demand | None, claim: Claim, entry: Entry) -> bool:
     return demand is not None and not demand.refused and demand.uid == claim.uid and entry.uri in ("", demand.uri)
 
 
-def _find(model_node: ModelNode | None, agent: Agent, fits: Callable[[Entry], bool]) -> Entry | None:
+def _find(model_node: ModelNode | None, agent: AgentIdentity, fits: Callable[[Entry], bool]) -> Entry | None:
     if model_node is None or model_node.spec.node_uid != agent.node_uid:
         return None
     return next((e for e in model_node.spec.entries if fits(e)), None)

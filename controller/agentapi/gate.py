@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.agentapi.authenticate import Agent, Authenticator
+from controller.agentapi.authenticate import AgentIdentity, Authenticator
 from controller.sources.buckets import Buckets, Rate
 from shared.kube.errors import KubeError
 
@@ -28,7 +28,7 @@ class TooManyError(Exception):
 
 
 @dataclass(slots=True)
-class Gate:
+class RequestGuard:
     """Counts requests by the node that a token is known to be of, and by the address where it is not known.
 
     A token is known for half a minute: a flood of good ones is stopped before it costs a TokenReview each, and so is a
@@ -45,7 +45,7 @@ class Gate:
         self._strangers, self._lines = Buckets(STRANGERS, self.clock), Buckets(_ONE_LINE_A_MINUTE, self.clock)
         self._nodes = {route: Buckets(rate, self.clock) for route, rate in RATES.items()}
 
-    async def admit(self, route: str, header: str, address: str, *, reviewed: bool) -> Agent:
+    async def admit(self, route: str, header: str, address: str, *, reviewed: bool) -> AgentIdentity:
         """Return who sent an Authorization header; `reviewed` asks the API server each time, for what gives values.
 
         Raises TooManyError, DeniedError, KubeError.
@@ -58,7 +58,7 @@ class Gate:
         self._draw(route, known.node)
         return await self.authenticator.agent_of(header) if reviewed else known
 
-    async def _introduce(self, header: str, address: str) -> Agent:
+    async def _introduce(self, header: str, address: str) -> AgentIdentity:
         """Review a token that is new; only a bad one is held against its address."""
         place = site_of(address)
         wait_s = self._strangers.draw(place)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from shared.ca_reload import Pools, Trust
 from shared.kube.collection import decode
 from shared.kube.errors import NotFound, Unreachable
 from shared.kube.lease import Lease
 from shared.kube.transport import Kube
-from shared.trust import Pools, Trust
 
 ADDRESS_ANNOTATION = "larder.dev/api-address"
 _REMEMBERED_S = 2.0
@@ -19,7 +19,7 @@ _AT_ONE_TIME = 32  # below what the leader takes from one address of tokens that
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LeaderReply:
     """What the leader said, to be said on."""
 
     status: int
@@ -28,7 +28,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Leader:
+class LeaderClient:
     """Finds the leader by its Lease, and passes requests on to it; `tls_name` stands in every replica's certificate."""
 
     kube: Kube
@@ -43,7 +43,7 @@ class Leader:
     def __post_init__(self) -> None:
         self._pools = Pools(self.trust, _connected, httpx.AsyncClient.aclose)
 
-    async def forward(self, path: str, body: bytes, authorization: str) -> Answer:
+    async def forward(self, path: str, body: bytes, authorization: str) -> LeaderReply:
         """Send a POST to the leader as its sender; return its answer. Raises KubeError where there is none."""
         address = await self._find()
         headers = {"Authorization": authorization, "Content-Type": "application/json", "Larder-Forwarded": "true"}
@@ -56,7 +56,7 @@ class Leader:
         except httpx.HTTPError as error:
             self._read_at = -_REMEMBERED_S  # another may lead by now
             raise Unreachable(f"the leader at {address} does not answer: {error}") from error
-        return Answer(answer.status_code, answer.content, answer.headers.get("Retry-After", ""))
+        return LeaderReply(answer.status_code, answer.content, answer.headers.get("Retry-After", ""))
 
     async def close(self) -> None:
         """Close the connections."""

@@ -9,10 +9,10 @@ import msgspec
 import structlog
 from fastapi import APIRouter, Request, Response
 
-from controller.agentapi.authenticate import Agent, DeniedError
-from controller.agentapi.desk import Desk
-from controller.agentapi.gate import Gate, TooManyError
-from controller.agentapi.leader import Leader
+from controller.agentapi.authenticate import AgentIdentity, DeniedError
+from controller.agentapi.desk import AgentService
+from controller.agentapi.gate import RequestGuard, TooManyError
+from controller.agentapi.leader import LeaderClient
 from controller.manager.requests import BodyTooLargeError, read_body
 from controller.state.progress import ProgressBook
 from shared.api.wire import CredentialsRequest, Problem, ProgressReport
@@ -33,10 +33,10 @@ class _BadRequestError(Exception):
 class AgentApi:
     """The routes, and who stands behind them."""
 
-    gate: Gate
-    desk: Desk
+    guard: RequestGuard
+    service: AgentService
     progress: ProgressBook
-    leader: Leader
+    leader: LeaderClient
     is_leading: Callable[[], bool]
 
     def router(self) -> APIRouter:
@@ -50,7 +50,7 @@ class AgentApi:
     async def _manifest(self, digest: str, request: Request) -> Response:
         try:
             agent = await self._admit("manifests", request)
-            return Response(await self.desk.manifest(agent, digest), media_type=_JSON)
+            return Response(await self.service.manifest(agent, digest), media_type=_JSON)
         except _EXPECTED as error:
             return _problem(error)
 
@@ -58,7 +58,7 @@ class AgentApi:
         try:
             agent = await self._admit("credentials", request)
             wanted = _decoded(await read_body(request, _LARGEST_BODY_BYTES), CredentialsRequest)
-            given = await self.desk.credentials(agent, wanted)
+            given = await self.service.credentials(agent, wanted)
             return Response(msgspec.json.encode(given), media_type=_JSON, headers={"Cache-Control": "no-store"})
         except _EXPECTED as error:
             return _problem(error)
@@ -69,7 +69,7 @@ class AgentApi:
             body = await read_body(request, _LARGEST_BODY_BYTES)
             report = _decoded(body, ProgressReport)
             if self.is_leading():
-                self.progress.report(agent.node, report.entries, self.desk.cluster.sizes_listed(agent.node))
+                self.progress.report(agent.node, report.entries, self.service.cluster.sizes_listed(agent.node))
                 return Response(status_code=204)
             if request.headers.get("Larder-Forwarded"):
                 return _answer(503, "Unreachable", "this replica leads no more; send it again")
@@ -80,9 +80,9 @@ class AgentApi:
         except _EXPECTED as error:
             return _problem(error)
 
-    async def _admit(self, route: str, request: Request, *, reviewed: bool = True) -> Agent:
+    async def _admit(self, route: str, request: Request, *, reviewed: bool = True) -> AgentIdentity:
         address = request.client.host if request.client else ""
-        return await self.gate.admit(route, _authorization(request), address, reviewed=reviewed)
+        return await self.guard.admit(route, _authorization(request), address, reviewed=reviewed)
 
 
 _EXPECTED = (DeniedError, TooManyError, LarderError, _BadRequestError, BodyTooLargeError)
@@ -110,7 +110,7 @@ def _problem(error: DeniedError | TooManyError | LarderError | _BadRequestError 
         case BodyTooLargeError():
             return _answer(413, "TooLarge", str(error))
         case KubeError():
-            _log.warning("api_server_trouble", error=str(error))
+            _log.warning("api_server_unreachable", error=str(error))
             return _answer(503, "Unreachable", "the Kubernetes API or the leader does not answer; try again")
         case SourceChanged():
             return _answer(404, error.reason, str(error))

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.claims.decide import StartJob, Tell
+from controller.claims.decide import StartJob, WriteClaimStatus
 from controller.claims.job import JobSettings, job_manifest
+from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
-from controller.claims.words import claim_status
 from controller.manager.write import change_spec
 from controller.metadata.kept import TIME
 from controller.models.act import ModelActor
@@ -35,7 +35,7 @@ class ClaimActor:
         """Set fields of the spec that were empty, or ours; return whether that changed it."""
         return await change_spec(self.kube, object_path(key), seen.metadata, fields)
 
-    async def tell(self, key: ModelKey, seen: BaseModel, view: ClaimView, told: Tell) -> None:
+    async def tell(self, key: ModelKey, seen: BaseModel, view: ClaimView, told: WriteClaimStatus) -> None:
         """Write the status, unless it says so already."""
         status = claim_status(view, told, self.models.now().strftime(TIME))
-        await self.models.publish(key, seen, status, warn=told.verdict.state == "Failed")
+        await self.models.publish(key, seen, status, warn=told.claim_result.state == "Failed")

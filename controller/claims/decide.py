@@ -9,16 +9,16 @@ import msgspec
 
 from controller.claims.contention import CLAIM_IN_USE, limit_of
 from controller.claims.kinds import ClaimPod
-from controller.claims.outcome import TROUBLES, Outcome, Running, outcome_of
-from controller.claims.verdict import Verdict, claim_problem, verdict
-from controller.claims.view import ClaimView, Order
+from controller.claims.outcome import TROUBLES, Outcome, StillRunning, outcome_of
+from controller.claims.result import ClaimResult, claim_problem, claim_result
+from controller.claims.view import ClaimView, ReadingOrder
 from controller.claims.wanted import LONGEST_WAIT, kept_of, order_of
 from controller.manager.actions import Again, WriteSpec
 from controller.manager.conditions import METADATA
 from controller.metadata.fill import fields_to_write
 from controller.metadata.kept import again_at, kept_reading
 from shared.api.meta import ReadMetadata, condition_of
-from shared.handover import MOST_MESSAGE, Reading
+from shared.metadata.termination_message import MOST_MESSAGE, Reading
 
 _IDLE_S = 300.0  # the watch tells within a second; this is for where it may not watch
 _LABELS_S = 30.0  # nobody watches the labels of namespaces
@@ -30,20 +30,20 @@ _REFUSED_S = 60.0
 class StartJob:
     """Have the files read; `holder` is the pod whose node the Job's pod must share."""
 
-    order: Order
+    order: ReadingOrder
     holder: ClaimPod | None
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class WriteClaimStatus:
     """Write the status; `metadata` is what is known from now on."""
 
-    verdict: Verdict
+    claim_result: ClaimResult
     metadata: ReadMetadata | None
     refreshed: str
 
 
-Action: TypeAlias = StartJob | WriteSpec | Tell | Again
+Action: TypeAlias = StartJob | WriteSpec | WriteClaimStatus | Again
 
 
 def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> list[Action]:
@@ -52,24 +52,24 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
     if order is None:
         return [
             *_fill(view, kept_of(view)),
-            _tell(view, None, Running()),
+            _tell(view, None, StillRunning()),
             Again(_idle_s(view, now, labels_count=labels_count)),
         ]
     if view.job is None:
         hindrance = _in_use(view)
         if view.job_refused:
-            hindrance = Running("JobRefused", f"the Job that reads it cannot be made: {view.job_refused}")
+            hindrance = StillRunning("JobRefused", f"the Job that reads it cannot be made: {view.job_refused}")
         if hindrance is not None:
             return [_tell(view, order, hindrance), Again(_REFUSED_S if view.job_refused else _BUSY_S)]
-        return [StartJob(order, _holder(view)), _tell(view, order, Running()), Again(_BUSY_S)]
+        return [StartJob(order, _holder(view)), _tell(view, order, StillRunning()), Again(_BUSY_S)]
     outcome = _explained(view, outcome_of(view.job, view.pods, now))
-    if isinstance(outcome, Running):
+    if isinstance(outcome, StillRunning):
         return [_tell(view, order, outcome), Again(_BUSY_S)]
     kept = kept_reading(outcome, kept_of(view), order.identity, order.attempt, now)
     filling = _fill(view, kept)
     status = msgspec.structs.replace(view.status, metadata=kept)
     after = replace(view, spec=_filled(view.spec, filling), status=status)
-    told = Tell(verdict(after, None, Running()), kept, view.demand.refresh)
+    told = WriteClaimStatus(claim_result(after, None, StillRunning()), kept, view.demand.refresh)
     return [*filling, told, Again(_idle_s(after, now, labels_count=labels_count))]
 
 
@@ -87,17 +87,17 @@ def _fill(view: ClaimView, kept: ReadMetadata | None) -> list[WriteSpec]:
     return [WriteSpec(fields)] if fields else []
 
 
-def _tell(view: ClaimView, order: Order | None, running: Running) -> Tell:
-    return Tell(verdict(view, order, running), view.status.metadata, view.status.refreshed)
+def _tell(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> WriteClaimStatus:
+    return WriteClaimStatus(claim_result(view, order, running), view.status.metadata, view.status.refreshed)
 
 
-def _in_use(view: ClaimView) -> Running | None:
+def _in_use(view: ClaimView) -> StillRunning | None:
     """Return that the Job would wait for another pod, and be in the way of the next."""
     if not view.one_pod or not view.users:
         return None
     user = view.users[0].metadata.name
     words = f"PVC {view.place.claim} is ReadWriteOncePod and in use by pod {user}; it is read when that pod ends"
-    return Running(CLAIM_IN_USE, words)
+    return StillRunning(CLAIM_IN_USE, words)
 
 
 def _holder(view: ClaimView) -> ClaimPod | None:
@@ -107,10 +107,10 @@ def _holder(view: ClaimView) -> ClaimPod | None:
 def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
     """Return the outcome with what is known beside the Job: who has the volume, and what hindered it to the end."""
     match outcome:
-        case Running("Unschedulable" | "MountPending", message) if view.users:
+        case StillRunning("Unschedulable" | "MountPending", message) if view.users:
             user, limit = view.users[0], limit_of(view.claim)
             words = f"PVC {view.place.claim} is {limit} and on node {user.spec.node_name} for pod {user.metadata.name}"
-            return Running(CLAIM_IN_USE, f"{words}; {message}")
+            return StillRunning(CLAIM_IN_USE, f"{words}; {message}")
         case Reading(reason="DeadlineExceeded" | "JobFailed"):
             last = condition_of(view.status.conditions, METADATA)
             if last is not None and last.reason in TROUBLES:

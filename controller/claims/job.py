@@ -6,8 +6,8 @@ from typing import Any
 
 from controller.claims.kinds import ClaimPod
 from controller.claims.outcome import DEADLINE_S, MEMORY_LIMIT
-from controller.claims.view import Order
-from controller.placement.claim_place import Place
+from controller.claims.view import ReadingOrder
+from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from shared.api.base_model import GROUP, VERSION
 
@@ -32,7 +32,7 @@ class JobSettings:
 
 
 def job_manifest(
-    key: ModelKey, uid: str, place: Place, order: Order, holder: ClaimPod | None, settings: JobSettings
+    key: ModelKey, uid: str, place: ClaimPath, order: ReadingOrder, holder: ClaimPod | None, settings: JobSettings
 ) -> Json:
     """Return the Job, owned by the model; with a `holder` its pod goes to the node of that pod."""
     labels = {"app.kubernetes.io/name": "larder", COMPONENT[0]: COMPONENT[1], "app.kubernetes.io/part-of": "larder"}
@@ -77,7 +77,7 @@ def model_key(text: str) -> ModelKey | None:
     return None
 
 
-def _pod_spec(place: Place, holder: ClaimPod | None, settings: JobSettings) -> Json:
+def _pod_spec(place: ClaimPath, holder: ClaimPod | None, settings: JobSettings) -> Json:
     spec: Json = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,

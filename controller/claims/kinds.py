@@ -3,7 +3,7 @@
 from typing import Any
 
 from shared.api.core import Observed, ObservedStatus
-from shared.api.meta import Api
+from shared.api.meta import ApiStruct
 from shared.kube.objects import Object
 
 
@@ -29,14 +29,14 @@ class Job(Object, frozen=True, kw_only=True):
         return next((c for kind in ("Complete", "Failed", "FailureTarget") for c in holds if c.type == kind), None)
 
 
-class Waiting(Api, frozen=True, kw_only=True):
+class Waiting(ApiStruct, frozen=True, kw_only=True):
     """Why a container does not run yet."""
 
     reason: str = ""
     message: str = ""
 
 
-class Terminated(Api, frozen=True, kw_only=True):
+class Terminated(ApiStruct, frozen=True, kw_only=True):
     """How a container ended; `message` is what it handed in."""
 
     exit_code: int = 0
@@ -44,14 +44,14 @@ class Terminated(Api, frozen=True, kw_only=True):
     message: str = ""
 
 
-class ContainerState(Api, frozen=True, kw_only=True):
+class ContainerState(ApiStruct, frozen=True, kw_only=True):
     """One of the two, or neither while it runs."""
 
     waiting: Waiting | None = None
     terminated: Terminated | None = None
 
 
-class ContainerStatus(Api, frozen=True, kw_only=True):
+class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
     """A container."""
 
     state: ContainerState = ContainerState()
@@ -77,24 +77,24 @@ class JobPod(Object, frozen=True, kw_only=True):
         return next((c.state for c in self.status.container_statuses), ContainerState())
 
 
-class ClaimSource(Api, frozen=True, kw_only=True):
+class ClaimSource(ApiStruct, frozen=True, kw_only=True):
     """A claim as a pod names it."""
 
     claim_name: str = ""
 
 
-class Volume(Api, frozen=True, kw_only=True):
+class ClaimVolume(ApiStruct, frozen=True, kw_only=True):
     """A pod's volume, where it is a claim."""
 
     persistent_volume_claim: ClaimSource = ClaimSource()
 
 
-class ClaimPodSpec(Api, frozen=True, kw_only=True):
+class ClaimPodSpec(ApiStruct, frozen=True, kw_only=True):
     """Where a pod is, and what it mounts."""
 
     node_name: str = ""
     tolerations: list[dict[str, Any]] = []
-    volumes: list[Volume] = []
+    volumes: list[ClaimVolume] = []
 
 
 class ClaimPod(Object, frozen=True, kw_only=True):

@@ -8,8 +8,8 @@ from controller.claims.contention import limit_of, users_of, waits_of
 from controller.claims.job import JOB_NAME_LABEL
 from controller.claims.kinds import ClaimPod, Job, JobPod
 from controller.claims.reads import live_pods, read_claim
-from controller.claims.verdict import claim_problem
-from controller.claims.view import NAMESPACE_LABEL, ClaimView, Order
+from controller.claims.result import claim_problem
+from controller.claims.view import NAMESPACE_LABEL, ClaimView, ReadingOrder
 from controller.claims.wanted import JOB_PREFIX, order_of
 from controller.metadata.fill import SKIP_ANNOTATION, written_fields
 from controller.placement.claim_place import place_of
@@ -89,7 +89,7 @@ class ClaimObserver:
         job = await get_object(self.kube, f"/apis/batch/v1/namespaces/{namespace}/jobs/{order.job}", Job)
         return replace(seen, job=job, pods=await self._pods_of(namespace, order) if job else ())
 
-    async def _pods_of(self, namespace: str, order: Order) -> tuple[JobPod, ...]:
+    async def _pods_of(self, namespace: str, order: ReadingOrder) -> tuple[JobPod, ...]:
         query = {"labelSelector": f"{JOB_NAME_LABEL}={order.job}"}
         return tuple(await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", JobPod, query))
 

@@ -9,7 +9,7 @@ from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.kinds import Job, JobPod
 from shared.api.core import Observed
 from shared.api.meta import condition_of
-from shared.handover import MOST_MESSAGE, UNFINISHED, Reading, decode_reading
+from shared.metadata.termination_message import MOST_MESSAGE, UNFINISHED, Reading, decode_reading
 
 DEADLINE_S = 300
 MEMORY_LIMIT = "512Mi"
@@ -29,14 +29,14 @@ _KILLED = 137
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class StillRunning:
     """It goes on; what hinders it, if anything does."""
 
     reason: str = ""
     message: str = ""
 
 
-Outcome: TypeAlias = Reading | Running
+Outcome: TypeAlias = Reading | StillRunning
 
 
 def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
@@ -96,31 +96,31 @@ def _given_up(pods: Sequence[JobPod], reason: str, message: str) -> Reading:
     return Reading(found=found, reason=reason, message=message[:MOST_MESSAGE])
 
 
-def _hindrance(job: Job, pods: Sequence[JobPod], now: datetime) -> Running:
+def _hindrance(job: Job, pods: Sequence[JobPod], now: datetime) -> StillRunning:
     if not pods:
         if job.status.failed or job.status.terminating:
-            return Running()
+            return StillRunning()
         if now - _time(job.metadata.creation_timestamp, now) < _NO_POD_AFTER:
-            return Running()
+            return StillRunning()
         look = f"kubectl events -n {job.metadata.namespace} --for job/{job.metadata.name} tells"
-        return Running("NoPod", f"the Job has no pod: a quota or a policy of the namespace may forbid it; {look}")
+        return StillRunning("NoPod", f"the Job has no pod: a quota or a policy of the namespace may forbid it; {look}")
     pod = pods[0]
     look = f"kubectl events -n {pod.metadata.namespace} --for pod/{pod.metadata.name} tells"  # also when it is gone
     scheduled = condition_of(pod.status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        return Running("Unschedulable", f"no node takes the Job's pod: {scheduled.message or scheduled.reason}")
+        return StillRunning("Unschedulable", f"no node takes the Job's pod: {scheduled.message or scheduled.reason}")
     waiting = pod.state.waiting
     if waiting is None:
-        return Running()
+        return StillRunning()
     if waiting.reason in _IMAGE:
         words = f"{waiting.reason}: {waiting.message}; namespace {pod.metadata.namespace} must be able to pull it"
-        return Running("ImageNotPulled", f"the image of the Job is not pulled: {words}")
+        return StillRunning("ImageNotPulled", f"the image of the Job is not pulled: {words}")
     if waiting.reason == "ContainerCreating":
         late = now - _time(pod.metadata.creation_timestamp, now) >= _MOUNT_AFTER
-        return Running("MountPending", f"the volume is not mounted yet; {look}") if late else Running()
+        return StillRunning("MountPending", f"the volume is not mounted yet; {look}") if late else StillRunning()
     if waiting.reason in ("", "PodInitializing"):
-        return Running()
-    return Running("ContainerNotStarted", f"{waiting.reason}: {waiting.message}; {look}")
+        return StillRunning()
+    return StillRunning("ContainerNotStarted", f"{waiting.reason}: {waiting.message}; {look}")
 
 
 def _time(stamp: str, otherwise: datetime) -> datetime:

@@ -1,7 +1,7 @@
 """Live reads of claims and of the pods beside them."""
 
 from controller.claims.kinds import ClaimPod
-from controller.placement.claim_place import Place
+from controller.placement.claim_place import ClaimPath
 from shared.api.core import PersistentVolumeClaim
 from shared.kube.collection import get_object, list_objects
 from shared.kube.transport import Kube
@@ -9,7 +9,7 @@ from shared.kube.transport import Kube
 _LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 
-async def read_claim(kube: Kube, place: Place) -> PersistentVolumeClaim | None:
+async def read_claim(kube: Kube, place: ClaimPath) -> PersistentVolumeClaim | None:
     """Return a claim, None where there is none; raises KubeError."""
     path = f"/api/v1/namespaces/{place.namespace}/persistentvolumeclaims/{place.claim}"
     return await get_object(kube, path, PersistentVolumeClaim)

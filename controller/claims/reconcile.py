@@ -6,7 +6,7 @@ from typing import assert_never
 import structlog
 
 from controller.claims.act import ClaimActor
-from controller.claims.decide import StartJob, Tell, decide
+from controller.claims.decide import StartJob, WriteClaimStatus, decide
 from controller.claims.observe import ClaimObserver
 from controller.claims.view import ClaimView
 from controller.manager.actions import Again, WriteSpec
@@ -52,7 +52,7 @@ class ClaimReconciler:
                             return None
                     except Refused as error:  # another product's kind may not take every word; the status has them all
                         _log.warning("metadata_not_filled", model=view.demand.id, error=str(error))
-                case Tell():
+                case WriteClaimStatus():
                     await self.actor.tell(key, declared, view, action)
                 case Again(after_s):
                     return after_s

@@ -6,7 +6,7 @@ from typing import Any
 
 from controller.claims.contention import ONE_POD, Wait, limit_of
 from controller.claims.kinds import ClaimPod, Job, JobPod
-from controller.placement.claim_place import Place
+from controller.placement.claim_place import ClaimPath
 from controller.placement.demand import Demand
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import PersistentVolumeClaim
@@ -15,7 +15,7 @@ NAMESPACE_LABEL = "larder.dev/allow-cluster-models"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ReadingOrder:
     """A reading that is wanted: of which claim and sub-path, for which time, and the name of its Job."""
 
     identity: str
@@ -36,7 +36,7 @@ class ClaimView:
 
     demand: Demand
     generation: int
-    place: Place
+    place: ClaimPath
     skip: bool
     spec: Mapping[str, Any]
     status: BaseModelStatus

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from controller.claims.view import ClaimView, Order
+from controller.claims.view import ClaimView, ReadingOrder
 from controller.metadata.fill import is_written
 from controller.metadata.kept import again_at
 from shared.api.meta import ReadMetadata
@@ -18,7 +18,7 @@ def kept_of(view: ClaimView) -> ReadMetadata | None:
     return kept if kept is not None and kept.identity == _identity(view) else None
 
 
-def order_of(view: ClaimView, now: datetime) -> Order | None:
+def order_of(view: ClaimView, now: datetime) -> ReadingOrder | None:
     """Return the reading that is wanted, None where there is one, where none is asked for, or not yet again."""
     if view.claim is None or view.skip:
         return None
@@ -38,7 +38,7 @@ def _identity(view: ClaimView) -> str:
     return identity_of(view.claim.metadata.uid if view.claim else "", view.place.sub_path)
 
 
-def _order(view: ClaimView, identity: str, attempt: int) -> Order:
+def _order(view: ClaimView, identity: str, attempt: int) -> ReadingOrder:
     last = view.status.metadata.time if view.status.metadata else ""
     name = identity_of(view.demand.uid, identity, view.demand.refresh, last)
-    return Order(identity, attempt, f"{JOB_PREFIX}{name}")
+    return ReadingOrder(identity, attempt, f"{JOB_PREFIX}{name}")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from shared.exits import INTERRUPTED, failure_line, leave, open_streams
+from shared.exit_codes import INTERRUPTED, failure_line, leave, open_streams
 from shared.kube.errors import Refused
 from shared.kube.transport import Kube, connect
 

@@ -12,11 +12,11 @@ import msgspec
 from controller.cli.inspect_source import PatientSource, run_watched
 from controller.cli.inspect_table import table_of
 from shared.errors import RateLimited, StoreFailure
-from shared.exits import INTERRUPTED, failure_line, leave, open_streams, printable, tell
+from shared.exit_codes import INTERRUPTED, failure_line, leave, open_streams, printable, tell
 from shared.metadata.files import DirectoryFiles, ModelFiles, SourceFiles, remark_on
 from shared.metadata.reader import read_metadata
 from shared.metadata.report import Metadata
-from shared.sources.at_hand import open_at_hand
+from shared.sources.command_line import open_for_command
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -68,7 +68,7 @@ def _inspect(uri: str, environ: Mapping[str, str], stderr: TextIO) -> tuple[Meta
     if "://" not in uri:
         files = _on_this_machine(Path(uri))
         return read_metadata(files), remark_on(files)
-    source = PatientSource(open_at_hand(uri, environ))
+    source = PatientSource(open_for_command(uri, environ))
 
     def tell_wait(error: RateLimited) -> None:
         if stderr.isatty():

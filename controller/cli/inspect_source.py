@@ -8,7 +8,7 @@ from typing import TypeVar
 from shared.daemon_thread import start_daemon_thread
 from shared.errors import LarderError, RateLimited
 from shared.manifest import File, Manifest
-from shared.sources.at_hand import LOOK_S, POLICY, Hope, no_answer
+from shared.sources.command_line import LOOK_S, POLICY, StallDeadline, no_answer
 from shared.sources.port import Body, Source
 from shared.sources.retry import Timing, retry
 
@@ -71,7 +71,7 @@ def run_watched(source: PatientSource, act: Callable[[], T], asked: Callable[[Ra
     `asked` is told each time that the source asks for time, and gets it.
     """
     outcome = start_daemon_thread(act, "larder-inspect")
-    hope, trouble, answers, came_bytes = Hope(time.monotonic()), source.trouble, 0, 0
+    hope, trouble, answers, came_bytes = StallDeadline(time.monotonic()), source.trouble, 0, 0
     while not wait([outcome], LOOK_S).done:
         now = time.monotonic()
         if source.answers != answers or source.came_bytes - came_bytes >= _LITTLE_BYTES:

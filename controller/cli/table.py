@@ -19,7 +19,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """Which columns are shown, by number, how wide each is, and which of them fold."""
 
     columns: tuple[int, ...]
@@ -37,7 +37,7 @@ class Layout:
             yield tuple(f"{cell:{width}}" for cell, width in zip(line, self.widths, strict=True))
 
 
-def lay_out(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Layout:
+def lay_out(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> TableLayout:
     """Return the layout for lines of `width` characters; 0 means that lines may have any length.
 
     Columns are left out first, then cells fold. Where even that is not enough, lines are longer than `width`.
@@ -51,7 +51,7 @@ def lay_out(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
         if columns[i].folds and (excess := _total(wanted, shown) - width) > 0:
             wanted[i] = max(min(_LEAST, wanted[i]), wanted[i] - excess)
     folding = frozenset(i for i in shown if width and columns[i].folds)
-    return Layout(tuple(shown), tuple(wanted[i] for i in shown), folding)
+    return TableLayout(tuple(shown), tuple(wanted[i] for i in shown), folding)
 
 
 def _total(widths: Sequence[int], shown: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ from controller.sources.manifests import KIND, LABEL, LISTING, NAMESPACE, SIZE, 
 from controller.state.cluster_state import ClusterState
 from controller.state.ownership import RECORD_ANNOTATION
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_NODE
-from shared.api.meta import Api
+from shared.api.meta import ApiStruct
 from shared.kube.collection import UNREADABLE, decode, list_metadata, pages
 from shared.kube.errors import NotFound
 from shared.kube.objects import Object
@@ -23,7 +23,7 @@ _NODES_A_PAGE = 10  # each may have a megabyte
 _LONGEST_SIZE = 12  # digits
 
 
-class _Status(Api, frozen=True, kw_only=True):
+class _Status(ApiStruct, frozen=True, kw_only=True):
     manifest_digest: str = ""
 
 
@@ -31,11 +31,11 @@ class _Model(Object, frozen=True, kw_only=True):
     status: _Status = _Status()
 
 
-class _Entry(Api, frozen=True, kw_only=True):
+class _Entry(ApiStruct, frozen=True, kw_only=True):
     manifest: str = ""
 
 
-class _Spec(Api, frozen=True, kw_only=True):
+class _Spec(ApiStruct, frozen=True, kw_only=True):
     entries: list[_Entry] = []
 
 

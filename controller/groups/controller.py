@@ -46,5 +46,5 @@ def grants_controller(cluster: ClusterState, reconciler: GrantsReconciler) -> Co
         ),
         reconcile=lambda _: reconciler.reconcile(),
         take_over=take_over,
-        gauges=lambda: (gauge("larder_controller_grants_in_use", _IN_USE, len(reconciler.granted)),),
+        gauges=lambda: (gauge("larder_grants_in_use", _IN_USE, len(reconciler.granted)),),
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from controller.manager.conditions import Told, with_conditions
+from controller.manager.conditions import ConditionUpdate, with_conditions
 from controller.placement.groups import MAX_INT64
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupStatus
 from shared.quantity import format_bytes, parse_quantity
@@ -15,7 +15,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupMember:
     """One node of a group: what its agent says it uses, and the other groups that it is in."""
 
     name: str
@@ -24,7 +24,7 @@ class Member:
 
 
 def decide_status(
-    group: ModelCacheNodeGroup, members: Sequence[Member], limit_of: dict[str, int], stamp: str
+    group: ModelCacheNodeGroup, members: Sequence[GroupMember], limit_of: dict[str, int], stamp: str
 ) -> ModelCacheNodeGroupStatus:
     """Return the status; `limit_of` has the limit in force on each member, the smallest of its groups."""
     used = sum(max(0, m.used_bytes) for m in members)
@@ -55,21 +55,23 @@ def _own_limit(group: ModelCacheNodeGroup) -> int:
     return parse_quantity(group.spec.storage_limit)
 
 
-def _ready(members: Sequence[Member]) -> Told:
+def _ready(members: Sequence[GroupMember]) -> ConditionUpdate:
     """Return that the group counts; one without nodes does, from the first that matches."""
     if not members:
-        return Told("Ready", "True", "NoNodes", "no node matches yet; the first that does is in the group at once")
-    return Told("Ready", "True", "HasNodes", f"nodes in the group: {len(members)}")
+        return ConditionUpdate(
+            "Ready", "True", "NoNodes", "no node matches yet; the first that does is in the group at once"
+        )
+    return ConditionUpdate("Ready", "True", "HasNodes", f"nodes in the group: {len(members)}")
 
 
-def _overlapping(members: Sequence[Member]) -> Told:
+def _overlapping(members: Sequence[GroupMember]) -> ConditionUpdate:
     shared = [m for m in members if m.other_groups]
     if not shared:
-        return Told("Overlapping", "False", "Separate", "no node is in another group as well")
-    return Told("Overlapping", "True", "Overlapping", _words(shared))
+        return ConditionUpdate("Overlapping", "False", "Separate", "no node is in another group as well")
+    return ConditionUpdate("Overlapping", "True", "Overlapping", _words(shared))
 
 
-def _words(shared: Sequence[Member]) -> str:
+def _words(shared: Sequence[GroupMember]) -> str:
     shown = "; ".join(f"{m.name} is also in {', '.join(m.other_groups)}" for m in shared[:_SHOWN])
     more = f"; and {len(shared) - _SHOWN} more nodes" if len(shared) > _SHOWN else ""
     return f"{shown}{more}; such a node has the smallest limit of its groups"

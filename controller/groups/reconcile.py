@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from controller.groups.decide import Member, decide_status
+from controller.groups.decide import GroupMember, decide_status
 from controller.manager.write import replace_part
 from controller.state.cluster_state import ClusterState
 from shared.api.core import Node
@@ -34,8 +34,8 @@ class GroupReconciler:
             await replace_part(self.kube, path, group.metadata, "status", status)
         return None
 
-    def _member(self, node: Node, name: str) -> Member:
+    def _member(self, node: Node, name: str) -> GroupMember:
         found = self.cluster.model_node(node.metadata.name)
         others = tuple(sorted(self.cluster.membership.of(node) - {name}))
         own = found is not None and found.status.node_uid == node.metadata.uid
-        return Member(node.metadata.name, found.status.used if found and own else 0, others)
+        return GroupMember(node.metadata.name, found.status.used if found and own else 0, others)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from controller.claims.contention import CLAIM_IN_USE
-from controller.inferenceservices.decide import Apply, Remove
+from controller.inferenceservices.decide import Apply, RemoveObject
 from controller.inferenceservices.manifests import path_of
 from controller.inferenceservices.report import READY
 from controller.manager.events import Events
@@ -34,7 +34,7 @@ class ServiceActor:
         path = path_of(action.kind, about.namespace, about.name)
         return await apply(self.kube, path, action.manifest, action.manager)
 
-    async def remove(self, about: Meta, action: Remove) -> None:
+    async def remove(self, about: Meta, action: RemoveObject) -> None:
         """Take away an object of ours; raises KubeError."""
         await delete_if_present(self.kube, path_of(action.kind, about.namespace, about.name), action.uid)
 

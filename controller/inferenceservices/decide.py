@@ -27,14 +27,14 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class RemoveObject:
     """Take an object of ours away."""
 
     kind: str
     uid: str
 
 
-Action: TypeAlias = Apply | Remove
+Action: TypeAlias = Apply | RemoveObject
 
 
 def decide(view: ServiceView) -> list[Action]:
@@ -87,7 +87,7 @@ def _deployment(view: ServiceView) -> Iterator[Action]:
 def _autoscaler(view: ServiceView) -> Iterator[Action]:
     if not view.service.spec.replicas.are_scaled:
         if view.autoscaler is not None and view.owns(view.autoscaler):
-            yield Remove("HorizontalPodAutoscaler", view.autoscaler.uid)
+            yield RemoveObject("HorizontalPodAutoscaler", view.autoscaler.uid)
     elif not holds_back(view) and _is_free(view, view.autoscaler) and _is_free(view, _meta(view)):
         yield Apply(autoscaler_of(view.service))
 

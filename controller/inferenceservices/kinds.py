@@ -1,20 +1,20 @@
 """The little that is read of what an InferenceService makes."""
 
 from shared.api.core import ObservedStatus
-from shared.api.meta import Api, condition_of
+from shared.api.meta import ApiStruct, condition_of
 from shared.kube.objects import Meta, Object
 
 SERVICE_LABEL = "larder.dev/inference-service"  # on all that one makes: its name
 SERVES_ANNOTATION = "larder.dev/serves"  # on the pods' template: another revision is another template
 
 
-class Template(Api, frozen=True, kw_only=True):
+class Template(ApiStruct, frozen=True, kw_only=True):
     """The template of pods."""
 
     metadata: Meta = Meta()
 
 
-class DeploymentSpec(Api, frozen=True, kw_only=True):
+class DeploymentSpec(ApiStruct, frozen=True, kw_only=True):
     """How many pods are wanted, and which."""
 
     replicas: int = 1

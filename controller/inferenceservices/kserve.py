@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from controller.admission.catalog import PathKind
-from controller.admission.keys import ENABLE_CACHE, NODE_GROUP
+from controller.admission.pod_annotations import ENABLE_CACHE, NODE_GROUP
 from controller.placement.demand import Demand
 from shared.errors import InvalidURI
-from shared.uri import parse_uri, sub_path_of
+from shared.uri.model_uri import parse_uri, sub_path_of
 
 Json = Mapping[str, Any]
 KindOf: TypeAlias = Callable[[Demand, str], PathKind | None]  # what a cache has at a path, None where nobody knows
@@ -19,7 +19,7 @@ _URI_VARIABLE = "STORAGE_URI"
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class ServedComponent:
     """A part of a service whose pods may download a model: the URIs, and the annotations of these pods."""
 
     uris: tuple[str, ...]
@@ -53,19 +53,19 @@ def kserve_services_with(
             yield f"{meta.get('namespace', '')}/{meta.get('name', '')}"
 
 
-def components_of(service: Json) -> Iterator[Component]:
+def components_of(service: Json) -> Iterator[ServedComponent]:
     """Yield the components of an InferenceService or LLMInferenceService."""
     spec, common = _map(service.get("spec")), _map(_map(service.get("metadata")).get("annotations"))
     canaries = [_map(canary.get("predictor")) for canary in _maps(spec.get("canary"))]
     for component in (*(_map(spec.get(name)) for name in _COMPONENTS), *canaries):
         if component:
-            yield Component(tuple(_uris_of(component)), {**common, **_map(component.get("annotations"))})
+            yield ServedComponent(tuple(_uris_of(component)), {**common, **_map(component.get("annotations"))})
     if uris := tuple(_uris_of_llm(_map(spec.get("model")))):
         for workload in (spec, _map(spec.get("prefill"))):
-            yield Component(uris, {**common, **_map(workload.get("annotations"))})
+            yield ServedComponent(uris, {**common, **_map(workload.get("annotations"))})
 
 
-def _uses(component: Component, cache: Demand, rivals: list[Demand], kind_of: KindOf) -> bool:
+def _uses(component: ServedComponent, cache: Demand, rivals: list[Demand], kind_of: KindOf) -> bool:
     if not component.asks:
         return False
     group = component.annotations.get(NODE_GROUP, "")

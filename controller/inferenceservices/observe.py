@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 from controller.admission.catalog import Catalog
-from controller.admission.choose import problem_of
+from controller.admission.choose_cache import problem_of
 from controller.claims.contention import limit_of, waits_of
 from controller.claims.reads import live_pods, read_claim
-from controller.claims.verdict import WAITS
+from controller.claims.result import WAITS
 from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.kinds import SERVICE_LABEL, Deployment
 from controller.inferenceservices.manifests import path_of

@@ -7,7 +7,7 @@ import msgspec
 import structlog
 
 from controller.inferenceservices.act import ServiceActor
-from controller.inferenceservices.decide import Apply, Remove, conflicts, decide
+from controller.inferenceservices.decide import Apply, RemoveObject, conflicts, decide
 from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.kinds import Deployment
 from controller.inferenceservices.observe import ServiceObserver
@@ -60,7 +60,7 @@ class ServiceReconciler:
                         continue
                     if action.kind == "Deployment":
                         view = replace(view, deployment=msgspec.convert(applied, Deployment))
-                case Remove():
+                case RemoveObject():
                     await self.actor.remove(about, action)
                 case _:
                     assert_never(action)

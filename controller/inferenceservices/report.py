@@ -7,7 +7,7 @@ from controller.inferenceservices.kinds import Deployment
 from controller.inferenceservices.manifests import url_of
 from controller.inferenceservices.pods import hindrance_of
 from controller.inferenceservices.view import ServiceView
-from controller.manager.conditions import Told, progress, with_conditions
+from controller.manager.conditions import ConditionUpdate, progress, with_conditions
 from shared.api.inference_service import InferenceServiceStatus
 from shared.api.meta import condition_of
 
@@ -31,45 +31,47 @@ def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> Infe
     )
 
 
-def _progress(ready: Told) -> list[Told]:
+def _progress(ready: ConditionUpdate) -> list[ConditionUpdate]:
     """Return how far it is; nothing where it is as it was asked to be."""
     as_asked = ready.reason == "Stopped" or (ready.status == "True" and ready.reason != "Updating")
     return [] if as_asked else [progress(ready, stuck=ready.reason in _STUCK)]
 
 
-def _model_ready(view: ServiceView) -> Told:
+def _model_ready(view: ServiceView) -> ConditionUpdate:
     model = view.model
     if not model.ready:
-        return Told(MODEL_READY, "False", model.reason, model.message)
+        return ConditionUpdate(MODEL_READY, "False", model.reason, model.message)
     what = f"revision {model.revision}" if model.revision else "the claim that it is on"
-    return Told(MODEL_READY, "True", "Ready", f"pods get {what} of {model.title}")
+    return ConditionUpdate(MODEL_READY, "True", "Ready", f"pods get {what} of {model.title}")
 
 
-def _ready(view: ServiceView, refused: Mapping[str, str], deployment: Deployment | None) -> Told:
+def _ready(view: ServiceView, refused: Mapping[str, str], deployment: Deployment | None) -> ConditionUpdate:
     meta = view.service.metadata
     if taken := conflicts(view):
         what = " and ".join(f"{kind} {meta.namespace}/{meta.name}" for kind in taken)
         words = f"{what} is there and not of this InferenceService; take it away, or choose another name"
-        return Told(READY, "False", "NameConflict", words)
+        return ConditionUpdate(READY, "False", "NameConflict", words)
     if refused:
         words = "; ".join(f"the API server refused the {kind}: {said}" for kind, said in sorted(refused.items()))
-        return Told(READY, "False", "Refused", words)
+        return ConditionUpdate(READY, "False", "Refused", words)
     if deployment is None:
         if not view.model.ready:
-            return Told(READY, "False", view.model.reason, f"waits for its model: {view.model.message}")
-        return Told(READY, "False", "Progressing", "the Deployment is being made")
+            return ConditionUpdate(READY, "False", view.model.reason, f"waits for its model: {view.model.message}")
+        return ConditionUpdate(READY, "False", "Progressing", "the Deployment is being made")
     return _served(view, deployment)
 
 
-def _served(view: ServiceView, deployment: Deployment) -> Told:
+def _served(view: ServiceView, deployment: Deployment) -> ConditionUpdate:
     wanted, status = deployment.spec.replicas, deployment.status
     if view.service.spec.replicas.min == 0:
-        return Told(READY, "False", "Stopped", "spec.replicas.min is 0: no pod is wanted")
+        return ConditionUpdate(READY, "False", "Stopped", "spec.replicas.min is 0: no pod is wanted")
     counts, found = f"{status.ready_replicas} of {wanted} pods are ready", hindrance_of(view, deployment)
     hindrance = f"; {found.words}" if found else ""
     available = condition_of(deployment.status.conditions, "Available")
     if available is None or available.status != "True" or not status.ready_replicas:
-        return Told(READY, "False", found.reason if found else "Progressing", counts + hindrance)
+        return ConditionUpdate(READY, "False", found.reason if found else "Progressing", counts + hindrance)
     if not deployment.is_updated:
-        return Told(READY, "True", "Updating", f"{counts}, {status.updated_replicas} of the newest kind{hindrance}")
-    return Told(READY, "True", "Serving", counts + hindrance)
+        return ConditionUpdate(
+            READY, "True", "Updating", f"{counts}, {status.updated_replicas} of the newest kind{hindrance}"
+        )
+    return ConditionUpdate(READY, "True", "Serving", counts + hindrance)

@@ -14,7 +14,7 @@ _OURS = frozenset(("Ready", "Resolved", METADATA, DRIFTED, REFRESHED, UPDATING, 
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ConditionUpdate:
     """A condition but for its times."""
 
     kind: str
@@ -23,13 +23,13 @@ class Told:
     message: str
 
 
-def progress(about: Told, *, stuck: bool) -> Told:
+def progress(about: ConditionUpdate, *, stuck: bool) -> ConditionUpdate:
     """Return that an object goes on by itself, or that it does not, for the reason of another condition."""
     return replace(about, kind=STALLED if stuck else RECONCILING, status="True")
 
 
 def with_conditions(
-    before: Sequence[Condition], wanted: Sequence[Told], stamp: str, generation: int
+    before: Sequence[Condition], wanted: Sequence[ConditionUpdate], stamp: str, generation: int
 ) -> list[Condition]:
     """Return the wanted conditions, and those that were there beside them: our own hold for this generation, too."""
     ours = {told.kind for told in wanted} | set(ABNORMAL)
@@ -40,7 +40,7 @@ def with_conditions(
     ]
 
 
-def _condition(before: Sequence[Condition], told: Told, stamp: str, generation: int) -> Condition:
+def _condition(before: Sequence[Condition], told: ConditionUpdate, stamp: str, generation: int) -> Condition:
     old = condition_of(before, told.kind)
     since = old.last_transition_time if old and old.status == told.status else stamp
     return Condition(

@@ -13,10 +13,10 @@ from controller.state.crds import Definitions
 from controller.state.informer import Informer
 from shared.internal_errors import keep_running
 from shared.kube.backoff import Backoff
-from shared.kube.reflector import Pace, Reflector
+from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
 
-_PATIENT = Pace(backoff=Backoff(first_s=0.1, cap_s=15))  # a right that is missing comes with an upgrade
+_PATIENT = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=15))  # a right that is missing comes with an upgrade
 _log = structlog.get_logger()
 
 
@@ -40,7 +40,7 @@ class Informers:
             informer.sink,
             self._trouble(informer.resource),
             label_selector=informer.label_selector,
-            pace=Pace() if informer.waited_for else _PATIENT,
+            pace=ReflectorTiming() if informer.waited_for else _PATIENT,
         )
         self._followed.append((informer, reflector))
 
@@ -76,7 +76,7 @@ class Informers:
 
     def _trouble(self, resource: str) -> Callable[[Exception, float], None]:
         def tell(error: Exception, wait_s: float) -> None:
-            self.metrics.watch_troubles.labels(resource).inc()
+            self.metrics.watch_restarts.labels(resource).inc()
             _log.info("watch_interrupted", resource=resource, error=str(error), wait_s=round(wait_s, 2))
 
         return tell

@@ -23,7 +23,7 @@ from shared.kube.errors import KubeError
 from shared.kube.lease import LeaseLock
 from shared.kube.transport import Kube
 from shared.kube.work_queue import WorkQueue
-from shared.serve import serve
+from shared.server.serve import serve
 
 _TAKE_OVER_AGAIN_S = 1.0
 _log = structlog.get_logger()
@@ -71,7 +71,7 @@ class Manager:
             self._lead,
             deadline_s=settings.lease_seconds * 2 / 3,
             retry_s=settings.lease_seconds / 7.5,
-            on_trouble=lambda error: _log.info("election_trouble", error=str(error)),
+            on_trouble=lambda error: _log.info("election_failed", error=str(error)),
         )
 
     def follow(self, informers: Iterable[Informer[Any]]) -> None:

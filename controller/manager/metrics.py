@@ -31,26 +31,24 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self.registry)
-        self.leading = Gauge("larder_controller_leading", "1 while this replica leads.", registry=self.registry)
+        self.leading = Gauge("larder_leader", "1 while this replica leads.", registry=self.registry)
         self.turns = Histogram(
-            "larder_controller_reconcile_seconds", "Length of a turn.", ["kind"], registry=self.registry
+            "larder_reconcile_time_seconds", "Length of a turn.", ["controller"], registry=self.registry
         )
-        self.failures = Counter(
-            "larder_controller_reconcile_failures", "Turns that failed.", ["kind"], registry=self.registry
-        )
+        self.failures = Counter("larder_reconcile_errors", "Turns that failed.", ["controller"], registry=self.registry)
         self.internal_errors = InternalErrors()
         self.registry.register(_InternalErrors(self.internal_errors))
-        self.watch_troubles = Counter(
-            "larder_controller_watch_troubles", "Watches that had to start again.", ["resource"], registry=self.registry
+        self.watch_restarts = Counter(
+            "larder_watch_restarts", "Watches that had to start again.", ["resource"], registry=self.registry
         )
         self._requests = Counter(
-            "larder_controller_http_requests",
+            "larder_http_requests",
             "Requests to admission and the agents' API, by route and status.",
             ["route", "status"],
             registry=self.registry,
         )
         self.certificate_end = Gauge(
-            "larder_controller_certificate_expiration_timestamp_seconds",
+            "larder_certificate_expiration_timestamp_seconds",
             "When the certificate that is shown ends, in seconds since 1970.",
             registry=self.registry,
         )

@@ -35,7 +35,7 @@ class Workers:
         """Give a key its turn; return in how many seconds it wants another, or None."""
         if not self.is_leading():
             raise NotLeadingError
-        _log.debug("turn_begins", key=str(key))
+        _log.debug("reconcile_started", key=str(key))
         serving = [one for one in self._controllers[type(key)] if one.serves(key)]
         with self.metrics.turns.labels(type(key).__name__).time():
             again = [await one.reconcile(key) for one in serving]
@@ -48,4 +48,6 @@ class Workers:
         self.metrics.failures.labels(type(key).__name__).inc()
         if not isinstance(error, LarderError):  # what the code foresees is one of those
             self.metrics.internal_errors.note(type(key).__name__, error, key=str(key))
-        _log.warning("turn_failed", key=str(key), error=f"{type(error).__name__}: {error}", wait_s=round(wait_s, 2))
+        _log.warning(
+            "reconcile_failed", key=str(key), error=f"{type(error).__name__}: {error}", wait_s=round(wait_s, 2)
+        )

@@ -5,26 +5,26 @@ It has no other environment and no other secret than the order's.
 
 import time
 
-from controller.metadata.order import Order
-from controller.metadata.remote import Allowance, read_remote
+from controller.metadata.order import SourceOrder
+from controller.metadata.remote import ReadBudget, read_remote
 from shared.errors import LarderError, SourceChanged
-from shared.handover import Reading, failed
 from shared.manifest import decode_manifest
 from shared.metadata.confined import serve_order
-from shared.sources.registry import open_source
-from shared.uri import parse_uri
+from shared.metadata.termination_message import Reading, failed
+from shared.sources.schemes import open_source
+from shared.uri.model_uri import parse_uri
 
 
-def _read(order: Order) -> Reading:
+def _read(order: SourceOrder) -> Reading:
     try:
         manifest = decode_manifest(order.manifest, order.digest)
         if manifest.revision != order.revision:
             raise SourceChanged(f"the list of files {order.digest} is of another revision; ask for a refresh")
         source = open_source(parse_uri(manifest.uri), order.credentials, order.settings)
-        return read_remote(source, manifest, order.left_out, Allowance(time.monotonic))
+        return read_remote(source, manifest, order.left_out, ReadBudget(time.monotonic))
     except LarderError as error:
         return failed(error.reason, str(error))
 
 
 if __name__ == "__main__":
-    serve_order(Order, _read)
+    serve_order(SourceOrder, _read)

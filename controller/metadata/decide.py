@@ -5,15 +5,15 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from controller.manager.actions import Again, WriteSpec
-from controller.manager.conditions import METADATA, Told
+from controller.manager.conditions import METADATA, ConditionUpdate
 from controller.metadata.fill import fields_to_write, is_written
 from controller.metadata.heard import with_reports
 from controller.metadata.kept import CONFLICT, MISSING, again_at, kept_reading
 from controller.metadata.view import MetadataView
 from controller.models.revisions import short
 from shared.api.meta import ReadMetadata
-from shared.handover import Reading
 from shared.metadata.remembered import FAILED, count_attempts, given_up
+from shared.metadata.termination_message import Reading
 
 LONGEST_WAIT = timedelta(hours=24)  # of a fixed list of files, most that is wrong stays wrong
 # What the files themselves are not; after any other failure what was read of earlier files stays, and is said to be so.
@@ -30,14 +30,14 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class WriteMetadata:
     """Write the condition, and what is known from now on."""
 
-    told: Told
+    told: ConditionUpdate
     metadata: ReadMetadata | None
 
 
-Action: TypeAlias = Read | WriteSpec | Tell | Again
+Action: TypeAlias = Read | WriteSpec | WriteMetadata | Again
 
 
 def decide(view: MetadataView, now: datetime) -> list[Action]:
@@ -46,13 +46,17 @@ def decide(view: MetadataView, now: datetime) -> list[Action]:
         return []
     if view.skip:
         words = "annotation ome.io/skip-config-parsing is true: nothing is read"
-        return [Tell(Told(METADATA, "Unknown", "Skipped", words), view.status.metadata)]
+        return [WriteMetadata(ConditionUpdate(METADATA, "Unknown", "Skipped", words), view.status.metadata)]
     if view.found is not None:
         return _settled(view, _taken(view, view.found, now), now)
     if view.kept is not None:
         return _settled(view, view.kept, now)
     if _needs_none(view):
-        return [Tell(Told(METADATA, "True", "Written", "the spec has all of it, so nothing is read"), None)]
+        return [
+            WriteMetadata(
+                ConditionUpdate(METADATA, "True", "Written", "the spec has all of it, so nothing is read"), None
+            )
+        ]
     return [Read(view.identity)]
 
 
@@ -81,17 +85,17 @@ def _settled(view: MetadataView, kept: ReadMetadata, now: datetime) -> list[Acti
     kept = with_reports(kept, view.reports, now)
     fields = fields_to_write(view.spec, view.status.metadata, kept.values) if view.spec is not None else {}
     actions: list[Action] = [WriteSpec(fields)] if fields else []
-    actions.append(Tell(_told(view, kept), kept))
+    actions.append(WriteMetadata(_told(view, kept), kept))
     if kept.reason and kept.reason not in _FOR_GOOD and (kept.reason == MISSING or not kept.node):
         wait_s = (again_at(kept, LONGEST_WAIT) - now).total_seconds()
         actions.append(Again(wait_s) if wait_s > 0 else Read(view.identity))
     return actions
 
 
-def _told(view: MetadataView, kept: ReadMetadata) -> Told:
+def _told(view: MetadataView, kept: ReadMetadata) -> ConditionUpdate:
     if not kept.reason:
         place = f"from what node {kept.node} unpacked" if kept.node else "from the source"
-        return Told(METADATA, "True", "Read", f"read {place} of revision {short(view.demand.serving)}")
+        return ConditionUpdate(METADATA, "True", "Read", f"read {place} of revision {short(view.demand.serving)}")
     again = again_at(kept, LONGEST_WAIT).strftime(_WHEN)
     retry = f"read again at {again}, or at once with another value of annotation larder.dev/refresh"
     if kept.reason in _FOR_GOOD:
@@ -101,4 +105,4 @@ def _told(view: MetadataView, kept: ReadMetadata) -> Told:
     can_be_written = kept.reason in (*_OF_FILES, *_FOR_GOOD) and view.spec is not None
     by_hand = "; the fields of the spec can be written by hand" if can_be_written else ""
     earlier = "; what is known is of earlier files" if kept.values else ""
-    return Told(METADATA, "False", kept.reason, f"{kept.message}{by_hand}{earlier}; {retry}")
+    return ConditionUpdate(METADATA, "False", kept.reason, f"{kept.message}{by_hand}{earlier}; {retry}")

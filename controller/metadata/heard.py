@@ -11,8 +11,8 @@ from datetime import datetime
 
 from controller.metadata.kept import CONFLICT, MISSING, kept_reading
 from shared.api.meta import ReadMetadata
-from shared.handover import Reading, failed
 from shared.metadata.remembered import INTERRUPTED
+from shared.metadata.termination_message import Reading, failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from shared.api.meta import ReadMetadata
-from shared.handover import Reading
 from shared.metadata.remembered import INTERRUPTED, interruption_wait
 from shared.metadata.report import Metadata
+from shared.metadata.termination_message import Reading
 
 MISSING = "MetadataMissing"  # also of an archive, which only nodes can look into
 CONFLICT = "MetadataConflict"  # nodes say different things of the same files

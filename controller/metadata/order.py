@@ -9,7 +9,7 @@ from shared.sources.settings import SourceSettings
 COMMAND = (sys.executable, "-m", "controller.metadata.child")
 
 
-class Order(ChildOrder, frozen=True, kw_only=True):
+class SourceOrder(ChildOrder, frozen=True, kw_only=True):
     """One reading. It goes over the child's standard input, so that no other process sees the credentials.
 
     `manifest` is the canonical list of files with this digest, and `revision` the one that it must be of; `left_out`

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.metadata.order import COMMAND, Order
+from controller.metadata.order import COMMAND, SourceOrder
 from controller.placement.demand import Demand, Resolution
 from controller.sources.credentials import Secrets
 from controller.sources.fair_slots import FairSlots
@@ -15,9 +15,9 @@ from controller.sources.manifests import Manifests
 from controller.state.keys import ModelKey
 from shared.daemon_thread import run_in_daemon_thread
 from shared.errors import LarderError
-from shared.handover import Reading, failed
 from shared.metadata.process import Child
 from shared.metadata.remembered import FAILED
+from shared.metadata.termination_message import Reading, failed
 from shared.sources.settings import SourceSettings
 
 _AT_ONE_TIME = 2  # children, each of at most 320 MiB: more than two would not fit into the container's memory
@@ -94,7 +94,7 @@ class MetadataReader:
     async def _reading(self, demand: Demand, resolution: Resolution) -> Reading:
         child = Child(COMMAND)
         try:
-            order = Order(
+            order = SourceOrder(
                 manifest=await self.manifests.find(resolution.manifest),
                 digest=resolution.manifest,
                 revision=resolution.revision,

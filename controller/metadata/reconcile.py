@@ -9,13 +9,13 @@ import structlog
 
 from controller.manager.actions import Again, WriteSpec
 from controller.manager.write import StaleError, change_spec
-from controller.metadata.decide import Read, Tell, decide
+from controller.metadata.decide import Read, WriteMetadata, decide
 from controller.metadata.fill import SKIP_ANNOTATION, Fields, written_fields
 from controller.metadata.kept import TIME
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reports import reports_of
+from controller.metadata.status import described_status
 from controller.metadata.view import MetadataView
-from controller.metadata.words import described_status
 from controller.models.act import ModelActor
 from controller.placement.demand import Declared
 from controller.state.cluster_state import ClusterState
@@ -72,7 +72,7 @@ class MetadataReconciler:
                 case WriteSpec(fields):
                     if await self._fill(key, declared, fields):
                         return None
-                case Tell(told, metadata):
+                case WriteMetadata(told, metadata):
                     stamp = self.now().strftime(TIME)
                     status = described_status(declared.status, told, metadata, stamp, view.generation)
                     await self.actor.publish(key, declared, status, warn=False)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shared.errors import LarderError, Unreachable
-from shared.handover import Reading, decode_reading, encode_reading, failed
 from shared.manifest import File, Manifest
 from shared.metadata.errors import MetadataMissing
 from shared.metadata.files import SourceFiles
 from shared.metadata.reader import read_metadata
+from shared.metadata.termination_message import Reading, decode_reading, encode_reading, failed
 from shared.sources.port import Body, Source
 
 LONGEST_S = 120.0
@@ -18,7 +18,7 @@ MOST_BYTES = 256 * 2**20  # the largest real one, of 163 files, takes 20 MB
 
 
 @dataclass(slots=True)
-class Allowance:
+class ReadBudget:
     """How long a reading may take and how many bytes it may fetch."""
 
     clock: Callable[[], float]
@@ -41,7 +41,7 @@ class Allowance:
 
 
 class _Counted:
-    def __init__(self, body: Body, allowance: Allowance) -> None:
+    def __init__(self, body: Body, allowance: ReadBudget) -> None:
         self._body, self._allowance, self.skips = body, allowance, body.skips
 
     def skip(self, most_bytes: int) -> int:
@@ -65,7 +65,7 @@ class _Limited:
     """A source within its allowance."""
 
     source: Source
-    allowance: Allowance
+    allowance: ReadBudget
 
     def resolve(self) -> Manifest:
         return self.source.resolve()
@@ -78,7 +78,7 @@ class _Limited:
         self.source.close()
 
 
-def read_remote(source: Source, manifest: Manifest, left_out: int, allowance: Allowance) -> Reading:
+def read_remote(source: Source, manifest: Manifest, left_out: int, allowance: ReadBudget) -> Reading:
     """Return what the files of a manifest say of their model, or a reason.
 
     `left_out` files of the source are not in the manifest. What comes back is bounded and printable, whatever the

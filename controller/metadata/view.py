@@ -8,8 +8,8 @@ from controller.metadata.heard import NodeReport
 from controller.metadata.kept import MISSING
 from controller.placement.demand import Demand, Resolution
 from shared.api.meta import ReadMetadata, StockStatus
-from shared.handover import Reading
 from shared.metadata.remembered import READER, identity_of
+from shared.metadata.termination_message import Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from controller.manager.events import Events
 from controller.manager.write import change_annotation, change_finalizers, replace_part
-from controller.models.decide import Record
+from controller.models.decide import RecordResolution
 from controller.models.report import Report
 from controller.models.revisions import EVENTFUL
+from controller.models.status import base_model_status, cache_status, recorded_status
 from controller.models.view import ModelView
-from controller.models.words import base_model_status, cache_status, recorded_status
 from controller.placement.demand import Declared
 from controller.state.keys import ModelKey
 from controller.state.live_reader import object_path
@@ -42,7 +42,7 @@ class ModelActor:
         wanted = [f for f in seen.metadata.finalizers if f != name]
         await change_finalizers(self.kube, object_path(key), seen.metadata, wanted)
 
-    async def record(self, key: ModelKey, seen: Declared, record: Record) -> bool:
+    async def record(self, key: ModelKey, seen: Declared, record: RecordResolution) -> bool:
         """Write what the source was resolved to: all nodes fetch that from now on; return whether the status has it."""
         status = recorded_status(record, seen.status, self._stamp(), seen.metadata.generation)
         await self._write(key, seen, status)

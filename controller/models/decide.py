@@ -27,7 +27,7 @@ class Resolve:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordResolution:
     """Write what the source was resolved to: all nodes fetch that from now on.
 
     `number` orders it among those of objects that share the model, `refreshed` is the refresh that it answers.
@@ -55,7 +55,7 @@ class WriteStatus:
     report: Report
 
 
-Action: TypeAlias = AddFinalizer | RemoveFinalizer | Resolve | Record | Drop | Look | WriteStatus | Again
+Action: TypeAlias = AddFinalizer | RemoveFinalizer | Resolve | RecordResolution | Drop | Look | WriteStatus | Again
 _USERS_AGAIN_S = 30.0
 _LAST_USER_AGAIN_S = 10.0  # nobody watches the services of KServe
 
@@ -84,16 +84,18 @@ def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
     return [*actions, WriteStatus(report(view)), *again]
 
 
-def _recordable(view: ModelView) -> Record | None:
+def _recordable(view: ModelView) -> RecordResolution | None:
     """Return what is to be written of the source's answer, or of what another object has newer, or None."""
     demand, found = view.demand, view.found
     if found is None:
-        return Record(view.kept, view.highest, demand.refreshed) if view.kept else None
+        return RecordResolution(view.kept, view.highest, demand.refreshed) if view.kept else None
     changed = found.resolution != demand.resolution
     told = found.refresh in ("", demand.refreshed) and demand.upstream in ("", found.resolution.revision)
     if not changed and told:
         return None
-    return Record(found.resolution, view.highest + 1 if changed else demand.number, found.refresh or demand.refreshed)
+    return RecordResolution(
+        found.resolution, view.highest + 1 if changed else demand.number, found.refresh or demand.refreshed
+    )
 
 
 def _must_ask(view: ModelView) -> bool:

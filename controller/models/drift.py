@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.models.view import Trouble, Upstream
+from controller.models.view import Obstacle, Upstream
 from controller.placement.demand import Demand
 from controller.sources.fair_slots import FairSlots
 from controller.state.keys import ModelKey
-from shared.artifact_uri import ArtifactUri
 from shared.errors import InvalidURI, LarderError, RateLimited, Unreachable
-from shared.uri import HfUri, parse_uri
+from shared.uri.artifact import ArtifactUri
+from shared.uri.model_uri import HfUri, parse_uri
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _AT_ONE_TIME = 3
@@ -118,17 +118,17 @@ class DriftWatch:
             except LarderError as error:
                 upstream, wait_s = self._failed(demand, place, error), self._delay_s(error)
             except Exception as error:  # noqa: BLE001 - a source that answers nonsense concerns its own model alone
-                _log.exception("source_not_looked_at", model=demand.id, uri=demand.uri)
+                _log.exception("drift_check_failed", model=demand.id, uri=demand.uri)
                 nonsense = Unreachable(f"the answer of {demand.uri} could not be used ({type(error).__name__})")
                 upstream, wait_s = self._failed(demand, place, nonsense), self._delay_s(nonsense)
         self._seen[demand.uid] = demand.uri, upstream
         self._due[demand.uid] = self.clock() + wait_s
 
     def _failed(self, demand: Demand, place: str, error: LarderError) -> Upstream:
-        _log.info("source_not_looked_at", model=demand.id, uri=demand.uri, reason=error.reason)
+        _log.info("drift_check_failed", model=demand.id, uri=demand.uri, reason=error.reason)
         if isinstance(error, RateLimited):
             self._quiet[place] = self.clock() + error.after_s
-        return Upstream("", Trouble(error.reason, str(error), error.retryable))
+        return Upstream("", Obstacle(error.reason, str(error), error.retryable))
 
     def _pause_s(self) -> float:
         return self.period_s * self.uniform(0.8, 1.2)

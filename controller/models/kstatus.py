@@ -4,7 +4,7 @@ Flux, `kubectl wait` and others that follow sigs.k8s.io/cli-utils/pkg/kstatus re
 Reconciling, Failed while Stalled, else Current once Ready.
 """
 
-from controller.manager.conditions import UPDATING, Told, progress
+from controller.manager.conditions import UPDATING, ConditionUpdate, progress
 from controller.models.report import Report
 from shared.api.model_node import EVICTED
 
@@ -14,11 +14,11 @@ _ON_ITS_WAY = ("Downloading", "Resolving", *PATIENT)
 _AS_ASKED = ("Disabled",)
 
 
-def model_progress(report: Report, *, ready: bool) -> list[Told]:
+def model_progress(report: Report, *, ready: bool) -> list[ConditionUpdate]:
     """Return how far a model on nodes is; nothing where it is ready, with no newer revision on its way."""
     if not ready:
         stuck = (report.overall == "Failed" and report.reason not in PATIENT) or report.reason == EVICTED
-        about = Told("Ready", "False", report.reason, report.message)
+        about = ConditionUpdate("Ready", "False", report.reason, report.message)
         return [] if report.reason in _AS_ASKED else [progress(about, stuck=stuck)]
     updates = (told for told in report.conditions if told.kind == UPDATING and told.status == "True")
     return [progress(told, stuck=told.reason not in _ON_ITS_WAY) for told in updates]

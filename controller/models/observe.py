@@ -8,7 +8,7 @@ from controller.models.drift import DriftWatch, is_pinned
 from controller.models.finalizers import finalizer_of
 from controller.models.resolver import Resolver
 from controller.models.users import known_users
-from controller.models.view import Leaving, ModelView, TargetNode, Trouble
+from controller.models.view import Leaving, ModelView, Obstacle, TargetNode
 from controller.nodes.view import why_not_ours
 from controller.placement.demand import Demand, Resolution
 from controller.state.cluster_state import ClusterState
@@ -55,9 +55,9 @@ class ModelObserver:
             users=known_users(self.cluster, demand) if demand.deleting else (),
         )
 
-    def _outdated(self, key: ModelKey) -> Trouble | None:
+    def _outdated(self, key: ModelKey) -> Obstacle | None:
         words = self.cluster.ownership.lacking(key.kind)
-        return Trouble("OutdatedDefinition", words, retryable=True) if words else None
+        return Obstacle("OutdatedDefinition", words, retryable=True) if words else None
 
     def _look_in_s(self, demand: Demand) -> float | None:
         moves = demand.stocked and demand.resolution is not None and not is_pinned(demand.uri)
@@ -79,12 +79,12 @@ class ModelObserver:
             obstacle=self._obstacle(node, key),
         )
 
-    def _obstacle(self, node: Node, key: EntryKey) -> Trouble | None:
+    def _obstacle(self, node: Node, key: EntryKey) -> Obstacle | None:
         found = self.cluster.model_node(node.metadata.name)
         if found is not None and (words := why_not_ours(found, node.metadata.uid)):
-            return Trouble(NameConflict.__name__, words, retryable=False)
+            return Obstacle(NameConflict.__name__, words, retryable=False)
         words = self.cluster.crowding.why(node.metadata.name, key)
-        return Trouble(TooManyModels.__name__, words, retryable=True) if words else None
+        return Obstacle(TooManyModels.__name__, words, retryable=True) if words else None
 
     def _leaving(self, demand: Demand) -> Iterator[Leaving]:
         """Yield what nodes list for this object though it does not want it there; of a refused one everything stays."""

@@ -14,7 +14,7 @@ from controller.models.decide import (
     AddFinalizer,
     Drop,
     Look,
-    Record,
+    RecordResolution,
     RemoveFinalizer,
     Resolve,
     WriteStatus,
@@ -101,7 +101,7 @@ class ModelReconciler:
             case Resolve():
                 self.resolver.start(key, view.demand, view.generation)
                 return False, 0.0
-            case Record():
+            case RecordResolution():
                 await self._record(key, declared, view, action)
             case Drop():
                 self._settle(view.demand.uid)
@@ -118,7 +118,7 @@ class ModelReconciler:
                 assert_never(action)
         return True, 0.0
 
-    async def _record(self, key: ModelKey, declared: Declared, view: ModelView, record: Record) -> None:
+    async def _record(self, key: ModelKey, declared: Declared, view: ModelView, record: RecordResolution) -> None:
         found, known = record.resolution, view.demand.resolution
         before = known.revision if known else ""
         _log.info("source_resolved", model=view.demand.id, uri=found.uri, revision=found.revision, before=before)

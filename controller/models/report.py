@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from controller.manager.conditions import Told
-from controller.models.revisions import removal_words, revision_conditions, short, some
+from controller.manager.conditions import ConditionUpdate
+from controller.models.revisions import removal_message, revision_conditions, short, some
 from controller.models.rollout import NOT_READY, UNDER_WAY, Rollout, derive_rollout
 from controller.models.view import ModelView
 from controller.placement.demand import Demand, difference
@@ -37,7 +37,7 @@ class Report:
     failed: tuple[str, ...]
     resolved_reason: str
     resolved_message: str
-    conditions: tuple[Told, ...] = ()
+    conditions: tuple[ConditionUpdate, ...] = ()
 
     @property
     def total(self) -> int:
@@ -77,7 +77,7 @@ def _being_deleted(view: ModelView, _: Rollout) -> _Summary | None:
     if view.users:
         users = some(view.users)
         return "Deleting", "InUse", f"it goes when its last user does: {users}; delete those, or let them end"
-    detail = f" ({removal_words(view.leaving)})" if view.leaving else ""
+    detail = f" ({removal_message(view.leaving)})" if view.leaving else ""
     return "Deleting", "Deleting", f"waiting for {some(view.remaining)} to remove the files{detail}"
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from controller.models.view import Answer, Trouble
+from controller.models.view import Obstacle, ResolverAnswer
 from controller.placement.demand import Demand, Resolution
 from controller.sources.credentials import Secrets
 from controller.sources.fair_slots import FairSlots
@@ -22,9 +22,9 @@ from shared.manifest import Manifest
 from shared.selection.choice import Selection
 from shared.selection.select import select_files
 from shared.sources.port import Credentials, Probe
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 _SOON, _LATE = (1.0, 300.0), (60.0, 1800.0)  # the first wait and the longest
 _SETTLE_S, _SETTLE_CAP_S = 10.0, 300.0  # a source that moves all the time is not asked all the time
@@ -50,7 +50,7 @@ class Attempt:
     """
 
     wish: Wish
-    trouble: Trouble | None
+    trouble: Obstacle | None
     failures: int
     not_before: float
     settle_s: float = 0.0
@@ -73,7 +73,7 @@ class Resolver:
     per_minute: int = 0
     now: Callable[[], datetime] = _utc_now
     _attempts: dict[str, Attempt] = field(default_factory=dict, init=False)
-    _answers: dict[str, Answer] = field(default_factory=dict, init=False)
+    _answers: dict[str, ResolverAnswer] = field(default_factory=dict, init=False)
     _taken: dict[str, str] = field(default_factory=dict, init=False)  # by uid the digest whose ConfigMap is another's
     _running: dict[Question, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _asking: set[Question] = field(default_factory=set, init=False)
@@ -83,7 +83,7 @@ class Resolver:
     def __post_init__(self) -> None:
         self._slots = FairSlots(_AT_ONE_TIME, self.clock, self.per_minute)
 
-    def trouble_of(self, uid: str, generation: int, refresh: str = "") -> Trouble | None:
+    def trouble_of(self, uid: str, generation: int, refresh: str = "") -> Obstacle | None:
         """Return why this generation and refresh of the object could not be resolved the last time."""
         last = self._attempts.get(uid)
         return last.trouble if last and last.wish == (generation, refresh) else None
@@ -93,7 +93,7 @@ class Resolver:
         last = self._attempts.get(uid)
         return max(0.0, last.not_before - self.clock()) if last and last.wish == (generation, refresh) else 0.0
 
-    def found(self, uid: str, uri: str, selection: str = "") -> Answer | None:
+    def found(self, uid: str, uri: str, selection: str = "") -> ResolverAnswer | None:
         """Return an answer for this object, source and choice of files that nobody has recorded."""
         answer = self._answers.get(uid)
         fits = answer and (answer.resolution.uri, answer.resolution.selection) == (uri, selection)
@@ -156,7 +156,7 @@ class Resolver:
         )
         last = self._attempts.get(demand.uid)
         failures = last.failures if last and last.wish == wish else 0
-        trouble = Trouble(error.reason, str(error), error.retryable)
+        trouble = Obstacle(error.reason, str(error), error.retryable)
         self._attempts[demand.uid] = Attempt(wish, trouble, failures, self.clock())
 
     def _when(self, wait_s: float) -> str:
@@ -185,7 +185,7 @@ class Resolver:
             )
             self._remember(demand.uid, wish, Unreachable(words))
         else:
-            self._answers[demand.uid] = Answer(answer, demand.refresh)
+            self._answers[demand.uid] = ResolverAnswer(answer, demand.refresh)
             settle_s = self._settle_s(demand.uid, wish)
             self._attempts[demand.uid] = Attempt(wish, None, 0, self.clock() + settle_s, settle_s)
 
@@ -242,7 +242,7 @@ class Resolver:
         delay_s = self._delay_s(error, failures)
         attempt = "" if isinstance(error, NameConflict) else _ATTEMPT.format(failures, self._when(delay_s))
         words = f"{error}{attempt}"
-        trouble = Trouble(error.reason, words, error.retryable)
+        trouble = Obstacle(error.reason, words, error.retryable)
         self._attempts[uid] = Attempt(wish, trouble, failures, self.clock() + delay_s)
 
     def _delay_s(self, error: LarderError, failures: int) -> float:

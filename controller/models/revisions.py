@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING, Told
+from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING, ConditionUpdate
 from controller.models.rollout import Rollout
 from controller.models.view import Leaving, ModelView
 from controller.placement.demand import Resolution
@@ -26,13 +26,13 @@ def short(revision: str) -> str:
     return revision[:_SHORT]
 
 
-def revision_conditions(view: ModelView, rollout: Rollout) -> Iterator[Told]:
+def revision_conditions(view: ModelView, rollout: Rollout) -> Iterator[ConditionUpdate]:
     """Yield the conditions that are to be written; what is not yielded stays as it is."""
     wanted = (_drifted(view), _refreshed(view), _updating(view, rollout), _removing(view))
     yield from (told for told in wanted if told is not None)
 
 
-def removal_words(leaving: Iterable[Leaving]) -> str:
+def removal_message(leaving: Iterable[Leaving]) -> str:
     """Return what keeps files of the model where nobody wants them, or how far their removal is."""
     listed = [f"revision {short(one.revision)} on {one.node}: {_state(one)}" for one in leaving]
     return "; ".join(listed[:_SHOWN]) + (f"; and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")
@@ -51,24 +51,26 @@ def _use(leaving: Leaving) -> str:
     return "uses" if len(leaving.users) == 1 else "use"
 
 
-def _cleared(view: ModelView, kind: str, reason: str, message: str) -> Told | None:
+def _cleared(view: ModelView, kind: str, reason: str, message: str) -> ConditionUpdate | None:
     """Return that a condition does not hold (any more), unless it was never there."""
-    return Told(kind, "False", reason, message) if condition_of(view.status.conditions, kind) else None
+    return ConditionUpdate(kind, "False", reason, message) if condition_of(view.status.conditions, kind) else None
 
 
-def up_to_date(resolution: Resolution) -> Told:
+def up_to_date(resolution: Resolution) -> ConditionUpdate:
     """Return that the source has the resolved revision."""
     words = f"revision {resolution.revision} is what {resolution.uri} had when it was last asked"
-    return Told(DRIFTED, "False", "UpToDate", words)
+    return ConditionUpdate(DRIFTED, "False", "UpToDate", words)
 
 
-def _drifted(view: ModelView) -> Told | None:
+def _drifted(view: ModelView) -> ConditionUpdate | None:
     demand, before = view.demand, condition_of(view.status.conditions, DRIFTED)
     if demand.resolution is None or not demand.stocked:
         return _cleared(view, DRIFTED, "NotResolved", "nothing is resolved that the source could differ from")
     if view.upstream and view.upstream.trouble:
         trouble = view.upstream.trouble
-        return Told(DRIFTED, "Unknown", trouble.reason, f"the source could not be looked at: {trouble.message}")
+        return ConditionUpdate(
+            DRIFTED, "Unknown", trouble.reason, f"the source could not be looked at: {trouble.message}"
+        )
     have, upstream = demand.resolution.revision, view.upstream_revision
     if not upstream or (view.upstream is None and before and before.status == "Unknown"):
         return None
@@ -78,8 +80,10 @@ def _drifted(view: ModelView) -> Told | None:
     words = f"{demand.uri} is revision {upstream} by now, nodes are to have {have}"
     if demand.follows:
         not_yet = f"; not yet, for {view.trouble.reason}: {view.trouble.message}" if view.trouble else ""
-        return Told(DRIFTED, "True", "Following", f"{words}; larder.dev/drift is Follow: it is taken{not_yet}")
-    return Told(
+        return ConditionUpdate(
+            DRIFTED, "True", "Following", f"{words}; larder.dev/drift is Follow: it is taken{not_yet}"
+        )
+    return ConditionUpdate(
         DRIFTED,
         "True",
         "SourceMoved",
@@ -88,29 +92,29 @@ def _drifted(view: ModelView) -> Told | None:
     )
 
 
-def _refreshed(view: ModelView) -> Told | None:
+def _refreshed(view: ModelView) -> ConditionUpdate | None:
     if not view.demand.asks_anew or not view.demand.stocked:
         return _no_more_asked(view)
     about = f"refresh {view.demand.refresh!r}"
     if view.conflict is not None:
-        return Told(REFRESHED, "False", "NameConflict", f"{about} waits: an older object has this model id")
+        return ConditionUpdate(REFRESHED, "False", "NameConflict", f"{about} waits: an older object has this model id")
     if view.trouble is not None:
-        return Told(REFRESHED, "False", view.trouble.reason, f"{about} waits: {view.trouble.message}")
-    return Told(REFRESHED, "False", "Asking", f"{about}: the source is being asked")
+        return ConditionUpdate(REFRESHED, "False", view.trouble.reason, f"{about} waits: {view.trouble.message}")
+    return ConditionUpdate(REFRESHED, "False", "Asking", f"{about}: the source is being asked")
 
 
-def _no_more_asked(view: ModelView) -> Told | None:
+def _no_more_asked(view: ModelView) -> ConditionUpdate | None:
     """Return the end of a refresh that was not told with its answer: withdrawn, or of an object that has a record."""
     before, demand = condition_of(view.status.conditions, REFRESHED), view.demand
     if before is None or before.status == "True" or demand.asks_anew:
         return None
     if demand.refresh and demand.resolution is not None:
         words = f"refresh {demand.refresh!r} was answered: it is revision {demand.resolution.revision}"
-        return Told(REFRESHED, "True", "Answered", words)
-    return Told(REFRESHED, "True", "Withdrawn", "no refresh is asked for any more")
+        return ConditionUpdate(REFRESHED, "True", "Answered", words)
+    return ConditionUpdate(REFRESHED, "True", "Withdrawn", "no refresh is asked for any more")
 
 
-def _updating(view: ModelView, rollout: Rollout) -> Told | None:
+def _updating(view: ModelView, rollout: Rollout) -> ConditionUpdate | None:
     resolution, trouble, serving = view.demand.resolution, view.trouble, short(rollout.serving)
     if not view.demand.stocked:
         return _cleared(view, UPDATING, "NotStocked", "no node is to have it")
@@ -119,16 +123,18 @@ def _updating(view: ModelView, rollout: Rollout) -> Told | None:
     old = f"pods get revision {serving} until"
     if resolution is None:
         reason, words = (trouble.reason, trouble.message) if trouble else ("Resolving", "the source is being asked")
-        return Told(UPDATING, "True", reason, f"{old} another one is resolved: {words}")
+        return ConditionUpdate(UPDATING, "True", reason, f"{old} another one is resolved: {words}")
     words = f"{old} every live node has {short(resolution.revision)}; {rollout.counts()}"
     if not rollout.failed:
-        return Told(UPDATING, "True", "Downloading", words)
+        return ConditionUpdate(UPDATING, "True", "Downloading", words)
     failed = rollout.failed[0]
-    return Told(UPDATING, "True", failed.reason or "Failed", f"{words}; {failed.name}: {failed.message}")
+    return ConditionUpdate(UPDATING, "True", failed.reason or "Failed", f"{words}; {failed.name}: {failed.message}")
 
 
-def _removing(view: ModelView) -> Told | None:
+def _removing(view: ModelView) -> ConditionUpdate | None:
     if not view.leaving:
         return _cleared(view, REMOVING, "Gone", "no node has files of it that nobody wants there")
     reason = "InUse" if any(one.in_use for one in view.leaving) else "Removing"
-    return Told(REMOVING, "True", reason, removal_words(sorted(view.leaving, key=lambda one: not one.in_use)))
+    return ConditionUpdate(
+        REMOVING, "True", reason, removal_message(sorted(view.leaving, key=lambda one: not one.in_use))
+    )

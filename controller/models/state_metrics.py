@@ -33,7 +33,7 @@ def _declared(cluster: ClusterState) -> Iterator[tuple[ModelKey, Demand, Declare
 
 
 def _by_state(cluster: ClusterState) -> Metric:
-    family = GaugeMetricFamily("larder_controller_models", "Models by kind and state.", labels=["kind", "state"])
+    family = GaugeMetricFamily("larder_declared_models", "Models by kind and state.", labels=["kind", "state"])
     counts = Counter((key.kind, _state(declared)) for key, _, declared in _declared(cluster))
     for labels, count in sorted(counts.items()):
         family.add_metric(labels, count)
@@ -42,7 +42,7 @@ def _by_state(cluster: ClusterState) -> Metric:
 
 def _not_ready(cluster: ClusterState) -> Metric:
     family = GaugeMetricFamily(
-        "larder_controller_model_not_ready_since_timestamp_seconds",
+        "larder_model_not_ready_since_timestamp_seconds",
         f"Since when a model that nodes shall hold is not ready; of at most {MOST_NAMED} models.",
         labels=["kind", "model"],
     )

@@ -23,7 +23,7 @@ class TargetNode:
     total_bytes: int = 0
     serving: EntryStatus | None = None
     revisions: tuple[str, ...] = ()
-    obstacle: "Trouble | None" = None
+    obstacle: "Obstacle | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Obstacle:
     """Why the source could not be resolved the last time, or a model not be placed on a node."""
 
     reason: str
@@ -51,7 +51,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResolverAnswer:
     """What a source answered, and the refresh that its object asked for when the source was asked."""
 
     resolution: Resolution
@@ -63,7 +63,7 @@ class Upstream:
     """What a source has now, as a look at it found; why it does not say, where there is a trouble."""
 
     revision: str
-    trouble: Trouble | None = None
+    trouble: Obstacle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class ModelView:
     nodes: tuple[TargetNode, ...]
     remaining: tuple[str, ...]
     kept: Resolution | None
-    found: Answer | None
-    trouble: Trouble | None
+    found: ResolverAnswer | None
+    trouble: Obstacle | None
     may_resolve: bool
     highest: int = 0
     leaving: tuple[Leaving, ...] = ()

@@ -16,7 +16,7 @@ from controller.manager.actions import Again
 from controller.nodes.evict import EvictionStep, eviction_step
 from controller.nodes.facts import Facts, derive_facts
 from controller.nodes.removal import RemovalStep, depends_on_users, removal_steps, removals_to_confirm
-from controller.nodes.steps import Pace
+from controller.nodes.steps import RemovalTiming
 from controller.nodes.view import NodeView, is_of_another_node, why_not_ours
 from controller.state.keys import EntryKey
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, NEVER
@@ -55,7 +55,7 @@ class ConfirmUnwanted:
 Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnwanted | Again
 
 
-def decide(view: NodeView, now: datetime, pace: Pace) -> list[Action]:
+def decide(view: NodeView, now: datetime, pace: RemovalTiming) -> list[Action]:
     """Return what to do, in order; nothing when the ModelNode is as it is to be."""
     found = view.model_node
     if found is not None and is_of_another_node(found, view.uid):
@@ -76,7 +76,7 @@ def decide(view: NodeView, now: datetime, pace: Pace) -> list[Action]:
     return actions if soonest_s is None else [*actions, Again(soonest_s)]
 
 
-def in_question(view: NodeView, now: datetime, pace: Pace) -> frozenset[EntryKey]:
+def in_question(view: NodeView, now: datetime, pace: RemovalTiming) -> frozenset[EntryKey]:
     """Return the entries whose files go next if live reads confirm that no object wants or protects them."""
     facts = derive_facts(view, now, pace)
     return removals_to_confirm(facts) | eviction_step(facts).to_confirm

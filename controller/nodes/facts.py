@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controller.nodes.steps import Pace
+from controller.nodes.steps import RemovalTiming
 from controller.nodes.view import NodeView
 from controller.nodes.wanted import kept_entry, wanted_entries
 from controller.state.keys import EntryKey
@@ -27,7 +27,7 @@ class Facts:
 
     view: NodeView
     now: datetime
-    pace: Pace
+    pace: RemovalTiming
     listed: Mapping[EntryKey, Entry]
     reported: Mapping[EntryKey, EntryStatus]
     wanted: Mapping[EntryKey, Entry]
@@ -62,7 +62,7 @@ class Facts:
         return sum(self.frees_bytes(key) for key in going)
 
 
-def derive_facts(view: NodeView, now: datetime, pace: Pace) -> Facts:
+def derive_facts(view: NodeView, now: datetime, pace: RemovalTiming) -> Facts:
     """Sort out a view."""
     listed, reported, wanted = view.listed(), view.reported(), wanted_entries(view, now)
     unwanted = [e for key, e in listed.items() if key not in wanted]

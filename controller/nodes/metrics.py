@@ -7,12 +7,8 @@ class EvictionMetrics:
     """The evictions that this replica decided."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._evictions = Counter(
-            "larder_controller_evictions", "Models evicted from a node to make room.", registry=registry
-        )
-        self._bytes = Counter(
-            "larder_controller_evicted_bytes", "Bytes that those evictions give back.", registry=registry
-        )
+        self._evictions = Counter("larder_evictions", "Models evicted from a node to make room.", registry=registry)
+        self._bytes = Counter("larder_evicted_bytes", "Bytes that those evictions give back.", registry=registry)
 
     def evict(self, size_bytes: int) -> None:
         """Note an eviction that was decided."""

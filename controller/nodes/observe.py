@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from controller.nodes.acks import Acknowledgements
+from controller.nodes.acknowledgements import Acknowledgements
 from controller.nodes.users import users_of
 from controller.nodes.view import NodeView
 from controller.state.cluster_state import ClusterState

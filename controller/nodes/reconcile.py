@@ -19,12 +19,12 @@ from controller.nodes.decide import (
     decide,
     in_question,
 )
-from controller.nodes.evicted import Evictions
+from controller.nodes.eviction_events import EvictionEvents
 from controller.nodes.observe import NodeObserver
-from controller.nodes.steps import Pace
+from controller.nodes.steps import RemovalTiming
 from controller.nodes.view import NodeView, why_not_ours
 from controller.nodes.wanted import crowd_out
-from controller.placement.shares import Room
+from controller.placement.shares import ModelNodeRoom
 from shared.api.model_node import ModelNodeSpec
 
 _log = structlog.get_logger()
@@ -37,11 +37,11 @@ class NodeReconciler:
 
     observer: NodeObserver
     actor: NodeActor
-    evictions: Evictions
+    evictions: EvictionEvents
     now: Callable[[], datetime]
-    pace: Pace
+    pace: RemovalTiming
     granted: set[str] = field(default_factory=set)
-    room: Room = Room()
+    room: ModelNodeRoom = ModelNodeRoom()
     _left_alone: dict[str, str] = field(default_factory=dict, init=False)  # the uid of another's ModelNode, by node
 
     async def reconcile(self, name: str) -> float | None:

@@ -12,7 +12,7 @@ _AGENT_READY, _AGENT_AWAY, _NOT_READY = "AgentReady", "AgentAway", "NotReady"
 
 def node_gauges(cluster: ClusterState) -> Iterator[Metric]:
     """Yield the nodes by state."""
-    family = GaugeMetricFamily("larder_controller_nodes", "Nodes with a ModelNode, by state.", labels=["state"])
+    family = GaugeMetricFamily("larder_nodes", "Nodes with a ModelNode, by state.", labels=["state"])
     counts = Counter(_states(cluster))
     for state in (_AGENT_READY, _AGENT_AWAY, _NOT_READY):
         family.add_metric([state], counts[state])

@@ -11,7 +11,7 @@ from shared.api.model_node import Entry, EntryState, EntryStatus, Phase
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RemovalTiming:
     """The waits of a removal, and how long a model is idle before one of its own priority may evict it, in seconds."""
 
     drain_s: float = 30

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from controller.placement.demand import Demand
-from controller.placement.groups import Limits
-from controller.state.held import Held
+from controller.placement.groups import NodeLimits
+from controller.state.held import HeldObjects
 from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryStatus, ModelNode
 
-_NOTHING_HELD = Held()
+_NOTHING_HELD = HeldObjects()
 
 
 def is_of_another_node(model_node: ModelNode, node_uid: str) -> bool:
@@ -49,7 +49,7 @@ class NodeView:
     uid: str
     demands: tuple[Demand, ...]
     keepers: frozenset[str]
-    limits: Limits
+    limits: NodeLimits
     granted: bool
     model_node: ModelNode | None
     in_use: frozenset[EntryKey] = frozenset()
@@ -58,7 +58,7 @@ class NodeView:
     unwanted: frozenset[EntryKey] | None = None
     spared: frozenset[EntryKey] = frozenset()
     group_of: Mapping[str, str] = field(default_factory=dict)
-    held: Held = _NOTHING_HELD
+    held: HeldObjects = _NOTHING_HELD
     crowded: Mapping[EntryKey, str] = field(default_factory=dict)
 
     def listed(self) -> dict[EntryKey, Entry]:

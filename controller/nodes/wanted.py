@@ -8,12 +8,12 @@ import msgspec
 from controller.nodes.steps import is_gone, timestamp, with_state
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand
-from controller.placement.shares import Room, share_room
+from controller.placement.shares import ModelNodeRoom, share_room
 from controller.state.keys import EntryKey
 from shared.api.model_node import Claim, Entry, EntryState
 
 
-def crowd_out(view: NodeView, now: datetime, room: Room) -> dict[EntryKey, str]:
+def crowd_out(view: NodeView, now: datetime, room: ModelNodeRoom) -> dict[EntryKey, str]:
     """Return the entries that objects want and the ModelNode has no room for, each with the reason."""
     listed, demanded = view.listed(), _demanded(view)
     new = sorted(demanded.keys() - listed.keys(), key=lambda key: _rank(demanded[key], key))

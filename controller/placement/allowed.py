@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from shared.artifact_uri import ArtifactUri
 from shared.sources.cloud_hosts import AWS_HOSTS, AZURE_HOSTS, ORACLE_HOSTS, ORACLE_S3_HOSTS
-from shared.sources.hosts import host_matches
-from shared.uri import HfUri, HttpsUri, ModelUri, PvcUri, S3Uri
+from shared.sources.host_grants import host_matches
+from shared.uri.artifact import ArtifactUri
+from shared.uri.model_uri import HfUri, HttpsUri, ModelUri, PvcUri, S3Uri
 
 _EVERYTHING = "*"
 _HTTPS_PORT = 443

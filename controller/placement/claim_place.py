@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from controller.placement.demand import Demand
-from shared.uri import PvcUri, parse_uri
+from shared.uri.model_uri import PvcUri, parse_uri
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClaimPath:
     """A directory (or a file) on a claim; `sub_path` is relative to the claim's root."""
 
     namespace: str
@@ -17,12 +17,12 @@ class Place:
 
 
 @lru_cache(maxsize=1024)
-def place_of(uri: str, namespace: str) -> Place:
+def place_of(uri: str, namespace: str) -> ClaimPath:
     """Return what a canonical `pvc://` URI names; `namespace` is that of a namespaced model, else empty."""
     parsed = parse_uri(uri, cluster_scoped=not namespace)
     if not isinstance(parsed, PvcUri):
         raise TypeError(f"{uri} is not on a claim")
-    return Place(parsed.namespace or namespace, parsed.claim, parsed.sub_path)
+    return ClaimPath(parsed.namespace or namespace, parsed.claim, parsed.sub_path)
 
 
 def is_on(demand: Demand, namespace: str, claim: str) -> bool:

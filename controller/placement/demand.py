@@ -12,7 +12,7 @@ from shared.api.meta import LeftOut, StockStatus
 from shared.errors import InvalidURI
 from shared.names import model_id, short_id
 from shared.selection.choice import WHOLE, Selection, Wish, choose, wish_of_parameters
-from shared.uri import PvcUri, parse_declared
+from shared.uri.model_uri import PvcUri, parse_declared
 
 FOREIGN = "vendor://"
 PIN_ANNOTATION = "larder.dev/pin"

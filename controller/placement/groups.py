@@ -13,7 +13,7 @@ _number = lru_cache(maxsize=1024)(parse_quantity)  # the same few texts for thou
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class NodeLimits:
     """What one node may use: bytes, and bytes a second; 0 is no limit. `evicts`: unused models may make room."""
 
     storage_bytes: int
@@ -32,12 +32,12 @@ def groups_of(groups: Iterable[ModelCacheNodeGroup], name: str, labels: Labels) 
     return sorted((g for g in groups if is_member(g, name, labels)), key=lambda g: g.metadata.name)
 
 
-def limits_of(groups: Sequence[ModelCacheNodeGroup], default: Limits) -> Limits:
+def limits_of(groups: Sequence[ModelCacheNodeGroup], default: NodeLimits) -> NodeLimits:
     """Return the smallest limits over the groups of a node, or the default for a node in none."""
     if not groups:
         return default
     rates = [_number(g.spec.bandwidth_limit) for g in groups if g.spec.bandwidth_limit is not None]
-    return Limits(
+    return NodeLimits(
         storage_bytes=min(MAX_INT64, *(_number(g.spec.storage_limit) for g in groups)),
         bandwidth_bytes_s=min((min(rate, MAX_INT64) for rate in rates if rate > 0), default=0),
         evicts=may_evict(groups),

@@ -19,7 +19,7 @@ _LARGEST_SPEC_BYTES = 600 * 1024  # with a status of at most 384 KiB the object 
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ModelNodeRoom:
     """What a ModelNode may hold."""
 
     entries: int = 1000
@@ -42,7 +42,7 @@ class _Use:
 class Shares:
     """A room, and what is in it."""
 
-    room: Room
+    room: ModelNodeRoom
     total: _Use = field(default_factory=_Use)
     uses: defaultdict[str, _Use] = field(default_factory=lambda: defaultdict(_Use))
 
@@ -87,7 +87,7 @@ def size_of(entry: Entry) -> int:
     return len(msgspec.json.encode(entry)) + _GROWTH_BYTES
 
 
-def share_room(listed: Iterable[Entry], wanted: Iterable[Entry], room: Room) -> dict[EntryKey, str]:
+def share_room(listed: Iterable[Entry], wanted: Iterable[Entry], room: ModelNodeRoom) -> dict[EntryKey, str]:
     """Return those of the wanted entries that get no room, each with why; what is listed keeps its place.
 
     The namespace that has least is served first. Within a namespace the order is that of `wanted`. A namespace that has

@@ -13,19 +13,19 @@ from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources
 from controller.placement.demand import Demand
 from controller.state.live_reader import is_object_name
 from shared.api.core import HOSTS_ANNOTATION, SECRET_LABEL, Secret
-from shared.artifact_uri import ArtifactUri
 from shared.errors import AuthDenied
 from shared.kube.collection import get_object
 from shared.kube.errors import Refused
 from shared.kube.transport import Kube
-from shared.sources.docker_config import account_for
-from shared.sources.hosts import half_of
+from shared.sources.credential_keys import ENDPOINT_KEY, TOKEN, SchemeKeys, keys_of, unclaimed, why_no_token
+from shared.sources.host_grants import half_of
 from shared.sources.port import ANONYMOUS, Credentials
-from shared.sources.registry import default_hosts
-from shared.sources.s3_endpoint import named_endpoint
-from shared.sources.scheme_keys import ENDPOINT_KEY, TOKEN, SchemeKeys, keys_of, unclaimed, why_no_token
+from shared.sources.registry.docker_config import account_for
+from shared.sources.s3.endpoint import named_endpoint
+from shared.sources.schemes import default_hosts
 from shared.sources.settings import SourceSettings
-from shared.uri import HttpsUri, ModelUri, PluginUri, S3Uri, parse_uri
+from shared.uri.artifact import ArtifactUri
+from shared.uri.model_uri import HttpsUri, ModelUri, PluginUri, S3Uri, parse_uri
 
 _log = structlog.get_logger()
 

@@ -17,7 +17,7 @@ _LARGEST_MANIFEST_BYTES = 64 * 2**20  # what a crafted ConfigMap could inflate t
 _SMALL_BYTES = 8 * 1024  # a list of this size costs no more than a part of another does
 
 
-class Part(msgspec.Struct, frozen=True):
+class ManifestPart(msgspec.Struct, frozen=True):
     """A manifest as a part of a longer one: which of its files are in it, a bit each, from the first on."""
 
     listing: str
@@ -71,12 +71,12 @@ def unpack(text: str, digest: str) -> bytes:
     return _verified(_inflated(text), digest)
 
 
-def unpack_part(text: str) -> Part:
+def unpack_part(text: str) -> ManifestPart:
     """Return a part; raises ValueError, zlib.error."""
-    return msgspec.json.decode(_inflated(text), type=Part)
+    return msgspec.json.decode(_inflated(text), type=ManifestPart)
 
 
-def apply_part(part: Part, listing: Manifest, digest: str) -> bytes:
+def apply_part(part: ManifestPart, listing: Manifest, digest: str) -> bytes:
     """Return the bytes of the manifest that a part of this list is; raises ValueError."""
     bits = part.files
     if len(bits) != _size_of(listing):
@@ -91,7 +91,7 @@ def _part(digest: str, selected: Manifest, listing: Manifest, listing_digest: st
     for i, file in enumerate(listing.files):
         if file.path in paths:
             bits[i // 8] |= 1 << i % 8
-    part = Part(listing_digest, selected.revision, selected.allow_pickle, bytes(bits))
+    part = ManifestPart(listing_digest, selected.revision, selected.allow_pickle, bytes(bits))
     packed = zlib.compress(msgspec.json.encode(part), 9)
     return Packed(digest, selected.uri, selected.revision, PART_KEY, packed, listing_digest)
 

@@ -6,13 +6,13 @@ from functools import partial
 
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from controller.placement.demand import Declared, Demand, base_model_demand, cache_demand, conflict_of
-from controller.placement.groups import Limits
+from controller.placement.groups import NodeLimits
 from controller.placement.targets import is_target
 from controller.state.agent_liveness import AgentLiveness
 from controller.state.changes import Changes, model_node_change, node_matters, user_matters
 from controller.state.crowding import Crowding
 from controller.state.entry_statuses import EntryStatuses
-from controller.state.held import Held
+from controller.state.held import HeldObjects
 from controller.state.index import Index
 from controller.state.keys import EntryKey, ModelKey
 from controller.state.membership import Membership
@@ -39,7 +39,7 @@ class ClusterState:
     They hold what Larder manages; `others` are the models of kinds that another product defined, left alone.
     """
 
-    default_limits: Limits
+    default_limits: NodeLimits
     clock: Clock
     allowed: AllowedSources = EVERY_SOURCE  # what the models of namespaces may name
     files: Selection = WHOLE  # what models have that say nothing of their files
@@ -116,7 +116,7 @@ class ClusterState:
             self.others[key] = found
         self.changed.other.tell(key, before, found)
 
-    def held(self) -> Held:
+    def held(self) -> HeldObjects:
         """Return the objects whose files stay though Larder is kept from looking after them.
 
         Those whose source is no longer allowed, and those of a kind that is another product's by now. What was managed
@@ -128,7 +128,7 @@ class ClusterState:
             for found in self.others.values()
             if found.metadata.deletion_timestamp is None and RECORD_ANNOTATION not in found.metadata.annotations
         ]
-        return Held(
+        return HeldObjects(
             frozenset(d.uid for d in refused) | {meta.uid for meta in lost},
             frozenset(d.id for d in refused) | {model_id(meta.namespace, meta.name) for meta in lost},
         )

@@ -6,7 +6,7 @@ from typing import Any
 _MOST_NAMED = 5
 
 
-def lacking_words(name: str, wanted: Mapping[str, Any], served: Mapping[str, Any]) -> str:
+def missing_fields_message(name: str, wanted: Mapping[str, Any], served: Mapping[str, Any]) -> str:
     """Return what to do about a definition that drops fields, empty where it keeps all.
 
     `wanted` and `served` are CustomResourceDefinitions; the served version of the same name is compared.

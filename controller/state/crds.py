@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from controller.state.crd_compat import lacking_words
+from controller.state.crd_compat import missing_fields_message
 from controller.state.ownership import Ownership
 from shared.api.crds import crd
 from shared.api.kinds import DEFINITIONS, MODEL_NODE, Definition
@@ -28,7 +28,7 @@ _LOST = (
 _log = structlog.get_logger()
 
 
-class Served(Object, frozen=True, kw_only=True):
+class ServedDefinition(Object, frozen=True, kw_only=True):
     """A CustomResourceDefinition as it is in the cluster."""
 
     spec: dict[str, Any] = {}
@@ -73,7 +73,7 @@ class Definitions:
             await self.sleep(_EVERY_S if self.synced.is_set() else _AGAIN_S)
 
     async def _read(self, definition: Definition, wanted: dict[str, Any]) -> None:
-        found = await get_object(self.kube, f"{PATH}/{definition.name}", Served)
+        found = await get_object(self.kube, f"{PATH}/{definition.name}", ServedDefinition)
         label, value = OUR_LABEL
         foreign = found is None or found.metadata.labels.get(label) != value
         if found is not None:
@@ -87,8 +87,8 @@ class Definitions:
                 "definition_changed_hands", kind=definition.kind, ours=not foreign, hint=hint
             )
         # another product's definition has no fields of ours: what must be kept of its objects is in their annotations
-        lacking = lacking_words(definition.name, wanted, {"spec": found.spec}) if found and not foreign else ""
-        if self.ownership.learn_lacking(definition.kind, lacking) and lacking:
+        lacking = missing_fields_message(definition.name, wanted, {"spec": found.spec}) if found and not foreign else ""
+        if self.ownership.learn_missing_fields(definition.kind, lacking) and lacking:
             _log.warning("definition_outdated", kind=definition.kind, hint=lacking)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldObjects:
     """The objects that exist and that Larder has been kept from looking after, by uid and by model id.
 
     Their kind's definition lost our label, or their source is no longer allowed: neither takes a file from a node.

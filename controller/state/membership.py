@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from controller.placement.groups import Limits, groups_of, limits_of
+from controller.placement.groups import NodeLimits, groups_of, limits_of
 from shared.api.core import Node
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.kube.cache import Cache
@@ -15,7 +15,7 @@ class Membership:
 
     nodes: Cache[Node]
     groups: Cache[ModelCacheNodeGroup]
-    default_limits: Limits
+    default_limits: NodeLimits
     _names: dict[str, tuple[Node, frozenset[str]]] = field(default_factory=dict, init=False)
 
     def of(self, node: Node) -> frozenset[str]:
@@ -37,7 +37,7 @@ class Membership:
         """Return the nodes of a group."""
         return [n for n in self.nodes if name in self.of(n)]
 
-    def limits_of(self, node: Node) -> Limits:
+    def limits_of(self, node: Node) -> NodeLimits:
         """Return what a node may use."""
         return limits_of(self.groups_of(node), self.default_limits)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.meta import Api, Condition, ReadMetadata, StockStatus
+from shared.api.meta import ApiStruct, Condition, ReadMetadata, StockStatus
 from shared.kube.cache import Cache
 from shared.kube.collection import UNREADABLE
 from shared.kube.objects import Key, Object
@@ -58,7 +58,7 @@ class Ownership:
         """Return what to do about the definition of a kind that drops what is written; empty where it keeps all."""
         return self._lacking.get(kind, "")
 
-    def learn_lacking(self, kind: str, words: str) -> bool:
+    def learn_missing_fields(self, kind: str, words: str) -> bool:
         """Take what the definition of a kind lacks; return whether that is news, which its listener has heard then."""
         if words == self.lacking(kind):
             return False
@@ -121,7 +121,7 @@ class ManagedSink(Generic[T]):
             self.cache.upsert(ours)
 
 
-class Record(Api, frozen=True, kw_only=True):
+class StatusRecord(ApiStruct, frozen=True, kw_only=True):
     """What must outlive the controller, kept in an annotation: another product's kind may have no fields for it."""
 
     source: str = ""
@@ -140,8 +140,8 @@ class Record(Api, frozen=True, kw_only=True):
 def record_of(status: StockStatus) -> str:
     """Return the annotation for a status: the resolution, and what was told of readiness but for its figures."""
     ready = [msgspec.structs.replace(c, message="") for c in status.conditions if c.type == "Ready"]
-    names = [f.name for f in msgspec.structs.fields(Record) if f.name != "conditions"]
-    record = Record(conditions=ready, **{name: getattr(status, name) for name in names})
+    names = [f.name for f in msgspec.structs.fields(StatusRecord) if f.name != "conditions"]
+    record = StatusRecord(conditions=ready, **{name: getattr(status, name) for name in names})
     return msgspec.json.encode(record).decode()
 
 
@@ -155,10 +155,10 @@ def with_record(found: T, *, newest: bool = False) -> T:
     if text is None or not isinstance(found, BaseModel | ClusterModelCache):
         return found
     try:
-        record = msgspec.json.decode(text, type=Record)
+        record = msgspec.json.decode(text, type=StatusRecord)
     except UNREADABLE:
         return found  # somebody wrote into it: the source is asked again
-    known = {f.name: getattr(record, f.name) for f in msgspec.structs.fields(Record)}
+    known = {f.name: getattr(record, f.name) for f in msgspec.structs.fields(StatusRecord)}
     newest = newest and record.resolution_number >= found.status.resolution_number
     said = {name for name in known if getattr(found.status, name) and (name == "conditions" or not newest)}
     told = {name: value for name, value in known.items() if name not in said}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from controller.placement.demand import Demand
 from shared.api.inference_service import InferenceService
 from shared.errors import InvalidURI
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 BASE_KINDS = ("BaseModel", "ClusterBaseModel")
 

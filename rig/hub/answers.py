@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
-from rig.hub.repository import Entry, Repositories, Repository, git_tree_id
+from rig.hub.repository import Repositories, Repository, RepositoryFile, git_tree_id
 
 _BEARER = "Bearer "
 
@@ -19,11 +19,11 @@ class Answer:
 
     status: HTTPStatus
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | Entry = b""
+    body: bytes | RepositoryFile = b""
 
 
 @dataclass(frozen=True)
-class Asked:
+class HubRequest:
     """A request as far as the protocol looks at it; `path` still has its %-escapes."""
 
     path: str
@@ -46,7 +46,7 @@ def bearer(authorization: str | None) -> str | None:
     return authorization.removeprefix(_BEARER) if authorization and authorization.startswith(_BEARER) else None
 
 
-def answer(asked: Asked, repositories: Repositories, places: Places) -> Answer:
+def answer(asked: HubRequest, repositories: Repositories, places: Places) -> Answer:
     """Return what the hub says to a GET (a HEAD gets the same without the body)."""
     match asked.path.strip("/").split("/"):
         case ["api", "models", owner, name, "revision", *revision]:
@@ -89,7 +89,7 @@ def refuse(repository: Repository | None, token: str | None, known: set[str]) ->
     return _error(absent, "RepoNotFound", "Repository not found" if token else "Invalid username or password.")
 
 
-def _info(name: str, commit: str, repository: Repository, asked: Asked) -> Answer:
+def _info(name: str, commit: str, repository: Repository, asked: HubRequest) -> Answer:
     blobs = "blobs" in parse_qs(asked.query)
     siblings = [
         {"rfilename": entry.path, **({"size": entry.size, "blobId": entry.oid} if blobs else {})}
@@ -105,7 +105,7 @@ def _info(name: str, commit: str, repository: Repository, asked: Asked) -> Answe
     return _json(content, {"X-Repo-Commit": commit})
 
 
-def _tree(entries: Mapping[str, Entry], below: str, asked: Asked, places: Places) -> Answer:
+def _tree(entries: Mapping[str, RepositoryFile], below: str, asked: HubRequest, places: Places) -> Answer:
     query = parse_qs(asked.query)
     listed = [entry for entry in _listed(entries) if not below or entry["path"].startswith(f"{below}/")]
     if query.get("recursive", ["false"])[0].lower() not in ("true", "1"):
@@ -120,13 +120,13 @@ def _tree(entries: Mapping[str, Entry], below: str, asked: Asked, places: Places
     return _json(listed[start:end], headers)
 
 
-def _listed(entries: Mapping[str, Entry]) -> list[dict[str, Any]]:
+def _listed(entries: Mapping[str, RepositoryFile]) -> list[dict[str, Any]]:
     parents = {str(parent) for path in entries for parent in PurePosixPath(path).parents} - {"."}
     folders = [{"type": "directory", "oid": git_tree_id(path), "size": 0, "path": path} for path in sorted(parents)]
     return [*folders, *(entry.as_tree() for entry in entries.values())]
 
 
-def _resolve(entries: Mapping[str, Entry], commit: str, path: str, places: Places) -> Answer:
+def _resolve(entries: Mapping[str, RepositoryFile], commit: str, path: str, places: Places) -> Answer:
     entry = entries.get(path)
     if entry is None:
         return _error(HTTPStatus.NOT_FOUND, "EntryNotFound", "Entry not found", {"X-Repo-Commit": commit})

@@ -7,14 +7,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from rig.hub.answers import Answer, Asked, Places, answer, bearer
+from rig.hub.answers import Answer, HubRequest, Places, answer, bearer
 from rig.hub.faults import Corrupt, Faults, Refuse, Stall, Truncate
-from rig.hub.journal import Journal, Seen
+from rig.hub.journal import Journal, JournalEntry
 from rig.hub.ranges import Unsatisfiable, parse_range
-from rig.hub.repository import Entry, Repositories
+from rig.hub.repository import Repositories, RepositoryFile
 
 
-class Served(Protocol):
+class HubState(Protocol):
     """What the handlers need of the hub."""
 
     faults: Faults
@@ -35,7 +35,7 @@ class Listener(ThreadingHTTPServer):
     daemon_threads = False
     request_queue_size = 128
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], served: Served) -> None:
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], served: HubState) -> None:
         super().__init__(address, handler)
         self.served = served
         self._connections: set[socket.socket] = set()
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Listener
 
     @property
-    def served(self) -> Served:
+    def served(self) -> HubState:
         return self.server.served
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the standard library's
@@ -86,26 +86,26 @@ class _Handler(BaseHTTPRequestHandler):
         """Note the request, refuse it if a fault says so, else answer it."""
         parts = urlsplit(self.path)
         authorization = self.headers.get("Authorization")
-        seen = Seen(self.host, self.command, parts.path, parts.query, authorization, self.headers.get("Range"))
+        seen = JournalEntry(self.host, self.command, parts.path, parts.query, authorization, self.headers.get("Range"))
         self.served.journal.add(seen)
         refusal = self.served.faults.take_refusal(parts.path)
         self._send(_refused(refusal) if refusal else self.answer(seen))
 
     do_HEAD = do_GET  # noqa: N815 - the name is the standard library's
 
-    def answer(self, seen: Seen) -> Answer:
+    def answer(self, seen: JournalEntry) -> Answer:
         """Return the answer to a request that no fault refuses."""
         raise NotImplementedError
 
     def _send(self, reply: Answer) -> None:
-        if isinstance(reply.body, Entry):
+        if isinstance(reply.body, RepositoryFile):
             self._send_content(reply, reply.body)
             return
         self._head(reply.status, {**reply.headers, "Content-Length": str(len(reply.body))})
         if self.command != "HEAD":
             self.wfile.write(reply.body)
 
-    def _send_content(self, reply: Answer, entry: Entry) -> None:
+    def _send_content(self, reply: Answer, entry: RepositoryFile) -> None:
         held = entry.content.stat().st_size
         try:
             wanted = parse_range(self.headers.get("Range"), held)
@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self._send_bytes(entry, start, end)
 
-    def _send_bytes(self, entry: Entry, start: int, end: int) -> None:
+    def _send_bytes(self, entry: RepositoryFile, start: int, end: int) -> None:
         self.wfile.flush()
         fault = self.served.faults.take_body_fault(urlsplit(self.path).path)
         match fault:
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 self._copy(entry, start, end)
 
-    def _copy(self, entry: Entry, start: int, end: int) -> None:
+    def _copy(self, entry: RepositoryFile, start: int, end: int) -> None:
         if end > start:
             with entry.content.open("rb") as file:
                 self.connection.sendfile(file, start, end - start)
@@ -157,9 +157,9 @@ class HubHandler(_Handler):
 
     host = "hub"
 
-    def answer(self, seen: Seen) -> Answer:
+    def answer(self, seen: JournalEntry) -> Answer:
         """Answer as the hub would."""
-        asked = Asked(seen.path, seen.query, bearer(seen.authorization))
+        asked = HubRequest(seen.path, seen.query, bearer(seen.authorization))
         return answer(asked, self.served.repositories, self.served.places)
 
 
@@ -168,7 +168,7 @@ class StoreHandler(_Handler):
 
     host = "cdn"
 
-    def answer(self, seen: Seen) -> Answer:
+    def answer(self, seen: JournalEntry) -> Answer:
         """Answer as an object store behind signed links would."""
         if seen.authorization:
             return Answer(HTTPStatus.BAD_REQUEST, {}, b"Only one auth mechanism allowed")

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 
 @dataclass(frozen=True)
-class Seen:
+class JournalEntry:
     """One request: `host` is `hub` or `cdn`, `path` is without the query."""
 
     host: str
@@ -22,9 +22,9 @@ class Journal:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: list[Seen] = []
+        self._seen: list[JournalEntry] = []
 
-    def add(self, seen: Seen) -> None:
+    def add(self, seen: JournalEntry) -> None:
         """Note a request."""
         with self._lock:
             self._seen.append(seen)
@@ -34,7 +34,7 @@ class Journal:
         with self._lock:
             self._seen.clear()
 
-    def requests(self, path: str = "*", *, method: str | None = None, host: str | None = None) -> list[Seen]:
+    def requests(self, path: str = "*", *, method: str | None = None, host: str | None = None) -> list[JournalEntry]:
         """Return the requests whose path fits (as in fnmatch)."""
         with self._lock:
             seen = list(self._seen)

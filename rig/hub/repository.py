@@ -12,7 +12,7 @@ _MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Entry:
+class RepositoryFile:
     """One file of a commit; `oid` is its git blob id (of the pointer, for LFS), `sha256` is set for LFS only."""
 
     path: str
@@ -36,7 +36,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Access:
+class RepositoryAccess:
     """Who may read: everybody, or the holders of `tokens`; `gated` says so in public, otherwise it seems absent."""
 
     tokens: frozenset[str] | None = None
@@ -47,8 +47,8 @@ class Access:
 class Repository:
     """Commits by id, branches by name."""
 
-    access: Access
-    commits: dict[str, dict[str, Entry]] = field(default_factory=dict)
+    access: RepositoryAccess
+    commits: dict[str, dict[str, RepositoryFile]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
 
     def commit_of(self, revision: str) -> str | None:
@@ -69,7 +69,7 @@ class Repositories:
         with self._lock:
             return self._repositories.get(name)
 
-    def content(self, sha256: str) -> Entry | None:
+    def content(self, sha256: str) -> RepositoryFile | None:
         """Return any LFS file with this digest, whichever commit it is in."""
         with self._lock:
             commits = [commit for one in self._repositories.values() for commit in one.commits.values()]
@@ -80,11 +80,11 @@ class Repositories:
         with self._lock:
             return {token for one in self._repositories.values() for token in one.access.tokens or ()}
 
-    def push(self, name: str, folder: Path, branch: str = "main", access: Access | None = None) -> str:
+    def push(self, name: str, folder: Path, branch: str = "main", access: RepositoryAccess | None = None) -> str:
         """Commit the files of a directory, move the branch there and return the commit; `access` None keeps it."""
         entries = {entry.path: entry for entry in (self._add(folder, path) for path in _files(folder))}
         with self._lock:
-            repository = self._repositories.setdefault(name, Repository(Access()))
+            repository = self._repositories.setdefault(name, Repository(RepositoryAccess()))
             repository.access = access or repository.access
             listing = "".join(f"{entry.etag} {entry.path}\n" for entry in entries.values())
             parent = repository.branches.get(branch, "")
@@ -103,13 +103,13 @@ class Repositories:
         with self._lock:
             self._repositories[name].branches[branch] = commit
 
-    def add_entry(self, name: str, branch: str, entry: Entry) -> None:
+    def add_entry(self, name: str, branch: str, entry: RepositoryFile) -> None:
         """Put an entry into the commit of a branch as it is, however wrong: a path with `..`, a false digest."""
         repository = self._repositories[name]
         with self._lock:
             repository.commits[repository.branches[branch]][entry.path] = entry
 
-    def _add(self, folder: Path, path: Path) -> Entry:
+    def _add(self, folder: Path, path: Path) -> RepositoryFile:
         sha256, oid, size = _digests(path)
         kept = self._contents / sha256
         if not kept.exists():
@@ -117,8 +117,8 @@ class Repositories:
             kept.write_bytes(path.read_bytes())
         name = PurePosixPath(path.relative_to(folder)).as_posix()
         if path.suffix in _LFS_SUFFIXES or size >= _LFS_FROM_BYTES:
-            return Entry(name, size, git_blob_id(pointer_to(sha256, size)), kept, sha256)
-        return Entry(name, size, oid, kept)
+            return RepositoryFile(name, size, git_blob_id(pointer_to(sha256, size)), kept, sha256)
+        return RepositoryFile(name, size, oid, kept)
 
 
 def git_blob_id(content: bytes) -> str:

@@ -8,7 +8,7 @@ from rig.hub.answers import Places
 from rig.hub.faults import Faults
 from rig.hub.handlers import HubHandler, Listener, StoreHandler
 from rig.hub.journal import Journal
-from rig.hub.repository import Access, Entry, Repositories
+from rig.hub.repository import Repositories, RepositoryAccess, RepositoryFile
 from rig.ports import LOOPBACK, free_port
 from rig.running import Running
 
@@ -68,7 +68,7 @@ class Hub(Running):
             listener.stop()
             thread.join()
 
-    def push(self, name: str, folder: Path, branch: str = "main", access: Access | None = None) -> str:
+    def push(self, name: str, folder: Path, branch: str = "main", access: RepositoryAccess | None = None) -> str:
         """Commit the files of a directory to `owner/name`, move the branch there and return the commit."""
         return self._repositories.push(name, folder, branch, access)
 
@@ -80,7 +80,7 @@ class Hub(Running):
         """Make a branch of `owner/name` name another of its commits, as a forced push does."""
         self._repositories.move(name, branch, commit)
 
-    def add_entry(self, name: str, entry: Entry, branch: str = "main") -> None:
+    def add_entry(self, name: str, entry: RepositoryFile, branch: str = "main") -> None:
         """Put an entry into the branch's commit as it is, however wrong."""
         self._repositories.add_entry(name, branch, entry)
 

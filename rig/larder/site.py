@@ -6,16 +6,16 @@ from pathlib import Path
 from rig.api import Api
 from rig.errors import CallRefused
 from rig.larder.cluster import LarderCluster
-from rig.larder.moves import Json, Moves
+from rig.larder.cluster_driver import ClusterDriver, Json
 from rig.larder.objects import KINDS
 from rig.larder.programs import ControllerProgram
-from rig.shelves import FileServer
+from rig.source_fixtures import FileServer
 
 _PODS = "/api/v1/namespaces/default/pods"
 
 
 @dataclass(kw_only=True)
-class Site(Moves):
+class Site(ClusterDriver):
     """The cluster and its sources; nodes have no kubelet, and pods no processes."""
 
     cluster: LarderCluster

@@ -16,11 +16,11 @@ from rig.helm import Helm
 from rig.node import containerd, kubelet
 from rig.node.addresses import GATEWAY, NodeAddresses
 from rig.node.binaries import NodeBinaries
-from rig.node.door import Door
 from rig.node.image_store import ImageStores
 from rig.node.lan import Lan
 from rig.node.machine import CONTAINERD, Machine
 from rig.node.namespaces import command
+from rig.node.port_forward import PortForward
 from rig.node.small_disk import SmallDisk
 from rig.processes import Process
 from rig.running import Running
@@ -147,7 +147,7 @@ class NodeCluster(Running):
         self._closing.enter_context(self.lan)
         options = Options(_NODE_LOST_AFTER_S, enter=self.lan.enter, address=GATEWAY)
         self.plane = ControlPlane(self.tools.plane, self.state / "plane", options)
-        self._closing.enter_context(Door(self.lan.network, self.plane.ports))
+        self._closing.enter_context(PortForward(self.lan.network, self.plane.ports))
         self._closing.enter_context(self.plane)
         dns = kubelet.start_dns(self.lan, self.plane, self.tools.node, self.state)
         self._closing.callback(dns.kill)

@@ -38,7 +38,7 @@ _PROGRAMS = {AGENT: "agent", CONTROLLER: "controller"}
 
 
 @dataclass(frozen=True)
-class Figures:
+class ImageCost:
     """What an image of the project costs: to pull, and to start."""
 
     tag: str
@@ -80,12 +80,12 @@ def build_project(buildah: Buildah, cache: Path, say: progress.Say) -> dict[str,
     return {tag: buildah.archive(tag) for tag in _PROGRAMS}
 
 
-def measure(buildah: Buildah, tag: str) -> Figures:
+def measure(buildah: Buildah, tag: str) -> ImageCost:
     """Return what an image costs; its start is that of Python with everything that the program imports."""
     with tempfile.TemporaryDirectory() as folder:
         size = buildah.compressed_bytes(tag, Path(folder) / "oci")
     imports = f"import {_PROGRAMS[tag]}.__main__"
-    return Figures(tag, size, buildah.run_s(tag, ["/opt/venv/bin/python", "-c", imports]))
+    return ImageCost(tag, size, buildah.run_s(tag, ["/opt/venv/bin/python", "-c", imports]))
 
 
 def _build(buildah: Buildah, tag: str, recipe: str, folder: Path) -> None:

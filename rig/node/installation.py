@@ -8,7 +8,7 @@ from typing import Any
 from rig.api import Api
 from rig.errors import StartFailed
 from rig.helm import LARDER, LARDER_CRDS
-from rig.larder.moves import Json, Moves
+from rig.larder.cluster_driver import ClusterDriver, Json
 from rig.larder.objects import open_to_services
 from rig.larder.programs import ADMISSION_TIMEOUT_S
 from rig.node.cluster import NodeCluster
@@ -22,7 +22,7 @@ _ROLLED_OUT_S = 240.0
 
 
 @dataclass(kw_only=True)
-class Installation(Moves):
+class Installation(ClusterDriver):
     """The cluster and its sources, which run beside the control plane."""
 
     cluster: NodeCluster

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rig.hub import Hub
 from rig.node.cluster import NodeCluster
-from rig.node.door import Door
 from rig.node.namespaces import within_network
+from rig.node.port_forward import PortForward
 from rig.s3 import S3
 
 
@@ -17,5 +17,5 @@ def sources_on(cluster: NodeCluster, state: Path) -> Iterator[tuple[Hub, S3]]:
     with within_network(cluster.lan.network):
         hub = Hub(state / "hub", host=cluster.host)
     s3 = S3(cluster.tools.plane, state / "s3", enter=cluster.lan.enter, host=cluster.host)
-    with Door(cluster.lan.network, [s3.port]), hub, s3:
+    with PortForward(cluster.lan.network, [s3.port]), hub, s3:
         yield hub, s3

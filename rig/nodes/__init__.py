@@ -1,7 +1,7 @@
 """Node objects without a kubelet: heartbeats, and what happens to the pods bound to them."""
 
-from rig.nodes.heart import NodeHeart
+from rig.nodes.fake_kubelet import FakeKubelet
 from rig.nodes.manifests import NodeSpec
 from rig.nodes.thread import Nodes
 
-__all__ = ["NodeHeart", "NodeSpec", "Nodes"]
+__all__ = ["FakeKubelet", "NodeSpec", "Nodes"]

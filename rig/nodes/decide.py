@@ -42,13 +42,13 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Report:
+class PatchPodStatus:
     """Merge this into the pod's status."""
 
     patch: dict[str, Any]
 
 
-Action = Leave | Release | Report
+Action = Leave | Release | PatchPodStatus
 
 
 def probe_port(pod: BoundPod) -> int | None:
@@ -68,7 +68,7 @@ def decide(pod: BoundPod, alive: AbstractSet[str], now: dt.datetime, *, answers:
         return Leave()
     if pod.status.get("phase") == "Running" and pod.ready == answers:
         return Leave()
-    return Report(running(pod, now, ready=answers))
+    return PatchPodStatus(running(pod, now, ready=answers))
 
 
 def running(pod: BoundPod, now: dt.datetime, *, ready: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rig.nodes.heart import NodeHeart
+from rig.nodes.fake_kubelet import FakeKubelet
 from rig.nodes.manifests import NodeSpec
 from shared.kube.errors import KubeError
 from shared.kube.transport import connect
@@ -23,7 +23,7 @@ class Nodes:
 
     def __init__(self, kubeconfig: Path, *, beat_s: float = 1.0) -> None:
         self._kubeconfig, self._beat_s = kubeconfig, beat_s
-        self._started: Future[tuple[NodeHeart, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._started: Future[tuple[FakeKubelet, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(target=self._work, name="rig-nodes", daemon=True)
         self._added: set[str] = set()
 
@@ -75,9 +75,9 @@ class Nodes:
     async def _live(self) -> None:
         end = asyncio.Event()
         async with connect(self._kubeconfig, user_agent=_USER_AGENT) as kube:
-            heart = NodeHeart(kube, self._beat_s)
-            beating = asyncio.create_task(heart.run())
-            self._started.set_result((heart, asyncio.get_running_loop(), end))
+            kubelet = FakeKubelet(kube, self._beat_s)
+            beating = asyncio.create_task(kubelet.run())
+            self._started.set_result((kubelet, asyncio.get_running_loop(), end))
             ended = asyncio.create_task(end.wait())
             await asyncio.wait((beating, ended), return_when=asyncio.FIRST_COMPLETED)
             for task in (beating, ended):
@@ -85,5 +85,5 @@ class Nodes:
             await asyncio.gather(beating, ended, return_exceptions=True)
 
 
-async def _soon(heart: NodeHeart, name: str) -> None:
-    heart.lose(name)
+async def _soon(kubelet: FakeKubelet, name: str) -> None:
+    kubelet.lose(name)

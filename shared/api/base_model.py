@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from shared.api.meta import Api, Labels, Name, NodeNames, RawObject, StockStatus, StorageUri
+from shared.api.meta import ApiStruct, Labels, Name, NodeNames, RawObject, StockStatus, StorageUri
 from shared.kube.objects import Object
 
 GROUP = "ome.io"
@@ -15,7 +15,7 @@ DownloadPolicy = Literal["AlwaysDownload", "ReuseIfExists"]
 State = Literal["Creating", "Importing", "In_Transit", "In_Training", "Ready", "Failed"]
 
 
-class ModelFormat(Api, frozen=True, kw_only=True):
+class ModelFormat(ApiStruct, frozen=True, kw_only=True):
     """The file format, and how a runtime's version is compared with it."""
 
     name: Annotated[str, Meta(max_length=253, description="The format, for example `safetensors`.")]
@@ -27,7 +27,7 @@ class ModelFormat(Api, frozen=True, kw_only=True):
     weight: Annotated[int, Meta(description="How much a match counts when a runtime is chosen.")] = 1
 
 
-class ModelFramework(Api, frozen=True, kw_only=True):
+class ModelFramework(ApiStruct, frozen=True, kw_only=True):
     """The library that the weights are for."""
 
     name: Annotated[str, Meta(max_length=253, description="The library, for example `transformers`.")]
@@ -39,7 +39,7 @@ class ModelFramework(Api, frozen=True, kw_only=True):
     weight: Annotated[int, Meta(description="How much a match counts when a runtime is chosen.")] = 1
 
 
-class Storage(Api, frozen=True, kw_only=True):
+class Storage(ApiStruct, frozen=True, kw_only=True):
     """Where the model is, and which nodes shall hold it."""
 
     storage_uri: Annotated[
@@ -71,7 +71,7 @@ class Storage(Api, frozen=True, kw_only=True):
     ] = "AlwaysDownload"
 
 
-class BaseModelSpec(Api, frozen=True, kw_only=True):
+class BaseModelSpec(ApiStruct, frozen=True, kw_only=True):
     """A model, where it is, and what it can do."""
 
     storage: Storage

@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.meta import Api, Name, Patterns, Quantity, RawObject, StockStatus, StorageUri
+from shared.api.meta import ApiStruct, Name, Patterns, Quantity, RawObject, StockStatus, StorageUri
 from shared.kube.objects import Object
 
 GROUP = "serving.kserve.io"
 VERSION = "v1alpha1"
 
 
-class ClusterModelCacheSpec(Api, frozen=True, kw_only=True):
+class ClusterModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
     """What to keep, and on which groups of nodes."""
 
     storage_uri: Annotated[

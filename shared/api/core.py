@@ -1,6 +1,6 @@
 """The little that we read of Kubernetes' own kinds."""
 
-from shared.api.meta import Api, holds
+from shared.api.meta import ApiStruct, holds
 from shared.kube.objects import Object
 
 NODES = "/api/v1/nodes"
@@ -12,14 +12,14 @@ SECRET_LABEL = "larder.dev/credentials"  # noqa: S105 - the name of a label
 HOSTS_ANNOTATION = "larder.dev/hosts"
 
 
-class PlainCondition(Api, frozen=True, kw_only=True):
+class PlainCondition(ApiStruct, frozen=True, kw_only=True):
     """Type and status of a condition."""
 
     type: str = ""
     status: str = ""
 
 
-class Observed(Api, frozen=True, kw_only=True):
+class Observed(ApiStruct, frozen=True, kw_only=True):
     """A condition with the words of whoever set it."""
 
     type: str = ""
@@ -28,13 +28,13 @@ class Observed(Api, frozen=True, kw_only=True):
     message: str = ""
 
 
-class ObservedStatus(Api, frozen=True, kw_only=True):
+class ObservedStatus(ApiStruct, frozen=True, kw_only=True):
     """A status with conditions that are read by their words."""
 
     conditions: list[Observed] = []
 
 
-class StatusWithConditions(Api, frozen=True, kw_only=True):
+class StatusWithConditions(ApiStruct, frozen=True, kw_only=True):
     """The conditions of a Node or a Pod, and a Pod's phase."""
 
     phase: str = ""
@@ -57,26 +57,26 @@ class Node(Object, frozen=True, kw_only=True):
         return self.status.ready
 
 
-class HostPath(Api, frozen=True, kw_only=True):
+class HostPath(ApiStruct, frozen=True, kw_only=True):
     """A directory of the node."""
 
     path: str = ""
 
 
-class MountedClaim(Api, frozen=True, kw_only=True):
+class MountedClaim(ApiStruct, frozen=True, kw_only=True):
     """A claim of the pod's namespace."""
 
     claim_name: str = ""
 
 
-class Volume(Api, frozen=True, kw_only=True):
+class Volume(ApiStruct, frozen=True, kw_only=True):
     """Where a volume comes from, if that can be a model."""
 
     host_path: HostPath = HostPath()
     persistent_volume_claim: MountedClaim = MountedClaim()
 
 
-class PodSpec(Api, frozen=True, kw_only=True):
+class PodSpec(ApiStruct, frozen=True, kw_only=True):
     """Where a pod runs, and what it mounts."""
 
     node_name: str = ""
@@ -100,7 +100,7 @@ class Pod(Object, frozen=True, kw_only=True):
     status: StatusWithConditions = StatusWithConditions()
 
 
-class ClaimSpec(Api, frozen=True, kw_only=True):
+class ClaimSpec(ApiStruct, frozen=True, kw_only=True):
     """How a claim may be used, and its volume."""
 
     access_modes: list[str] = []

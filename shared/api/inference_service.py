@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from shared.api.meta import Api, Conditions, Name, RawObject, StorageUri
+from shared.api.meta import ApiStruct, Conditions, Name, RawObject, StorageUri
 from shared.kube.objects import Object
 
 GROUP = "ome.io"
@@ -64,7 +64,7 @@ RULES = (
 )
 
 
-class ModelRef(Api, frozen=True, kw_only=True):
+class ModelRef(ApiStruct, frozen=True, kw_only=True):
     """A model by name."""
 
     kind: Annotated[
@@ -74,7 +74,7 @@ class ModelRef(Api, frozen=True, kw_only=True):
     name: Annotated[Name, Meta(min_length=1, description="Its name.")]
 
 
-class Replicas(Api, frozen=True, kw_only=True):
+class Replicas(ApiStruct, frozen=True, kw_only=True):
     """How many pods."""
 
     min: Annotated[
@@ -99,7 +99,7 @@ class Replicas(Api, frozen=True, kw_only=True):
         return self.max is not None and self.max > self.min > 0
 
 
-class InferenceServiceSpec(Api, frozen=True, kw_only=True):
+class InferenceServiceSpec(ApiStruct, frozen=True, kw_only=True):
     """Which model, in which pods, how many of them."""
 
     model: Annotated[ModelRef | None, Meta(description="The model, by name.")] = None
@@ -129,7 +129,7 @@ class InferenceServiceSpec(Api, frozen=True, kw_only=True):
         return self.container or next((str(c.get("name", "")) for c in containers), "")
 
 
-class InferenceServiceStatus(Api, frozen=True, kw_only=True):
+class InferenceServiceStatus(ApiStruct, frozen=True, kw_only=True):
     """Where it answers, and how far it is."""
 
     conditions: Conditions = []

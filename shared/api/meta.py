@@ -12,11 +12,11 @@ Json = dict[str, Any]
 RECONCILING, STALLED = ABNORMAL = ("Reconciling", "Stalled")  # as kstatus has them: there only while they are True
 
 
-class Api(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True, kw_only=True):
+class ApiStruct(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True, kw_only=True):
     """A part of an object, in the API's spelling."""
 
 
-class Condition(Api, frozen=True, kw_only=True, omit_defaults=False):
+class Condition(ApiStruct, frozen=True, kw_only=True, omit_defaults=False):
     """One observation of an object, as in metav1.Condition."""
 
     type: Annotated[str, Meta(max_length=316)]
@@ -66,7 +66,7 @@ Patterns = Annotated[
 NodeNames = Annotated[list[Annotated[str, Meta(max_length=253)]], Meta(max_length=10000)]
 
 
-class NodeState(Api, frozen=True, kw_only=True):
+class NodeState(ApiStruct, frozen=True, kw_only=True):
     """Where one node stands with a model, for people: only nodes that need attention once there are very many."""
 
     name: Annotated[Name, Meta(description="The node.")]
@@ -85,7 +85,7 @@ class NodeState(Api, frozen=True, kw_only=True):
     ] = []
 
 
-class LeftOut(Api, frozen=True, kw_only=True):
+class LeftOut(ApiStruct, frozen=True, kw_only=True):
     """The files of the source that nodes do not fetch, because of patterns or as second copies."""
 
     files: Annotated[int, Meta(description="How many.")] = 0
@@ -97,7 +97,7 @@ class LeftOut(Api, frozen=True, kw_only=True):
     ] = []
 
 
-class ReadMetadata(Api, frozen=True, kw_only=True):
+class ReadMetadata(ApiStruct, frozen=True, kw_only=True):
     """What was read of a model's files, kept so that they are read once."""
 
     identity: Annotated[
@@ -120,7 +120,7 @@ class ReadMetadata(Api, frozen=True, kw_only=True):
     values: Annotated[RawObject, Meta(description="What `larder inspect -o json` would show.")] = {}
 
 
-class StockStatus(Api, frozen=True, kw_only=True):
+class StockStatus(ApiStruct, frozen=True, kw_only=True):
     """What Larder reports of a model, whichever kind declares it.
 
     `nodes_total` counts the target nodes, those that are not Ready included; `resolved_revision` is the commit or the

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.meta import Api, Conditions, Labels, NodeNames, Quantity, RawObject
+from shared.api.meta import ApiStruct, Conditions, Labels, NodeNames, Quantity, RawObject
 from shared.kube.objects import Object
 
 GROUP = "serving.kserve.io"
@@ -14,7 +14,7 @@ NEVER: EvictionPolicy = "Never"
 LEAST_RECENTLY_USED: EvictionPolicy = "LeastRecentlyUsed"
 
 
-class ModelCacheNodeGroupSpec(Api, frozen=True, kw_only=True):
+class ModelCacheNodeGroupSpec(ApiStruct, frozen=True, kw_only=True):
     """Which nodes belong to the group, and what each of them may use."""
 
     storage_limit: Annotated[
@@ -38,7 +38,7 @@ class ModelCacheNodeGroupSpec(Api, frozen=True, kw_only=True):
     ] = NEVER
 
 
-class ModelCacheNodeGroupStatus(Api, frozen=True, kw_only=True):
+class ModelCacheNodeGroupStatus(ApiStruct, frozen=True, kw_only=True):
     """The members, and what they have used and left of the limit, in bytes, all nodes together."""
 
     conditions: Conditions = []

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from shared.api.meta import Api, Conditions, Name
+from shared.api.meta import ApiStruct, Conditions, Name
 from shared.api.model_cache_node_group import NEVER
 from shared.api.unpacked_metadata import UnpackedMetadata
 from shared.kube.objects import Object
@@ -48,7 +48,7 @@ class Phase(StrEnum):
     UNKNOWN = "Unknown"  # on disk, but named by no entry
 
 
-class Claim(Api, frozen=True, kw_only=True):
+class Claim(ApiStruct, frozen=True, kw_only=True):
     """One object that wants the entry; `secret` is a name in `secret_namespace`, empty for anonymous."""
 
     kind: Annotated[str, Meta(max_length=63, description="Its kind.")]
@@ -63,7 +63,7 @@ class Claim(Api, frozen=True, kw_only=True):
     priority: Annotated[int, Meta(description="Its priority.")] = 0
 
 
-class Entry(Api, frozen=True, kw_only=True):
+class Entry(ApiStruct, frozen=True, kw_only=True):
     """One revision of one model; keyed by both."""
 
     id: Annotated[
@@ -98,7 +98,7 @@ class Entry(Api, frozen=True, kw_only=True):
         return self.id, self.revision
 
 
-class ModelNodeSpec(Api, frozen=True, kw_only=True):
+class ModelNodeSpec(ApiStruct, frozen=True, kw_only=True):
     """What the node shall hold, and within which limits (bytes, bytes a second; 0 is no limit)."""
 
     node_uid: Annotated[
@@ -114,7 +114,7 @@ class ModelNodeSpec(Api, frozen=True, kw_only=True):
     ] = []
 
 
-class EntryStatus(Api, frozen=True, kw_only=True):
+class EntryStatus(ApiStruct, frozen=True, kw_only=True):
     """Where one entry stands. `observed` is the state of the spec that the phase answers."""
 
     id: Annotated[ModelId, Meta(description="As in the spec.")]
@@ -142,7 +142,7 @@ class EntryStatus(Api, frozen=True, kw_only=True):
         return self.id, self.revision
 
 
-class ModelNodeStatus(Api, frozen=True, kw_only=True):
+class ModelNodeStatus(ApiStruct, frozen=True, kw_only=True):
     """What the agent found and did. Sizes in bytes; `used` counts allocated blocks once per inode."""
 
     node_uid: Annotated[str, Meta(max_length=63, description="The Node that the agent runs on.")] = field(

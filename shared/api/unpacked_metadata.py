@@ -5,10 +5,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shared.api.meta import Api, Json
-from shared.handover import Reading, decode_reading
+from shared.api.meta import ApiStruct, Json
 from shared.metadata.remembered import FAILED, INTERRUPTED
 from shared.metadata.report import Metadata
+from shared.metadata.termination_message import Reading, decode_reading
 
 MOST_BYTES = 1024
 _MOST_MESSAGE = 512
@@ -24,7 +24,7 @@ Title = Annotated[str, Meta(max_length=96)]
 Number = Annotated[int, Meta(ge=0)]
 
 
-class UnpackedAdapter(Api, frozen=True, kw_only=True):
+class UnpackedAdapter(ApiStruct, frozen=True, kw_only=True):
     """What is laid over another model."""
 
     kind: Annotated[Word, Meta(description="Its kind, for example LORA.")] = ""
@@ -32,7 +32,7 @@ class UnpackedAdapter(Api, frozen=True, kw_only=True):
     rank: Annotated[Number | None, Meta(description="Its rank.")] = None
 
 
-class UnpackedComponent(Api, frozen=True, kw_only=True):
+class UnpackedComponent(ApiStruct, frozen=True, kw_only=True):
     """A part of a diffusion pipeline."""
 
     name: Annotated[Word, Meta(description="Its name in the pipeline.")]
@@ -40,7 +40,7 @@ class UnpackedComponent(Api, frozen=True, kw_only=True):
     type: Annotated[Title, Meta(description="Its class.")]
 
 
-class UnpackedValues(Api, frozen=True, kw_only=True):
+class UnpackedValues(ApiStruct, frozen=True, kw_only=True):
     """A model, as `larder inspect -o json` shows it; what is not known is left out."""
 
     model_type: Annotated[Title, Meta(description="The type in its configuration.")] = ""
@@ -84,7 +84,7 @@ class UnpackedValues(Api, frozen=True, kw_only=True):
     licence: Annotated[Title, Meta(description="Its licence, by its publisher's word.")] = ""
 
 
-class UnpackedMetadata(Api, frozen=True, kw_only=True):
+class UnpackedMetadata(ApiStruct, frozen=True, kw_only=True):
     """One reading of what was unpacked: values, or why there are none."""
 
     identity: Annotated[str, Meta(max_length=32, description="Digest of the list of files and of the reader.")]

@@ -16,7 +16,7 @@ class CredentialsRequest(msgspec.Struct, frozen=True):
     revision: str
 
 
-class Grant(msgspec.Struct, frozen=True):
+class CredentialGrant(msgspec.Struct, frozen=True):
     """One claim's values (keys as in the Secret) and the hosts that they may be sent to (`*` alone is never one)."""
 
     claim_uid: str
@@ -28,10 +28,10 @@ class Grant(msgspec.Struct, frozen=True):
         return f"Grant(claim_uid={self.claim_uid!r}, keys={sorted(self.values)}, hosts={self.hosts})"
 
 
-class Credentials(msgspec.Struct, frozen=True):
+class CredentialsResponse(msgspec.Struct, frozen=True):
     """One grant a claim, in the order of the entry's claims."""
 
-    grants: tuple[Grant, ...]
+    grants: tuple[CredentialGrant, ...]
 
 
 class EntryProgress(msgspec.Struct, frozen=True):

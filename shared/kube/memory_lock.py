@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Record:
+class LockRecord:
     """What the candidates share: who holds the lease, and until when."""
 
     holder: str = ""
@@ -17,7 +17,7 @@ class Record:
 class MemoryLock:
     """One candidate's view of a record."""
 
-    record: Record
+    record: LockRecord
     identity: str
     lease_s: float
     clock: Callable[[], float] = time.monotonic

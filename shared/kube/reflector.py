@@ -35,7 +35,7 @@ class Sink(Protocol[T_contra]):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReflectorTiming:
     """Every wait of a reflector, in seconds."""
 
     watch_s: float = 300  # the server ends a watch after one to two times this
@@ -61,7 +61,7 @@ class Reflector(Generic[T]):
     label_selector: str = ""
     field_selector: str = ""
     page: int = 500
-    pace: Pace = Pace()
+    pace: ReflectorTiming = ReflectorTiming()
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
     uniform: Uniform = random.uniform

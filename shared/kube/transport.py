@@ -16,7 +16,7 @@ from shared.kube.credentials import DEFAULT_NAMESPACE, SERVICE_ACCOUNT, Access, 
 from shared.kube.errors import Unreachable
 from shared.kube.lines import split_lines
 from shared.kube.refusal import refusal
-from shared.no_answer import no_answer_message
+from shared.unanswered import no_answer_message
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

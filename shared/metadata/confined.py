@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from shared.handover import Reading, encode_reading
+from shared.metadata.termination_message import Reading, encode_reading
 
 OUT_OF_MEMORY = 3
 _STACK_BYTES = 2**20  # of each thread; all of it counts as address space
@@ -22,7 +22,7 @@ _MOST_FILES = 256
 _GRACE_S = 5
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ChildLimits(msgspec.Struct, frozen=True):
     """Bounds of one process: seconds of processor time, bytes of address space, seconds until it is killed."""
 
     cpu_s: int = 60
@@ -33,7 +33,7 @@ class Limits(msgspec.Struct, frozen=True):
 class ChildOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What every order says."""
 
-    limits: Limits = Limits()
+    limits: ChildLimits = ChildLimits()
 
 
 T = TypeVar("T", bound=ChildOrder)
@@ -59,7 +59,7 @@ def serve_order(kind: type[T], read: Callable[[T], Reading]) -> None:
     os._exit(0)  # a thread that waits for a silent source is not waited for
 
 
-def confine(limits: Limits) -> None:
+def confine(limits: ChildLimits) -> None:
     """Bound this process; nothing that it does later undoes that."""
     resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s + 1))  # a signal of its own, then the end
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))

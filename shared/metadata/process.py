@@ -16,9 +16,9 @@ import msgspec
 import structlog
 
 from shared.errors import Unreachable
-from shared.handover import MOST_BYTES, Reading, decode_reading, failed
-from shared.metadata.confined import OUT_OF_MEMORY, ChildOrder, Limits
+from shared.metadata.confined import OUT_OF_MEMORY, ChildLimits, ChildOrder
 from shared.metadata.remembered import FAILED, INTERRUPTED
+from shared.metadata.termination_message import MOST_BYTES, Reading, decode_reading, failed
 
 # Where the interpreter finds its code and certificates; nothing else of the environment goes to a child.
 _KEPT = (
@@ -117,7 +117,7 @@ class Child:
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _reading(self, code: int, body: bytes, limits: Limits) -> Reading:
+    def _reading(self, code: int, body: bytes, limits: ChildLimits) -> Reading:
         if len(body) > MOST_BYTES or (code == 0 and not self._late):
             try:
                 return decode_reading(body.decode())
@@ -130,7 +130,7 @@ class Child:
         return _broken(f"failed: {_cause(code, limits)}")
 
 
-def _cause(code: int, limits: Limits) -> str:
+def _cause(code: int, limits: ChildLimits) -> str:
     if code == -signal.SIGXCPU:
         return f"it takes more than {limits.cpu_s} s of processor time"
     if code == OUT_OF_MEMORY:

@@ -3,7 +3,7 @@
 import hashlib
 from datetime import timedelta
 
-from shared.handover import MOST_MESSAGE, Reading, failed
+from shared.metadata.termination_message import MOST_MESSAGE, Reading, failed
 
 # Raise it when the reader tells something else of the same files, or survives what used to break it: they are read
 # again then. Each model costs its source a few requests.

@@ -6,7 +6,7 @@ from shared.quantity import format_bytes
 _SHOWN = 3
 
 
-def left_out_words(left: LeftOut, most_names: int = _SHOWN) -> str:
+def left_out_message(left: LeftOut, most_names: int = _SHOWN) -> str:
     """Return how many files of the source are left out, what that saves, and the largest of them."""
     copies = f" ({format_bytes(left.duplicate_size)} in second copies of weights)" if left.duplicate_size else ""
     more = ", ..." if left.files > most_names else ""

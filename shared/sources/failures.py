@@ -8,8 +8,8 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from shared.errors import AuthDenied, LarderError, RateLimited, SourceChanged, SourceNotFound, Unreachable
-from shared.sources.hosts import Grant
-from shared.sources.key_words import KeyWords
+from shared.sources.credential_hints import CredentialHint
+from shared.sources.host_grants import HostGrant
 
 _DEFAULT_WAIT_S = 30.0
 _LONGEST_WAIT_S = 3600.0
@@ -19,15 +19,15 @@ _SECONDS_TO_RESET = re.compile(r";\s*t=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RequestSubject:
     """What a request was about: the thing, the credentials that would open it, and what was sent."""
 
     what: str
-    keys: KeyWords
-    grant: Grant
+    keys: CredentialHint
+    grant: HostGrant
 
 
-def failure_of(status: int, headers: Mapping[str, str], subject: Subject, now: float) -> LarderError:
+def failure_of(status: int, headers: Mapping[str, str], subject: RequestSubject, now: float) -> LarderError:
     """Return the error for a status of 300 or more; `now` in seconds since 1970, for dates in Retry-After."""
     where = f"{subject.what} at {subject.grant.host} (status {status})"
     wait_s = asked_wait_s(status, headers, now)
@@ -48,7 +48,7 @@ def failure_of(status: int, headers: Mapping[str, str], subject: Subject, now: f
         case HTTPStatus.TOO_MANY_REQUESTS:
             return rate_limited(headers, subject, now)
         case HTTPStatus.SERVICE_UNAVAILABLE if wait_s is not None:
-            return RateLimited(f"{subject.grant.host} is not available for {wait_words(wait_s, now)}", wait_s)
+            return RateLimited(f"{subject.grant.host} is not available for {wait_message(wait_s, now)}", wait_s)
         case _ if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
             return Unreachable(
                 f"{where} redirects, which is not followed because requests are signed for one host; configure the "
@@ -60,12 +60,12 @@ def failure_of(status: int, headers: Mapping[str, str], subject: Subject, now: f
 
 
 def rate_limited(
-    headers: Mapping[str, str], subject: Subject, now: float, unsaid_s: float = _DEFAULT_WAIT_S
+    headers: Mapping[str, str], subject: RequestSubject, now: float, unsaid_s: float = _DEFAULT_WAIT_S
 ) -> RateLimited:
     """Return what a server's demand for fewer requests means; `unsaid_s` is waited where it does not say how long."""
     said_s = _stated_wait_s(headers, now)
     wait_s = unsaid_s if said_s is None else said_s
-    return RateLimited(f"{subject.grant.host} asks to wait {wait_words(wait_s, now)} before {subject.what}", wait_s)
+    return RateLimited(f"{subject.grant.host} asks to wait {wait_message(wait_s, now)} before {subject.what}", wait_s)
 
 
 def asked_wait_s(status: int, headers: Mapping[str, str], now: float) -> float | None:
@@ -76,7 +76,7 @@ def asked_wait_s(status: int, headers: Mapping[str, str], now: float) -> float |
     return _stated_wait_s(headers, now) if status == HTTPStatus.SERVICE_UNAVAILABLE else None
 
 
-def denied(subject: Subject, detail: str) -> AuthDenied:
+def denied(subject: RequestSubject, detail: str) -> AuthDenied:
     """Return the refusal, with the way out that fits what was sent."""
     host = subject.grant.host
     if subject.grant.own:
@@ -96,7 +96,7 @@ def denied(subject: Subject, detail: str) -> AuthDenied:
     return AuthDenied(words)
 
 
-def _denied_to_person(subject: Subject, detail: str) -> AuthDenied:
+def _denied_to_person(subject: RequestSubject, detail: str) -> AuthDenied:
     """Return the refusal for who gave a command: there is no Secret, but environment and files."""
     grant = subject.grant
     refused = "refuses these credentials" if grant.values else "wants credentials"
@@ -117,7 +117,7 @@ def _stated_wait_s(headers: Mapping[str, str], now: float) -> float | None:
     return min(max(at - (now if said is None else said), 0.0), _LONGEST_WAIT_S)
 
 
-def wait_words(wait_s: float, now: float) -> str:
+def wait_message(wait_s: float, now: float) -> str:
     """Return how long that is, and until when; of what asks for more than an hour, an hour is waited."""
     until = datetime.fromtimestamp(now + wait_s, UTC).strftime("%H:%M:%SZ")
     return f"{'at least ' if wait_s == _LONGEST_WAIT_S else ''}{wait_s:.0f} s (until {until})"

@@ -11,11 +11,11 @@ from shared.errors import AuthDenied, LarderError, SourceChanged, SourceNotFound
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.port import ANONYMOUS, Body, Credentials, Source
 from shared.sources.settings import SourceSettings
-from shared.uri import ModelUri
+from shared.uri.model_uri import ModelUri
 
 
 @dataclass(slots=True)
-class Faults:
+class MemoryFaults:
     """What shall go wrong; change it at any time, also while bodies are being read.
 
     `truncate_at`: path -> the file position at which every body breaks off with Unreachable.
@@ -51,7 +51,7 @@ class MemorySource:
         archives: Mapping[str, str] | None = None,
     ) -> None:
         self.files, self.archives = dict(files), dict(archives or {})
-        self.faults = Faults()
+        self.faults = MemoryFaults()
         self._served = [0]
         self._repo, self._token, self._credentials, self._digests = repo, token, credentials, digests
         self._lock = threading.Lock()

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from shared.errors import AuthDenied, SourceNotFound, Unreachable
+from shared.http.heads import LENGTH
 from shared.manifest import File
-from shared.sources.heads import LENGTH
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from shared.http.origins import DEFAULT_PORTS, Origin, origin_of
+from shared.http.proxies import Proxies, proxies_from_environ
 from shared.sources.cloud_hosts import AWS_HOSTS, AZURE_HOSTS, GOOGLE_HOSTS, ORACLE_HOSTS
-from shared.sources.origins import DEFAULT_PORTS, Origin, origin_of
-from shared.sources.proxies import Proxies, proxies_from_environ
 
 DEFAULT_HF_ENDPOINT = "https://huggingface.co"
 DEFAULT_S3_REGION = "us-east-1"

@@ -9,11 +9,11 @@ from http import HTTPStatus
 from urllib.parse import urlencode
 
 from shared.errors import AuthDenied, Unreachable
-from shared.sources.failures import Subject, denied, failure_of
-from shared.sources.hosts import Grant
-from shared.sources.http import Call, HttpClient
-from shared.sources.key_words import KeyWords
-from shared.sources.origins import public
+from shared.http.client import Call, HttpClient
+from shared.http.origins import public
+from shared.sources.credential_hints import CredentialHint
+from shared.sources.failures import RequestSubject, denied, failure_of
+from shared.sources.host_grants import HostGrant
 
 _LONGEST_ANSWER_BYTES = 64 * 1024
 _EARLY_S = 120.0
@@ -45,7 +45,7 @@ class KeptToken:
             return self._value
 
 
-def ask_for_token(client: HttpClient, url: str, form: Mapping[str, str], subject: Subject, now: float) -> Token:
+def ask_for_token(client: HttpClient, url: str, form: Mapping[str, str], subject: RequestSubject, now: float) -> Token:
     """Return the token that an OAuth 2 service gives for a form; raises AuthDenied, RateLimited, Unreachable."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     reply = client.send(Call(url, "POST", headers=headers, body=urlencode(form).encode()))
@@ -86,6 +86,6 @@ def _error_of(body: bytes) -> str:
     return word if isinstance(word, str) and word.isascii() and word.replace("_", "").isalnum() else ""
 
 
-def withheld_token(what: str, keys: KeyWords, grant: Grant) -> AuthDenied:
+def withheld_token(what: str, keys: CredentialHint, grant: HostGrant) -> AuthDenied:
     """Return the refusal to send a key to a token service that nobody vouches for."""
-    return denied(Subject(f"a token for {what}", keys, grant), "it is a token service")
+    return denied(RequestSubject(f"a token for {what}", keys, grant), "it is a token service")

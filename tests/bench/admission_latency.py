@@ -23,7 +23,7 @@ from typing import Any
 import aiohttp
 import httpx
 
-from controller.admission.keys import BASE_MODEL
+from controller.admission.pod_annotations import BASE_MODEL
 from controller.admission.server import MUTATE_PATH, path_with
 from rig import agents
 from rig.binaries import find
@@ -201,7 +201,7 @@ def own_figures(port: int) -> Iterator[str]:
     text = httpx.get(f"http://{LOOPBACK}:{port}/metrics", trust_env=False).text
     for line in text.splitlines():
         wanted = 'outcome="allowed"' in line and f'path="{MUTATE_PATH}"' in line
-        if wanted and line.startswith("larder_controller_admission_seconds_bucket"):
+        if wanted and line.startswith("larder_admission_duration_seconds_bucket"):
             yield line.partition("le=")[2]
 
 

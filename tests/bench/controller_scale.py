@@ -20,8 +20,8 @@ from controller.models.report import report
 from controller.models.resolver import Resolver
 from controller.nodes.decide import decide
 from controller.nodes.observe import NodeObserver
-from controller.nodes.steps import Pace
-from controller.placement.groups import Limits
+from controller.nodes.steps import RemovalTiming
+from controller.placement.groups import NodeLimits
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
@@ -106,39 +106,39 @@ def pod(name: str, node_name: str) -> Pod:
     return Pod(metadata=Meta(name=name, namespace="default", resource_version="1"), spec=spec, status=READY)
 
 
-def fill(world: ClusterState, scale: Scale) -> None:
+def fill(cluster: ClusterState, scale: Scale) -> None:
     """In the worst order: the models before what they stand on."""
     nodes, models, groups = scale
     with timed("fill: models", models):
-        world.caches.replace([cache(i, groups) for i in range(models)])
+        cluster.caches.replace([cache(i, groups) for i in range(models)])
     made_nodes = [node(i, groups) for i in range(nodes)]
     with timed("fill: nodes", nodes):
-        world.nodes.replace(made_nodes)
+        cluster.nodes.replace(made_nodes)
     with timed("fill: groups", groups):
-        world.groups.replace([group(i) for i in range(groups)])
+        cluster.groups.replace([group(i) for i in range(groups)])
     made = [model_node(i, scale) for i in range(nodes)]
     with timed("fill: ModelNodes", nodes):
-        world.model_nodes.replace(made)
+        cluster.model_nodes.replace(made)
     with timed("fill: agents", nodes):
-        world.agents.replace([pod(f"agent-{i}", f"node-{i:05}") for i in range(nodes)])
+        cluster.agents.replace([pod(f"agent-{i}", f"node-{i:05}") for i in range(nodes)])
     with timed("fill: users (two a node)", 2 * nodes):
-        world.users.replace([pod(f"user-{i}", f"node-{i % nodes:05}") for i in range(2 * nodes)])
+        cluster.users.replace([pod(f"user-{i}", f"node-{i % nodes:05}") for i in range(2 * nodes)])
 
 
 async def measure(
-    world: ClusterState, scale: Scale, at_node: NodeObserver, at_model: ModelObserver, grants: GrantsReconciler
+    cluster: ClusterState, scale: Scale, at_node: NodeObserver, at_model: ModelObserver, grants: GrantsReconciler
 ) -> None:
     nodes, models, groups = scale
     some = range(0, nodes, max(1, nodes // 100))
-    found = [n for i in some if (n := world.node(f"node-{i:05}")) is not None]
+    found = [n for i in some if (n := cluster.node(f"node-{i:05}")) is not None]
     with timed("ClusterState.demands_for", len(found)):
         for n in found:
-            world.demands_for(n)
+            cluster.demands_for(n)
     with timed("NodeObserver.view", len(found)):
         views = [v for n in found if (v := at_node.view(n.metadata.name, (), NOW)) is not None]
     with timed("nodes.decide", len(views)):
         for view in views:
-            decide(view, NOW, Pace())
+            decide(view, NOW, RemovalTiming())
     keys = [ModelKey("ClusterModelCache", "", f"model-{i:03}") for i in range(min(models, 20))]
     for which in ("first", "again"):
         with timed(f"ModelObserver.view ({which})", len(keys)):
@@ -152,27 +152,27 @@ async def measure(
     changed = [model_node(i, scale, "2", "Downloading") for i in some]
     with timed("a ModelNode's status changes", len(changed)):
         for m in changed:
-            world.model_nodes.upsert(m)
+            cluster.model_nodes.upsert(m)
     resolved = [cache(i, groups, "2", "beef") for i in range(10)]
     with timed("a model is resolved", len(resolved)):
         for c in resolved:
-            world.caches.upsert(c)
+            cluster.caches.upsert(c)
 
 
 async def main(scale: Scale) -> None:
     clock = asyncio.get_running_loop().time
-    world = ClusterState(Limits(2**40, 0), clock)
-    Ears(world)
+    cluster = ClusterState(NodeLimits(2**40, 0), clock)
+    Ears(cluster)
     async with aiohttp.ClientSession() as session:  # nobody is asked
         kube, sources = Kube(Access("http://127.0.0.1"), session), settings_from_environ({})
-        fill(world, scale)
+        fill(cluster, scale)
         secrets, manifests = Secrets(kube, "larder-system", sources), Manifests(kube, "larder-system")
         progress = ProgressBook(clock, lambda *_: None)
         resolver = Resolver(secrets, manifests, sources, clock, lambda _: None)
         drift = DriftWatch(resolver.upstream_of, 6 * 3600, clock, lambda _: None)
-        observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
-        grants = GrantsReconciler(world, kube, progress, set(), lambda _: None, 120, 600)
-        await measure(world, scale, observer, ModelObserver(world, resolver, progress, drift), grants)
+        observer = NodeObserver(cluster, kube, Live(kube), "/var/lib/larder")
+        grants = GrantsReconciler(cluster, kube, progress, set(), lambda _: None, 120, 600)
+        await measure(cluster, scale, observer, ModelObserver(cluster, resolver, progress, drift), grants)
     sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB at most\n")
 
 

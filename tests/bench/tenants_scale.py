@@ -17,10 +17,10 @@ from controller.manager.controller import QueueKey
 from controller.nodes.decide import Create, Write, decide
 from controller.nodes.keys import NodeKey
 from controller.nodes.observe import NodeObserver
-from controller.nodes.steps import Pace
+from controller.nodes.steps import RemovalTiming
 from controller.nodes.wanted import crowd_out
-from controller.placement.groups import Limits
-from controller.placement.shares import Room
+from controller.placement.groups import NodeLimits
+from controller.placement.shares import ModelNodeRoom
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from controller.state.live_reader import Live
@@ -75,13 +75,13 @@ def model_node(name: str, ids: list[str], ready: int, version: str) -> ModelNode
     )
 
 
-def place(observer: NodeObserver, world: ClusterState, name: str) -> ModelNodeSpec:
+def place(observer: NodeObserver, cluster: ClusterState, name: str) -> ModelNodeSpec:
     """One look at a node, and the spec that it leads to."""
     view = observer.view(name, (), NOW)
     assert view is not None
-    view = replace(view, crowded=crowd_out(view, NOW, Room()))
-    world.crowding.note(name, view.crowded)
-    return next(a.spec for a in decide(view, NOW, Pace()) if isinstance(a, Create | Write))
+    view = replace(view, crowded=crowd_out(view, NOW, ModelNodeRoom()))
+    cluster.crowding.note(name, view.crowded)
+    return next(a.spec for a in decide(view, NOW, RemovalTiming()) if isinstance(a, Create | Write))
 
 
 def turn_of(models: int) -> int:
@@ -95,40 +95,40 @@ def turn_of(models: int) -> int:
 
 
 async def main(models: int, nodes: int) -> None:
-    world = ClusterState(Limits(2**40, 0), asyncio.get_running_loop().time)
-    ears = Ears(world)
+    cluster = ClusterState(NodeLimits(2**40, 0), asyncio.get_running_loop().time)
+    ears = Ears(cluster)
     names = [f"node-{i:05}" for i in range(nodes)]
-    world.nodes.replace([node(i, 1) for i in range(nodes)])
-    world.base_models.replace([model(GREEDY, i) for i in range(models)])
+    cluster.nodes.replace([node(i, 1) for i in range(nodes)])
+    cluster.base_models.replace([model(GREEDY, i) for i in range(models)])
     say("turn in the queue of a model of another namespace", turn_of(models))
     async with aiohttp.ClientSession() as session:  # nobody is asked
         kube = Kube(Access("http://127.0.0.1"), session)
-        observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
+        observer = NodeObserver(cluster, kube, Live(kube), "/var/lib/larder")
         with timed(f"a look at a node with {models} models of one namespace"):
-            spec = place(observer, world, names[0])
+            spec = place(observer, cluster, names[0])
         say("entries that it may have", len(spec.entries))
         ids = [e.id for e in spec.entries]
         for name in names:
-            world.model_nodes.upsert(model_node(name, ids, 0, "1"))
-        world.base_models.upsert(model(OTHER, 0))
+            cluster.model_nodes.upsert(model_node(name, ids, 0, "1"))
+        cluster.base_models.upsert(model(OTHER, 0))
         with timed("the next look, with one of another namespace"):
-            spec = place(observer, world, names[0])
+            spec = place(observer, cluster, names[0])
         say("entries of the other namespace", sum(e.id.startswith(OTHER) for e in spec.entries))
         say("bytes of the spec", len(msgspec.json.encode(spec)))
     ears.heard()
     with timed("a status in which twenty entries became Ready"):
-        world.model_nodes.upsert(model_node(names[0], ids, 20, "2"))
+        cluster.model_nodes.upsert(model_node(names[0], ids, 20, "2"))
     say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in ears.heard()))
     say("bytes of that status", len(msgspec.json.encode(model_node(names[0], ids, 20, "2").status)))
     ears.heard()
     found = model_node(names[0], ids, 20, "3")
     more = msgspec.structs.replace(found.spec, entries=[*found.spec.entries, entry("z")])
     with timed("a spec with one more entry"):
-        world.model_nodes.upsert(msgspec.structs.replace(found, spec=more))
+        cluster.model_nodes.upsert(msgspec.structs.replace(found, spec=more))
     say("models that have a turn for it", sum(isinstance(key, ModelKey) for key in ears.heard()))
     ears.heard()
     with timed("a model is resolved"):
-        world.base_models.upsert(model(GREEDY, 1, "beef", "2"))
+        cluster.base_models.upsert(model(GREEDY, 1, "beef", "2"))
     say("nodes that have a turn for it", sum(isinstance(key, NodeKey) for key in ears.heard()))
 
 

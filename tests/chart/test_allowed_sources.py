@@ -3,7 +3,7 @@
 import pytest
 
 from controller.placement.allowed import PUBLIC_SOURCES, parse_allowed
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from rig.errors import HelmFailed
 from tests.chart.conftest import Render
 from tests.chart.objects import environment, pod_specs
@@ -17,7 +17,7 @@ def setting(render: Render, values: dict[str, object] | None = None) -> str | No
 
 
 def test_the_chart_and_the_program_have_the_same_default(render: Render) -> None:
-    assert parse_allowed(setting(render) or "") == PUBLIC_SOURCES == Settings().allowed
+    assert parse_allowed(setting(render) or "") == PUBLIC_SOURCES == ControllerSettings().allowed
 
 
 def test_a_list_of_ones_own_replaces_it(render: Render) -> None:

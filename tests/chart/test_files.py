@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from rig.errors import HelmFailed
 from shared.selection.choice import WHOLE, make_selection
 from tests.chart.conftest import Render
@@ -13,14 +13,16 @@ from tests.chart.objects import environment, pod_specs
 NAMES = ("LARDER_ALLOW_PATTERNS", "LARDER_IGNORE_PATTERNS", "LARDER_ALLOW_PICKLE", "LARDER_DUPLICATE_WEIGHTS")
 
 
-def settings(render: Render, values: dict[str, object] | None = None) -> Settings:
+def settings(render: Render, values: dict[str, object] | None = None) -> ControllerSettings:
     (container,) = pod_specs(render(values))["larder-controller"]["containers"]
     told = environment({**container, "env": [e for e in container["env"] if e["name"] in NAMES and e.get("value")]})
-    return Settings.model_validate({name.removeprefix("LARDER_").lower(): value for name, value in told.items()})
+    return ControllerSettings.model_validate(
+        {name.removeprefix("LARDER_").lower(): value for name, value in told.items()}
+    )
 
 
 def test_by_default_every_file_is_fetched(render: Render) -> None:
-    assert settings(render).files == WHOLE == Settings().files
+    assert settings(render).files == WHOLE == ControllerSettings().files
 
 
 def test_values_become_the_clusters_choice(render: Render) -> None:

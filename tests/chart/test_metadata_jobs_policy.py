@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controller.claims.job import JobSettings, job_manifest
-from controller.claims.view import Order
-from controller.placement.claim_place import Place
+from controller.claims.view import ReadingOrder
+from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from rig.api import Api
 from rig.control_plane import ControlPlane
@@ -45,8 +45,8 @@ def job(render: Render) -> Json:
 
 
 def _job(image: str) -> Json:
-    key, place = ModelKey("ClusterBaseModel", "", "m"), Place("default", "data", "models/m")
-    return job_manifest(key, "uid", place, Order("i", 1, "larder-extract-1"), None, JobSettings(image or "none"))
+    key, place = ModelKey("ClusterBaseModel", "", "m"), ClaimPath("default", "data", "models/m")
+    return job_manifest(key, "uid", place, ReadingOrder("i", 1, "larder-extract-1"), None, JobSettings(image or "none"))
 
 
 def _changed(job: Json, change: Change) -> Json:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.core import Metric
 
-from agent.health import Report
-from agent.meters import DOWNLOAD, FAILED, Ending, Meters
-from agent.metrics import build_registry
-from agent.stock.book import Space
+from agent.reconciler.activity import DOWNLOAD, FAILED, Activity, Ending
+from agent.reconciler.state_cache import Space
+from agent.server.app import AgentState
+from agent.server.metrics import build_registry
 from controller.admission.metrics import AdmissionMetrics
 from controller.admission.server import OUTCOMES
 from controller.manager.metrics import Metrics
@@ -22,8 +22,8 @@ from shared.api.model_node import Phase
 from shared.errors import InsufficientStorage, RateLimited
 from tests.chart.conftest import Render
 from tests.chart.objects import only
-from tests.unit.agent.worlds import entry, setback, world
-from tests.unit.controller.states import cache, controllers_of, fresh_world
+from tests.unit.controller.states import cache, controllers_of, fresh_cluster
+from tests.unit.reconciler.observations import entry, failure, observation
 
 ON = {"monitoring": {"monitors": True, "rules": True, "dashboard": True, "labels": {"release": "prometheus"}}}
 METRIC = re.compile(r"\b(?:larder|process)_[a-z_]+\b")
@@ -45,26 +45,26 @@ def families() -> list[Metric]:
 
 def _of_agent() -> Iterable[Metric]:
     full = entry("full")
-    stuck = world(full, setbacks={full.key: setback(full, 200.0, "InsufficientStorage")})
-    meters, key = Meters(), ("m", "r1")
-    meters.start(key, "hf://org/m", DOWNLOAD).traffic.retry(RateLimited("wait", 1))
-    meters.end(key, DOWNLOAD, Ending(FAILED, "Unreachable"))
-    meters.setbacks["Unreachable"] += 1
-    meters.internal_errors.note("Stop", KeyError("m"))
-    report = Report("n1", lambda: stuck, lambda: Space(1, 2, 3, 4), meters, str, str, lambda: 0.0)
+    stuck = observation(full, failures={full.key: failure(full, 200.0, "InsufficientStorage")})
+    activity, key = Activity(), ("m", "r1")
+    activity.start(key, "hf://org/m", DOWNLOAD).traffic.retry(RateLimited("wait", 1))
+    activity.end(key, DOWNLOAD, Ending(FAILED, "Unreachable"))
+    activity.failures["Unreachable"] += 1
+    activity.internal_errors.note("Stop", KeyError("m"))
+    report = AgentState("n1", lambda: stuck, lambda: Space(1, 2, 3, 4), activity, str, str, lambda: 0.0)
     return build_registry(report).collect()
 
 
 def _of_controller() -> Iterable[Metric]:
-    known, metrics = fresh_world(), Metrics()
+    known, metrics = fresh_cluster(), Metrics()
     known.caches.upsert(cache("m", "gpus"))
     AdmissionMetrics(metrics.registry)
     EvictionMetrics(metrics.registry)
     gauges = [controller.gauges for controller in controllers_of(known)]
     metrics.registry.register(StateMetrics(lambda: True, lambda: 0, gauges))
     for labelled in (metrics.turns, metrics.failures):
-        labelled.labels(kind="NodeKey")
-    metrics.watch_troubles.labels(resource="nodes")
+        labelled.labels(controller="NodeKey")
+    metrics.watch_restarts.labels(resource="nodes")
     metrics.internal_errors.note("NodeKey", KeyError("m"))
     metrics.request("/v1/credentials", 200)
     return metrics.registry.collect()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from rig.helm import LARDER, LARDER_CRDS, Helm, Json
 from tests.chart.conftest import NAMESPACE
 from tests.chart.last_release import last_release, last_release_with_path_key
@@ -77,7 +77,7 @@ def test_values_that_an_upgrade_reuses_start_the_controller(
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     for variable in container["env"]:
         monkeypatch.setenv(variable["name"], variable.get("value", "x"))
-    settings, usual = Settings(), Settings.model_fields
+    settings, usual = ControllerSettings(), ControllerSettings.model_fields
     for name in ("models_per_node", "resolutions_per_minute"):
         assert getattr(settings, name) == usual[name].default
     assert settings.manifest_bytes_per_namespace == 64 * 2**20

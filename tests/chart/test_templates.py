@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic_settings import BaseSettings
 
-from agent.settings import Settings as AgentSettings
+from agent.settings import AgentSettings
 from controller.admission.webhooks import (
     AtService,
     WebhookSettings,
@@ -16,7 +16,7 @@ from controller.admission.webhooks import (
     validating_configuration,
 )
 from controller.models.finalizers import OWN_FINALIZER
-from controller.settings import Settings as ControllerSettings
+from controller.settings import ControllerSettings
 from rig.errors import HelmFailed
 from rig.helm import LARDER, LARDER_CRDS, Helm, Json
 from rig.pki import Authority

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from rig.larder.moves import Json
+from rig.larder.cluster_driver import Json
 from rig.node.installation import Installation
 
 CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "vocab_size": 16,

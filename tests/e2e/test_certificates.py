@@ -11,7 +11,7 @@ import pytest
 from rig import agents
 from rig.agents import AgentPod
 from rig.errors import CallRefused
-from rig.larder.moves import PATIENCE_S
+from rig.larder.cluster_driver import PATIENCE_S
 from rig.node.installation import NAMESPACE, Installation
 from rig.node.namespaces import within_network
 

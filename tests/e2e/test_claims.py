@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from rig.larder.moves import Json
+from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import Installation
 from tests.e2e.claims import CONFIG, bind_claim, write_llama

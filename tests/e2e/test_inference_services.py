@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rig.errors import CallRefused, StartFailed
-from rig.larder.moves import Json
+from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.images import AGENT
 from rig.node.installation import Installation, is_pod_ready

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from rig.errors import CallRefused
-from rig.larder.moves import Json
+from rig.larder.cluster_driver import Json
 from rig.node.installation import Installation
 from rig.node.label_log import LabelLog
 from shared.names import ready_label

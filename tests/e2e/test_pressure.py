@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from rig.larder.moves import Json
+from rig.larder.cluster_driver import Json
 from rig.node.installation import Installation
 from rig.node.label_log import LabelLog
 from rig.node.small_disk import SmallDisk

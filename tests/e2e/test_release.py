@@ -9,7 +9,7 @@ import pytest
 
 from rig.errors import CallRefused, HelmFailed
 from rig.helm import LARDER, LARDER_CRDS
-from rig.larder.moves import Json
+from rig.larder.cluster_driver import Json
 from rig.node.images import AGENT
 from rig.node.installation import CRDS_RELEASE, NAMESPACE, RELEASE, Installation, is_pod_ready
 from rig.node.label_log import LabelLog

@@ -9,12 +9,12 @@ from shared.names import ready_label, snapshot_label
 
 _PAST_THE_CACHE = """
 import mmap, os
-from agent.store.memory import cache_bytes
-from agent.store.uncached import PAGE_BYTES, Uncached
+from agent.linux.cgroup import cache_bytes
+from agent.linux.direct_write import PAGE_BYTES, DirectWriter
 path = os.environ["LARDER_ROOT"] + "/.past-the-cache"
 file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 os.unlink(path)
-print(cache_bytes(), Uncached(file).write(memoryview(mmap.mmap(-1, PAGE_BYTES)), 0))
+print(cache_bytes(), DirectWriter(file).write(memoryview(mmap.mmap(-1, PAGE_BYTES)), 0))
 """
 
 

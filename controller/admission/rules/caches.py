@@ -1,7 +1,7 @@
 """ClusterModelCaches."""
 
+from controller.admission.capacity import room_warnings
 from controller.admission.catalog import Catalog
-from controller.admission.room import room_warnings
 from controller.admission.rules.base_models import check_delete
 from controller.admission.rules.rule import Found, Rule
 from controller.admission.settings import AdmissionSettings

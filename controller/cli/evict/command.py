@@ -12,7 +12,7 @@ from controller.cli.table import Column, lay_out
 from controller.nodes.users import users_of
 from shared.api.core import PODS
 from shared.api.model_node import PATH, ModelNode
-from shared.exits import printable
+from shared.exit_codes import printable
 from shared.kube.collection import decode, get_object, list_objects, pages
 from shared.kube.errors import NotFound
 from shared.kube.transport import Kube

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from controller.cli.cluster import add_cluster_options, add_namespace_options, add_output_option, run_on_cluster
-from controller.cli.status.observe import Seen, check_node, read_models
+from controller.cli.status.observe import VisibleModels, check_node, read_models
 from controller.cli.status.report import ModelReport, on_node, report_of, unlisted
 from controller.cli.status.show import FORMATS, View, Writer
 from controller.cli.status.watch import follow
-from shared.exits import printable
+from shared.exit_codes import printable
 from shared.kube.transport import Kube
 
 
@@ -47,7 +47,7 @@ async def _show(given: argparse.Namespace, kube: Kube) -> int:
     return 0
 
 
-def reports_of(seen: Seen) -> list[ModelReport]:
+def reports_of(seen: VisibleModels) -> list[ModelReport]:
     """Return what to show of all models, sorted by kind, namespace and name."""
     reports = [report_of(listing.definition, model) for listing in seen.listings for model in listing.models]
     return sorted(reports, key=lambda r: (r.resource.partition("/")[0], r.namespace, r.name))

@@ -24,14 +24,14 @@ class Listing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VisibleModels:
     """What could be read, and a line for each thing that could not."""
 
     listings: tuple[Listing, ...]
     notes: tuple[str, ...]
 
 
-async def read_models(kube: Kube, *, everywhere: bool) -> Seen:
+async def read_models(kube: Kube, *, everywhere: bool) -> VisibleModels:
     """Read the cluster's models, and those of `kube.namespace` or, `everywhere`, of all namespaces.
 
     Raises KubeError where nothing at all can be read.
@@ -46,7 +46,7 @@ async def read_models(kube: Kube, *, everywhere: bool) -> Seen:
         raise _nothing(list(errors.values()))
     found = [a for a in answers if not isinstance(a, BaseException)]
     notes = [note for _, note in found if note] + [_missing(d, e) for d, e in errors.items()]
-    return Seen(tuple(listing for listing, _ in found), tuple(notes))
+    return VisibleModels(tuple(listing for listing, _ in found), tuple(notes))
 
 
 async def _read(kube: Kube, definition: Definition, *, everywhere: bool) -> tuple[Listing, str]:

@@ -9,7 +9,7 @@ from shared.api.kinds import Definition
 from shared.api.meta import LeftOut
 from shared.api.model_node import Phase
 from shared.kube.objects import Object
-from shared.selection.left_out import left_out_words
+from shared.selection.left_out import left_out_message
 
 _SHORT = {"ClusterModelCache": "cmc", "ClusterBaseModel": "cbm", "BaseModel": "bm"}
 _UNDER_WAY = ("Downloading", "Resolving")
@@ -100,7 +100,7 @@ def report_of(definition: Definition, seen: SeenModel) -> ModelReport:
         revision=status.serving_revision or status.resolved_revision,
         source=status.source,
         troubles=list(_troubles(model, status, ready)),
-        notes=[f"{model}: {left_out_words(status.left_out)}"] if status.left_out else [],
+        notes=[f"{model}: {left_out_message(status.left_out)}"] if status.left_out else [],
         nodes=status.nodes,
     )
 

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.text import Text
 
 from controller.cli.status.report import ModelReport
-from controller.cli.table import Column, Layout, lay_out
+from controller.cli.table import Column, TableLayout, lay_out
 from controller.models.revisions import short
-from shared.exits import printable
+from shared.exit_codes import printable
 from shared.quantity import format_bytes
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
@@ -60,7 +60,7 @@ class Writer:
 
     console: Console
     view: View
-    _layout: Layout | None = field(default=None, init=False)
+    _layout: TableLayout | None = field(default=None, init=False)
 
     def show(self, reports: Sequence[ModelReport]) -> None:
         """Write all of it. Raises BrokenPipeError where nobody reads on."""
@@ -147,7 +147,7 @@ class Writer:
         }
         return tuple(printable(cells[column.head]) for column in self.view.columns)
 
-    def _print_row(self, layout: Layout, row: Sequence[str], *, head: bool = False) -> None:
+    def _print_row(self, layout: TableLayout, row: Sequence[str], *, head: bool = False) -> None:
         for line in layout.lines(row):
             text = Text("  ").join(_styled(line, head=head))
             text.rstrip()

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from controller.cli.status.observe import Seen
+from controller.cli.status.observe import VisibleModels
 from controller.cli.status.report import ModelReport, SeenModel, on_node, report_of
 from controller.cli.status.show import Writer
 from shared.api.kinds import Definition
-from shared.exits import failure_line
+from shared.exit_codes import failure_line
 from shared.kube.cache import Cache
 from shared.kube.reflector import Reflector
 from shared.kube.transport import Kube
@@ -20,7 +20,7 @@ from shared.kube.transport import Kube
 _GONE = "Gone"  # from the cluster, or from the node that is asked about
 
 
-async def follow(kube: Kube, seen: Seen, writer: Writer, node: str) -> None:
+async def follow(kube: Kube, seen: VisibleModels, writer: Writer, node: str) -> None:
     """Write the models, then each change, until cancelled. Raises BrokenPipeError where nobody reads on."""
     news = _News(writer, node)
     async with _watching(kube, seen, news):
@@ -30,7 +30,7 @@ async def follow(kube: Kube, seen: Seen, writer: Writer, node: str) -> None:
 
 
 @asynccontextmanager
-async def _watching(kube: Kube, seen: Seen, news: "_News") -> AsyncIterator[None]:
+async def _watching(kube: Kube, seen: VisibleModels, news: "_News") -> AsyncIterator[None]:
     """Fill `news` from one watch per collection while the block runs; all collections are known when it begins."""
     reflectors = [
         Reflector(kube, listing.path, SeenModel, news.sink(listing.definition), news.complain)

@@ -15,7 +15,7 @@ INDEX, ERRORS = "index.json", "errors.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class BundleFile:
     """One file of the bundle."""
 
     file: str
@@ -30,13 +30,13 @@ class Bundle:
 
     archive: tarfile.TarFile
     now: datetime
-    contents: list[Content] = field(default_factory=list)
+    contents: list[BundleFile] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     complete: bool = False
 
     def add(self, file: str, what: str, data: bytes, left_out: int = 0) -> None:
         """Add a file; `left_out` is how many objects had no room in it."""
-        self.contents.append(Content(file, what, len(data), left_out))
+        self.contents.append(BundleFile(file, what, len(data), left_out))
         self._write(file, data)
 
     def miss(self, what: str, why: str) -> None:

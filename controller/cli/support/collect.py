@@ -10,9 +10,9 @@ import msgspec
 
 from controller.cli.support import pieces, summary
 from controller.cli.support.bundle import Bundle
+from controller.cli.support.line_budget import LineBudget
 from controller.cli.support.pieces import Log, Piece
 from controller.cli.support.scrub import scrub_text
-from controller.cli.support.shelf import Shelf
 from controller.cli.support.trim import is_urgent
 from shared.kube.collection import decode, pages
 from shared.kube.errors import Expired, KubeError, Refused
@@ -27,7 +27,7 @@ _METRICS_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LogLimits:
     """How much of logs is taken: lines and bytes of one container, bytes in all."""
 
     lines: int = 2000
@@ -43,7 +43,7 @@ class Collector:
     bundle: Bundle
     namespace: str
     version: str
-    limits: Limits = field(default_factory=Limits)
+    limits: LogLimits = field(default_factory=LogLimits)
 
     async def run(self) -> None:
         """Read everything. Raises KubeError only where the API server does not answer at all."""
@@ -85,20 +85,20 @@ class Collector:
 
     async def _collection(self, piece: Piece, note: Callable[[Json], None] | None = None) -> list[Json]:
         """Add a collection to the bundle; return the objects, unless they are only to be noted one by one."""
-        shelf, whole = Shelf(piece.room_bytes), list[Json]()
+        budget, whole = LineBudget(piece.room_bytes), list[Json]()
         try:
             async for item in self._items(piece):
                 urgent = is_urgent(item)
-                if shelf.has_room(urgent=urgent):
-                    shelf.put(msgspec.json.encode(piece.keep(item)) + b"\n", urgent=urgent)
+                if budget.has_room(urgent=urgent):
+                    budget.put(msgspec.json.encode(piece.keep(item)) + b"\n", urgent=urgent)
                 whole.append(item) if note is None else note(item)
         except KubeError as error:
             self._miss(piece.file, f"GET {piece.path}: {error.reason}: {error}")
         except (KeyError, TypeError, AttributeError) as error:
             self._miss(piece.file, f"GET {piece.path}: an object of a shape that was not expected: {error!r}")
-        if shelf.left_out:
-            self._miss(piece.file, f"{shelf.left_out} objects left out, for there was no more room")
-        self.bundle.add(piece.file, piece.what, b"".join(shelf), shelf.left_out)
+        if budget.left_out:
+            self._miss(piece.file, f"{budget.left_out} objects left out, for there was no more room")
+        self.bundle.add(piece.file, piece.what, b"".join(budget), budget.left_out)
         return whole
 
     async def _items(self, piece: Piece) -> Any:  # noqa: ANN401 - an asynchronous iterator of JSON

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from controller.cli.cluster import add_cluster_options, run_on_cluster
 from controller.cli.support.bundle import ROOT, Bundle, written
-from controller.cli.support.collect import Collector, Limits
+from controller.cli.support.collect import Collector, LogLimits
 from shared import __version__
 from shared.kube.transport import Kube
 from shared.quantity import format_bytes
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     add_cluster_options(parser)
     parser.add_argument("-n", "--namespace", default="larder-system", help="where Larder runs (%(default)s)")
     parser.add_argument("-o", "--output", type=Path, default=Path(f"{ROOT}.tar.gz"), help="%(default)s")
-    parser.add_argument("--lines", type=_count, default=Limits().lines, help="lines of each log (%(default)s)")
+    parser.add_argument("--lines", type=_count, default=LogLimits().lines, help="lines of each log (%(default)s)")
     given = parser.parse_args(arguments)
     try:
         with written(given.output, datetime.now(UTC)) as bundle:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
 async def _collect(kube: Kube, bundle: Bundle, given: argparse.Namespace) -> int:
     try:
-        await Collector(kube, bundle, given.namespace, __version__, Limits(lines=given.lines)).run()
+        await Collector(kube, bundle, given.namespace, __version__, LogLimits(lines=given.lines)).run()
         bundle.close()
     except OSError as error:
         return _cannot_write(given.output, error)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from controller.cli.cluster import add_cluster_options, add_namespace_options, run_on_cluster
-from controller.cli.why.findings import Answer, Finding, not_found
+from controller.cli.why.findings import Diagnosis, Finding, not_found
 from controller.cli.why.groups import why_group
 from controller.cli.why.models import why_model
 from controller.cli.why.nodes import why_node
@@ -13,7 +13,7 @@ from controller.cli.why.observe import Observer
 from controller.cli.why.pods import why_pod
 from controller.cli.why.subject import WORKLOADS, Subject, parse_subject
 from controller.cli.why.workloads import why_workload
-from shared.exits import printable
+from shared.exit_codes import printable
 from shared.kube.transport import Kube
 
 _NEEDED = {
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     return run_on_cluster(given, tell)
 
 
-async def answer_of(subject: Subject, observer: Observer) -> Answer:
+async def answer_of(subject: Subject, observer: Observer) -> Diagnosis:
     """Return the answer for one object. Raises KubeError."""
     seen = await observer.look(subject.namespace)
     if refused := seen.hidden.get(_NEEDED.get(subject.kind, "")):
@@ -70,7 +70,7 @@ async def answer_of(subject: Subject, observer: Observer) -> Answer:
             return why_model(found, seen) if found else _missing(subject)
 
 
-def shown(answer: Answer) -> str:
+def shown(answer: Diagnosis) -> str:
     """Return the answer as it is printed: the verdict, then a line or two for each finding."""
     return "\n".join([f"{answer.title}: {answer.verdict}", *(_lines(f) for f in answer.findings)])
 
@@ -80,7 +80,7 @@ def _lines(finding: Finding) -> str:
     return f"{printable(line)}\n      do: {printable(finding.do)}" if finding.do else printable(line)
 
 
-def _missing(subject: Subject) -> Answer:
+def _missing(subject: Subject) -> Diagnosis:
     place = f" in namespace {subject.namespace}" if subject.namespace else ""
     title = f"{subject.kind} {subject.name}"
     return not_found(title, f"there is no such object{place}", "see `larder status`")

@@ -25,7 +25,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Diagnosis:
     """What `larder why` says of one thing; `failed`: it is not there, or a model that it is or needs failed."""
 
     title: str
@@ -42,9 +42,9 @@ class Answer:
         return "nothing is in its way"
 
 
-def not_found(title: str, words: str, do: str = "") -> Answer:
+def not_found(title: str, words: str, do: str = "") -> Diagnosis:
     """Return the answer about something that is not there."""
-    return Answer(title, (stop(title, "NotFound", words, do),), failed=True)
+    return Diagnosis(title, (stop(title, "NotFound", words, do),), failed=True)
 
 
 def stop(about: str, reason: str, words: str, do: str = "") -> Finding:

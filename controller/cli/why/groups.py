@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from controller.cli.why.findings import Answer, Finding, fact, not_found, ordered, some, stop
+from controller.cli.why.findings import Diagnosis, Finding, fact, not_found, ordered, some, stop
 from controller.cli.why.nodes import agent_findings, holders_of, leader_findings
-from controller.cli.why.seen import Seen, SeenNode
+from controller.cli.why.seen import ClusterView, SeenNode
 from controller.placement.groups import may_evict
 from shared.api.meta import condition_of
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup
 from shared.quantity import format_bytes
 
 
-def why_group(name: str, seen: Seen) -> Answer:
+def why_group(name: str, seen: ClusterView) -> Diagnosis:
     """Return what is the matter with a node group."""
     title = f"ModelCacheNodeGroup {name}"
     group = next((g for g in seen.groups if g.metadata.name == name), None)
@@ -22,10 +22,10 @@ def why_group(name: str, seen: Seen) -> Answer:
     findings = [*leader_findings(seen), *_members(group, members, seen), *_throttle(group, seen)]
     for node in members:
         findings += [f for f in agent_findings(node, seen) if f.weight != "."]
-    return Answer(title, ordered(findings))
+    return Diagnosis(title, ordered(findings))
 
 
-def _members(group: ModelCacheNodeGroup, members: list[SeenNode], seen: Seen) -> Iterator[Finding]:
+def _members(group: ModelCacheNodeGroup, members: list[SeenNode], seen: ClusterView) -> Iterator[Finding]:
     if not members:
         wanted = ", ".join(f"{k}={v}" for k, v in sorted(group.spec.node_selector.items())) or "an affinity"
         yield stop("nodes", "NoNodes", f"no node of {len(seen.nodes)} matches {wanted}", "label a node")
@@ -39,7 +39,7 @@ def _members(group: ModelCacheNodeGroup, members: list[SeenNode], seen: Seen) ->
     yield fact("nodes", "Space", f"used {format_bytes(group.status.used)}, left {left}, all nodes together")
 
 
-def _evicts(group: ModelCacheNodeGroup, members: list[SeenNode], seen: Seen) -> str:
+def _evicts(group: ModelCacheNodeGroup, members: list[SeenNode], seen: ClusterView) -> str:
     """Say on which members idle models make room: all groups of a node have to allow it."""
     if group.spec.eviction_policy != LEAST_RECENTLY_USED:
         return ""
@@ -50,7 +50,7 @@ def _evicts(group: ModelCacheNodeGroup, members: list[SeenNode], seen: Seen) -> 
     return f"; idle models make room for others, but {where}: another group there says evictionPolicy Never"
 
 
-def _throttle(group: ModelCacheNodeGroup, seen: Seen) -> Iterator[Finding]:
+def _throttle(group: ModelCacheNodeGroup, seen: ClusterView) -> Iterator[Finding]:
     most = group.spec.max_concurrent_nodes
     if most:
         holders = holders_of(group.metadata.name, seen)

@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 
 from controller.claims.contention import CLAIM_IN_USE
-from controller.claims.verdict import READING, WAITS
-from controller.cli.why.findings import Answer, Finding, Weight, fact, ordered, some, stop, wait
+from controller.claims.result import READING, WAITS
+from controller.cli.why.findings import Diagnosis, Finding, Weight, fact, ordered, some, stop, wait
 from controller.cli.why.nodes import agent_findings, entry_findings, leader_findings, statuses_of
+from controller.cli.why.remedies import remedy
 from controller.cli.why.revisions import removal_findings, revision_findings
-from controller.cli.why.seen import Declared, Seen, SeenNode
-from controller.cli.why.ways_out import way_out
+from controller.cli.why.seen import ClusterView, DeclaredModel, SeenNode
 from controller.manager.conditions import METADATA
 from controller.metadata.fill import metadata_of
-from controller.metadata.words import line_of
+from controller.metadata.status import line_of
 from controller.models.kstatus import PATIENT
 from controller.placement.claim_place import place_of
 from controller.placement.demand import conflict_of, difference
@@ -22,7 +22,7 @@ from shared.api.core import SECRET_LABEL
 from shared.api.meta import condition_of
 from shared.api.model_node import Phase
 from shared.quantity import format_bytes
-from shared.selection.left_out import left_out_words
+from shared.selection.left_out import left_out_message
 
 _OUTSIDE = ("NameConflict", "InvalidURI", "Disabled", "NoClaim")  # told beside, or told by the claim itself
 _OF_NODES = ("nodes", "modelnodes", "agents")
@@ -30,30 +30,30 @@ _WEIGHTS: dict[str, Weight] = {Phase.READY: Weight.FACT, Phase.FAILED: Weight.ST
 _MOST_NODES = 8  # told one by one; of the others, how many
 
 
-def why_model(found: Declared, seen: Seen) -> Answer:
+def why_model(found: DeclaredModel, seen: ClusterView) -> Diagnosis:
     """Return what keeps a model from its nodes."""
     if not found.managed:
-        return Answer(title_of(found), (_not_managed(found),))
+        return Diagnosis(title_of(found), (_not_managed(found),))
     findings = [*leader_findings(seen), *_object(found, seen), *removal_findings(found)]
     if found.demand.stocked:
         findings += [*_source(found), *revision_findings(found, seen), *_credentials(found, seen)]
         findings += _targets(found, seen)
-    return Answer(title_of(found), ordered(findings), failed=has_failed(found))
+    return Diagnosis(title_of(found), ordered(findings), failed=has_failed(found))
 
 
-def _not_managed(found: Declared) -> Finding:
+def _not_managed(found: DeclaredModel) -> Finding:
     words = "another product defined this kind, and the object does not ask for Larder: it is left alone"
     do = f"ask that product; or annotate it {MANAGED_ANNOTATION}=true if Larder shall look after it"
     return stop(title_of(found), "NotManaged", words, do)
 
 
-def title_of(found: Declared) -> str:
+def title_of(found: DeclaredModel) -> str:
     """Return kind and name."""
     demand = found.demand
     return f"{demand.kind} {demand.namespace}/{demand.name}" if demand.namespace else f"{demand.kind} {demand.name}"
 
 
-def has_failed(found: Declared) -> bool:
+def has_failed(found: DeclaredModel) -> bool:
     """Return whether the object itself says that it failed."""
     match found.status:
         case BaseModelStatus(state="Failed") | ClusterModelCacheStatus(storage_status="Failed"):
@@ -62,13 +62,13 @@ def has_failed(found: Declared) -> bool:
             return False
 
 
-def summary_of(found: Declared) -> str:
+def summary_of(found: DeclaredModel) -> str:
     """Return what the controller says of a model, in a line."""
     ready = condition_of(found.status.conditions, "Ready")
     return f"{ready.reason}: {ready.message}" if ready else "the controller has said nothing of it yet"
 
 
-def _object(found: Declared, seen: Seen) -> Iterator[Finding]:
+def _object(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
     demand, about = found.demand, title_of(found)
     if demand.foreign:
         yield fact(about, "Foreign", "vendor:// models are left alone by Larder")
@@ -78,24 +78,24 @@ def _object(found: Declared, seen: Seen) -> Iterator[Finding]:
         words = f"nodes that still list it: {some(sorted(holders)) or 'none'}"
         yield wait(about, "Deleting", words, "it is let go after 10 minutes at the latest")
     if demand.invalid:
-        yield stop(about, "InvalidURI", demand.invalid, way_out("InvalidURI"))
+        yield stop(about, "InvalidURI", demand.invalid, remedy("InvalidURI"))
     ready = condition_of(found.status.conditions, "Ready")
     if ready is not None and ready.reason == "SourceNotAllowed" and demand.resolution is not None:
-        yield stop(about, "SourceNotAllowed", ready.message, way_out("SourceNotAllowed"))
+        yield stop(about, "SourceNotAllowed", ready.message, remedy("SourceNotAllowed"))
     if demand.disabled:
-        yield stop(about, "Disabled", "spec.disabled is true: nothing is downloaded", way_out("Disabled"))
+        yield stop(about, "Disabled", "spec.disabled is true: nothing is downloaded", remedy("Disabled"))
     if demand.on_claim:
         yield from _on_claim(found)
     yield from _described(found)
     other = conflict_of(demand, [m.demand for m in seen.of_id(demand.id) if m.managed])
     if other is not None:
         words = f"{other.kind} {other.name} is older and has the id {demand.id} with {difference(demand, other)}"
-        yield stop(about, "NameConflict", words, way_out("NameConflict"))
+        yield stop(about, "NameConflict", words, remedy("NameConflict"))
     if found.status.observed_generation < found.meta.generation and not demand.foreign:
         yield wait(about, "NotSeenYet", "the controller has not looked at its newest spec", "does somebody lead?")
 
 
-def _on_claim(found: Declared) -> Iterator[Finding]:
+def _on_claim(found: DeclaredModel) -> Iterator[Finding]:
     """Yield whether pods can mount the claim, and what is known of its files."""
     place = place_of(found.demand.uri, found.demand.namespace)
     abouts = {"Ready": f"pvc/{place.claim} in namespace {place.namespace}", METADATA: "metadata"}
@@ -110,10 +110,10 @@ def _on_claim(found: Declared) -> Iterator[Finding]:
             yield fact(about, condition.reason, condition.message)
         else:
             tell = wait if condition.reason in (READING, WAITS) else stop
-            yield tell(about, condition.reason, condition.message, way_out(condition.reason))
+            yield tell(about, condition.reason, condition.message, remedy(condition.reason))
 
 
-def _described(found: Declared) -> Iterator[Finding]:
+def _described(found: DeclaredModel) -> Iterator[Finding]:
     """Yield what the model is, and for one on nodes why that is not known: it keeps no pod away."""
     kept = found.status.metadata
     metadata = metadata_of(kept.values) if kept is not None else None
@@ -124,21 +124,21 @@ def _described(found: Declared) -> Iterator[Finding]:
         yield fact("metadata", condition.reason, condition.message)
 
 
-def _source(found: Declared) -> Iterator[Finding]:
+def _source(found: DeclaredModel) -> Iterator[Finding]:
     demand, resolved = found.demand, condition_of(found.status.conditions, "Resolved")
     if demand.resolution is not None:
         size = format_bytes(demand.resolution.size_bytes)
         yield fact("source", "Resolved", f"{demand.uri} is revision {demand.resolution.revision}, {size}")
         if found.status.left_out is not None:
-            yield fact("source", "LeftOut", left_out_words(found.status.left_out))
+            yield fact("source", "LeftOut", left_out_message(found.status.left_out))
     elif resolved is None or resolved.reason == "Resolving":
         yield wait("source", "Resolving", f"{demand.uri} is being asked for its list of files")
     else:
         tell = wait if resolved.reason in PATIENT else stop
-        yield tell("source", resolved.reason, resolved.message, way_out(resolved.reason))
+        yield tell("source", resolved.reason, resolved.message, remedy(resolved.reason))
 
 
-def _credentials(found: Declared, seen: Seen) -> Iterator[Finding]:
+def _credentials(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
     demand = found.demand
     reasons = {c.reason for c in found.status.conditions} | {n.reason for n in found.node_states.values()}
     where = f"namespace {demand.namespace or seen.release_namespace}"
@@ -153,7 +153,7 @@ def _credentials(found: Declared, seen: Seen) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _targets(found: Declared, seen: Seen) -> Iterator[Finding]:
+def _targets(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
     demand = found.demand
     known = {g.metadata.name for g in seen.groups}
     for name in demand.groups:
@@ -165,7 +165,7 @@ def _targets(found: Declared, seen: Seen) -> Iterator[Finding]:
         return
     targets = [n for n in seen.nodes if seen.is_target(demand, n)]
     if not targets:
-        yield stop("nodes", "NoNodes", _near_misses(found, seen), way_out("NoNodes"))
+        yield stop("nodes", "NoNodes", _near_misses(found, seen), remedy("NoNodes"))
     targets.sort(key=lambda n: (_phase(found, n, seen) == Phase.READY, n.metadata.name))
     for node in targets[:_MOST_NODES]:
         yield from _on_node(found, node, seen)
@@ -176,17 +176,17 @@ def _targets(found: Declared, seen: Seen) -> Iterator[Finding]:
         yield fact("nodes", "More", words)
 
 
-def _as_told(found: Declared) -> Iterator[Finding]:
+def _as_told(found: DeclaredModel) -> Iterator[Finding]:
     """Yield what the model's own status says of its nodes, to a user who may not look at them."""
     yield fact("nodes", "NotShown", "you may not list the nodes and their agents; this is what the model says of them")
     states = sorted(found.node_states.values(), key=lambda state: (state.phase == Phase.READY, state.name))
     for state in states[:_MOST_NODES]:
         words = f"{state.phase} {state.reason} {state.message}".strip()
         weight = _WEIGHTS.get(state.phase, Weight.WAIT)
-        yield Finding(weight, f"node/{state.name}", state.reason or state.phase, words, way_out(state.reason))
+        yield Finding(weight, f"node/{state.name}", state.reason or state.phase, words, remedy(state.reason))
 
 
-def _phase(found: Declared, node: SeenNode, seen: Seen) -> str:
+def _phase(found: DeclaredModel, node: SeenNode, seen: ClusterView) -> str:
     """Return the agent's word on the resolved revision; empty where it has none, or no live agent stands behind it."""
     resolution, model_node = found.demand.resolution, seen.model_nodes.get(node.metadata.name)
     if resolution is None or model_node is None or not node.status.ready or not seen.agent_ready(node.metadata.name):
@@ -195,7 +195,7 @@ def _phase(found: Declared, node: SeenNode, seen: Seen) -> str:
     return status.phase if status else ""
 
 
-def _near_misses(found: Declared, seen: Seen) -> str:
+def _near_misses(found: DeclaredModel, seen: ClusterView) -> str:
     """Say how many nodes carry each label that is asked for."""
     demand = found.demand
     groups = [g for g in seen.groups if g.metadata.name in demand.groups]
@@ -209,7 +209,7 @@ def _near_misses(found: Declared, seen: Seen) -> str:
     return f"no node of {len(seen.nodes)} matches; {', '.join(counts) or 'no label is asked for'}{also}"
 
 
-def _on_node(found: Declared, node: SeenNode, seen: Seen) -> Iterator[Finding]:
+def _on_node(found: DeclaredModel, node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
     demand, about = found.demand, f"{found.demand.id} on node/{node.metadata.name}"
     yield from (f for f in agent_findings(node, seen) if f.weight != ".")
     if demand.resolution is None:

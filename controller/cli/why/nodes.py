@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from controller.cli.why.findings import Answer, Finding, fact, not_found, ordered, some, stop, wait
-from controller.cli.why.seen import Seen, SeenNode
-from controller.cli.why.ways_out import way_out
+from controller.cli.why.findings import Diagnosis, Finding, fact, not_found, ordered, some, stop, wait
+from controller.cli.why.remedies import remedy
+from controller.cli.why.seen import ClusterView, SeenNode
 from controller.models.kstatus import PATIENT
-from controller.placement.groups import Limits, limits_of
+from controller.placement.groups import NodeLimits, limits_of
 from shared.api.model_node import EVICTED, PROTOCOL, Entry, EntryState, EntryStatus, ModelNode, Phase
 from shared.names import READY_PREFIX, ready_label, snapshot_label
 from shared.quantity import format_bytes
@@ -14,7 +14,7 @@ from shared.quantity import format_bytes
 _DONE = (Phase.READY, Phase.REPAIRING, Phase.DRAINING)
 
 
-def why_node(name: str, seen: Seen) -> Answer:
+def why_node(name: str, seen: ClusterView) -> Diagnosis:
     """Return what is the matter with a node."""
     node = seen.node(name)
     title = f"node/{name}"
@@ -28,10 +28,10 @@ def why_node(name: str, seen: Seen) -> Answer:
             findings += entry_findings(entry, statuses.get(entry.key), node, seen)
         findings += _unnamed(found, statuses, node)
         findings += _labels(node, statuses)
-    return Answer(title, ordered(findings))
+    return Diagnosis(title, ordered(findings))
 
 
-def leader_findings(seen: Seen) -> Iterator[Finding]:
+def leader_findings(seen: ClusterView) -> Iterator[Finding]:
     """Yield whether somebody leads: without a leader nothing is placed, granted or removed."""
     if seen.leader is None:
         return
@@ -45,7 +45,7 @@ def leader_findings(seen: Seen) -> Iterator[Finding]:
         yield fact("controller", "Leading", f"{seen.leader.holder} leads")
 
 
-def agent_findings(node: SeenNode, seen: Seen) -> Iterator[Finding]:
+def agent_findings(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
     """Yield what is the matter with a node itself, its agent, and the channel between controller and agent."""
     name, about = node.metadata.name, f"node/{node.metadata.name}"
     if not node.status.ready:
@@ -70,7 +70,7 @@ def agent_findings(node: SeenNode, seen: Seen) -> Iterator[Finding]:
         yield stop(about, "OldAgent", f"the agent speaks protocol {found.status.protocol}", "upgrade the agents")
 
 
-def _agent(node: SeenNode, seen: Seen) -> Iterator[Finding]:
+def _agent(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
     name, about = node.metadata.name, f"node/{node.metadata.name}"
     pods = seen.agents.get(name, ())
     if seen.agent_ready(name):
@@ -91,7 +91,7 @@ def _agent(node: SeenNode, seen: Seen) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _space(node: SeenNode, seen: Seen) -> Iterator[Finding]:
+def _space(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
     found = seen.model_nodes.get(node.metadata.name)
     if found is None or found.status.node_uid != node.metadata.uid:
         return
@@ -107,13 +107,13 @@ def _space(node: SeenNode, seen: Seen) -> Iterator[Finding]:
         yield fact(about, "Space", words)
 
 
-def _groups(node: SeenNode, seen: Seen) -> Iterator[Finding]:
+def _groups(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
     groups, about = seen.groups_of(node), f"node/{node.metadata.name}"
     names = [g.metadata.name for g in groups]
     if not groups:
         yield fact(about, "NoGroup", "it is in no node group and has the default limits")
         return
-    limits = limits_of(groups, Limits(0, 0))
+    limits = limits_of(groups, NodeLimits(0, 0))
     also = "; of several groups the smallest limit counts" if len(groups) > 1 else ""
     yield fact(about, "Groups", f"{some(names)}; limit {format_bytes(limits.storage_bytes)}{also}")
 
@@ -123,14 +123,14 @@ def statuses_of(found: ModelNode, node: SeenNode) -> dict[tuple[str, str], Entry
     return {s.key: s for s in found.status.entries} if found.status.node_uid == node.metadata.uid else {}
 
 
-def entry_findings(entry: Entry, status: EntryStatus | None, node: SeenNode, seen: Seen) -> Iterator[Finding]:
+def entry_findings(entry: Entry, status: EntryStatus | None, node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
     """Yield where one model stands on a node, and what it waits for."""
     about = f"{entry.id} on node/{node.metadata.name}"
     phase = status.phase if status else Phase.PENDING
     reason, message = (status.reason, status.message) if status else ("", "")
     if entry.evicted_for:
         words = message or f"it makes room for {entry.evicted_for} ({entry.state})"
-        yield stop(about, EVICTED, words, way_out(EVICTED))
+        yield stop(about, EVICTED, words, remedy(EVICTED))
     elif entry.state != EntryState.PRESENT:
         how_far = f": {message}" if message else ""
         words = f"revision {entry.revision} is being removed ({entry.state}){how_far}"
@@ -138,7 +138,7 @@ def entry_findings(entry: Entry, status: EntryStatus | None, node: SeenNode, see
     elif reason:
         passes = phase == Phase.DOWNLOADING or (phase != Phase.FAILED and reason in PATIENT)
         tell = wait if passes else stop
-        yield tell(about, reason, f"{phase}: {message}", way_out(reason))
+        yield tell(about, reason, f"{phase}: {message}", remedy(reason))
     elif phase == Phase.READY:
         yield fact(about, "Ready", f"revision {entry.revision}")
     elif phase == Phase.DOWNLOADING:
@@ -150,7 +150,7 @@ def entry_findings(entry: Entry, status: EntryStatus | None, node: SeenNode, see
         yield wait(about, phase, words)
 
 
-def _waiting(about: str, entry: Entry, node: SeenNode, seen: Seen) -> Finding:
+def _waiting(about: str, entry: Entry, node: SeenNode, seen: ClusterView) -> Finding:
     if entry.granted:
         return wait(about, "NoSlot", "other downloads of this node come first (agent.downloads at one time)")
     limited = [g for g in seen.groups_of(node) if g.spec.max_concurrent_nodes]
@@ -163,7 +163,7 @@ def _waiting(about: str, entry: Entry, node: SeenNode, seen: Seen) -> Finding:
     return wait(about, "NotItsTurn", words or "space is reserved; the controller has not let it start yet", do)
 
 
-def holders_of(group: str, seen: Seen) -> list[str]:
+def holders_of(group: str, seen: ClusterView) -> list[str]:
     """Return the nodes of a group that may download now, by what stands in their ModelNodes."""
     members = (n for n in seen.nodes if any(g.metadata.name == group for g in seen.groups_of(n)))
     return sorted(n.metadata.name for n in members if _holds(n, seen.model_nodes.get(n.metadata.name)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from controller.cli.why.seen import Declared, Leader, Seen, SeenNode, SeenPod, Workload, WorkloadEvent
+from controller.cli.why.seen import ClusterView, DeclaredModel, LeaseHolder, SeenNode, SeenPod, Workload, WorkloadEvent
 from controller.cli.why.workloads import SeenWorkload
 from controller.inferenceservices.kinds import is_controlled_by
 from controller.placement.demand import Demand, base_model_demand, cache_demand
@@ -75,7 +75,7 @@ class Observer:
             return []
         return sorted(found, key=lambda event: event.time, reverse=True)
 
-    async def look(self, namespace: str = "") -> Seen:
+    async def look(self, namespace: str = "") -> ClusterView:
         """Read everything that is not a pod of a user: all of it, or as much as this user may list.
 
         Of BaseModels that is at least those of `namespace`. Raises KubeError.
@@ -84,7 +84,7 @@ class Observer:
         model_nodes = await _shown(self._ours(PATH, ModelNode, MODEL_NODE.name), MODEL_NODE.plural, hidden)
         declared = [await _shown(self._declared(kind, namespace), kind.plural, hidden) for kind in MODEL_KINDS]
         groups = self._ours(NODE_GROUP.path, ModelCacheNodeGroup, NODE_GROUP.name)
-        return Seen(
+        return ClusterView(
             models=tuple(model for kind in declared for model in kind),
             groups=tuple(await _shown(groups, NODE_GROUP.plural, hidden)),
             nodes=tuple(await _shown(list_objects(self.kube, NODES, SeenNode), "nodes", hidden)),
@@ -95,7 +95,7 @@ class Observer:
             hidden=hidden,
         )
 
-    async def _declared(self, definition: Definition, namespace: str) -> list[Declared]:
+    async def _declared(self, definition: Definition, namespace: str) -> list[DeclaredModel]:
         try:
             return await self._declared_at(definition.path, definition)
         except Refused:
@@ -103,7 +103,7 @@ class Observer:
                 raise
             return await self._declared_at(definition.path_in(namespace), definition)
 
-    async def _declared_at(self, path: str, definition: Definition) -> list[Declared]:
+    async def _declared_at(self, path: str, definition: Definition) -> list[DeclaredModel]:
         ownership = await self._ownership(definition)
         if definition is CLUSTER_MODEL_CACHE:
             caches = await self._ours(path, ClusterModelCache, definition.name)
@@ -134,12 +134,12 @@ class Observer:
         path = f"/api/v1/namespaces/{self.namespace}/pods"
         return await list_objects(self.kube, path, SeenPod, {"labelSelector": _AGENTS})
 
-    async def _leader(self) -> Leader | None:
+    async def _leader(self) -> LeaseHolder | None:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/larder-controller"
         try:
             body = await self.kube.request("GET", path)
         except NotFound:
-            return Leader()
+            return LeaseHolder()
         except Refused:
             return None  # a user who may not read it still gets the rest of the answer
         return leader_of(body, self.now())
@@ -169,14 +169,14 @@ def _revision(replica_set: Workload) -> int:
     return int(number) if number.isascii() and number.isdecimal() else 0
 
 
-def _told(demand: Demand, model: BaseModel | ClusterModelCache, ours: Object | None) -> Declared:
+def _told(demand: Demand, model: BaseModel | ClusterModelCache, ours: Object | None) -> DeclaredModel:
     states = {node.name: node for node in model.status.nodes}
-    return Declared(demand, model.metadata, model.status, states, managed=ours is not None)
+    return DeclaredModel(demand, model.metadata, model.status, states, managed=ours is not None)
 
 
-def leader_of(body: bytes, now: datetime) -> Leader:
+def leader_of(body: bytes, now: datetime) -> LeaseHolder:
     """Return who leads by a Lease; silent: twice its length has passed since it was renewed."""
     spec = decode(body, Lease).spec
     renewed = datetime.fromisoformat(spec.renew_time) if spec.renew_time else None
     silent = renewed is None or now - renewed > timedelta(seconds=2 * spec.lease_duration_seconds)
-    return Leader(spec.holder_identity, silent)
+    return LeaseHolder(spec.holder_identity, silent)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from controller.admission.keys import BASE_MODEL, ENABLE_CACHE, MODELS, NOT_CACHED
-from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop, wait
+from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, MODELS, NOT_CACHED
+from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait
 from controller.cli.why.models import summary_of, title_of
 from controller.cli.why.nodes import agent_findings
-from controller.cli.why.seen import Seen, SeenNode, SeenPod, Taint, Toleration
+from controller.cli.why.seen import ClusterView, SeenNode, SeenPod, Taint, Toleration
 from controller.placement.selectors import matches_affinity
 from shared.api.meta import condition_of, holds
 from shared.api.model_node import EVICTED
@@ -17,7 +17,7 @@ _RUNS = ("Running", "Succeeded")
 _LOGS = "see `kubectl logs` and `kubectl describe pod` of it"
 
 
-def why_pod(pod: SeenPod, seen: Seen) -> Answer:
+def why_pod(pod: SeenPod, seen: ClusterView) -> Diagnosis:
     """Return what keeps a pod from its model or from a node."""
     annotations = pod.metadata.annotations
     given = _given(annotations)
@@ -27,7 +27,7 @@ def why_pod(pod: SeenPod, seen: Seen) -> Answer:
     if given and not pod.spec.node_name:
         findings += _placement(pod, given, seen)
     findings += _where_it_stands(pod, seen)
-    return Answer(f"pod {pod.metadata.namespace}/{pod.metadata.name}", ordered(findings))
+    return Diagnosis(f"pod {pod.metadata.namespace}/{pod.metadata.name}", ordered(findings))
 
 
 def _given(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -35,7 +35,7 @@ def _given(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(identity, revision) for identity, _, revision in parts if identity]
 
 
-def _injection(pod: SeenPod, given: list[tuple[str, str]], seen: Seen) -> Iterator[Finding]:
+def _injection(pod: SeenPod, given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
     annotations = pod.metadata.annotations
     asked = [key for key in (BASE_MODEL, ENABLE_CACHE) if key in annotations]
     if given:
@@ -61,7 +61,7 @@ def _injection(pod: SeenPod, given: list[tuple[str, str]], seen: Seen) -> Iterat
         )  # fmt: skip
 
 
-def _model(identity: str, revision: str, seen: Seen) -> Iterator[Finding]:
+def _model(identity: str, revision: str, seen: ClusterView) -> Iterator[Finding]:
     declared = seen.of_id(identity)
     if not declared and not seen.hidden.keys() & _MODELS:
         yield wait(identity, "NoObject", "no object declares this model any more; the pod keeps the files it has")
@@ -75,7 +75,7 @@ def _model(identity: str, revision: str, seen: Seen) -> Iterator[Finding]:
             yield fact(title_of(found), "OlderRevision", words)
 
 
-def _placement(pod: SeenPod, given: list[tuple[str, str]], seen: Seen) -> Iterator[Finding]:
+def _placement(pod: SeenPod, given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
     if "nodes" in seen.hidden:
         yield fact("labels", "NotShown", "you may not list nodes, so which of them have the model is not known here")
         return
@@ -101,7 +101,7 @@ def _placement(pod: SeenPod, given: list[tuple[str, str]], seen: Seen) -> Iterat
             yield fact(f"node/{node.metadata.name}", "Fits", "it has the model, and lets the pod in")
 
 
-def _on_their_way(given: list[tuple[str, str]], seen: Seen) -> Iterator[Finding]:
+def _on_their_way(given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
     """Say what the nodes that shall have the models say of them."""
     for identity, _ in given:
         for found in seen.of_id(identity):
@@ -154,7 +154,7 @@ def _held_containers(pod: SeenPod) -> list[Finding]:
     return [stop("container", w.reason, w.message or "kubelet says no more", _LOGS) for w in named[:1]]
 
 
-def _where_it_stands(pod: SeenPod, seen: Seen) -> Iterator[Finding]:
+def _where_it_stands(pod: SeenPod, seen: ClusterView) -> Iterator[Finding]:
     status, about = pod.status, "pod"
     if status.reason in ("NodeAffinity", "UnexpectedAdmissionError"):
         yield stop(

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from controller.cli.why.findings import Finding, fact, some, stop, wait
-from controller.cli.why.seen import Declared, Seen
-from controller.cli.why.ways_out import way_out
+from controller.cli.why.remedies import remedy
+from controller.cli.why.seen import ClusterView, DeclaredModel
 from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING
 from controller.models.kstatus import PATIENT
 from controller.models.revisions import short
@@ -15,7 +15,7 @@ from shared.quantity import format_bytes
 _PASSING = ("Downloading", "Resolving", "Asking", *PATIENT)
 
 
-def revision_findings(found: Declared, seen: Seen) -> Iterator[Finding]:
+def revision_findings(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
     """Yield whether the source has moved, and whether a new revision is on its way."""
     yield from _drift(condition_of(found.status.conditions, DRIFTED))
     yield from _refresh(found, condition_of(found.status.conditions, REFRESHED))
@@ -23,11 +23,11 @@ def revision_findings(found: Declared, seen: Seen) -> Iterator[Finding]:
     yield from _held(found, seen)
 
 
-def removal_findings(found: Declared) -> Iterator[Finding]:
+def removal_findings(found: DeclaredModel) -> Iterator[Finding]:
     """Yield what keeps files that nobody wants any more, or how far their removal is."""
     removing = condition_of(found.status.conditions, REMOVING)
     if removing is not None and removing.status == "True":
-        yield wait("old files", removing.reason, removing.message, way_out(removing.reason))
+        yield wait("old files", removing.reason, removing.message, remedy(removing.reason))
 
 
 def _drift(drifted: Condition | None) -> Iterator[Finding]:
@@ -42,19 +42,19 @@ def _drift(drifted: Condition | None) -> Iterator[Finding]:
         )
 
 
-def _refresh(found: Declared, refreshed: Condition | None) -> Iterator[Finding]:
+def _refresh(found: DeclaredModel, refreshed: Condition | None) -> Iterator[Finding]:
     demand = found.demand
     if demand.asks_anew:
         waits = refreshed is not None and refreshed.status == "False" and refreshed.reason != "Asking"
         reason = refreshed.reason if refreshed and waits else "Asking"
         words = refreshed.message if refreshed and waits else f"refresh {demand.refresh!r}: the source is being asked"
         tell = wait if reason in _PASSING else stop
-        yield tell("refresh", reason, words, way_out(reason))
+        yield tell("refresh", reason, words, remedy(reason))
     elif refreshed is not None and refreshed.status == "True":
         yield fact("refresh", refreshed.reason, refreshed.message)
 
 
-def _update(found: Declared, updating: Condition | None) -> Iterator[Finding]:
+def _update(found: DeclaredModel, updating: Condition | None) -> Iterator[Finding]:
     demand = found.demand
     if updating is not None and updating.status == "True":
         tell = wait if updating.reason in _PASSING else stop
@@ -66,11 +66,11 @@ def _update(found: Declared, updating: Condition | None) -> Iterator[Finding]:
 
 def _room_for_both(reason: str) -> str:
     if reason != "InsufficientStorage":
-        return way_out(reason)
-    return f"both revisions must fit for a while: {way_out(reason)}; the old one serves until then"
+        return remedy(reason)
+    return f"both revisions must fit for a while: {remedy(reason)}; the old one serves until then"
 
 
-def _held(found: Declared, seen: Seen) -> Iterator[Finding]:
+def _held(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
     """Yield which nodes list more than one revision, and how large each is."""
     several = []
     for name, model_node in sorted(seen.model_nodes.items()):

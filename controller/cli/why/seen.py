@@ -9,7 +9,7 @@ from controller.placement.demand import Demand
 from controller.placement.groups import groups_of
 from controller.placement.targets import is_target
 from shared.api.core import ObservedStatus, StatusWithConditions
-from shared.api.meta import Api, NodeState, StockStatus, holds
+from shared.api.meta import ApiStruct, NodeState, StockStatus, holds
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
 from shared.kube.errors import Refused
@@ -18,7 +18,7 @@ from shared.kube.objects import Meta, Object
 Json = dict[str, Any]
 
 
-class Taint(Api, frozen=True, kw_only=True):
+class Taint(ApiStruct, frozen=True, kw_only=True):
     """Keeps pods away that do not tolerate it."""
 
     key: str = ""
@@ -26,7 +26,7 @@ class Taint(Api, frozen=True, kw_only=True):
     effect: str = ""
 
 
-class Toleration(Api, frozen=True, kw_only=True):
+class Toleration(ApiStruct, frozen=True, kw_only=True):
     """Lets a pod onto tainted nodes."""
 
     key: str = ""
@@ -35,7 +35,7 @@ class Toleration(Api, frozen=True, kw_only=True):
     effect: str = ""
 
 
-class SeenNodeSpec(Api, frozen=True, kw_only=True):
+class SeenNodeSpec(ApiStruct, frozen=True, kw_only=True):
     """Who may be placed on the node."""
 
     unschedulable: bool = False
@@ -49,13 +49,13 @@ class SeenNode(Object, frozen=True, kw_only=True):
     status: StatusWithConditions = StatusWithConditions()
 
 
-class Affinity(Api, frozen=True, kw_only=True):
+class Affinity(ApiStruct, frozen=True, kw_only=True):
     """The node part alone."""
 
     node_affinity: dict[str, Any] = {}
 
 
-class SeenPodSpec(Api, frozen=True, kw_only=True):
+class SeenPodSpec(ApiStruct, frozen=True, kw_only=True):
     """What decides where a pod goes."""
 
     node_name: str = ""
@@ -82,19 +82,19 @@ class SeenPod(Object, frozen=True, kw_only=True):
         return holds(self.status.conditions, "Ready")
 
 
-class PodTemplate(Api, frozen=True, kw_only=True):
+class PodTemplate(ApiStruct, frozen=True, kw_only=True):
     """What the pods of a workload are made by."""
 
     metadata: Meta = Meta()
 
 
-class PodSelector(Api, frozen=True, kw_only=True):
+class PodSelector(ApiStruct, frozen=True, kw_only=True):
     """Which pods are a workload's."""
 
     match_labels: dict[str, str] = {}
 
 
-class WorkloadSpec(Api, frozen=True, kw_only=True):
+class WorkloadSpec(ApiStruct, frozen=True, kw_only=True):
     """How many pods are wanted, and which; the fields of all the kinds together."""
 
     replicas: int = 1
@@ -136,7 +136,7 @@ class WorkloadEvent(Object, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredModel:
     """A declared model: what it asks for, and what the controller says of it.
 
     `managed` is False where the kind is another product's and the object does not ask for Larder.
@@ -150,7 +150,7 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class LeaseHolder:
     """The controller's Lease: who holds it, and whether the holder has been silent for longer than it may be."""
 
     holder: str = ""
@@ -158,29 +158,29 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterView:
     """The cluster. `agents` has the pods of each node's agent; `leader` is None where the Lease could not be read.
 
     `hidden` has, by plural, what the API server said of that which this user may not list.
     """
 
-    models: tuple[Declared, ...] = ()
+    models: tuple[DeclaredModel, ...] = ()
     groups: tuple[ModelCacheNodeGroup, ...] = ()
     nodes: tuple[SeenNode, ...] = ()
     model_nodes: Mapping[str, ModelNode] = field(default_factory=dict)
     agents: Mapping[str, tuple[SeenPod, ...]] = field(default_factory=dict)
-    leader: Leader | None = None
+    leader: LeaseHolder | None = None
     release_namespace: str = "larder-system"
     hidden: Mapping[str, Refused] = field(default_factory=dict)
 
-    def model(self, kind: str, namespace: str, name: str) -> Declared | None:
+    def model(self, kind: str, namespace: str, name: str) -> DeclaredModel | None:
         """Return a declared model, or None."""
         for found in self.models:
             if (found.demand.kind, found.demand.namespace, found.demand.name) == (kind, namespace, name):
                 return found
         return None
 
-    def of_id(self, identity: str) -> tuple[Declared, ...]:
+    def of_id(self, identity: str) -> tuple[DeclaredModel, ...]:
         """Return the models that have an id."""
         return tuple(m for m in self.models if m.demand.id == identity)
 

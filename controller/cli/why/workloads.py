@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from controller.admission.keys import BASE_MODEL, ENABLE_CACHE, MODEL_KIND, NODE_GROUP
-from controller.cli.why.findings import Answer, Finding, fact, ordered, some, stop, wait
+from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, MODEL_KIND, NODE_GROUP
+from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait
 from controller.cli.why.models import has_failed, summary_of, title_of
 from controller.cli.why.nodes import leader_findings
 from controller.cli.why.pods import why_pod
-from controller.cli.why.seen import Declared, Seen, SeenPod, Workload, WorkloadEvent
+from controller.cli.why.seen import ClusterView, DeclaredModel, SeenPod, Workload, WorkloadEvent
 from shared.api.core import Observed
 from shared.api.meta import holds
 
@@ -35,15 +35,15 @@ class SeenWorkload:
         return f"{self.kind} {meta.namespace}/{meta.name}"
 
 
-def why_workload(found: SeenWorkload, seen: Seen) -> Answer:
+def why_workload(found: SeenWorkload, seen: ClusterView) -> Diagnosis:
     """Return what keeps a workload from pods that have their model."""
     models = _models(found, seen)
     findings = [*leader_findings(seen), *_asks(found, models, seen), *_stands(found), *_refusals(found)]
     findings += _pods(found, seen)
-    return Answer(found.title, ordered(findings), failed=any(has_failed(model) for model in models))
+    return Diagnosis(found.title, ordered(findings), failed=any(has_failed(model) for model in models))
 
 
-def _models(found: SeenWorkload, seen: Seen) -> list[Declared]:
+def _models(found: SeenWorkload, seen: ClusterView) -> list[DeclaredModel]:
     """Return the base model that the pods will get: the namespace's own, else the cluster's."""
     asked = found.body.spec.template.metadata.annotations
     name, namespace = asked.get(BASE_MODEL, ""), found.body.metadata.namespace
@@ -53,7 +53,7 @@ def _models(found: SeenWorkload, seen: Seen) -> list[Declared]:
     return [model for model in known if model is not None][:1] if name else []
 
 
-def _asks(found: SeenWorkload, models: list[Declared], seen: Seen) -> Iterator[Finding]:
+def _asks(found: SeenWorkload, models: list[DeclaredModel], seen: ClusterView) -> Iterator[Finding]:
     """Yield what the pods ask for, and how the model stands."""
     asked, own = found.body.spec.template.metadata.annotations, found.body.metadata.annotations
     misplaced = [key for key in _ASKS if key in own and key not in asked]
@@ -130,7 +130,7 @@ def _lacks_pods(found: SeenWorkload) -> bool:
     return len(found.pods) < found.body.spec.replicas
 
 
-def _pods(found: SeenWorkload, seen: Seen) -> Iterator[Finding]:
+def _pods(found: SeenWorkload, seen: ClusterView) -> Iterator[Finding]:
     """Yield what keeps the pods that are not ready; of several the first by name."""
     unready = [pod for pod in found.pods if not pod.ready and pod.status.phase != "Succeeded"]
     for pod in unready[:_MOST_PODS]:

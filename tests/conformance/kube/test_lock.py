@@ -10,7 +10,7 @@ from rig.control_plane import ControlPlane
 from shared.kube.elector import Lock
 from shared.kube.errors import Conflict
 from shared.kube.lease import LeaseLock
-from shared.kube.memory_lock import MemoryLock, Record
+from shared.kube.memory_lock import LockRecord, MemoryLock
 from shared.kube.transport import connect
 
 LEASE_S = 15.0
@@ -32,7 +32,7 @@ def clock() -> Clock:
 async def candidate(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[Callable[[str], Lock]]:
     """Give candidates for one lock that nobody holds."""
     if request.param == "memory":
-        record = Record()
+        record = LockRecord()
         yield lambda identity: MemoryLock(record, identity, LEASE_S, clock)
         return
     control_plane: ControlPlane = request.getfixturevalue("control_plane")

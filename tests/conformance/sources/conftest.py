@@ -8,17 +8,17 @@ import pytest
 import trustme
 
 from rig.scripted_http import scripted
-from rig.shelves import (
-    AzureShelf,
+from rig.source_fixtures import (
+    AzureFixture,
     FileServer,
-    GsShelf,
-    HttpsShelf,
-    HubShelf,
-    LocalShelf,
-    MemoryShelf,
-    RegistryShelf,
-    S3Shelf,
-    Shelf,
+    GcsFixture,
+    HttpsFixture,
+    HubFixture,
+    LocalFixture,
+    MemoryFixture,
+    RegistryFixture,
+    S3Fixture,
+    SourceFixture,
 )
 
 
@@ -32,50 +32,50 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SS
     return bundle, tls
 
 
-def _https(request: pytest.FixtureRequest) -> Iterator[Shelf]:
+def _https(request: pytest.FixtureRequest) -> Iterator[SourceFixture]:
     bundle, tls = request.getfixturevalue("certificates")
     served = FileServer()
     with scripted(served.answer, tls) as server:
-        yield HttpsShelf(bundle, server.url, served)
+        yield HttpsFixture(bundle, server.url, served)
 
 
 @pytest.fixture(params=["memory", "hf", "s3", "gs", "az", "oci", "https", "local"])
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+def source_fixture(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SourceFixture]:
     """Each kind in turn."""
     match request.param:
         case "memory":
-            yield MemoryShelf()
+            yield MemoryFixture()
         case "hf":
-            yield HubShelf(request.getfixturevalue("hub"), tmp_path)
+            yield HubFixture(request.getfixturevalue("hub"), tmp_path)
         case "s3":
-            yield S3Shelf(request.getfixturevalue("s3"))
+            yield S3Fixture(request.getfixturevalue("s3"))
         case "gs":
-            yield GsShelf(request.getfixturevalue("gcs"))
+            yield GcsFixture(request.getfixturevalue("gcs"))
         case "az":
-            yield AzureShelf(request.getfixturevalue("azure"))
+            yield AzureFixture(request.getfixturevalue("azure"))
         case "oci":
-            yield RegistryShelf(request.getfixturevalue("registry"))
+            yield RegistryFixture(request.getfixturevalue("registry"))
         case "local":
-            yield LocalShelf(tmp_path)
+            yield LocalFixture(tmp_path)
         case _:
             yield from _https(request)
 
 
 @pytest.fixture(params=["s3", "gs", "az"])
-def bucket_shelf(request: pytest.FixtureRequest) -> Shelf:
+def bucket_shelf(request: pytest.FixtureRequest) -> SourceFixture:
     """Each kind whose URIs may name a whole bucket."""
     match request.param:
         case "s3":
-            return S3Shelf(request.getfixturevalue("s3"))
+            return S3Fixture(request.getfixturevalue("s3"))
         case "gs":
-            return GsShelf(request.getfixturevalue("gcs"))
+            return GcsFixture(request.getfixturevalue("gcs"))
         case _:
-            return AzureShelf(request.getfixturevalue("azure"))
+            return AzureFixture(request.getfixturevalue("azure"))
 
 
 @pytest.fixture
-def guarded(shelf: Shelf) -> Shelf:
+def guarded(source_fixture: SourceFixture) -> SourceFixture:
     """Each kind that keeps what is private from those without credentials."""
-    if not shelf.guarded:
+    if not source_fixture.guarded:
         pytest.skip("everybody may read it: there are no credentials")
-    return shelf
+    return source_fixture

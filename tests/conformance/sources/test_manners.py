@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rig.scripted_http import Answer, Asked, ScriptedServer, reply, scripted
+from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply, scripted
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.manifest import File
 from shared.sources.listing import MOST_PAGES
 from shared.sources.port import ANONYMOUS, Credentials, Source
-from shared.sources.registry import open_source
-from shared.uri import parse_uri
+from shared.sources.schemes import open_source
+from shared.uri.model_uri import parse_uri
 from tests.conformance.sources.places import KINDS, PLACES
 
 FILE = File("model.gguf", 10, f"sha256:{'0' * 64}")
@@ -86,7 +86,7 @@ def test_later_requests_wait_as_well(scripts: Scripted) -> None:
 
 @ACTS
 def test_a_circle_of_redirects_is_followed_once_and_a_little_way(scripts: Scripted, act: Act) -> None:
-    def onwards(asked: Asked) -> bytes:
+    def onwards(asked: ScriptedRequest) -> bytes:
         return reply(302, Location=f"{asked.target.partition('?')[0]}?{len(server.asked)}")
 
     server = scripts.serve(onwards)
@@ -146,7 +146,7 @@ def test_a_list_of_empty_pages_comes_to_an_end(scripts: Scripted) -> None:
 @ACTS
 @pytest.mark.parametrize("length", ["abc", "5, 6", "-1", "9" * 40])
 def test_lengths_that_are_none_are_told_as_such(scripts: Scripted, act: Act, length: str) -> None:
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         body = b"" if asked.method == "HEAD" else b"0\r\n\r\n"
         return reply(200, body, Content_Length=length, Transfer_Encoding="chunked", Connection="close")
 

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from awscrt.checksums import crc32c, crc64nvme
 
-from rig.shelves import Shelf, Stock
+from rig.source_fixtures import SourceFixture, Stock
 from shared.errors import AuthDenied, SourceChanged, SourceNotFound
 from shared.manifest import File, Manifest
 from shared.sources.port import ANONYMOUS, Credentials, Source
@@ -47,23 +47,23 @@ def is_digest_of(digest: str, body: bytes) -> bool:
     return made[kind] == value
 
 
-def test_lists_every_file_with_its_size_and_a_digest_that_is_right(shelf: Shelf) -> None:
-    stock = shelf.stock(FILES)
+def test_lists_every_file_with_its_size_and_a_digest_that_is_right(source_fixture: SourceFixture) -> None:
+    stock = source_fixture.stock(FILES)
     with opened(stock) as source:
         manifest = source.resolve()
     assert [(f.path, f.size) for f in manifest.files] == sorted((p, len(b)) for p, b in stock.files.items())
     assert all(is_digest_of(f.digest, stock.files[f.path]) for f in manifest.files if f.digest)
-    assert all(f.digest for f in manifest.files) or not shelf.vouched
+    assert all(f.digest for f in manifest.files) or not source_fixture.vouched
 
 
-def test_resolves_the_same_twice(shelf: Shelf) -> None:
-    stock = shelf.stock(FILES)
+def test_resolves_the_same_twice(source_fixture: SourceFixture) -> None:
+    stock = source_fixture.stock(FILES)
     with opened(stock) as source:
         assert source.resolve() == source.resolve()
 
 
-def test_files_open_by_the_manifest_alone(shelf: Shelf) -> None:
-    stock = shelf.stock(FILES)
+def test_files_open_by_the_manifest_alone(source_fixture: SourceFixture) -> None:
+    stock = source_fixture.stock(FILES)
     with opened(stock) as source:
         manifest = source.resolve()
     with opened(stock, uri=manifest.uri) as source:
@@ -74,31 +74,31 @@ def test_files_open_by_the_manifest_alone(shelf: Shelf) -> None:
     ("offset", "length"),
     [(0, None), (0, 1), (5, 10), (123_456, None), (299_999, None), (299_000, 5_000), (300_000, None), (7, 0)],
 )
-def test_opens_any_part(shelf: Shelf, offset: int, length: int | None) -> None:
-    stock = shelf.stock(FILES)
+def test_opens_any_part(source_fixture: SourceFixture, offset: int, length: int | None) -> None:
+    stock = source_fixture.stock(FILES)
     end = None if length is None else offset + length
     with opened(stock) as source:
         file = file_of(source.resolve(), "big.safetensors")
         assert drain(source, file, offset, length) == BIG[offset:end]
 
 
-def test_reads_into_buffers_of_any_size(shelf: Shelf) -> None:
-    stock = shelf.stock({"big.safetensors": BIG})
+def test_reads_into_buffers_of_any_size(source_fixture: SourceFixture) -> None:
+    stock = source_fixture.stock({"big.safetensors": BIG})
     with opened(stock) as source:
         file = source.resolve().files[0]
         assert {drain(source, file, buffer_bytes=size) for size in (4_097, 1 << 20)} == {BIG}
 
 
-def test_many_parts_are_read_at_a_time(shelf: Shelf) -> None:
-    stock = shelf.stock({"big.safetensors": BIG})
+def test_many_parts_are_read_at_a_time(source_fixture: SourceFixture) -> None:
+    stock = source_fixture.stock({"big.safetensors": BIG})
     with opened(stock) as source, ThreadPoolExecutor(6) as threads:
         file = source.resolve().files[0]
         parts = threads.map(lambda start: drain(source, file, start, 10_000), range(0, len(BIG), 10_000))
         assert b"".join(parts) == BIG
 
 
-def test_a_body_may_be_left_early_and_closed_twice(shelf: Shelf) -> None:
-    stock = shelf.stock({"big.safetensors": BIG})
+def test_a_body_may_be_left_early_and_closed_twice(source_fixture: SourceFixture) -> None:
+    stock = source_fixture.stock({"big.safetensors": BIG})
     with opened(stock) as source:
         file = source.resolve().files[0]
         body = source.open(file)
@@ -109,16 +109,16 @@ def test_a_body_may_be_left_early_and_closed_twice(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("name", ["モデル é.bin", "a b#c?d%2Fe%20+&=;@'!.bin", "~(x)*$,:.json", "-"])
-def test_names_of_all_kinds_are_read(shelf: Shelf, name: str) -> None:
-    stock = shelf.stock({name: b"body"})
+def test_names_of_all_kinds_are_read(source_fixture: SourceFixture, name: str) -> None:
+    stock = source_fixture.stock({name: b"body"})
     with opened(stock) as source:
         file = source.resolve().files[0]
         assert (file.path, drain(source, file)) == (name, b"body")
 
 
-def test_a_model_that_is_not_there_is_not_found(shelf: Shelf) -> None:
-    stock = shelf.stock(FILES, private=True)
-    if not shelf.pinned:
+def test_a_model_that_is_not_there_is_not_found(source_fixture: SourceFixture) -> None:
+    stock = source_fixture.stock(FILES, private=True)
+    if not source_fixture.pinned:
         for path in stock.files:
             stock.change(path, None)
     with opened(stock, uri=f"{stock.uri}-not") as source, pytest.raises(SourceNotFound):
@@ -126,7 +126,7 @@ def test_a_model_that_is_not_there_is_not_found(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "/"])
-def test_a_bucket_alone_means_everything_in_it(bucket_shelf: Shelf, end: str) -> None:
+def test_a_bucket_alone_means_everything_in_it(bucket_shelf: SourceFixture, end: str) -> None:
     stock = bucket_shelf.stock(FILES)
     bucket = stock.uri.removesuffix("/models/m")
     with opened(stock, uri=f"{bucket}{end}") as source:
@@ -136,7 +136,7 @@ def test_a_bucket_alone_means_everything_in_it(bucket_shelf: Shelf, end: str) ->
         assert {f.path.removeprefix("models/m/"): drain(source, f) for f in manifest.files} == stock.files
 
 
-def test_an_empty_bucket_is_said_to_be_empty(bucket_shelf: Shelf) -> None:
+def test_an_empty_bucket_is_said_to_be_empty(bucket_shelf: SourceFixture) -> None:
     stock = bucket_shelf.stock({"one": b"1"})
     stock.change("one", None)
     bucket = stock.uri.removesuffix("/models/m")
@@ -144,11 +144,11 @@ def test_an_empty_bucket_is_said_to_be_empty(bucket_shelf: Shelf) -> None:
         source.resolve()
 
 
-def test_a_file_that_is_not_there_is_not_found(shelf: Shelf) -> None:
-    stock = shelf.stock({"one": b"1", "two": b"2"} if shelf.many else {"one": b"1"})
+def test_a_file_that_is_not_there_is_not_found(source_fixture: SourceFixture) -> None:
+    stock = source_fixture.stock({"one": b"1", "two": b"2"} if source_fixture.many else {"one": b"1"})
     with opened(stock) as source:
         file = file_of(source.resolve(), "one")
-        if shelf.pinned:
+        if source_fixture.pinned:
             file = File("never", 1)
         else:
             stock.change("one", None)
@@ -157,19 +157,21 @@ def test_a_file_that_is_not_there_is_not_found(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("body", [b"other size", b"BBBB"])
-def test_a_file_that_changes_after_it_was_listed_is_noticed_or_pinned(shelf: Shelf, body: bytes) -> None:
-    stock = shelf.stock({"one": b"AAAA"})
+def test_a_file_that_changes_after_it_was_listed_is_noticed_or_pinned(
+    source_fixture: SourceFixture, body: bytes
+) -> None:
+    stock = source_fixture.stock({"one": b"AAAA"})
     with opened(stock) as source:
         file = source.resolve().files[0]
         stock.change("one", body)
-        if shelf.pinned:
+        if source_fixture.pinned:
             assert drain(source, file) == b"AAAA"
         elif file.etag or len(body) != file.size:
             with pytest.raises(SourceChanged):
                 source.open(file)
 
 
-def test_credentials_are_needed_where_it_is_private(guarded: Shelf) -> None:
+def test_credentials_are_needed_where_it_is_private(guarded: SourceFixture) -> None:
     stock = guarded.stock(FILES, private=True)
     with opened(stock) as source:
         manifest = source.resolve()
@@ -183,7 +185,7 @@ def test_credentials_are_needed_where_it_is_private(guarded: Shelf) -> None:
                 source.open(manifest.files[0])
 
 
-def test_wrong_credentials_are_denied_and_not_repeated(guarded: Shelf) -> None:
+def test_wrong_credentials_are_denied_and_not_repeated(guarded: SourceFixture) -> None:
     stock = guarded.stock(FILES, private=True)
     with opened(stock) as source:
         manifest = source.resolve()

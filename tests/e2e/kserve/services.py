@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rig.demo.parts import SECRET
-from rig.larder.moves import Json
+from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 
 ENABLE = "serving.kserve.io/enable-model-cache"

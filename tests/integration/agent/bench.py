@@ -21,9 +21,9 @@ from shared.api.model_node import PATH, Entry, EntryStatus, ModelNode, ModelNode
 from shared.manifest import Manifest
 from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, ready_label, snapshot_label, snapshot_path
 from shared.sources.port import ANONYMOUS
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 from tests.integration.agent.standin import StandIn
 
 SOON_S = 60.0

@@ -10,7 +10,7 @@ from typing import Self
 import msgspec
 import trustme
 
-from shared.api.wire import Credentials, CredentialsRequest, Grant, Problem, ProgressReport
+from shared.api.wire import CredentialGrant, CredentialsRequest, CredentialsResponse, Problem, ProgressReport
 from shared.manifest import Manifest
 
 
@@ -20,7 +20,7 @@ class StandIn:
     def __init__(self, ca: trustme.CA, token: str) -> None:
         self.token = token
         self.manifests: dict[str, bytes] = {}
-        self.grants: dict[tuple[str, str], tuple[Grant, ...]] = {}
+        self.grants: dict[tuple[str, str], tuple[CredentialGrant, ...]] = {}
         self.refusals: dict[str, Problem] = {}  # by path
         self.progress: list[ProgressReport] = []
         self.asked: list[str] = []
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         wanted = msgspec.json.decode(body, type=CredentialsRequest)
         grants = self._owner.grants.get((wanted.id, wanted.revision), ())
-        self._answer(200, msgspec.json.encode(Credentials(grants)))
+        self._answer(200, msgspec.json.encode(CredentialsResponse(grants)))
 
     def _refused(self) -> bool:
         self._owner.asked.append(self.path)

@@ -41,7 +41,7 @@ def test_it_is_ready_when_its_files_stand_there_and_is_mended_and_adopted_and_re
 
     bench.hub.journal.clear()
     bench.damage(model, "m/model.safetensors").write_bytes(b"short")
-    bench.wait_for(lambda: bench.count("snapshot complete") == 2, "the repair")
+    bench.wait_for(lambda: bench.count("snapshot_complete") == 2, "the repair")
     bench.wait_phase(model, "Ready")
     assert bench.is_complete(model)
     assert bench.hub.journal.requests("*m.tar.gz", method="GET")
@@ -51,7 +51,7 @@ def test_it_is_ready_when_its_files_stand_there_and_is_mended_and_adopted_and_re
     bench.start()
     bench.wait_phase(model, "Ready")
     assert bench.has_labels(model)
-    assert bench.count("download started") == 1
+    assert bench.count("download_started") == 1
 
     bench.want(msgspec.structs.replace(model.entry, state="Absent"))
     bench.wait_phase(model, "Absent")
@@ -79,14 +79,14 @@ def test_one_that_does_not_fit_with_its_files_says_so_once_and_comes_when_it_doe
     )
     assert stored(bench) == set()
     bench.wait_for(lambda: _shortages(bench) >= 2, "the next attempt to be refused")
-    assert bench.count("entry set back") == 1, "what is short of the same bytes is no news"
+    assert bench.count("entry_failed") == 1, "what is short of the same bytes is no news"
     bench.hub.journal.clear()
-    assert bench.count("download started") == 1
+    assert bench.count("download_started") == 1
 
     bench.want(model.entry, storage_limit=limit + OVERHEAD_BYTES)
     bench.wait_phase(model, "Ready")
     assert bench.is_complete(model)
-    assert bench.count("download started") == 2
+    assert bench.count("download_started") == 2
 
 
 def test_an_unsafe_one_is_refused_with_its_reason(bench: Bench) -> None:
@@ -101,7 +101,7 @@ def test_an_unsafe_one_is_refused_with_its_reason(bench: Bench) -> None:
 
 def _shortages(bench: Bench) -> float:
     """How often the agent was refused room."""
-    return scrape(f"http://127.0.0.1:{bench.port}")['larder_setbacks_total{reason="InsufficientStorage"}']
+    return scrape(f"http://127.0.0.1:{bench.port}")['larder_entry_failures_total{reason="InsufficientStorage"}']
 
 
 def _message(bench: Bench, model: Model) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from agent.client import ControllerApi, refusal
-from shared.api.wire import EntryProgress, Grant, Problem, ProgressReport
+from agent.controller_client import ControllerClient, refusal
+from shared.api.wire import CredentialGrant, EntryProgress, Problem, ProgressReport
 from shared.errors import AuthDenied, NotGranted, RateLimited, Unreachable
 from shared.manifest import File, build_manifest
 from tests.integration.agent.standin import StandIn, write_ca
@@ -16,14 +16,14 @@ MANIFEST = build_manifest("hf://org/m@r1", "r1", [File("config.json", 3)])
 
 
 @pytest.fixture
-async def client(stand_in: StandIn, tmp_path: Path) -> AsyncIterator[ControllerApi]:
+async def client(stand_in: StandIn, tmp_path: Path) -> AsyncIterator[ControllerClient]:
     (tmp_path / "token").write_text(f"{stand_in.token}\n")
-    client = ControllerApi(stand_in.url, tmp_path / "token", tmp_path / "ca.pem")
+    client = ControllerClient(stand_in.url, tmp_path / "token", tmp_path / "ca.pem")
     yield client
     await client.close()
 
 
-async def test_a_manifest_is_what_its_digest_says(client: ControllerApi, stand_in: StandIn) -> None:
+async def test_a_manifest_is_what_its_digest_says(client: ControllerClient, stand_in: StandIn) -> None:
     digest = stand_in.offer(MANIFEST)
     assert await client.manifest(digest) == MANIFEST
     stand_in.manifests[digest] += b" "
@@ -31,8 +31,8 @@ async def test_a_manifest_is_what_its_digest_says(client: ControllerApi, stand_i
         await client.manifest(digest)
 
 
-async def test_credentials_and_progress(client: ControllerApi, stand_in: StandIn) -> None:
-    stand_in.grants["m", "r1"] = (Grant("c", {"HF_TOKEN": "x"}, ("hub",)),)
+async def test_credentials_and_progress(client: ControllerClient, stand_in: StandIn) -> None:
+    stand_in.grants["m", "r1"] = (CredentialGrant("c", {"HF_TOKEN": "x"}, ("hub",)),)
     granted = await client.credentials("m", "r1")
     assert granted.grants[0].values == {"HF_TOKEN": "x"}
     assert "x'" not in repr(granted)
@@ -41,7 +41,7 @@ async def test_credentials_and_progress(client: ControllerApi, stand_in: StandIn
     assert stand_in.progress == [report]
 
 
-async def test_refusals_are_named(client: ControllerApi, stand_in: StandIn) -> None:
+async def test_refusals_are_named(client: ControllerClient, stand_in: StandIn) -> None:
     stand_in.refusals["/v1/credentials"] = Problem("NotGranted", "this node does not list m")
     with pytest.raises(NotGranted, match="does not list m"):
         await client.credentials("m", "r1")
@@ -50,7 +50,7 @@ async def test_refusals_are_named(client: ControllerApi, stand_in: StandIn) -> N
 
 
 async def test_a_server_that_is_not_ours_is_unreachable(
-    client: ControllerApi, stand_in: StandIn, tmp_path: Path
+    client: ControllerClient, stand_in: StandIn, tmp_path: Path
 ) -> None:
     write_ca(trustme.CA(), tmp_path / "ca.pem")
     with pytest.raises(Unreachable, match="certificate"):
@@ -58,7 +58,7 @@ async def test_a_server_that_is_not_ours_is_unreachable(
     assert stand_in.asked == []
 
 
-async def test_a_ca_and_a_token_that_are_renewed_are_used(client: ControllerApi, tmp_path: Path) -> None:
+async def test_a_ca_and_a_token_that_are_renewed_are_used(client: ControllerClient, tmp_path: Path) -> None:
     right = (tmp_path / "ca.pem").read_bytes()
     write_ca(trustme.CA(), tmp_path / "ca.pem")
     with pytest.raises(Unreachable):
@@ -70,7 +70,7 @@ async def test_a_ca_and_a_token_that_are_renewed_are_used(client: ControllerApi,
         await client.credentials("m", "r1")
 
 
-async def test_no_server_no_token_no_ca(client: ControllerApi, tmp_path: Path) -> None:
+async def test_no_server_no_token_no_ca(client: ControllerClient, tmp_path: Path) -> None:
     client.url = "https://127.0.0.1:1"
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
         await client.credentials("m", "r1")

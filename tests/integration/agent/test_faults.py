@@ -11,9 +11,9 @@ import pytest
 
 from rig.control_plane import ControlPlane
 from rig.hub.faults import Corrupt, Refuse, Stall
-from rig.hub.repository import Access
+from rig.hub.repository import RepositoryAccess
 from shared.api.model_node import Claim
-from shared.api.wire import EntryProgress, Grant, Problem
+from shared.api.wire import CredentialGrant, EntryProgress, Problem
 from tests.integration.agent.bench import Bench, Model
 from tests.integration.agent.sentinel import Sentinel
 
@@ -116,7 +116,7 @@ def test_on_sigterm_it_stops_in_the_midst_of_a_read_and_keeps_what_it_has(bench:
     agent.stop(GRACE_S)
     assert agent.exit_code == 0
     assert is_half_there(bench)
-    assert bench.count("agent stopped") == 1
+    assert bench.count("agent_stopped") == 1
 
     bench.hub.faults.clear()
     bench.start()
@@ -190,8 +190,8 @@ def test_progress_is_told_while_a_download_runs(bench: Bench) -> None:
 class TestCredentials:
     def test_those_of_any_claim_will_do(self, bench: Bench) -> None:
         model = self.private(bench)
-        wrong = Grant("one", {"HF_TOKEN": "wrong"})
-        right = Grant("two", {"HF_TOKEN": "right"})
+        wrong = CredentialGrant("one", {"HF_TOKEN": "wrong"})
+        right = CredentialGrant("two", {"HF_TOKEN": "right"})
         bench.controller.grants[model.entry.key] = (wrong, right)
         bench.start()
         bench.want(model.entry)
@@ -200,12 +200,12 @@ class TestCredentials:
 
     def test_without_good_ones_it_waits_for_somebody_and_a_change_hurries_it(self, bench: Bench) -> None:
         model = self.private(bench)
-        bench.controller.grants[model.entry.key] = (Grant("one", {"HF_TOKEN": "wrong"}),)
+        bench.controller.grants[model.entry.key] = (CredentialGrant("one", {"HF_TOKEN": "wrong"}),)
         bench.start()
         bench.want(model.entry)
         bench.wait_phase(model, "Failed", "AuthDenied")
 
-        bench.controller.grants[model.entry.key] = (Grant("one", {"HF_TOKEN": "right"}),)
+        bench.controller.grants[model.entry.key] = (CredentialGrant("one", {"HF_TOKEN": "right"}),)
         bench.want(
             msgspec.structs.replace(
                 model.entry, claims=[Claim(kind="ClusterModelCache", name="c", uid="c", secret="another")]
@@ -216,7 +216,9 @@ class TestCredentials:
     @staticmethod
     def private(bench: Bench) -> Model:
         model = bench.add_model("llama", FILES)
-        bench.hub.push(f"{bench.node}/llama", bench.state / "pushed" / "llama", access=Access(frozenset({"right"})))
+        bench.hub.push(
+            f"{bench.node}/llama", bench.state / "pushed" / "llama", access=RepositoryAccess(frozenset({"right"}))
+        )
         return model
 
 

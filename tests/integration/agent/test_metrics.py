@@ -63,9 +63,9 @@ def test_a_hub_that_asks_to_wait_is_counted(bench: Bench) -> None:
     bench.start()
     bench.wait_phase(model, "Ready")
     found = scrape(bench.url)
-    assert found['larder_origin_rate_limited_total{source="hf"}'] == 2
+    assert found['larder_source_rate_limited_total{source="hf"}'] == 2
     assert found['larder_file_retries_total{reason="RateLimited",source="hf"}'] == 2
-    assert found['larder_origin_rate_limited_total{source="s3"}'] == 0
+    assert found['larder_source_rate_limited_total{source="s3"}'] == 0
 
 
 def test_bytes_that_are_not_the_publishers_are_counted(bench: Bench) -> None:
@@ -77,8 +77,8 @@ def test_bytes_that_are_not_the_publishers_are_counted(bench: Bench) -> None:
     found = scrape(bench.url)
     assert found['larder_verification_failures_total{source="hf"}'] >= 2
     assert found['larder_downloads_ended_total{kind="download",reason="DigestMismatch",result="failed"}'] >= 1
-    assert found['larder_setbacks_total{reason="DigestMismatch"}'] >= 1
-    assert found['larder_models_in_trouble{reason="DigestMismatch"}'] == 1
+    assert found['larder_entry_failures_total{reason="DigestMismatch"}'] >= 1
+    assert found['larder_models_failing{reason="DigestMismatch"}'] == 1
 
 
 def test_a_repair_is_counted_apart(bench: Bench) -> None:
@@ -97,7 +97,7 @@ def test_a_repair_is_counted_apart(bench: Bench) -> None:
 def test_a_watch_that_breaks_is_counted(bench: Bench, agent_plane: ControlPlane) -> None:
     bench.want()
     bench.start()
-    troubles = "larder_watch_troubles_total"
+    troubles = "larder_modelnode_watch_restarts_total"
     assert scrape(bench.url)[troubles] == 0
     agent_plane.restart_apiserver()
     bench.wait_for(lambda: scrape(bench.url)[troubles] > 0, "the watch to break")

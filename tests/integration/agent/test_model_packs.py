@@ -48,7 +48,7 @@ def test_its_files_stand_there_and_are_mended_and_adopted_and_removed(bench: Ben
     assert status.verified == "digest"
 
     bench.damage(model, "tokenizer/vocab.json").write_bytes(b"short")
-    bench.wait_for(lambda: bench.count("snapshot complete") == 2, "the repair")
+    bench.wait_for(lambda: bench.count("snapshot_complete") == 2, "the repair")
     bench.wait_phase(model, "Ready")
     assert bench.is_complete(model)
 
@@ -56,7 +56,7 @@ def test_its_files_stand_there_and_are_mended_and_adopted_and_removed(bench: Ben
     bench.start()
     bench.wait_phase(model, "Ready")
     assert bench.has_labels(model)
-    assert bench.count("download started") == 1
+    assert bench.count("download_started") == 1
 
     bench.want(msgspec.structs.replace(model.entry, state="Absent"))
     bench.wait_phase(model, "Absent")

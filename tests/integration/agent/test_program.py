@@ -21,7 +21,7 @@ def test_a_second_agent_on_the_same_directory_is_refused(bench: Bench) -> None:
     second = bench.start(ready=False)
     bench.wait_for(lambda: second.exit_code is not None, "the end of the second agent")
     assert second.exit_code == 1
-    failed = [e for e in bench.events() if e.get("event") == "agent failed"]
+    failed = [e for e in bench.events() if e.get("event") == "agent_failed"]
     assert [e["reason"] for e in failed] == ["StoreFailure"]
     assert "in use" in failed[0]["message"]
 
@@ -30,7 +30,7 @@ def test_without_a_cluster_it_says_what_to_set(bench: Bench) -> None:
     agent = bench.start("--kubeconfig", str(bench.state / "none"), ready=False)
     bench.wait_for(lambda: agent.exit_code is not None, "the end of the agent")
     assert agent.exit_code == 1
-    failed = [e for e in bench.events() if e.get("event") == "agent failed"]
+    failed = [e for e in bench.events() if e.get("event") == "agent_failed"]
     assert [e["reason"] for e in failed] == ["NoCluster"]
 
 
@@ -55,6 +55,6 @@ def test_an_idle_agent_in_a_pod_has_not_loaded_what_only_others_need(bench: Benc
     assert psutil.Process(bench.agents[0].pid).memory_info().rss < IDLE_BYTES
     bench.want(model.entry)
     bench.wait_phase(model, "Ready")
-    assert "shared.sources.http" in bench.imported()
+    assert "shared.http.client" in bench.imported()
     assert bench.answers("/v1/models") == bench.answers("/metrics") == 200
     assert bench.imported() & HEAVY == set()

@@ -33,7 +33,7 @@ def given_up(bench: Bench) -> Model:
     bench.start()
     bench.wait_for(lambda: half_there(bench), "half of the file")
     bench.want(storage_limit=LIMIT)
-    bench.wait_for(lambda: bench.count("download stopped") == 1, "the download to end")
+    bench.wait_for(lambda: bench.count("download_stopped") == 1, "the download to end")
     bench.hub.faults.clear()
     return model
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from rig.hub.repository import Access, Entry
-from shared.api.wire import Grant
+from rig.hub.repository import RepositoryAccess, RepositoryFile
+from shared.api.wire import CredentialGrant
 from shared.manifest import Manifest
 from tests.integration.agent.bench import Bench, Model
 
@@ -15,8 +15,10 @@ def private_model(bench: Bench) -> Model:
     """Return a model of team-a that the node holds, from a repository which only its token opens by now."""
     model = bench.add_model("team-a_model", FILES)
     repo = model.manifest.uri.removeprefix("hf://").partition("@")[0]
-    bench.hub.push(repo, bench.state / "pushed" / "team-a_model", access=Access(frozenset({TOKEN}), gated=True))
-    bench.controller.grants[model.entry.key] = (Grant("uid-a", {"HF_TOKEN": TOKEN}, ()),)
+    bench.hub.push(
+        repo, bench.state / "pushed" / "team-a_model", access=RepositoryAccess(frozenset({TOKEN}), gated=True)
+    )
+    bench.controller.grants[model.entry.key] = (CredentialGrant("uid-a", {"HF_TOKEN": TOKEN}, ()),)
     bench.want(model.entry)
     bench.start()
     bench.wait_phase(model, "Ready")
@@ -49,7 +51,7 @@ def test_a_list_of_ones_own_with_their_digests_does_not_open_their_bytes(bench: 
     listed = {f.path: f for f in theirs.manifest.files}["config.json"]
     other = bench.state / "other"
     other.write_bytes(b"x" * listed.size)
-    false = Entry(listed.path, listed.size, listed.digest.removeprefix("git-sha1:"), other)
+    false = RepositoryFile(listed.path, listed.size, listed.digest.removeprefix("git-sha1:"), other)
     bench.hub.add_entry(repo, false)
     stolen = of_team_b(theirs, Manifest(own.manifest.uri, own.manifest.revision, (listed,)), bench)
     bench.want(theirs.entry, stolen.entry)

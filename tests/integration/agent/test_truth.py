@@ -57,8 +57,8 @@ def test_a_bit_that_flips_at_rest_is_found_by_the_scrub_and_only_its_file_is_fet
     model = ready(bench, "--scrub-rate", "1000000000", "--scrub-pause-seconds", "0.2")
     bench.hub.journal.clear()
     flip_a_bit(bench.snapshot(model) / "model.safetensors")
-    bench.wait_for(lambda: bench.count("file damaged at rest") == 1, "the scrub to find it")
-    bench.wait_for(lambda: bench.count("snapshot complete") == 2, "the repair")
+    bench.wait_for(lambda: bench.count("file_damaged_at_rest") == 1, "the scrub to find it")
+    bench.wait_for(lambda: bench.count("snapshot_complete") == 2, "the repair")
     bench.wait_phase(model, "Ready")
     assert bench.is_complete(model)
     assert bench.hub.journal.requests(LARGE, method="GET")
@@ -72,10 +72,10 @@ def test_a_bit_that_flips_at_rest_is_found_by_the_scrub_and_only_its_file_is_fet
 def test_the_kernel_tells_of_damage_long_before_the_next_look(bench: Bench) -> None:
     model = ready(bench, "--scan-seconds", NEVER_S, "--scrub-rate", "0")
     bench.damage(model, "model.safetensors").write_bytes(b"short")
-    bench.wait_for(lambda: bench.count("snapshot complete") == 2, "the repair")
+    bench.wait_for(lambda: bench.count("snapshot_complete") == 2, "the repair")
     assert bench.is_complete(model)
     bench.damage(model, "config.json").unlink()
-    bench.wait_for(lambda: bench.count("snapshot complete") == 3, "the second repair")
+    bench.wait_for(lambda: bench.count("snapshot_complete") == 3, "the second repair")
     assert bench.is_complete(model)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from rig.scripted_http import Asked, ScriptedServer, reply, scripted
+from rig.scripted_http import ScriptedRequest, ScriptedServer, reply, scripted
 from shared.sources.memory import MemorySource
 from tests.integration.fetch_cli.test_environment import larder
 from tests.integration.fetch_cli.test_fetch import Command
@@ -31,7 +31,7 @@ class Site:
     def placed(self) -> Path:
         return self.to / NAME
 
-    def answer(self, asked: Asked) -> bytes:
+    def answer(self, asked: ScriptedRequest) -> bytes:
         told = {"Content_Length": str(len(self.body)), **self.headers}
         return reply(200, b"" if asked.method == "HEAD" else self.body, **told)
 

@@ -14,7 +14,7 @@ import trustme
 
 from rig.azure import Azure
 from rig.gcs import Gcs
-from rig.hub import Access, Hub
+from rig.hub import Hub, RepositoryAccess
 from rig.proxy import HttpProxy
 from rig.registry import Registry
 from rig.s3 import S3
@@ -54,7 +54,7 @@ def both(tmp_path: Path) -> Both:
 def private_hub(hub: Hub, tmp_path: Path) -> Hub:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_bytes(CONFIG)
-    hub.push("env/model", tmp_path / "model", access=Access(frozenset({"hf_good"})))
+    hub.push("env/model", tmp_path / "model", access=RepositoryAccess(frozenset({"hf_good"})))
     return hub
 
 

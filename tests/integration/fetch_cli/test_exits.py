@@ -10,7 +10,7 @@ import pytest
 
 from rig.scripted_http import reply, scripted
 from shared.errors import Unreachable
-from shared.exits import failure_line
+from shared.exit_codes import failure_line
 
 LARDER = [sys.executable, "-m", "shared.cli"]
 

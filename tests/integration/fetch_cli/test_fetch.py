@@ -17,7 +17,7 @@ from shared.errors import LarderError, SourceChanged, Unreachable
 from shared.sources.memory import MemorySource, open_from
 from shared.sources.port import Credentials, Source
 from shared.sources.settings import SourceSettings
-from shared.uri import ModelUri
+from shared.uri.model_uri import ModelUri
 
 URI = "hf://test/model"
 FILES = {"config.json": b"{}", "weights.safetensors": os.urandom(5 * 2**20), "sub/tokenizer.json": b"[]", "copy": b"{}"}

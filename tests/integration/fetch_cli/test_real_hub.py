@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rig.hub.faults import Corrupt, Refuse, Stall, Truncate
-from rig.hub.repository import Access
+from rig.hub.repository import RepositoryAccess
 from rig.hub.server import Hub
 from rig.processes import wait_until
 
@@ -30,7 +30,7 @@ def pushed(hub: Hub, tmp_path: Path) -> Hub:
     for path, body in FILES.items():
         (tmp_path / "model" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "model" / path).write_bytes(body)
-    hub.push(REPO, tmp_path / "model", access=Access(frozenset({TOKEN})))
+    hub.push(REPO, tmp_path / "model", access=RepositoryAccess(frozenset({TOKEN})))
     return hub
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent.cli.watch import Watch
+from agent.cli.stall_watch import StallWatch
 from agent.transfer.progress import Progress
 from shared.errors import LarderError, RateLimited, Unreachable
-from shared.sources.at_hand import HOPELESS_S, POLICY
+from shared.sources.command_line import HOPELESS_S, POLICY
 
 SLOW = Unreachable("hardly flows")
 
@@ -15,7 +15,9 @@ def progress() -> Progress:
     return Progress(total=10**9)
 
 
-def looks(watch: Watch, progress: Progress, *, bytes_a_second: int = 0, trouble_every_s: int = 0) -> LarderError | None:
+def looks(
+    watch: StallWatch, progress: Progress, *, bytes_a_second: int = 0, trouble_every_s: int = 0
+) -> LarderError | None:
     """Look every second for three times as long as it takes to give up."""
     for second in range(1, 3 * int(HOPELESS_S)):
         if bytes_a_second:
@@ -28,15 +30,15 @@ def looks(watch: Watch, progress: Progress, *, bytes_a_second: int = 0, trouble_
 
 
 def test_a_source_that_only_drips_is_given_up(progress: Progress) -> None:
-    assert looks(Watch(progress, 0), progress, bytes_a_second=1, trouble_every_s=20) is SLOW
+    assert looks(StallWatch(progress, 0), progress, bytes_a_second=1, trouble_every_s=20) is SLOW
 
 
 def test_a_source_that_breaks_off_but_flows_is_not(progress: Progress) -> None:
-    assert looks(Watch(progress, 0), progress, bytes_a_second=20_000, trouble_every_s=2) is None
+    assert looks(StallWatch(progress, 0), progress, bytes_a_second=20_000, trouble_every_s=2) is None
 
 
 def test_small_files_that_come_one_by_one_are_not(progress: Progress) -> None:
-    watch = Watch(progress, 0)
+    watch = StallWatch(progress, 0)
     for second in range(1, 200):
         progress.receive(5)
         progress.traffic.verify(5, 0.0)
@@ -46,18 +48,18 @@ def test_small_files_that_come_one_by_one_are_not(progress: Progress) -> None:
 
 def test_a_listing_or_an_answer_that_never_comes_is_given_up(progress: Progress) -> None:
     with progress.asking():
-        assert isinstance(looks(Watch(progress, 0), progress), Unreachable)
-    assert isinstance(looks(Watch(Progress(), 0), Progress()), Unreachable)
+        assert isinstance(looks(StallWatch(progress, 0), progress), Unreachable)
+    assert isinstance(looks(StallWatch(Progress(), 0), Progress()), Unreachable)
 
 
 def test_a_disk_is_waited_for(progress: Progress) -> None:
     progress.receive(10**9)
-    assert looks(Watch(progress, 0), progress) is None
+    assert looks(StallWatch(progress, 0), progress) is None
 
 
 def test_a_source_that_asks_for_time_is_not_given_up_meanwhile(progress: Progress) -> None:
     for begun in (progress, Progress()):
-        watch = Watch(begun, 0)
+        watch = StallWatch(begun, 0)
         with begun.asking():
             for second in range(1, 100):
                 begun.trouble = RateLimited("later", 5) if second % 5 == 1 else begun.trouble
@@ -65,14 +67,14 @@ def test_a_source_that_asks_for_time_is_not_given_up_meanwhile(progress: Progres
 
 
 def test_one_that_answers_no_more_after_that_is(progress: Progress) -> None:
-    watch = Watch(progress, 0)
+    watch = StallWatch(progress, 0)
     asked = progress.trouble = RateLimited("later", 60)
     assert [watch.look(second) for second in range(1, 61 + int(HOPELESS_S))] == [None] * (60 + int(HOPELESS_S))
     assert watch.look(61 + HOPELESS_S) is asked
 
 
 def test_one_that_asks_for_ever_is_given_up(progress: Progress) -> None:
-    watch = Watch(progress, 0)
+    watch = StallWatch(progress, 0)
     for second in range(1, int(POLICY.asked_s + HOPELESS_S)):
         progress.trouble = RateLimited("later", 5)
         assert watch.look(second) is None
@@ -81,7 +83,7 @@ def test_one_that_asks_for_ever_is_given_up(progress: Progress) -> None:
 
 def test_a_list_that_came_after_a_long_wait_renews_it() -> None:
     progress = Progress()
-    watch = Watch(progress, 0)
+    watch = StallWatch(progress, 0)
     progress.trouble = RateLimited("later", 100)
     watch.look(0)
     progress.trouble, progress.total = SLOW, 10**9
@@ -91,7 +93,7 @@ def test_a_list_that_came_after_a_long_wait_renews_it() -> None:
 
 
 def test_a_server_that_ignores_ranges_is_waited_for_while_it_sends_what_is_here(progress: Progress) -> None:
-    watch = Watch(progress, 0)
+    watch = StallWatch(progress, 0)
     progress.trouble = SLOW  # it broke off before
     watch.look(0)
     for second in range(1, 3 * int(HOPELESS_S)):

@@ -8,7 +8,7 @@ import pytest
 
 from controller.features import FEATURES
 from controller.replica import Replica
-from controller.settings import Settings
+from controller.settings import ControllerSettings
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.ports import LOOPBACK, free_port
@@ -39,7 +39,7 @@ async def health(plane: ControlPlane) -> AsyncIterator[str]:
     """The address of metrics and health of a whole controller with the toys beside its own features."""
     plane.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     address = f"{LOOPBACK}:{free_port()}"
-    settings = Settings(namespace=NAMESPACE, listen_health=address, lease_seconds=4, inference_services=True)
+    settings = ControllerSettings(namespace=NAMESPACE, listen_health=address, lease_seconds=4, inference_services=True)
     async with connect(plane.kubeconfig) as kube:
         replica = Replica(settings, SourceSettings(), kube, "toys")
         replica.add(ALL_FEATURES)
@@ -89,5 +89,5 @@ async def test_a_kind_is_a_package_and_a_line(api: Api, health: str) -> None:
     await until(lambda: shows("hums in red"), "the toy")
 
     found = await asyncio.to_thread(scrape, health)
-    assert found['larder_controller_reconcile_seconds_count{kind="ToyKey"}'] >= 3
-    assert found["larder_controller_leading"] == 1
+    assert found['larder_reconcile_time_seconds_count{kind="ToyKey"}'] >= 3
+    assert found["larder_leader"] == 1

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import HfApi, errors, set_client_factory, snapshot_download
 from huggingface_hub.hf_api import RepoFile
 
-from rig.hub import Access, Corrupt, Entry, Hub, Refuse, Stall, Truncate
+from rig.hub import Corrupt, Hub, Refuse, RepositoryAccess, RepositoryFile, Stall, Truncate
 from rig.hub.repository import git_blob_id
 from rig.model import write_model
 
@@ -45,7 +45,7 @@ def _link(hub: Hub, path: str = LARGE) -> str:
 
 
 def test_a_snapshot_has_every_byte_and_the_token_stays_with_the_hub(hub: Hub, model: Path, tmp_path: Path) -> None:
-    hub.push("acme/llama", model, access=Access(frozenset({"hf_good"})))
+    hub.push("acme/llama", model, access=RepositoryAccess(frozenset({"hf_good"})))
     snapshot_download("acme/llama", endpoint=hub.endpoint, token="hf_good", local_dir=tmp_path / "got")
     assert _contents(tmp_path / "got") == _contents(model)
     assert hub.journal.requests(host="cdn")
@@ -100,8 +100,8 @@ def test_a_branch_moves_and_the_old_commit_stays(hub: Hub, model: Path, tmp_path
 def test_private_and_gated_repositories_are_refused_as_the_hub_does(
     hub: Hub, model: Path, token: str | Literal[False], gated: Literal[True, False], expected: type[Exception]
 ) -> None:
-    hub.push("acme/llama", model, access=Access(frozenset({"hf_good"}), gated=gated))
-    hub.push("acme/other", model, access=Access(frozenset({"hf_other"})))
+    hub.push("acme/llama", model, access=RepositoryAccess(frozenset({"hf_good"}), gated=gated))
+    hub.push("acme/other", model, access=RepositoryAccess(frozenset({"hf_other"})))
     with pytest.raises(expected):
         HfApi(endpoint=hub.endpoint, token=token).model_info("acme/llama")
 
@@ -157,6 +157,6 @@ def test_faults_on_demand(hub: Hub, model: Path) -> None:
 def test_a_lying_entry_is_served_as_told(hub: Hub, model: Path, tmp_path: Path) -> None:
     hub.push("acme/llama", model)
     (tmp_path / "evil").write_bytes(b"evil")
-    hub.add_entry("acme/llama", Entry("../evil", 4, "0" * 40, tmp_path / "evil"))
+    hub.add_entry("acme/llama", RepositoryFile("../evil", 4, "0" * 40, tmp_path / "evil"))
     tree = httpx.get(f"{hub.endpoint}/api/models/acme/llama/tree/main?recursive=true", timeout=60).json()
     assert "../evil" in {one["path"] for one in tree}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rig.node.addresses import GATEWAY
-from rig.node.door import Door
 from rig.node.lan import Lan
 from rig.node.namespaces import OWN, within_network
+from rig.node.port_forward import PortForward
 from rig.node.prepare import hindrances
 from rig.ports import LOOPBACK, free_port
 
@@ -46,7 +46,7 @@ def test_a_door_leads_to_the_same_port_of_the_other_loopback(lan: Lan) -> None:
 
     thread = threading.Thread(target=answer)
     thread.start()
-    with server, Door(lan.network, [port]), socket.create_connection((LOOPBACK, port), 5) as client:
+    with server, PortForward(lan.network, [port]), socket.create_connection((LOOPBACK, port), 5) as client:
         client.sendall(b"abc")
         client.shutdown(socket.SHUT_WR)
         assert client.makefile("rb").read() == b"cba"
@@ -55,5 +55,5 @@ def test_a_door_leads_to_the_same_port_of_the_other_loopback(lan: Lan) -> None:
 
 def test_a_door_where_nobody_listens_hangs_up(lan: Lan) -> None:
     port = free_port()
-    with Door(lan.network, [port]), socket.create_connection((LOOPBACK, port), 5) as client:
+    with PortForward(lan.network, [port]), socket.create_connection((LOOPBACK, port), 5) as client:
         assert client.recv(1) == b""

@@ -10,9 +10,9 @@ from rig.gcs import Gcs
 from shared.errors import InvalidURI, SourceChanged, SourceNotFound, UnsafePath
 from shared.manifest import File
 from shared.sources.port import ANONYMOUS, Source
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 from tests.reading import drain
 
 Open = Callable[[str], Source]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rig.hub import Access, Corrupt, Entry, Hub, Refuse, Stall, Truncate
+from rig.hub import Corrupt, Hub, Refuse, RepositoryAccess, RepositoryFile, Stall, Truncate
 from rig.processes import wait_until
 from shared.errors import (
     AddressRefused,
@@ -18,9 +18,9 @@ from shared.errors import (
 )
 from shared.manifest import File, Manifest
 from shared.sources.port import ANONYMOUS, Credentials, Source
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 from tests.reading import drain
 
 REPO = "org/model"
@@ -92,7 +92,7 @@ def test_lists_every_page(hub: Hub, folder: Path, open_repo: Open) -> None:
 
 
 def test_the_token_goes_to_the_hub_and_never_to_its_store(hub: Hub, folder: Path, open_repo: Open) -> None:
-    hub.push(REPO, folder, access=Access(frozenset({"hf_good"})))
+    hub.push(REPO, folder, access=RepositoryAccess(frozenset({"hf_good"})))
     hub.journal.clear()
     source = open_repo(credentials=GOOD)
     assert drain(source, weights_of(source), 1000) == WEIGHTS[1000:]
@@ -103,7 +103,7 @@ def test_the_token_goes_to_the_hub_and_never_to_its_store(hub: Hub, folder: Path
 def test_without_a_token_none_is_looked_for(
     hub: Hub, folder: Path, open_repo: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     monkeypatch.setenv("HF_TOKEN", "from-the-environment")
     hub.journal.clear()
     open_repo().resolve()
@@ -113,14 +113,14 @@ def test_without_a_token_none_is_looked_for(
 @pytest.mark.parametrize(
     ("access", "token", "error", "words"),
     [
-        (Access(frozenset({"hf_good"})), "", AuthDenied, "it is private or does not exist"),
-        (Access(frozenset({"hf_good"})), "hf_bad", AuthDenied, "refuses these credentials"),
-        (Access(frozenset({"hf_good"}), gated=True), "", AuthDenied, "accept its terms"),
-        (Access(frozenset({"hf_good"}), gated=True), "hf_bad", AuthDenied, "refuses these credentials"),
+        (RepositoryAccess(frozenset({"hf_good"})), "", AuthDenied, "it is private or does not exist"),
+        (RepositoryAccess(frozenset({"hf_good"})), "hf_bad", AuthDenied, "refuses these credentials"),
+        (RepositoryAccess(frozenset({"hf_good"}), gated=True), "", AuthDenied, "accept its terms"),
+        (RepositoryAccess(frozenset({"hf_good"}), gated=True), "hf_bad", AuthDenied, "refuses these credentials"),
     ],
 )
 def test_who_may_not_read_is_told_what_to_do(
-    hub: Hub, folder: Path, open_repo: Open, access: Access, token: str, error: type[LarderError], words: str
+    hub: Hub, folder: Path, open_repo: Open, access: RepositoryAccess, token: str, error: type[LarderError], words: str
 ) -> None:
     commit = hub.push(REPO, folder, access=access)
     source = open_repo(commit, Credentials({"HF_TOKEN": token}))
@@ -130,7 +130,7 @@ def test_who_may_not_read_is_told_what_to_do(
 
 
 def test_what_is_not_there(hub: Hub, folder: Path, open_repo: Open) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     with pytest.raises(RevisionNotFound, match="never"):
         open_repo("never").resolve()
     with pytest.raises(RevisionNotFound):
@@ -141,8 +141,8 @@ def test_what_is_not_there(hub: Hub, folder: Path, open_repo: Open) -> None:
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", ".completed"])
 def test_a_name_that_leaves_the_directory_is_unsafe(hub: Hub, folder: Path, open_repo: Open, path: str) -> None:
-    hub.push(REPO, folder, access=Access())
-    hub.add_entry(REPO, Entry(path, 2, "0" * 40, folder / "config.json"))
+    hub.push(REPO, folder, access=RepositoryAccess())
+    hub.add_entry(REPO, RepositoryFile(path, 2, "0" * 40, folder / "config.json"))
     with pytest.raises(UnsafePath, match=path):
         open_repo().resolve()
 
@@ -160,7 +160,7 @@ def test_a_name_that_leaves_the_directory_is_unsafe(hub: Hub, folder: Path, open
 def test_a_refused_listing_is_told_at_once_and_asked_once(
     hub: Hub, folder: Path, open_repo: Open, fault: Refuse, error: type[LarderError], path: str
 ) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     hub.journal.clear()
     hub.faults.add(fault, path)
     with pytest.raises(error) as caught:
@@ -173,7 +173,7 @@ def test_a_refused_listing_is_told_at_once_and_asked_once(
 def test_after_a_listing_that_was_asked_to_wait_nothing_is_asked_of_the_hub_until_then(
     hub: Hub, folder: Path, open_repo: Open, status: int
 ) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo()
     hub.journal.clear()
     hub.faults.add(Refuse(status, 300), "/api/models/*", times=1)
@@ -185,7 +185,7 @@ def test_after_a_listing_that_was_asked_to_wait_nothing_is_asked_of_the_hub_unti
 
 
 def test_a_listing_waits_as_long_as_a_file_was_asked_to(hub: Hub, folder: Path, open_repo: Open) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo()
     hub.journal.clear()
     hub.faults.add(Refuse(429, 300), "*/resolve/*", times=1)
@@ -198,7 +198,7 @@ def test_a_listing_waits_as_long_as_a_file_was_asked_to(hub: Hub, folder: Path, 
 def test_a_listing_goes_on_when_the_time_that_the_hub_asked_for_is_over(
     hub: Hub, folder: Path, open_repo: Open
 ) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo()
     hub.faults.add(Refuse(429, 0.2), "/api/models/*", times=1)
     with pytest.raises(RateLimited):
@@ -215,7 +215,7 @@ def test_a_listing_goes_on_when_the_time_that_the_hub_asked_for_is_over(
 
 
 def test_a_refused_file_is_told(hub: Hub, folder: Path, open_repo: Open) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo()
     file = weights_of(source)
     hub.faults.add(Refuse(429, 3), "*/resolve/*")
@@ -228,7 +228,7 @@ def test_a_refused_file_is_told(hub: Hub, folder: Path, open_repo: Open) -> None
 def test_a_body_that_breaks_off_goes_on_from_there(
     hub: Hub, folder: Path, open_repo: Open, fault: Truncate | Stall
 ) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo(read_timeout_s=3)
     file = weights_of(source)
     hub.faults.add(fault, times=1)
@@ -242,7 +242,7 @@ def test_a_body_that_breaks_off_goes_on_from_there(
 
 
 def test_wrong_bytes_are_handed_on_for_the_engine_to_judge(hub: Hub, folder: Path, open_repo: Open) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo()
     file = weights_of(source)
     hub.faults.add(Corrupt(5))
@@ -250,14 +250,14 @@ def test_wrong_bytes_are_handed_on_for_the_engine_to_judge(hub: Hub, folder: Pat
 
 
 def test_a_store_on_an_address_that_is_not_opened_is_refused(hub: Hub, folder: Path, open_repo: Open) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     source = open_repo(allow=())
     with pytest.raises(AddressRefused, match="LARDER_ALLOW_ADDRESSES"):
         source.open(weights_of(source))
 
 
 def test_a_hub_that_is_not_there_or_is_none(hub: Hub, folder: Path) -> None:
-    hub.push(REPO, folder, access=Access())
+    hub.push(REPO, folder, access=RepositoryAccess())
     for endpoint, words in (("http://127.0.0.1:9", "cannot be listed"), (hub.store_endpoint, "status|wants")):
         source = open_source(parse_uri(f"hf://{REPO}"), ANONYMOUS, SourceSettings(hf_endpoint=endpoint))
         with pytest.raises(LarderError, match=words):

@@ -10,9 +10,9 @@ from rig.registry import Registry
 from shared.errors import AuthDenied, InvalidURI, RevisionNotFound, SourceNotFound
 from shared.manifest import File
 from shared.sources.port import ANONYMOUS, Credentials, Source
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 from tests.reading import drain
 
 Open = Callable[..., Source]

@@ -17,9 +17,9 @@ from rig.s3 import S3
 from shared.errors import AddressRefused, AuthDenied
 from shared.manifest import File
 from shared.sources.port import Credentials
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 from tests.reading import drain
 
 DOMAIN, OPENED = "s3.test", ("127.0.0.1/32",)

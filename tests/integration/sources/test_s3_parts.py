@@ -20,9 +20,9 @@ from agent.cli.fetch import run_fetch
 from rig.s3 import S3
 from shared.manifest import File
 from shared.sources.port import Credentials
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 MIB = 2**20
 PART_BYTES = 5 * MIB  # the least that S3 takes

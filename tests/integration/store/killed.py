@@ -22,7 +22,7 @@ import msgspec
 from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import RateLimiter
+from agent.transfer.rate_limit import RateLimiter
 from shared.sources.memory import MemorySource
 from tests.integration.store.broken_disk import BrokenDisk
 

@@ -19,9 +19,9 @@ from shared.errors import AuthDenied, RateLimited, Unreachable
 from shared.manifest import File, Manifest
 from shared.sources.memory import MemorySource
 from shared.sources.port import ANONYMOUS, Body, Credentials
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 from tests.integration.store.threads import fetching_threads
 
 Bring = Callable[..., FetchResult]

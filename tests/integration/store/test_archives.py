@@ -14,23 +14,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.stock.download import Downloader
+from agent.reconciler.download import Downloader
 from agent.store.disk import RealDisk
 from agent.store.scrub import Scrubber, ScrubFigures
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, Stopped
 from agent.transfer.progress import Progress
-from agent.transfer.rate import RateLimiter
+from agent.transfer.rate_limit import RateLimiter
 from rig.processes import wait_until
 from shared.api.model_node import Entry
-from shared.api.wire import Credentials as Granted
+from shared.api.wire import CredentialsResponse as Granted
 from shared.errors import AuthDenied, InsufficientStorage, LarderError, PickleRefused
 from shared.sources.memory import MemorySource
 from shared.sources.port import ANONYMOUS, Credentials
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 from tests.archives import MAKERS, REFUSED, declaring, member, tar, tar_gz, zipped
 from tests.integration.store.rot import flip_a_bit
 
@@ -343,7 +343,7 @@ class TestDamage:
 
         before = source.served_bytes
         result = bring(source, store, prove_access=False)
-        mended = store.mend(snapshot, source.resolve(), result.blobs, result.unpacked)
+        mended = store.repair(snapshot, source.resolve(), result.blobs, result.unpacked)
         assert source.served_bytes - before == len(source.files[name])
         assert content(mended) == FILES
         assert store.check(mended) == []
@@ -360,7 +360,7 @@ class TestDamage:
         (snapshot.path / "m/sub/a").unlink()
         assert store.check(snapshot) == ["m/sub/a"]
         result = bring(source, store, prove_access=False)
-        mended = store.mend(snapshot, source.resolve(), result.blobs, result.unpacked)
+        mended = store.repair(snapshot, source.resolve(), result.blobs, result.unpacked)
         assert source.served_bytes == before
         assert content(mended) == FILES
         assert_nothing_but(root, mended)

@@ -15,10 +15,10 @@ from rig.hub import Hub, Truncate
 from shared.manifest import File
 from shared.sources.memory import MemorySource
 from shared.sources.port import ANONYMOUS, Body, Source
-from shared.sources.registry import open_source
 from shared.sources.retry import RetryPolicy, Timing
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 from tests.reading import drain
 
 NAME, REPO = "model.safetensors", "asked-again/llama"

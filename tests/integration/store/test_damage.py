@@ -75,7 +75,7 @@ def test_damage_is_noticed_by_stat_and_only_the_damaged_file_is_mended(
     assert store.snapshots()[0].damaged == (path,)
     before = source.served_bytes
     result = bring(source, store, prove_access=False)
-    mended = store.mend(snapshot, source.resolve(), result.blobs)
+    mended = store.repair(snapshot, source.resolve(), result.blobs)
     assert source.served_bytes - before in (0, len(source.files[path]))
     assert store.check(mended) == []
     assert {f.path: (mended.path / f.path).read_bytes() for f in mended.files} == source.files
@@ -89,7 +89,7 @@ def test_an_open_file_keeps_its_bytes_while_it_is_mended(
 ) -> None:
     with (snapshot.path / LARGE).open("rb") as opened:
         truncate(snapshot.path / LARGE)
-        store.mend(snapshot, source.resolve(), bring(source, store).blobs)
+        store.repair(snapshot, source.resolve(), bring(source, store).blobs)
         assert os.fstat(opened.fileno()).st_size == 1
         assert (snapshot.path / LARGE).stat().st_size == len(source.files[LARGE])
 
@@ -104,9 +104,9 @@ def test_another_snapshot_of_a_damaged_blob_is_mended_without_transfer(
     twin = stock(source, store, "twin")
     truncate(snapshot.path / LARGE)
     assert store.check(snapshot) == store.check(twin) == [LARGE]
-    store.mend(snapshot, source.resolve(), bring(source, store).blobs)
+    store.repair(snapshot, source.resolve(), bring(source, store).blobs)
     before = source.served_bytes
-    store.mend(twin, source.resolve(), bring(source, store, prove_access=False).blobs)
+    store.repair(twin, source.resolve(), bring(source, store, prove_access=False).blobs)
     assert source.served_bytes == before
     assert store.check(snapshot) == store.check(twin) == []
 
@@ -117,7 +117,7 @@ def test_a_lost_mark_is_damage_and_is_written_again(
     remove(snapshot.path / ".completed")
     assert store.check(snapshot) == [".completed"]
     assert store.snapshots() == []
-    mended = store.mend(snapshot, source.resolve(), bring(source, store).blobs)
+    mended = store.repair(snapshot, source.resolve(), bring(source, store).blobs)
     assert store.snapshots() == [mended]
 
 
@@ -126,7 +126,7 @@ def test_a_lost_directory_is_committed_anew(
 ) -> None:
     remove_tree(root / "models" / "llama")
     assert len(store.check(snapshot)) == len(source.files) + 1
-    mended = store.mend(snapshot, source.resolve(), bring(source, store).blobs)
+    mended = store.repair(snapshot, source.resolve(), bring(source, store).blobs)
     assert store.check(mended) == []
 
 
@@ -138,7 +138,7 @@ def test_a_subdirectory_replaced_by_a_link_is_not_written_through(
     remove_tree(unsealed(snapshot.path / "original"))
     (snapshot.path / "original").symlink_to(aim)
     assert sorted(store.check(snapshot)) == ["original/config.json", NESTED]
-    mended = store.mend(snapshot, source.resolve(), bring(source, store).blobs)
+    mended = store.repair(snapshot, source.resolve(), bring(source, store).blobs)
     assert store.check(mended) == []
     assert list(aim.iterdir()) == []
 

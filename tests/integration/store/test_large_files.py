@@ -10,8 +10,8 @@ import pytest
 
 from agent.store.identity import keys_by_path
 from agent.store.store import Store
-from agent.transfer.assembly import PIECE_BYTES
 from agent.transfer.engine import FetchResult, Stopped
+from agent.transfer.segmented_file import PIECE_BYTES
 from rig.processes import wait_until
 from shared.errors import DigestMismatch, Unreachable
 from shared.manifest import File

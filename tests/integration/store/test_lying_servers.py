@@ -17,16 +17,16 @@ import trustme
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, Stopped, fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import RateLimiter
+from agent.transfer.rate_limit import RateLimiter
 from rig.processes import wait_until
-from rig.scripted_http import Answer, Asked, Reset, reply, scripted
+from rig.scripted_http import Answer, Reset, ScriptedRequest, reply, scripted
 from shared.errors import AddressRefused, DigestMismatch, LarderError, RateLimited, SourceChanged, Unreachable
 from shared.manifest import File, Manifest
 from shared.sources.port import ANONYMOUS
-from shared.sources.registry import open_source
 from shared.sources.retry import RetryPolicy
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 BODY = random.Random(1).randbytes(1_000_000)
 OTHER = random.Random(2).randbytes(len(BODY))
@@ -36,7 +36,7 @@ URI, REVISION = "hf://test/model", "0" * 40
 SHA256 = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
 
 
-def right(asked: Asked, body: bytes = BODY, **headers: str) -> bytes:
+def right(asked: ScriptedRequest, body: bytes = BODY, **headers: str) -> bytes:
     """Return what an honest server answers."""
     part = re.match(r"bytes=(\d+)-(\d*)", asked.headers.get("range", ""))
     if not part:
@@ -45,7 +45,7 @@ def right(asked: Asked, body: bytes = BODY, **headers: str) -> bytes:
     return reply(206, body[start : end + 1], Content_Range=f"bytes {start}-{end}/{len(body)}", **headers)
 
 
-def packed(asked: Asked, body: bytes = BODY) -> bytes:
+def packed(asked: ScriptedRequest, body: bytes = BODY) -> bytes:
     """Return the answer of a server that compresses what was asked for as it is."""
     head, _, part = right(asked, body).partition(b"\r\n\r\n")
     ranges = {"Content_Range": found[1].decode()} if (found := re.search(rb"Content-Range: (.*)", head)) else {}
@@ -63,7 +63,7 @@ class Server:
     def __init__(self, *faults: Answer, then: Answer = right) -> None:
         self._faults, self._then = list(faults), then
 
-    def __call__(self, asked: Asked) -> bytes:
+    def __call__(self, asked: ScriptedRequest) -> bytes:
         return (self._faults.pop(0) if self._faults else self._then)(asked)
 
 
@@ -252,9 +252,9 @@ def test_one_without_a_digest_that_changes_in_its_middle_is_not_mixed(
 def test_one_without_a_digest_that_stays_is_resumed(
     bring_url: Callable[[Answer], FetchResult], told: dict[str, str], _: dict[str, str], store: Store
 ) -> None:
-    asked: list[Asked] = []
+    asked: list[ScriptedRequest] = []
 
-    def then(request: Asked) -> bytes:
+    def then(request: ScriptedRequest) -> bytes:
         asked.append(request)
         answer = right(request, BODY, **told)
         return cut(answer) if len(asked) == 1 else answer
@@ -269,7 +269,7 @@ def test_one_without_a_digest_that_stays_is_resumed(
 def test_resumed_bytes_are_asked_for_once(store: Store) -> None:
     asked: list[str] = []
 
-    def remember(request: Asked) -> bytes:
+    def remember(request: ScriptedRequest) -> bytes:
         asked.append(request.headers.get("range", ""))
         return cut(right(request)) if len(asked) == 1 else right(request)
 
@@ -329,7 +329,7 @@ def test_a_server_that_compresses_every_part_is_asked_a_few_times(size: int, dig
     sha256 = f"sha256:{hashlib.sha256(body).hexdigest()}" if digest else ""
     asked: list[str] = []
 
-    def answer(request: Asked) -> bytes:
+    def answer(request: ScriptedRequest) -> bytes:
         asked.append(request.headers.get("range", ""))
         return (
             packed(request, body) if asked[-1] else right(request, body).replace(b"\r\n\r\n", CLOSING, 1)[: size // 2]
@@ -344,7 +344,7 @@ def test_a_server_that_compresses_every_part_is_asked_a_few_times(size: int, dig
 def test_a_server_that_cuts_every_answer_after_little_is_asked_ever_less_often(store: Store) -> None:
     asked_s: list[float] = []
 
-    def answer(request: Asked) -> bytes:
+    def answer(request: ScriptedRequest) -> bytes:
         asked_s.append(time.monotonic())
         whole = right(request)
         return whole if len(asked_s) > 9 else whole.replace(b"\r\n\r\n", CLOSING, 1)[:1024]

@@ -21,7 +21,7 @@ def test_ten_thousand_files_come_stay_are_mended_and_go(
     gone = "dir-07/00007.json"
     remove_tree_of(snapshot, gone)
     assert store.check(snapshot) == [gone]
-    mended = store.mend(snapshot, source.resolve(), bring(source, store, prove_access=False).blobs)
+    mended = store.repair(snapshot, source.resolve(), bring(source, store, prove_access=False).blobs)
     assert store.check(mended) == []
     store.set_aside_and_remove("llama", snapshot.revision)
     assert store.blobs() == {}

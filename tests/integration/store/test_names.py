@@ -32,7 +32,7 @@ def test_each_name_keeps_its_own_bytes_and_is_mended_and_removed(
     for path in (LONGEST, DECOMPOSED, "Config.json"):
         remove_tree(snapshot.path / path)
     assert sorted(store.check(snapshot)) == sorted([LONGEST, DECOMPOSED, "Config.json"])
-    mended = store.mend(snapshot, source.resolve(), bring(source, store).blobs)
+    mended = store.repair(snapshot, source.resolve(), bring(source, store).blobs)
     assert {f.path: (mended.path / f.path).read_bytes() for f in mended.files} == FILES
     store.set_aside_and_remove("llama", snapshot.revision)
     assert store.blobs() == {}

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent.meters import Meters
-from agent.stock.book import Book
-from agent.stock.scanner import Scanner
-from agent.store.floor import Floor, Ground
+from agent.linux.inotify import InotifyWatch
+from agent.reconciler.activity import Activity
+from agent.reconciler.observe import Scanner
+from agent.reconciler.state_cache import StateCache
+from agent.store.floor import Floor, StoreVolume
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.store.tree import remove_tree
-from agent.store.watch import Watch
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
 from shared.sources.memory import MemorySource
@@ -27,11 +27,13 @@ Stock = Callable[[MemorySource, Store, str], Snapshot]
 
 
 @asynccontextmanager
-async def scanning(store: Store, watch: Watch | None, scan_s: float) -> AsyncIterator[tuple[Book, asyncio.Event]]:
+async def scanning(
+    store: Store, watch: InotifyWatch | None, scan_s: float
+) -> AsyncIterator[tuple[StateCache, asyncio.Event]]:
     """Yield the book and an event that is set after each look."""
-    book, looked = Book(), asyncio.Event()
+    book, looked = StateCache(), asyncio.Event()
     with ThreadPoolExecutor(1) as threads:
-        scanner = Scanner(book, store, Ground(store.root, floor=Floor(7)), Meters(), threads, scan_s, watch)
+        scanner = Scanner(book, store, StoreVolume(store.root, floor=Floor(7)), Activity(), threads, scan_s, watch)
         await scanner.read()
         task = asyncio.create_task(scanner.run(looked.set))
         try:
@@ -55,7 +57,7 @@ async def test_damage_and_removal_reach_the_book(
     *, told: bool, stock: Stock, source: MemorySource, store: Store
 ) -> None:
     snapshot = stock(source, store, "llama")
-    watch = Watch.open() if told else None
+    watch = InotifyWatch.open() if told else None
     async with scanning(store, watch, NEVER_S if told else OFTEN_S) as (book, looked):
         assert book.held["llama", snapshot.revision].damaged == ()
         assert book.space.floor == 7
@@ -80,7 +82,7 @@ async def test_blobs_of_a_snapshot_that_was_removed_by_hand_go_but_for_those_tha
     damaged = stock(MemorySource({"d.bin": b"d" * 5000}, repo="org/damaged"), store, "damaged")
     damaged.path.chmod(0o755)
     (damaged.path / "d.bin").unlink()
-    async with scanning(store, Watch.open(), NEVER_S) as (book, looked):
+    async with scanning(store, InotifyWatch.open(), NEVER_S) as (book, looked):
         remove_tree(gone.path)
         await until(lambda: ("llama", gone.revision) not in book.held, looked)
         names = {path.name for path in store.blobs_directory.iterdir()}
@@ -92,7 +94,7 @@ async def test_blobs_of_a_snapshot_that_was_removed_by_hand_go_but_for_those_tha
 async def test_a_model_that_came_is_watched_from_the_next_look_on(
     stock: Stock, source: MemorySource, store: Store
 ) -> None:
-    async with scanning(store, Watch.open(), NEVER_S) as (book, looked):
+    async with scanning(store, InotifyWatch.open(), NEVER_S) as (book, looked):
         snapshot = await asyncio.to_thread(stock, source, store, "llama")
         await until(lambda: ("llama", snapshot.revision) in book.held, looked)
         (snapshot.path / "original").chmod(0o755)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.store.cold import absent_pages, opened_cold, read_cold
+from agent.linux.direct_read import absent_pages, opened_direct, read_direct
 from agent.store.scrub import Scrubber, ScrubFigures
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
@@ -40,7 +40,7 @@ def test_a_flipped_bit_is_found_and_only_its_file_is_fetched_again(
     assert store.check(snapshot) == store.check(twin) == [LARGE]
     before = source.served_bytes
     for damaged in (snapshot, twin):
-        store.mend(damaged, source.resolve(), bring(source, store, prove_access=False).blobs)
+        store.repair(damaged, source.resolve(), bring(source, store, prove_access=False).blobs)
     assert source.served_bytes - before == len(source.files[LARGE])
     assert (twin.path / LARGE).read_bytes() == source.files[LARGE]
     assert scrub.read_pass()
@@ -118,7 +118,7 @@ def test_reading_changes_nothing_in_the_page_cache(*, direct: bool, tmp_path: Pa
     body = os.urandom(3 * 2**20 + 5)
     path = tmp_path / "file"
     path.write_bytes(body)
-    with opened_cold(path) as descriptor:
+    with opened_direct(path) as descriptor:
         if not direct:
             fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_RDONLY)
         with path.open("rb") as file:
@@ -130,7 +130,7 @@ def test_reading_changes_nothing_in_the_page_cache(*, direct: bool, tmp_path: Pa
         if not before:
             pytest.skip("this file system keeps what it is asked to drop")
         assert len(before) == 2  # what lies before and behind the pages that were read
-        assert b"".join(map(bytes, read_cold(descriptor))) == body
+        assert b"".join(map(bytes, read_direct(descriptor))) == body
         assert absent_pages(descriptor, 0, len(body)) == before
 
 

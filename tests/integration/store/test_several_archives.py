@@ -194,7 +194,7 @@ class TestAfterwards:
 
         before = source.served_bytes
         result = bring(source, store, prove_access=False)
-        mended = store.mend(snapshot, source.resolve(), result.blobs, result.unpacked)
+        mended = store.repair(snapshot, source.resolve(), result.blobs, result.unpacked)
         assert source.served_bytes - before == len(source.files["code"])
         assert content(mended) == FILES
         changed = {p for p, inode in inodes.items() if (mended.path / p).stat().st_ino != inode}
@@ -210,7 +210,7 @@ class TestAfterwards:
         (snapshot.path / "config.json").write_bytes(b"short")
         before = source.served_bytes
         result = bring(source, store, prove_access=False)
-        mended = store.mend(snapshot, source.resolve(), result.blobs, result.unpacked)
+        mended = store.repair(snapshot, source.resolve(), result.blobs, result.unpacked)
         assert source.served_bytes - before == 1_000_000
         assert content(mended) == {**FILES, "config.json": bytes(1_000_000)}
         assert store.check(mended) == []

@@ -12,11 +12,11 @@ import pytest
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, Stopped, fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import RateLimiter
+from agent.transfer.rate_limit import RateLimiter
 from rig.processes import wait_until
+from shared.byte_ranges import ByteRange
 from shared.errors import AuthDenied, DigestMismatch, SourceChanged, Unreachable
 from shared.sources.memory import MemorySource
-from shared.spans import Span
 
 Bring = Callable[..., FetchResult]
 BODY = os.urandom(100_000)
@@ -82,7 +82,7 @@ def test_a_sealed_one_is_not_lost_by_a_kill_while_it_is_hashed_again(
     with store.partial(manifest, manifest.files[0], stop) as partial:
         assert partial
         partial.write(memoryview(BODY), 0)
-        partial.held.add(Span(0, len(BODY)))
+        partial.held.add(ByteRange(0, len(BODY)))
         store.seal(partial)
     assert store.missing_bytes(manifest) == 0
     with store.partial(manifest, manifest.files[0], stop) as again:

@@ -12,7 +12,7 @@ import pytest
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, Stopped, fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import RateLimiter
+from agent.transfer.rate_limit import RateLimiter
 from rig.processes import wait_until
 from shared.errors import (
     AuthDenied,

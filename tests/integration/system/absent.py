@@ -11,7 +11,7 @@ from rig.larder import LarderCluster, LarderOptions
 from rig.larder.programs import Sources
 from rig.larder.site import Site
 from rig.s3 import S3
-from rig.shelves import FileServer
+from rig.source_fixtures import FileServer
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ABSENT = ("basemodels.ome.io", "clusterbasemodels.ome.io")

@@ -16,7 +16,7 @@ from rig.larder.programs import NAMESPACE, Sources
 from rig.larder.site import Site
 from rig.s3 import S3
 from rig.scripted_http import scripted
-from rig.shelves import FileServer
+from rig.source_fixtures import FileServer
 
 GPU = {"gpu": "yes"}
 

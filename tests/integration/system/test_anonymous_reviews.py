@@ -87,5 +87,5 @@ def test_the_key_is_in_no_log_and_no_metric(site: Site) -> None:
     for program in site.cluster.controllers:
         assert ADMISSION_KEY not in program.log.read_text()
         metrics = httpx.get(f"http://{LOOPBACK}:{program.health_port}/metrics", trust_env=False, timeout=60).text
-        assert "larder_controller_admission_seconds" in metrics
+        assert "larder_admission_duration_seconds" in metrics
         assert ADMISSION_KEY not in metrics

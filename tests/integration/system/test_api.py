@@ -8,7 +8,7 @@ import pytest
 
 from rig import agents
 from rig.errors import CallRefused
-from rig.larder.moves import PATIENCE_S
+from rig.larder.cluster_driver import PATIENCE_S
 from rig.larder.programs import AGENT, AUDIENCE, NAMESPACE
 from rig.larder.site import Site
 

@@ -11,7 +11,7 @@ import pytest
 
 from rig.binaries import Binaries
 from rig.errors import CallRefused
-from rig.larder.moves import Json
+from rig.larder.cluster_driver import Json
 from rig.larder.objects import KINDS, path_of
 from rig.larder.site import Site
 from shared.names import ready_label

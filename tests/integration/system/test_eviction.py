@@ -110,7 +110,7 @@ def larder(site: Site, *arguments: str) -> str:
 def counted(site: Site) -> dict[str, float]:
     """Return what all replicas together have counted of evictions: any of them may have led."""
     shown = [scrape(f"http://{LOOPBACK}:{c.health_port}") for c in site.cluster.controllers]
-    names = ("larder_controller_evictions_total", "larder_controller_evicted_bytes_total")
+    names = ("larder_evictions_total", "larder_evicted_bytes_total")
     return {name: sum(one[name] for one in shown) for name in names}
 
 
@@ -137,8 +137,8 @@ def test_an_idle_model_makes_room_and_comes_back(site: Site, shelf: Shelf) -> No
     (event,) = events(site, old)
     assert f"evicted from {NODE} to make room for {new}; it frees 3.0 MiB" in event
     after = counted(site)
-    assert after["larder_controller_evictions_total"] == before["larder_controller_evictions_total"] + 1
-    freed = after["larder_controller_evicted_bytes_total"] - before["larder_controller_evicted_bytes_total"]
+    assert after["larder_evictions_total"] == before["larder_evictions_total"] + 1
+    freed = after["larder_evicted_bytes_total"] - before["larder_evicted_bytes_total"]
     assert 3 * MIB <= freed <= 3 * MIB + 2**16  # with its directories and its mark
 
     pod = site.name("pod")

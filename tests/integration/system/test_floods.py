@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from controller.agentapi.gate import RATES, STRANGERS
-from rig.larder.moves import PATIENCE_S
+from rig.larder.cluster_driver import PATIENCE_S
 from rig.larder.site import Site
 
 ELSEWHERE = "127.0.0.9"  # another address than that of the agents

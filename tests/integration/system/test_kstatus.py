@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from rig.binaries import Binaries
-from rig.larder.moves import Json
+from rig.larder.cluster_driver import Json
 from rig.larder.objects import KINDS, path_of
 from rig.larder.site import Site
 from tests.kstatus import Status, kstatus

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from rig.errors import CallRefused
-from rig.larder.moves import PATIENCE_S
+from rig.larder.cluster_driver import PATIENCE_S
 from rig.larder.site import Site
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/larder-system/leases/larder-controller"
@@ -83,7 +83,7 @@ def test_a_leader_that_is_told_to_end_gives_the_lead_away(site: Site, load: Load
         assert holder(site).partition("_")[0] != first.name, "the lease names a program that is gone"
         site.until(lambda: site.leader() is other, "the other to lead")
         assert seen <= {first.name, "", other.name}
-    assert "election_trouble" not in first.log.read_text().rpartition('"stopping"')[2]
+    assert "election_failed" not in first.log.read_text().rpartition('"stopping"')[2]
     first.start()
     site.cluster.aim_webhooks(site.cluster.controllers[0])
 

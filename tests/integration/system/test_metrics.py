@@ -16,11 +16,11 @@ from rig.pods import base_model_pod
 from rig.ports import LOOPBACK
 from tests.samples import scrape
 
-LEADING = "larder_controller_leading"
+LEADING = "larder_leader"
 OF_THE_LEADER = (
-    "larder_controller_queue_length",
-    "larder_controller_grants_in_use",
-    'larder_controller_nodes{state="AgentReady"}',
+    "larder_workqueue_depth",
+    "larder_grants_in_use",
+    'larder_nodes{state="AgentReady"}',
 )
 
 
@@ -34,12 +34,12 @@ def controller(program: ControllerProgram) -> dict[str, float]:
 
 def reviews(site: Site, path: str, outcome: str) -> float:
     """How many reviews ended like this, at the replica that the webhooks are aimed at."""
-    name = f'larder_controller_admission_seconds_count{{outcome="{outcome}",path="{path}"}}'
+    name = f'larder_admission_duration_seconds_count{{outcome="{outcome}",path="{path}"}}'
     return controller(site.cluster.controllers[0])[name]
 
 
 def credentials_given(site: Site) -> float:
-    name = 'larder_controller_http_requests_total{route="/v1/credentials",status="200"}'
+    name = 'larder_http_requests_total{route="/v1/credentials",status="200"}'
     return sum(controller(c).get(name, 0) for c in site.cluster.controllers)
 
 
@@ -71,8 +71,8 @@ def test_a_download_moves_the_counters_of_both_programs(site: Site) -> None:
 
     def told() -> bool:
         states = leader(site)
-        ready = states.get('larder_controller_models{kind="ClusterModelCache",state="Ready"}', 0)
-        return ready >= 1 and states.get('larder_controller_nodes{state="AgentReady"}') == len(site.cluster.agents)
+        ready = states.get('larder_declared_models{kind="ClusterModelCache",state="Ready"}', 0)
+        return ready >= 1 and states.get('larder_nodes{state="AgentReady"}') == len(site.cluster.agents)
 
     site.until(told, "the leader to count the model and its nodes")
 
@@ -99,7 +99,7 @@ def test_what_is_no_review_counts_as_failed(site: Site) -> None:
 
 def test_a_model_that_is_not_ready_has_a_name_until_it_goes(site: Site) -> None:
     cache = site.cache("hf://org/there-is-no-such-repository")
-    name = f'larder_controller_model_not_ready_since_timestamp_seconds{{kind="ClusterModelCache",model="{cache}"}}'
+    name = f'larder_model_not_ready_since_timestamp_seconds{{kind="ClusterModelCache",model="{cache}"}}'
     site.wait_reason("ClusterModelCache", cache, "AuthDenied")
     since: list[float] = []
 
@@ -125,7 +125,7 @@ def test_only_the_leader_knows_what_only_a_leader_knows(site: Site) -> None:
 
 
 def _knows_its_place(shown: dict[str, float]) -> bool:
-    of_models = any(name.startswith("larder_controller_models") for name in shown)
+    of_models = any(name.startswith("larder_declared_models") for name in shown)
     return [name in shown for name in OF_THE_LEADER] + [of_models] == [bool(shown[LEADING])] * (len(OF_THE_LEADER) + 1)
 
 
@@ -133,5 +133,5 @@ def test_the_end_of_the_certificate_is_shown(site: Site) -> None:
     replica = site.cluster.controllers[0]
     text = ssl.get_server_certificate((LOOPBACK, replica.port))
     expected = x509.load_pem_x509_certificate(text.encode()).not_valid_after_utc.timestamp()
-    name = "larder_controller_certificate_expiration_timestamp_seconds"
+    name = "larder_certificate_expiration_timestamp_seconds"
     site.until(lambda: controller(replica)[name] == expected, "the end of the certificate that is in use")

@@ -8,7 +8,7 @@ import pytest
 
 from controller.admission.webhooks import AtUrl, WebhookSettings
 from rig.larder import objects
-from rig.larder.moves import PATIENCE_S
+from rig.larder.cluster_driver import PATIENCE_S
 from rig.larder.programs import ADMISSION_KEY, ADMISSION_TIMEOUT_S, NAMESPACE, STORE_ROOT, ControllerProgram
 from rig.larder.site import Site
 from rig.pki import Authority

@@ -13,7 +13,7 @@ from rig.larder import LarderCluster, LarderOptions
 from rig.larder.programs import NAMESPACE, Sources
 from rig.larder.site import Site
 from rig.s3 import S3
-from rig.shelves import FileServer
+from rig.source_fixtures import FileServer
 from tests.integration.system.sites import GPU
 
 

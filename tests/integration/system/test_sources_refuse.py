@@ -8,8 +8,8 @@ import pytest
 
 from rig.demo.parts import SECRET
 from rig.errors import CallRefused
-from rig.hub import Access, Corrupt, Truncate
-from rig.hub.repository import Entry, git_blob_id
+from rig.hub import Corrupt, RepositoryAccess, Truncate
+from rig.hub.repository import RepositoryFile, git_blob_id
 from rig.larder.programs import NAMESPACE
 from rig.larder.site import Site
 
@@ -78,7 +78,7 @@ def _secret(site: Site, token: str, labels: dict[str, str]) -> str:
 
 
 def test_a_wrong_token_and_a_right_one(site: Site) -> None:
-    uri = site.push(access=Access(frozenset({"the-right-token"})))
+    uri = site.push(access=RepositoryAccess(frozenset({"the-right-token"})))
     wrong = _secret(site, "a-wrong-token", {"larder.dev/credentials": "true"})
     denied = site.cache(uri, credentialsSecret=wrong)
     message = site.wait_reason("ClusterModelCache", denied, "AuthDenied")
@@ -142,7 +142,7 @@ def test_a_name_that_leaves_the_directory(site: Site) -> None:
     uri = site.push(files={"config.json": b"{}"}, repo=repo)
     content = site.folder / "passwd"
     content.write_bytes(b"root")
-    site.hub.add_entry(repo, Entry("../../etc/passwd", 4, git_blob_id(b"root"), content))
+    site.hub.add_entry(repo, RepositoryFile("../../etc/passwd", 4, git_blob_id(b"root"), content))
     name = site.cache(uri)
     assert "../../etc/passwd" in site.wait_reason("ClusterModelCache", name, "UnsafePath")
 
@@ -179,7 +179,7 @@ def of_a_secret_for_s3(site: Site, uri: str, **storage: object) -> str:
 
 
 def test_another_sources_key_is_sent_nowhere(site: Site) -> None:
-    uri = site.push(access=Access(frozenset({"t"})))
+    uri = site.push(access=RepositoryAccess(frozenset({"t"})))
     name = of_a_secret_for_s3(site, uri)
 
     def message() -> str:

@@ -20,7 +20,7 @@ import yaml
 from rig.errors import CallRefused
 from rig.larder.programs import NAMESPACE
 from rig.larder.site import Site
-from rig.scripted_http import Asked, reply, scripted
+from rig.scripted_http import ScriptedRequest, reply, scripted
 
 Json = dict[str, Any]
 
@@ -72,7 +72,7 @@ class Bundle:
         return sorted(str(p.relative_to(self.root)) for p in self.root.rglob("*") if p.is_file())
 
 
-def kubelet(asked: Asked) -> bytes:
+def kubelet(asked: ScriptedRequest) -> bytes:
     """Answer as a kubelet that is asked for a container's log."""
     previous = "previous=true" in asked.target
     lines = [f"2026-11-21T00:00:00Z {line}" for line in LINES]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rig.hub import Access
+from rig.hub import RepositoryAccess
 from rig.larder.programs import NAMESPACE
 from rig.larder.site import Site
 from rig.pods import base_model_pod, plain_pod
@@ -72,7 +72,7 @@ def test_a_source_that_wants_credentials(site: Site, why: Why) -> None:
     data = {"token": base64.b64encode(b"a-wrong-token").decode()}
     labels = {"larder.dev/credentials": "true"}
     site.api.create(SECRETS, {"metadata": {"name": secret, "labels": labels}, "data": data})
-    named = site.cache(site.push(access=Access(frozenset({"the-right-token"}))), credentialsSecret=secret)
+    named = site.cache(site.push(access=RepositoryAccess(frozenset({"the-right-token"}))), credentialsSecret=secret)
     site.wait_reason("ClusterModelCache", named, "AuthDenied")
     said = why(f"cmc/{named}", exits=1)
     assert f"Secret {secret} in namespace {NAMESPACE}" in said

@@ -31,8 +31,8 @@ def _turns(site: Site, node: str, model: str) -> Iterator[tuple[str, str, str]]:
     for line in site.cluster.agents[node].log.read_text().splitlines():
         whole = line.startswith("{") and line.endswith("}")  # a killed agent may leave half a line
         told = json.loads(line) if whole and model in line else {}
-        if told.get("event") == "download started":
+        if told.get("event") == "download_started":
             began = told["timestamp"]
-        elif told.get("event") in ("snapshot complete", "download stopped", "entry set back") and began:
+        elif told.get("event") in ("snapshot_complete", "download_stopped", "entry_failed") and began:
             yield began, told["timestamp"], node
             began = ""

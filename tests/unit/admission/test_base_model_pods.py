@@ -8,7 +8,7 @@ import pytest
 from controller.admission.catalog import CatalogModel, MemoryCatalog
 from controller.admission.errors import InvalidPath, ModelNotFound, ModelNotReady, MountConflict, NamespaceNotAllowed
 from controller.admission.inject import Injection, inject
-from controller.admission.keys import read_models
+from controller.admission.pod_annotations import read_models
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Rewrite, base_model_pod, plain_pod
 from shared.names import USER_LABEL, ready_label, snapshot_label, uses_label

@@ -9,7 +9,7 @@ from controller.admission.catalog import MemoryCatalog
 from controller.admission.download import Download, Unclear, find_download
 from controller.admission.errors import ModelNotReady, StorePathReserved
 from controller.admission.inject import inject
-from controller.admission.keys import NOT_CACHED, SOURCE_URI, read_models
+from controller.admission.pod_annotations import NOT_CACHED, SOURCE_URI, read_models
 from controller.admission.settings import AdmissionSettings
 from rig.pods import ENABLE_CACHE, KSERVE_URI, Json, Rewrite, initializer, kserve_pod, plain_pod
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
-from controller.admission.keys import NODE_GROUP, NOT_CACHED, read_models
+from controller.admission.pod_annotations import NODE_GROUP, NOT_CACHED, read_models
 from rig.pods import Rewrite, kserve_pod
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.kube.objects import Meta

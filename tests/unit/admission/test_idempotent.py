@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from controller.admission.catalog import CatalogModel, CatalogNode, MemoryCatalog
 from controller.admission.containers import containers_of, mounts_of
-from controller.admission.errors import Refused
+from controller.admission.errors import AdmissionRefused
 from controller.admission.inject import inject
-from controller.admission.keys import (
+from controller.admission.paths import reaches
+from controller.admission.pod_annotations import (
     BASE_MODEL,
     ENABLE_CACHE,
     INITIALIZER,
@@ -24,7 +25,6 @@ from controller.admission.keys import (
     has_keys,
     read_models,
 )
-from controller.admission.paths import reaches
 from controller.admission.settings import AdmissionSettings
 from rig.pods import initializer
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
@@ -150,7 +150,7 @@ SETTINGS = AdmissionSettings(store_root=ROOT)
 def test_a_second_pass_changes_nothing_and_no_mount_of_the_store_is_writable(pod: dict[str, Any]) -> None:
     try:
         first = inject(pod, "ns", CATALOG, SETTINGS)
-    except Refused:
+    except AdmissionRefused:
         return
     after = jsonpatch.apply_patch(pod, list(first.patch))
     second = inject(after, "ns", CATALOG, SETTINGS)

@@ -7,7 +7,7 @@ import pytest
 
 from controller.admission.catalog import MemoryCatalog
 from controller.admission.inject import inject
-from controller.admission.keys import read_models
+from controller.admission.pod_annotations import read_models
 from controller.admission.settings import AdmissionSettings
 from rig.pods import BASE_MODEL, ENABLE_CACHE, KSERVE_URI, Rewrite, initializer, kserve_pod, plain_pod
 from shared.names import USER_LABEL, ready_label, snapshot_label, uses_label

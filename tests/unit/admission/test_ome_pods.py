@@ -8,7 +8,7 @@ import pytest
 from controller.admission.catalog import CatalogModel, MemoryCatalog
 from controller.admission.errors import MountConflict
 from controller.admission.inject import inject
-from controller.admission.keys import NOT_CACHED, read_models
+from controller.admission.pod_annotations import NOT_CACHED, read_models
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Json, Rewrite, base_model_pod
 

@@ -6,29 +6,29 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent.stock.actions import Inspect
-from agent.stock.book import Book
-from agent.stock.decide import decide, next_due_s
-from agent.stock.phases import fitted, statuses
-from agent.stock.world import Held, World
+from agent.reconciler.actions import Inspect
+from agent.reconciler.decide import decide, next_due_s
+from agent.reconciler.observation import HeldSnapshot, Observation
+from agent.reconciler.state_cache import StateCache
+from agent.reconciler.status import fitted, statuses
 from shared.api.model_node import EntryStatus, ModelNodeStatus
 from shared.api.unpacked_metadata import UnpackedMetadata, UnpackedValues
 from shared.metadata.remembered import identity_of_files
-from tests.unit.agent.worlds import DIGEST, UID, both, entry, model_node, world
+from tests.unit.reconciler.observations import DIGEST, UID, both, entry, model_node, observation
 
 KEY = ("llama", "r1")
-UNPACKED = Held(DIGEST, (), "digest", unpacked=True)
+UNPACKED = HeldSnapshot(DIGEST, (), "digest", unpacked=True)
 IDENTITY = identity_of_files(DIGEST)
 READ = UnpackedMetadata(identity=IDENTITY, values=UnpackedValues(model_type="llama"))
 KILLED = UnpackedMetadata(identity=IDENTITY, attempts=1, reason="MetadataInterrupted")
 
 
-def ready(**fields: Any) -> World:
+def ready(**fields: Any) -> Observation:
     """A node that has an unpacked model Ready."""
-    return world(entry(), **({"held": {KEY: UNPACKED}, "labels": both()} | fields))
+    return observation(entry(), **({"held": {KEY: UNPACKED}, "labels": both()} | fields))
 
 
-def inspects(seen: World) -> bool:
+def inspects(seen: Observation) -> bool:
     return Inspect(entry()) in decide(seen)
 
 
@@ -78,19 +78,19 @@ def test_what_was_read_is_told_with_the_entry_and_nothing_of_other_files() -> No
     ] == [None]
 
 
-def told(found: UnpackedMetadata, node_uid: str = UID) -> Book:
+def told(found: UnpackedMetadata, node_uid: str = UID) -> StateCache:
     """A book after the ModelNode came that an earlier agent wrote."""
-    book, said = Book(), EntryStatus(id="llama", revision="r1", metadata=found)
+    cache, said = StateCache(), EntryStatus(id="llama", revision="r1", metadata=found)
     known = ModelNodeStatus(node_uid=node_uid, entries=[said, msgspec.structs.replace(said, id="gone")])
-    book.take_model_node(msgspec.structs.replace(model_node([entry()]), status=known), 100.0)
-    return book
+    cache.take_model_node(msgspec.structs.replace(model_node([entry()]), status=known), 100.0)
+    return cache
 
 
 def test_an_agent_knows_what_the_one_before_it_read_and_forgets_what_is_wanted_no_more() -> None:
-    book = told(READ)
-    assert book.readings == {KEY: READ}
-    book.take_model_node(model_node([]), 101.0)
-    assert book.readings == {}
+    cache = told(READ)
+    assert cache.readings == {KEY: READ}
+    cache.take_model_node(model_node([]), 101.0)
+    assert cache.readings == {}
     assert told(READ, "another Node").readings == {}
 
 

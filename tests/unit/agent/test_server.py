@@ -3,7 +3,7 @@ import asyncio
 import pytest
 from fastapi import FastAPI
 
-from agent.server import build_server
+from agent.server.server import build_server
 
 
 @pytest.mark.looptime

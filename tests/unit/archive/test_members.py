@@ -2,30 +2,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.kinds import Kind, kind_of
-from agent.archive.members import Entry, Limits, Member, Oversize, Type, decide_members
+from agent.archive.members import ArchiveEntry, Member, Oversize, Type, UnpackLimits, decide_members
+from agent.store.archive_kinds import Kind, kind_of
 from shared.archives import find_archives
 from shared.errors import InvalidURI, LarderError, TooManyFiles, UnsafePath
 from shared.manifest import File
 from shared.paths import check_paths
 
-LIMITS = Limits(1_000, 10)
+LIMITS = UnpackLimits(1_000, 10)
 
 
-def file(name: str, size: int = 1, mode: int = 0o644) -> Entry:
-    return Entry(name, Type.FILE, size, mode)
+def file(name: str, size: int = 1, mode: int = 0o644) -> ArchiveEntry:
+    return ArchiveEntry(name, Type.FILE, size, mode)
 
 
-def directory(name: str, mode: int = 0o755) -> Entry:
-    return Entry(name, Type.DIRECTORY, 0, mode)
+def directory(name: str, mode: int = 0o755) -> ArchiveEntry:
+    return ArchiveEntry(name, Type.DIRECTORY, 0, mode)
 
 
-def symbolic(name: str, target: str) -> Entry:
-    return Entry(name, Type.SYMBOLIC_LINK, target=target)
+def symbolic(name: str, target: str) -> ArchiveEntry:
+    return ArchiveEntry(name, Type.SYMBOLIC_LINK, target=target)
 
 
-def hard(name: str, target: str) -> Entry:
-    return Entry(name, Type.HARD_LINK, target=target)
+def hard(name: str, target: str) -> ArchiveEntry:
+    return ArchiveEntry(name, Type.HARD_LINK, target=target)
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ def test_files_links_and_directories() -> None:
         ([symbolic("a", "a")], "no file"),
         ([symbolic("a", "b"), symbolic("b", "a")], "no file"),
         ([directory("d"), file("d/x"), symbolic("a", "d")], "no file"),
-        ([Entry("dev", Type.OTHER)], "neither file"),
+        ([ArchiveEntry("dev", Type.OTHER)], "neither file"),
         ([file("a", mode=0o4755)], "setuid"),
         ([file("a", mode=0o2755)], "setuid"),
         ([hard("b", "a"), file("a", -1)], "size of -1"),
     ],
 )
-def test_one_unsafe_member_refuses_the_whole_archive(entries: list[Entry], words: str) -> None:
+def test_one_unsafe_member_refuses_the_whole_archive(entries: list[ArchiveEntry], words: str) -> None:
     with pytest.raises(UnsafePath, match=words):
         decide_members([file("good"), *entries], LIMITS)
 
@@ -143,11 +143,13 @@ def test_the_limits_are_kept_and_nothing_beyond_is_looked_at() -> None:
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "A", "..", ".", "", "é", "\0"]), min_size=1, max_size=4).map("/".join)
-ENTRIES = st.builds(Entry, NAMES, st.sampled_from(Type), st.integers(-1, 300), st.sampled_from([0o644, 0o4755]), NAMES)
+ENTRIES = st.builds(
+    ArchiveEntry, NAMES, st.sampled_from(Type), st.integers(-1, 300), st.sampled_from([0o644, 0o4755]), NAMES
+)
 
 
 @given(st.lists(ENTRIES, max_size=8))
-def test_what_is_accepted_can_stand_below_one_directory(entries: list[Entry]) -> None:
+def test_what_is_accepted_can_stand_below_one_directory(entries: list[ArchiveEntry]) -> None:
     try:
         members = decide_members(entries, LIMITS)
     except (LarderError, Oversize):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from agent.archive.members import Entry, Limits, Oversize, Tally, Type, check_together, decide_members
+from agent.archive.members import ArchiveEntry, Oversize, Tally, Type, UnpackLimits, check_together, decide_members
 from shared.errors import TooManyFiles, UnsafePath
 
 
-def entries(*names: str, size: int = 1) -> list[Entry]:
-    return [Entry(name, Type.FILE, size) for name in names]
+def entries(*names: str, size: int = 1) -> list[ArchiveEntry]:
+    return [ArchiveEntry(name, Type.FILE, size) for name in names]
 
 
 def test_files_in_one_directory_stand_together() -> None:
@@ -40,15 +40,15 @@ def test_a_clash_with_a_file_beside_the_archives() -> None:
 
 
 def test_members_count_over_all_archives() -> None:
-    tally, limits = Tally(), Limits(100, 4)
-    decide_members([Entry("d", Type.DIRECTORY), *entries("a", "b")], limits, tally)
+    tally, limits = Tally(), UnpackLimits(100, 4)
+    decide_members([ArchiveEntry("d", Type.DIRECTORY), *entries("a", "b")], limits, tally)
     decide_members(entries("c"), limits, tally)
     with pytest.raises(TooManyFiles, match="the archives have more than 4 members"):
         decide_members(entries("e"), limits, tally)
 
 
 def test_bytes_count_over_all_archives() -> None:
-    tally, limits = Tally(), Limits(100, 9)
+    tally, limits = Tally(), UnpackLimits(100, 9)
     decide_members(entries("a", size=60), limits, tally)
     decide_members(entries("b", size=40), limits, tally)
     with pytest.raises(Oversize) as raised:

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.kinds import Kind
-from agent.archive.members import Limits, Member, Oversize
+from agent.archive.members import Member, Oversize, UnpackLimits
 from agent.archive.unpack import list_archive, unpack_archive
+from agent.store.archive_kinds import Kind
 from shared.errors import InvalidURI, LarderError, TooManyFiles, UnsafePath
 from tests.archives import member, tar, tar_gz, zipped
 
-LIMITS = Limits(10_000_000)
+LIMITS = UnpackLimits(10_000_000)
 BIG = random.Random(5).randbytes(2_500_000)
 FILES = {"big.safetensors": BIG, "config.json": b"{}", "d/e/empty": b"", "d/tokenizer.json": b"[1]"}
 MANY = 60_000
@@ -28,12 +28,12 @@ MANY = 60_000
 MAKERS: dict[Kind, Callable[[Mapping[str, bytes]], bytes]] = {Kind.TAR: tar, Kind.TAR_GZIP: tar_gz, Kind.ZIP: zipped}
 
 
-def unpack(body: bytes, kind: Kind, limits: Limits = LIMITS) -> dict[str, bytes]:
+def unpack(body: bytes, kind: Kind, limits: UnpackLimits = LIMITS) -> dict[str, bytes]:
     """Return every file by path, those that are other names of one included."""
     return unpack_from(io.BytesIO(body), kind, limits)
 
 
-def unpack_from(file: BinaryIO, kind: Kind, limits: Limits) -> dict[str, bytes]:
+def unpack_from(file: BinaryIO, kind: Kind, limits: UnpackLimits) -> dict[str, bytes]:
     members = list_archive(file, kind, limits)
     own = [member for member in members if member.of == member.path]
     files: dict[str, bytes] = {}
@@ -159,15 +159,15 @@ def test_an_encrypted_zip_is_refused() -> None:
 def test_what_declares_too_much_is_not_begun(kind: Kind) -> None:
     bomb = MAKERS[kind]({"zeros": bytes(5_000_000)})
     with pytest.raises(Oversize):
-        unpack(bomb, kind, Limits(4_999_999))
-    assert unpack(bomb, kind, Limits(5_000_000))
+        unpack(bomb, kind, UnpackLimits(4_999_999))
+    assert unpack(bomb, kind, UnpackLimits(5_000_000))
 
 
 @pytest.mark.parametrize("kind", Kind)
 def test_too_many_members_are_not_begun(kind: Kind) -> None:
     body = MAKERS[kind]({str(number): b"" for number in range(50)})
     with pytest.raises(TooManyFiles):
-        unpack(body, kind, Limits(1_000, 49))
+        unpack(body, kind, UnpackLimits(1_000, 49))
 
 
 def test_a_table_of_names_that_would_fill_the_memory_is_not_read() -> None:
@@ -351,7 +351,7 @@ def test_any_bytes_are_an_archive_or_refused(kind: Kind, junk: bytes, at: int, v
     for candidate in (junk, bytes(body)):
         file = io.BytesIO(candidate)
         try:
-            members = list_archive(file, kind, Limits(100_000))
+            members = list_archive(file, kind, UnpackLimits(100_000))
             for content in unpack_archive(file, kind, [m for m in members if m.of == m.path]):
                 assert sum(map(len, content)) <= content.member.size
         except (LarderError, Oversize):

@@ -7,7 +7,7 @@ import pytest
 from controller.claims.contention import limit_of, users_of, waits_of
 from controller.claims.decide import decide
 from controller.claims.kinds import ClaimPod, PodStatus
-from controller.claims.verdict import takes_pods
+from controller.claims.result import takes_pods
 from controller.claims.view import ClaimView
 from controller.manager.actions import Again
 from shared.api.core import ClaimSpec, Observed, PersistentVolumeClaim
@@ -82,13 +82,13 @@ def test_the_model_tells_of_pods_that_wait_and_stays_ready() -> None:
     settled = read(view(claim=RWOP))
     held = replace(settled, waits=tuple(waits_of(RWOP, [pod("a", "n1"), second, third])))
     actions = decide(held, NOW)
-    ready = told(actions).verdict.ready
-    assert (told(actions).verdict.state, ready.status, ready.reason) == ("Ready", "True", "ClaimInUse")
+    ready = told(actions).claim_result.ready
+    assert (told(actions).claim_result.state, ready.status, ready.reason) == ("Ready", "True", "ClaimInUse")
     assert ready.message.startswith("pod b waits: PVC data is ReadWriteOncePod, and pod a has it on node n1 (1 more")
     assert takes_pods(ready)
     (again,) = (a for a in actions if isinstance(a, Again))
     assert again.after_s <= 10, "nobody tells when the volume is mounted"
-    assert told(decide(settled, NOW)).verdict.ready.reason == "OnClaim"
+    assert told(decide(settled, NOW)).claim_result.ready.reason == "OnClaim"
 
 
 def test_pods_that_start_are_looked_at_until_they_run() -> None:

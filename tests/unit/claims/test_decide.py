@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.claims.decide import StartJob, Tell, decide
+from controller.claims.decide import StartJob, WriteClaimStatus, decide
 from controller.claims.kinds import ContainerState, Waiting
 from controller.claims.outcome import TROUBLES
-from controller.claims.verdict import takes_pods
+from controller.claims.result import takes_pods
+from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
-from controller.claims.words import claim_status
 from controller.manager.actions import Again, WriteSpec
-from controller.manager.conditions import Told
+from controller.manager.conditions import ConditionUpdate
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import Observed
 from shared.api.meta import Condition
-from shared.handover import Reading
+from shared.metadata.termination_message import Reading
 from tests.unit.claims.views import FILLED, LLAMA, NOW, WRITTEN, after, claim, handed_in, job, job_pod, read, told, user
 from tests.unit.claims.views import view as model
 
@@ -31,16 +31,16 @@ IMAGE = job_pod("Pending", ContainerState(waiting=Waiting(reason="ImagePullBackO
 
 def ready(seen: ClaimView) -> tuple[str, str, str]:
     tell = told(decide(seen, NOW))
-    return tell.verdict.state, tell.verdict.ready.status, tell.verdict.ready.reason
+    return tell.claim_result.state, tell.claim_result.ready.status, tell.claim_result.ready.reason
 
 
 def takes(seen: ClaimView) -> bool:
     """Return what admission makes of the answer."""
-    return takes_pods(told(decide(seen, NOW)).verdict.ready)
+    return takes_pods(told(decide(seen, NOW)).claim_result.ready)
 
 
 def metadata(seen: ClaimView) -> tuple[str, str]:
-    found = told(decide(seen, NOW)).verdict.metadata
+    found = told(decide(seen, NOW)).claim_result.metadata
     return found.status, found.reason
 
 
@@ -63,7 +63,7 @@ def starts(seen: ClaimView) -> list[StartJob]:
 def test_a_claim_that_cannot_be_used_is_failed_and_not_read(fields: dict[str, Any], reason: str, words: str) -> None:
     seen = model(**fields)
     assert ready(seen) == ("Failed", "False", reason)
-    assert words in told(decide(seen, NOW)).verdict.ready.message
+    assert words in told(decide(seen, NOW)).claim_result.ready.message
     assert starts(seen) == []
     assert not takes(seen)
     assert ready(after(replace(seen, claim=claim(), allowed=True)))[0] == "In_Transit"
@@ -83,13 +83,13 @@ def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that() -> Non
     written = replace(seen, spec=WRITTEN)
     assert starts(written) == []
     for unread in (skipped, written):
-        assert told(decide(unread, NOW)).verdict.ready.message.endswith("waits for the first pod that uses it")
+        assert told(decide(unread, NOW)).claim_result.ready.message.endswith("waits for the first pod that uses it")
 
 
 def test_pods_wait_while_the_controller_may_not_look() -> None:
     seen = model(claim=None, refused="403 Forbidden: cannot get persistentvolumeclaims")
     assert ready(seen) == ("In_Transit", "Unknown", "NotPermitted")
-    assert "persistentvolumeclaims" in told(decide(seen, NOW)).verdict.ready.message
+    assert "persistentvolumeclaims" in told(decide(seen, NOW)).claim_result.ready.message
     assert not takes(seen)
     (again,) = (a.after_s for a in decide(seen, NOW) if isinstance(a, Again))
     assert again <= 60, "nobody tells when the right is given"
@@ -98,7 +98,7 @@ def test_pods_wait_while_the_controller_may_not_look() -> None:
 def test_a_right_that_is_lost_keeps_no_pod_from_what_was_read() -> None:
     seen = replace(read(model()), claim=None, refused="403 Forbidden: cannot get persistentvolumeclaims")
     assert ready(seen) == ("Ready", "True", "NotPermitted")
-    assert "persistentvolumeclaims" in told(decide(seen, NOW)).verdict.ready.message
+    assert "persistentvolumeclaims" in told(decide(seen, NOW)).claim_result.ready.message
     assert takes(seen)
     moved = replace(seen, demand=replace(seen.demand, uri="pvc://team/data/models/other"))
     assert not takes(moved)
@@ -114,11 +114,11 @@ def test_a_model_is_read_once_and_then_ready() -> None:
     done = replace(running, pods=(handed_in(Reading(metadata=LLAMA)),))
     fill, tell, again = decide(done, NOW)
     assert fill == WriteSpec(FILLED)
-    assert isinstance(tell, Tell)
+    assert isinstance(tell, WriteClaimStatus)
     assert isinstance(again, Again)
     assert ready(done) == ("Ready", "True", "OnClaim")
     settled = replace(after(done), spec=FILLED)
-    assert [type(a) for a in decide(settled, NOW)] == [Tell, Again]
+    assert [type(a) for a in decide(settled, NOW)] == [WriteClaimStatus, Again]
     assert metadata(settled) == ("True", "Read")
     assert claim_status(settled, told(decide(settled, NOW)), "later") == settled.status
 
@@ -126,7 +126,7 @@ def test_a_model_is_read_once_and_then_ready() -> None:
 def test_what_was_left_aside_stands_beside_what_was_read() -> None:
     seen = read(model(), Reading(metadata=LLAMA, message="llama/notes is a link that leads nowhere"))
     assert metadata(seen) == ("True", "Read")
-    words = told(decide(seen, NOW)).verdict.metadata.message
+    words = told(decide(seen, NOW)).claim_result.metadata.message
     assert words.endswith(", but llama/notes is a link that leads nowhere")
 
 
@@ -149,9 +149,9 @@ def test_a_path_that_is_missing_keeps_pods_away_until_it_is_there() -> None:
     assert not takes(seen)
     later = replace(seen, job=job())
     tell = told(decide(later, NOW + timedelta(minutes=15)))
-    assert tell.verdict.state == "Failed"
+    assert tell.claim_result.state == "Failed"
     found = replace(later, pods=(handed_in(Reading(metadata=LLAMA)),))
-    assert told(decide(found, NOW + timedelta(minutes=15))).verdict.state == "Ready"
+    assert told(decide(found, NOW + timedelta(minutes=15))).claim_result.state == "Ready"
 
 
 @pytest.mark.parametrize("reason", ["MetadataMissing", "MetadataOversized", "Unreadable", "TooManyFiles"])
@@ -159,7 +159,7 @@ def test_what_cannot_be_read_can_still_be_mounted(reason: str) -> None:
     seen = read(model(), Reading(reason=reason, message="words"))
     assert ready(seen) == ("Ready", "True", "OnClaim")
     assert metadata(seen) == ("False", reason)
-    assert "larder.dev/refresh" in told(decide(seen, NOW)).verdict.metadata.message
+    assert "larder.dev/refresh" in told(decide(seen, NOW)).claim_result.metadata.message
 
 
 def test_what_was_read_stays_known_when_another_reading_fails() -> None:
@@ -195,7 +195,7 @@ def test_a_job_that_hangs_is_told_and_its_reason_kept_when_it_is_given_up() -> N
         ("In_Transit", "False", "ImageNotPulled"),
         ("False", "ImageNotPulled"),
     )
-    assert "given up" in told(decide(given_up, NOW)).verdict.metadata.message
+    assert "given up" in told(decide(given_up, NOW)).claim_result.metadata.message
     assert not takes(given_up)
 
 
@@ -204,11 +204,13 @@ def test_nobody_gets_a_model_that_nobody_has_looked_at_however_often_a_job_gives
     for wait_minutes in (1, 2, 4, 8, 15, 15):
         assert ready(seen) == ("In_Transit", "False", "DeadlineExceeded")
         assert not takes(seen)
-        assert "so pods wait" in told(decide(seen, now)).verdict.ready.message
+        assert "so pods wait" in told(decide(seen, now)).claim_result.ready.message
         assert starts(seen) == []
         now += timedelta(minutes=wait_minutes)
         assert [a for a in decide(seen, now) if isinstance(a, StartJob)]
-        assert told(decide(seen, now)).verdict.ready.reason == "DeadlineExceeded", "it says the same while one tries"
+        assert told(decide(seen, now)).claim_result.ready.reason == "DeadlineExceeded", (
+            "it says the same while one tries"
+        )
         seen = after(replace(seen, job=job(LATE)), now)
     assert ready(read(seen, now=now + timedelta(minutes=15))) == ("Ready", "True", "OnClaim")
 
@@ -251,14 +253,14 @@ def test_a_job_that_may_not_be_made_is_told_in_the_server_s_words() -> None:
     seen = model(job_refused="403 Forbidden: exceeded quota: jobs")
     assert starts(seen) == []
     assert ready(seen) == ("In_Transit", "False", "JobRefused")
-    assert "exceeded quota" in told(decide(seen, NOW)).verdict.ready.message
+    assert "exceeded quota" in told(decide(seen, NOW)).claim_result.ready.message
 
 
 def test_a_claim_for_one_pod_is_not_fought_for() -> None:
     busy = model(claim=claim("Bound", "ReadWriteOncePod"), users=(user("web"),))
     assert starts(busy) == []
     assert ready(busy) == ("In_Transit", "False", "ClaimInUse")
-    assert "in use by pod web" in told(decide(busy, NOW)).verdict.ready.message
+    assert "in use by pod web" in told(decide(busy, NOW)).claim_result.ready.message
     assert starts(replace(busy, users=()))
 
 
@@ -277,7 +279,7 @@ def test_a_claim_that_is_held_elsewhere_is_said_to_be() -> None:
     pod = job_pod("Pending", None, Observed(type="PodScheduled", status="False", message="0/3 nodes"))
     seen = model(claim=claim("Bound", "ReadWriteOnce"), users=(user("web", "n7"),), job=job(), pods=(pod,))
     assert ready(seen)[2] == "ClaimInUse"
-    words = told(decide(seen, NOW)).verdict.ready.message
+    words = told(decide(seen, NOW)).claim_result.ready.message
     assert "ReadWriteOnce and on node n7 for pod web" in words
     assert "0/3 nodes" in words
 
@@ -355,10 +357,10 @@ def test_every_state_is_told_and_looked_at_again(seen: ClaimView) -> None:
     actions = decide(seen, NOW)
     assert isinstance(actions[-1], Again)
     tell = told(actions)
-    assert isinstance(tell.verdict.ready, Told)
-    assert (tell.verdict.state == "Ready") is (tell.verdict.ready.status == "True")
-    assert tell.verdict.ready.message
-    assert tell.verdict.metadata.message
+    assert isinstance(tell.claim_result.ready, ConditionUpdate)
+    assert (tell.claim_result.state == "Ready") is (tell.claim_result.ready.status == "True")
+    assert tell.claim_result.ready.message
+    assert tell.claim_result.metadata.message
     if seen.skip or seen.claim is None or not seen.allowed or seen.refused:
         assert not [a for a in actions if isinstance(a, StartJob)]
     for action in actions:

@@ -6,17 +6,19 @@ import pytest
 
 from controller.claims.job import JobSettings, job_manifest, model_key, model_text
 from controller.claims.kinds import ClaimPod
-from controller.claims.view import Order
-from controller.placement.claim_place import Place
+from controller.claims.view import ReadingOrder
+from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from tests.unit.claims.views import user
 
 KEY = ModelKey("BaseModel", "team", "llama")
-ORDER = Order("identity", 1, "larder-extract-1")
+ORDER = ReadingOrder("identity", 1, "larder-extract-1")
 
 
 def manifest(sub_path: str = "models/llama", holder: ClaimPod | None = None, **settings: Any) -> dict[str, Any]:
-    return job_manifest(KEY, "u1", Place("team", "data", sub_path), ORDER, holder, JobSettings("image:1", **settings))
+    return job_manifest(
+        KEY, "u1", ClaimPath("team", "data", sub_path), ORDER, holder, JobSettings("image:1", **settings)
+    )
 
 
 def pod_spec(body: dict[str, Any]) -> dict[str, Any]:

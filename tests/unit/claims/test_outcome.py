@@ -3,9 +3,9 @@
 import pytest
 
 from controller.claims.kinds import ContainerState, JobPod, Terminated, Waiting
-from controller.claims.outcome import Running, outcome_of
+from controller.claims.outcome import StillRunning, outcome_of
 from shared.api.core import Observed
-from shared.handover import UNFINISHED, Reading, encode_reading
+from shared.metadata.termination_message import UNFINISHED, Reading, encode_reading
 from tests.unit.claims.views import LLAMA, NOW, handed_in, job, job_pod
 
 COMPLETE = Observed(type="Complete", status="True")
@@ -32,7 +32,7 @@ def test_what_was_handed_in_counts_before_the_job_is_called_complete() -> None:
 def test_the_last_word_of_a_job_that_gave_up_counts() -> None:
     reading = Reading(reason="Unreachable", message="config.json cannot be read: Input/output error")
     assert outcome_of(job(SPENT), [handed_in(reading, "Failed")], NOW) == reading
-    assert outcome_of(job(), [handed_in(reading, "Failed")], NOW) == Running()
+    assert outcome_of(job(), [handed_in(reading, "Failed")], NOW) == StillRunning()
 
 
 @pytest.mark.parametrize(
@@ -88,21 +88,21 @@ def test_an_early_word_tells_that_somebody_looked(end: Observed | None, how: dic
 )
 def test_what_hinders_a_job_is_told_while_it_does(pods: list[JobPod], reason: str, words: str) -> None:
     outcome = outcome_of(job(age_s=60), pods, NOW)
-    assert isinstance(outcome, Running)
+    assert isinstance(outcome, StillRunning)
     assert outcome.reason == reason
     assert words in outcome.message
 
 
 @pytest.mark.parametrize("pods", [[], [waiting("ContainerCreating")], [waiting("PodInitializing")], [job_pod()]])
 def test_a_job_that_just_began_is_hindered_by_nothing(pods: list[JobPod]) -> None:
-    assert outcome_of(job(), pods, NOW) == Running()
+    assert outcome_of(job(), pods, NOW) == StillRunning()
 
 
 def test_a_job_whose_pod_was_deleted_is_not_one_that_gets_none() -> None:
-    assert outcome_of(job(age_s=60, failed=1), [], NOW) == Running()
-    assert outcome_of(job(age_s=60, terminating=1), [], NOW) == Running()
+    assert outcome_of(job(age_s=60, failed=1), [], NOW) == StillRunning()
+    assert outcome_of(job(age_s=60, terminating=1), [], NOW) == StillRunning()
 
 
 def test_the_newest_pod_speaks_for_a_job() -> None:
     old = waiting("ImagePullBackOff", age_s=100)
-    assert outcome_of(job(age_s=200), [old, job_pod(age_s=10)], NOW) == Running()
+    assert outcome_of(job(age_s=200), [old, job_pod(age_s=10)], NOW) == StillRunning()

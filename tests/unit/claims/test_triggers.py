@@ -10,15 +10,15 @@ from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel, BaseModelSpec, Storage
 from shared.kube.objects import Key, Meta
 from tests.unit.claims.views import claim
-from tests.unit.controller.states import cluster_model, fresh_world, meta
+from tests.unit.controller.states import cluster_model, fresh_cluster, meta
 
 CLUSTER = ModelKey("ClusterBaseModel", "", "shared")
 TEAM = ModelKey("BaseModel", "team", "own")
 
 
 @pytest.fixture
-def world() -> ClusterState:
-    found = fresh_world()
+def cluster() -> ClusterState:
+    found = fresh_cluster()
     found.cluster_base_models.upsert(cluster_model("shared", {}, uri="pvc://team/data/models/a"))
     found.cluster_base_models.upsert(cluster_model("else", {}, uri="pvc://other/data/models/a"))
     found.cluster_base_models.upsert(cluster_model("hub", {}))
@@ -27,18 +27,18 @@ def world() -> ClusterState:
     return found
 
 
-def test_a_claim_wakes_the_models_on_it(world: ClusterState) -> None:
+def test_a_claim_wakes_the_models_on_it(cluster: ClusterState) -> None:
     woken: list[ModelKey] = []
-    trigger = ClaimTrigger(world, woken.append)
+    trigger = ClaimTrigger(cluster, woken.append)
     trigger.upsert(claim())
     trigger.remove(Key("team", "data"))
     trigger.upsert(claim().__class__(metadata=Meta(name="unused", namespace="team")))
     assert sorted(woken, key=str) == sorted([CLUSTER, TEAM] * 2, key=str)
 
 
-def test_a_new_list_wakes_all_models_on_claims(world: ClusterState) -> None:
+def test_a_new_list_wakes_all_models_on_claims(cluster: ClusterState) -> None:
     woken: list[ModelKey] = []
-    ClaimTrigger(world, woken.append).replace([])
+    ClaimTrigger(cluster, woken.append).replace([])
     assert set(woken) == {CLUSTER, TEAM, ModelKey("ClusterBaseModel", "", "else")}
 
 
@@ -55,9 +55,9 @@ def test_a_new_list_wakes_all_models_on_claims(world: ClusterState) -> None:
     ],
 )
 def test_a_pod_wakes_only_a_model_that_it_may_speak_for(
-    namespace: str, text: str, woken: list[ModelKey], world: ClusterState
+    namespace: str, text: str, woken: list[ModelKey], cluster: ClusterState
 ) -> None:
     heard: list[ModelKey] = []
     pod = JobPod(metadata=Meta(name="p", namespace=namespace, annotations={MODEL_ANNOTATION: text}))
-    JobPodTrigger(world, heard.append).replace([pod])
+    JobPodTrigger(cluster, heard.append).replace([pod])
     assert heard == woken

@@ -8,7 +8,7 @@ import pytest
 
 from controller.claims.wanted import order_of
 from controller.metadata.fill import fields_to_write
-from shared.handover import Reading
+from shared.metadata.termination_message import Reading
 from tests.unit.claims.views import FILLED, LLAMA, NOW, WRITTEN, after, claim, read, view
 
 EMPTY = Reading(reason="MetadataMissing", message="config.json: is not there")

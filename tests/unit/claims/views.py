@@ -5,11 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controller.claims.decide import Action, Tell, decide
+from controller.claims.decide import Action, WriteClaimStatus, decide
 from controller.claims.kinds import (
     ClaimPod,
     ClaimPodSpec,
     ClaimSource,
+    ClaimVolume,
     ContainerState,
     ContainerStatus,
     Job,
@@ -17,18 +18,17 @@ from controller.claims.kinds import (
     JobStatus,
     PodStatus,
     Terminated,
-    Volume,
 )
+from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
 from controller.claims.wanted import order_of
-from controller.claims.words import claim_status
 from controller.placement.claim_place import place_of
 from controller.placement.demand import Demand
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import ClaimSpec, Observed, PersistentVolumeClaim, StatusWithConditions
-from shared.handover import Reading, encode_reading
 from shared.kube.objects import Meta
 from shared.metadata.report import Metadata
+from shared.metadata.termination_message import Reading, encode_reading
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
 LLAMA = Metadata(
@@ -118,7 +118,7 @@ def user(
     name: str = "web", node: str = "n1", status: PodStatus | None = None, *, ends: str = "", **spec: Any
 ) -> ClaimPod:
     """A pod with the claim `data`; `ends` is when it was deleted."""
-    volume = Volume(persistent_volume_claim=ClaimSource(claim_name="data"))
+    volume = ClaimVolume(persistent_volume_claim=ClaimSource(claim_name="data"))
     return ClaimPod(
         metadata=Meta(name=name, namespace="team", deletion_timestamp=ends or None),
         spec=ClaimPodSpec(node_name=node, volumes=[volume], **spec),
@@ -126,9 +126,9 @@ def user(
     )
 
 
-def told(actions: list[Action]) -> Tell:
+def told(actions: list[Action]) -> WriteClaimStatus:
     """Return the one status among the actions."""
-    (found,) = (a for a in actions if isinstance(a, Tell))
+    (found,) = (a for a in actions if isinstance(a, WriteClaimStatus))
     return found
 
 

@@ -5,18 +5,18 @@ import msgspec
 from controller.cli.status.report import SeenModel, report_of
 from shared.api.kinds import CLUSTER_MODEL_CACHE
 from shared.api.meta import LeftOut
-from shared.selection.left_out import left_out_words
+from shared.selection.left_out import left_out_message
 
 LEFT = {"files": 4, "size": 3 * 2**30, "duplicateSize": 2 * 2**30, "names": ["b.bin", "c.pth", "d.md", "e.md"]}
 
 
 def test_copies_are_told_apart_from_what_patterns_leave_out() -> None:
-    told = left_out_words(LeftOut(files=4, size=3 * 2**30, duplicate_size=2 * 2**30, names=["b.bin", "c", "d", "e"]))
+    told = left_out_message(LeftOut(files=4, size=3 * 2**30, duplicate_size=2 * 2**30, names=["b.bin", "c", "d", "e"]))
     assert told == (
         "4 files of the source are left out, which saves 3.0 GiB (2.0 GiB in second copies of weights): "
         "b.bin, c, d, ..."
     )
-    assert left_out_words(LeftOut(files=1, size=10, names=["a"])).endswith("which saves 10 B: a")
+    assert left_out_message(LeftOut(files=1, size=10, names=["a"])).endswith("which saves 10 B: a")
 
 
 def test_the_report_has_a_line_for_it_beside_the_troubles() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.status.observe import Seen, read_models
+from controller.cli.status.observe import VisibleModels, read_models
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_KINDS
 from shared.kube.errors import KubeError, NotFound, Refused, Unreachable
 from tests.unit.controller.apiserver import Objects, listed, serving
@@ -26,12 +26,12 @@ EVERYTHING = {
 }
 
 
-async def read(server: Objects, folder: Path, *, everywhere: bool = False) -> Seen:
+async def read(server: Objects, folder: Path, *, everywhere: bool = False) -> VisibleModels:
     async with serving(server, folder) as kube:
         return await read_models(kube, everywhere=everywhere)
 
 
-def names(seen: Seen) -> list[str]:
+def names(seen: VisibleModels) -> list[str]:
     return [m.metadata.name for listing in seen.listings for m in listing.models]
 
 

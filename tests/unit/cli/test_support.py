@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.cli.support.bundle import written
+from controller.cli.support.line_budget import LineBudget
 from controller.cli.support.pieces import MOST_AGENTS, choose_pods, logs_of
-from controller.cli.support.shelf import Shelf
 from controller.cli.support.summary import node_line
 from controller.cli.support.trim import is_urgent, selector_keys, trim_definition, trim_model, trim_node, trim_workload
 from shared.api.kinds import CLUSTER_BASE_MODEL
@@ -53,33 +53,33 @@ def test_a_container_that_was_restarted_has_two_logs() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=60), st.integers(0, 200))
 def test_a_shelf_is_never_too_full_and_counts_what_it_has_not(lines: list[tuple[int, bool]], room: int) -> None:
-    shelf = Shelf(room)
+    budget = LineBudget(room)
     for size, urgent in lines:
-        shelf.put(b"u" * size if urgent else b"o" * size, urgent=urgent)
-    kept = list(shelf)
+        budget.put(b"u" * size if urgent else b"o" * size, urgent=urgent)
+    kept = list(budget)
     assert sum(len(line) for line in kept) <= room
-    assert len(kept) + shelf.left_out == len(lines)
+    assert len(kept) + budget.left_out == len(lines)
 
 
 def test_what_is_urgent_pushes_out_what_is_not() -> None:
-    shelf = Shelf(4)
-    shelf.put(b"aa", urgent=False)
-    shelf.put(b"bb", urgent=False)
-    shelf.put(b"xx", urgent=False)
-    assert list(shelf) == [b"aa", b"bb"], "the first come stay"
-    shelf.put(b"cc", urgent=True)
-    assert (list(shelf), shelf.left_out) == ([b"cc", b"aa"], 2)
+    budget = LineBudget(4)
+    budget.put(b"aa", urgent=False)
+    budget.put(b"bb", urgent=False)
+    budget.put(b"xx", urgent=False)
+    assert list(budget) == [b"aa", b"bb"], "the first come stay"
+    budget.put(b"cc", urgent=True)
+    assert (list(budget), budget.left_out) == ([b"cc", b"aa"], 2)
 
 
 def test_what_will_not_fit_need_not_be_made() -> None:
-    shelf = Shelf(100)
-    assert shelf.has_room(urgent=False)
-    shelf.put(b"o" * 99, urgent=False)
-    assert not shelf.has_room(urgent=False)
-    assert shelf.has_room(urgent=True), "it pushes out the other"
-    shelf.put(b"u" * 99, urgent=True)
-    assert not shelf.has_room(urgent=True)
-    assert (len(shelf), shelf.left_out) == (1, 3)
+    budget = LineBudget(100)
+    assert budget.has_room(urgent=False)
+    budget.put(b"o" * 99, urgent=False)
+    assert not budget.has_room(urgent=False)
+    assert budget.has_room(urgent=True), "it pushes out the other"
+    budget.put(b"u" * 99, urgent=True)
+    assert not budget.has_room(urgent=True)
+    assert (len(budget), budget.left_out) == (1, 3)
 
 
 def test_of_a_model_the_fields_that_larder_knows() -> None:

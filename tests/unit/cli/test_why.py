@@ -13,17 +13,18 @@ from hypothesis import strategies as st
 
 import shared.errors
 from controller.cli.why.command import answer_of, shown
-from controller.cli.why.findings import Answer, Weight
+from controller.cli.why.findings import Diagnosis, Weight
 from controller.cli.why.groups import why_group
 from controller.cli.why.models import why_model
 from controller.cli.why.nodes import why_node
 from controller.cli.why.observe import Observer, leader_of
 from controller.cli.why.pods import why_pod
+from controller.cli.why.remedies import REMEDIES
 from controller.cli.why.seen import (
     Affinity,
-    Declared,
-    Leader,
-    Seen,
+    ClusterView,
+    DeclaredModel,
+    LeaseHolder,
     SeenNode,
     SeenNodeSpec,
     SeenPod,
@@ -33,7 +34,6 @@ from controller.cli.why.seen import (
     Toleration,
 )
 from controller.cli.why.subject import Subject, parse_subject
-from controller.cli.why.ways_out import WAYS_OUT
 from controller.models.kstatus import PATIENT
 from controller.placement.demand import base_model_demand, cache_demand
 from controller.state.crds import PATH as DEFINITIONS_PATH
@@ -78,26 +78,26 @@ def told(reason: str, message: str = "", kind: str = "Resolved", status: str = "
     return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
 
 
-def declared(model: ClusterModelCache | BaseModel, *states: NodeState, says: Iterable[Condition] = ()) -> Declared:
+def declared(model: ClusterModelCache | BaseModel, *states: NodeState, says: Iterable[Condition] = ()) -> DeclaredModel:
     if isinstance(model, ClusterModelCache):
         kind, demand = "ClusterModelCache", cache_demand("ClusterModelCache", model)
     else:
         kind = "BaseModel" if model.metadata.namespace else "ClusterBaseModel"
         demand = base_model_demand(kind, model)
     status = msgspec.structs.replace(model.status, conditions=list(says), observed_generation=1)
-    return Declared(demand, model.metadata, status, {s.name: s for s in states})
+    return DeclaredModel(demand, model.metadata, status, {s.name: s for s in states})
 
 
-def seen(*models: Declared, **fields: Any) -> Seen:
+def seen(*models: DeclaredModel, **fields: Any) -> ClusterView:
     """A cluster of two nodes of a group, all well: cache m is Ready on both."""
     nodes = (node("a", GPU | LABELS), node("b", GPU | LABELS))
-    well = Seen(
+    well = ClusterView(
         models=models or (declared(cache("m", "gpus")),),
         groups=(group("gpus", GPU),),
         nodes=nodes,
         model_nodes={n: stocked(n) for n in ("a", "b")},
         agents={n: (agent(n),) for n in ("a", "b")},
-        leader=Leader("controller-0"),
+        leader=LeaseHolder("controller-0"),
     )
     return replace(well, **fields)
 
@@ -116,16 +116,16 @@ def with_entry(found: ModelNode, **fields: Any) -> ModelNode:
     return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, entries=entries))
 
 
-def at_a(found: ModelNode, **fields: Any) -> Seen:
+def at_a(found: ModelNode, **fields: Any) -> ClusterView:
     return seen(model_nodes={"a": found, "b": stocked("b")}, **fields)
 
 
-def reasons(answer: Answer, *weights: Weight) -> set[str]:
+def reasons(answer: Diagnosis, *weights: Weight) -> set[str]:
     return {f.reason for f in answer.findings if f.weight in (weights or (Weight.STOP, Weight.WAIT))}
 
 
-def of_model(world: Seen) -> Answer:
-    return why_model(world.models[0], world)
+def of_model(cluster: ClusterView) -> Diagnosis:
+    return why_model(cluster.models[0], cluster)
 
 
 def test_nothing_is_in_the_way_of_what_is_well() -> None:
@@ -136,13 +136,13 @@ def test_nothing_is_in_the_way_of_what_is_well() -> None:
 
 
 def test_nobody_leads() -> None:
-    for leader in (Leader(), Leader("controller-0", silent=True)):
+    for leader in (LeaseHolder(), LeaseHolder("controller-0", silent=True)):
         assert reasons(of_model(seen(leader=leader)), Weight.STOP) == {"NobodyLeads"}
     assert reasons(of_model(seen(leader=None))) == set(), "who may not read the Lease is told nothing of it"
 
 
 @pytest.mark.parametrize(
-    ("world", "reason", "weight"),
+    ("cluster", "reason", "weight"),
     [
         (seen(nodes=(node("a", GPU, ready=False), node("b", GPU | LABELS))), "NotReady", Weight.STOP),
         (seen(agents={"b": (agent("b"),)}), "NoAgent", Weight.STOP),
@@ -167,10 +167,10 @@ def test_nobody_leads() -> None:
         (at_a(model_node("a", observed_generation=1)), "NotPlaced", Weight.WAIT),
     ],
 )
-def test_one_node_keeps_a_model(world: Seen, reason: str, weight: Weight) -> None:
-    assert reason in reasons(of_model(world), weight)
+def test_one_node_keeps_a_model(cluster: ClusterView, reason: str, weight: Weight) -> None:
+    assert reason in reasons(of_model(cluster), weight)
     if reason not in ("NotPlaced", "NotClaimed"):
-        assert reason in reasons(why_node("a", world), weight)
+        assert reason in reasons(why_node("a", cluster), weight)
 
 
 def test_the_words_of_the_agent_and_the_way_out_are_told() -> None:
@@ -182,12 +182,12 @@ def test_the_words_of_the_agent_and_the_way_out_are_told() -> None:
 
 def test_who_holds_the_turns_is_named() -> None:
     waiting = with_entry(stocked("a", "Waiting"), granted=False)
-    world = seen(
+    cluster = seen(
         model_nodes={"a": waiting, "b": stocked("b", "Downloading")},
         groups=(group("gpus", GPU, max_concurrent_nodes=1),),
     )
-    assert "group gpus lets 1 nodes download at one time, and these do: b" in shown(of_model(world))
-    assert "1 of 1 are taken: b" in shown(why_group("gpus", world))
+    assert "group gpus lets 1 nodes download at one time, and these do: b" in shown(of_model(cluster))
+    assert "1 of 1 are taken: b" in shown(why_group("gpus", cluster))
 
 
 def test_a_taint_is_named_where_there_is_no_agent() -> None:
@@ -220,7 +220,7 @@ def test_files_and_labels_that_do_not_agree() -> None:
     assert "UnknownFiles" in reasons(why_node("a", at_a(unnamed)), Weight.WAIT)
 
 
-def unresolved(*says: Condition, **fields: Any) -> Seen:
+def unresolved(*says: Condition, **fields: Any) -> ClusterView:
     return seen(declared(cache("m", "gpus", revision="", **fields), says=says))
 
 
@@ -285,14 +285,14 @@ def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
     assert "larder.dev/pin" in finding.do
 
 
-@pytest.mark.parametrize(("reason", "weight"), [(r, Weight.WAIT if r in PATIENT else Weight.STOP) for r in WAYS_OUT])
+@pytest.mark.parametrize(("reason", "weight"), [(r, Weight.WAIT if r in PATIENT else Weight.STOP) for r in REMEDIES])
 def test_a_source_that_is_not_resolved(reason: str, weight: Weight) -> None:
     assert reason in reasons(of_model(unresolved(told(reason, "words"))), weight)
 
 
 def test_a_source_that_is_being_asked() -> None:
-    for world in (unresolved(), unresolved(told("Resolving"))):
-        assert reasons(of_model(world), Weight.WAIT) == {"Resolving"}
+    for cluster in (unresolved(), unresolved(told("Resolving"))):
+        assert reasons(of_model(cluster), Weight.WAIT) == {"Resolving"}
 
 
 def test_credentials() -> None:
@@ -304,8 +304,8 @@ def test_credentials() -> None:
 
 
 def test_no_node_matches() -> None:
-    world = seen(declared(cluster_model("m", {"gpu": "no", "zone": "x"})))
-    text = shown(of_model(world))
+    cluster = seen(declared(cluster_model("m", {"gpu": "no", "zone": "x"})))
+    text = shown(of_model(cluster))
     assert "no node of 2 matches; gpu=no is on 0, zone=x is on 0" in text
     missing = seen(declared(cache("m", "nowhere")))
     assert {"UnknownGroup", "NoNodes"} <= reasons(of_model(missing), Weight.STOP)
@@ -351,7 +351,7 @@ def test_what_is_wrong_with_a_claim(status: str, reason: str, weight: Weight) ->
     assert "pvc/claim in namespace team" in shown(answer)
 
 
-def with_values(found: Declared, values: dict[str, Any]) -> Declared:
+def with_values(found: DeclaredModel, values: dict[str, Any]) -> DeclaredModel:
     """Return a model of which this was read."""
     return replace(found, status=msgspec.structs.replace(found.status, metadata=ReadMetadata(values=values)))
 
@@ -402,12 +402,12 @@ def test_a_spec_that_was_not_looked_at() -> None:
 
 def test_of_many_nodes_those_that_are_stuck_are_told() -> None:
     names = [f"n{i:04}" for i in range(300)]
-    world = seen(
+    cluster = seen(
         nodes=tuple(node(n, GPU | LABELS) for n in names),
         model_nodes={n: stocked(n) for n in names} | {"n0299": stocked("n0299", "Failed", "StoreFailure", "EIO")},
         agents={n: (agent(n),) for n in names},
     )
-    answer = of_model(world)
+    answer = of_model(cluster)
     assert answer.verdict == "m on node/n0299: StoreFailure"
     assert "292 more nodes, 292 of them Ready" in shown(answer)
     assert len(answer.findings) < 20
@@ -450,18 +450,18 @@ def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
 
 
 def test_a_label_that_no_node_has() -> None:
-    world = at_a(stocked("a", "Failed", "AuthDenied", "refused"), nodes=(node("a", GPU), node("b", GPU)))
+    cluster = at_a(stocked("a", "Failed", "AuthDenied", "refused"), nodes=(node("a", GPU), node("b", GPU)))
     state = NodeState(name="a", phase="Failed", reason="AuthDenied", message="refused")
-    world = replace(world, models=(declared(cache("m", "gpus"), state),))
-    answer = why_pod(given_pod(), world)
+    cluster = replace(cluster, models=(declared(cache("m", "gpus"), state),))
+    answer = why_pod(given_pod(), cluster)
     assert {"NoNodeHasLabel", "LabelToCome"} <= reasons(answer, Weight.STOP)
     assert "Failed AuthDenied refused" in shown(answer)
     assert "larder why clustermodelcache/m" in shown(answer)
 
 
 def test_a_label_that_no_node_will_have() -> None:
-    world = seen(declared(cluster_model("m", {"gpu": "no"})), nodes=(node("a", GPU),))
-    assert "NoNodes" in reasons(why_pod(given_pod(), world), Weight.STOP)
+    cluster = seen(declared(cluster_model("m", {"gpu": "no"})), nodes=(node("a", GPU),))
+    assert "NoNodes" in reasons(why_pod(given_pod(), cluster), Weight.STOP)
 
 
 @pytest.mark.parametrize(
@@ -536,15 +536,15 @@ def test_where_a_placed_pod_stands() -> None:
 
 
 def test_a_group_without_nodes() -> None:
-    world = seen(groups=(group("gpus", {"gpu": "no"}),))
-    assert reasons(why_group("gpus", world), Weight.STOP) == {"NoNodes"}
-    assert reasons(why_group("nobody", world), Weight.STOP) == {"NotFound"}
-    assert reasons(why_node("nobody", world), Weight.STOP) == {"NotFound"}
+    cluster = seen(groups=(group("gpus", {"gpu": "no"}),))
+    assert reasons(why_group("gpus", cluster), Weight.STOP) == {"NoNodes"}
+    assert reasons(why_group("nobody", cluster), Weight.STOP) == {"NotFound"}
+    assert reasons(why_node("nobody", cluster), Weight.STOP) == {"NotFound"}
 
 
 @given(
     phase=st.sampled_from([*Phase, "Later"]),
-    reason=st.sampled_from(["", *WAYS_OUT]),
+    reason=st.sampled_from(["", *REMEDIES]),
     granted=st.booleans(),
     state=st.sampled_from([*EntryState]),
 )
@@ -558,8 +558,8 @@ def test_whatever_an_agent_says_there_is_an_answer(*, phase: str, reason: str, g
 
 def test_every_reason_of_sources_and_nodes_has_a_way_out() -> None:
     kinds = [k for k in vars(shared.errors).values() if isinstance(k, type) and issubclass(k, LarderError)]
-    assert {k.__name__ for k in kinds if not k.__subclasses__()} <= WAYS_OUT.keys()
-    assert set(PATIENT) <= WAYS_OUT.keys()
+    assert {k.__name__ for k in kinds if not k.__subclasses__()} <= REMEDIES.keys()
+    assert set(PATIENT) <= REMEDIES.keys()
 
 
 def test_the_leader_by_its_lease() -> None:
@@ -569,9 +569,9 @@ def test_the_leader_by_its_lease() -> None:
         spec = {"holderIdentity": "c", "leaseDurationSeconds": 15, "renewTime": f"2026-01-01T00:00:{second:02}.000000Z"}
         return msgspec.json.encode({"metadata": {}, "spec": spec})
 
-    assert leader_of(lease(45), now) == Leader("c", silent=False)
-    assert leader_of(lease(15), now) == Leader("c", silent=True)
-    assert leader_of(b'{"metadata": {}, "spec": {}}', now) == Leader("", silent=True)
+    assert leader_of(lease(45), now) == LeaseHolder("c", silent=False)
+    assert leader_of(lease(15), now) == LeaseHolder("c", silent=True)
+    assert leader_of(b'{"metadata": {}, "spec": {}}', now) == LeaseHolder("", silent=True)
 
 
 @pytest.mark.parametrize(

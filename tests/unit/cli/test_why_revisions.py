@@ -7,14 +7,14 @@ import msgspec
 
 from controller.cli.why.command import shown
 from controller.cli.why.findings import Weight
-from controller.cli.why.seen import Declared
+from controller.cli.why.seen import DeclaredModel
 from controller.placement.demand import cache_demand
 from shared.api.meta import Condition
 from tests.unit.cli.test_why import GPU, LABELS, declared, node, of_model, reasons, seen, told
 from tests.unit.controller.states import cache, entry, group, model_node, said
 
 
-def model(*conditions: Condition, **status: Any) -> Declared:
+def model(*conditions: Condition, **status: Any) -> DeclaredModel:
     """A cache whose nodes have r1, in these conditions."""
     found = cache("m", "gpus")
     found = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **status))
@@ -36,7 +36,7 @@ def test_a_source_that_could_not_be_looked_at_is_told() -> None:
 
 
 def test_a_refresh_under_way_is_waited_for_and_one_that_cannot_be_answered_stops() -> None:
-    def asked(*conditions: Condition) -> Declared:
+    def asked(*conditions: Condition) -> DeclaredModel:
         found = model(*conditions)
         return replace(found, demand=replace(found.demand, refresh="2", refreshed="1"))
 
@@ -60,8 +60,8 @@ def test_no_room_for_both_revisions_stops_the_new_one() -> None:
 def test_nodes_with_several_revisions_are_named_with_their_sizes() -> None:
     entries = (entry("m", size=2**30), entry("m", "r0", size=2**31))
     found = model_node("a", *entries, told=[said("m"), said("m", revision="r0")])
-    world = seen(model_nodes={"a": found}, nodes=(node("a", GPU | LABELS),), groups=(group("gpus", GPU),))
-    words = shown(of_model(world))
+    cluster = seen(model_nodes={"a": found}, nodes=(node("a", GPU | LABELS),), groups=(group("gpus", GPU),))
+    words = shown(of_model(cluster))
     assert "SeveralRevisions: a: r1 (1.0 GiB) and r0 (2.0 GiB)" in words
 
 

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.admission.keys import BASE_MODEL, ENABLE_CACHE
+from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE
 from controller.claims.kinds import ContainerState, ContainerStatus, Waiting
-from controller.cli.why.findings import Answer, Weight
+from controller.cli.why.findings import Diagnosis, Weight
 from controller.cli.why.seen import (
-    Declared,
-    Leader,
+    ClusterView,
+    DeclaredModel,
+    LeaseHolder,
     PodTemplate,
-    Seen,
     SeenPod,
     SeenPodSpec,
     SeenPodStatus,
@@ -43,25 +43,25 @@ def workload(kind: str = "Deployment", asks: Any = None, spec: Any = None, **sta
     return SeenWorkload(kind, body)
 
 
-def model(state: str = "Ready") -> Declared:
+def model(state: str = "Ready") -> DeclaredModel:
     found = base_model("team", "m")
     ready = Condition(type="Ready", status="True" if state == "Ready" else "False", reason="Why", message="words",
                       last_transition_time="")  # fmt: skip
     status = BaseModelStatus(state=state, conditions=[ready])  # type: ignore[arg-type]
-    return Declared(
+    return DeclaredModel(
         base_model_demand("BaseModel", msgspec.structs.replace(found, status=status)), found.metadata, status
     )
 
 
-def seen(*models: Declared) -> Seen:
-    return Seen(models=models or (model(),), leader=Leader("controller-0"))
+def seen(*models: DeclaredModel) -> ClusterView:
+    return ClusterView(models=models or (model(),), leader=LeaseHolder("controller-0"))
 
 
 def warning(message: str, reason: str = "FailedCreate") -> WorkloadEvent:
     return WorkloadEvent(metadata=meta("e"), reason=reason, message=message)
 
 
-def said(answer: Answer, weight: Weight) -> dict[str, str]:
+def said(answer: Diagnosis, weight: Weight) -> dict[str, str]:
     return {f.reason: f"{f.about}: {f.words}" for f in answer.findings if f.weight == weight}
 
 

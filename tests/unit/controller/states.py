@@ -18,7 +18,7 @@ from controller.models.controller import models_controller
 from controller.models.reconcile import ModelReconciler
 from controller.nodes.controller import nodes_controller
 from controller.nodes.keys import NodeKey
-from controller.placement.groups import Limits
+from controller.placement.groups import NodeLimits
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import EntryKey, ModelKey
 from controller.state.signal import Signal
@@ -118,8 +118,8 @@ def pod(
     return Pod(metadata=meta(name, **fields), spec=spec, status=conditions(ready=ready, phase=phase))
 
 
-def fresh_world(clock: Any = lambda: 0.0) -> ClusterState:
-    return ClusterState(Limits(100, 0), clock)
+def fresh_cluster(clock: Any = lambda: 0.0) -> ClusterState:
+    return ClusterState(NodeLimits(100, 0), clock)
 
 
 class Ears:

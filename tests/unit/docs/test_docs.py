@@ -13,16 +13,16 @@ import controller.admission.errors
 import rig.errors
 import shared.errors
 import shared.kube.errors
-from agent.settings import Settings as AgentSettings
+from agent.settings import AgentSettings
 from controller.cli.why.subject import parse_subject
-from controller.settings import Settings as ControllerSettings
+from controller.settings import ControllerSettings
 from shared.api import reference
 from shared.api.kinds import DEFINITIONS, Definition
 from shared.api.model_node import EntryState, Phase
 from shared.cli import COMMANDS
 from shared.errors import LarderError
-from shared.sources.registry import SERVED_SCHEMES
-from shared.uri import KNOWN_SCHEMES
+from shared.sources.schemes import SERVED_SCHEMES
+from shared.uri.model_uri import KNOWN_SCHEMES
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"

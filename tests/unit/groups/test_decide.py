@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.groups.decide import Member, decide_status
+from controller.groups.decide import GroupMember, decide_status
 from shared.api.meta import Condition
 from shared.api.model_cache_node_group import (
     ModelCacheNodeGroup,
@@ -25,7 +25,7 @@ def group(limit: str = "1000", **status: Any) -> ModelCacheNodeGroup:
     )
 
 
-def decide(*members: Member, found: ModelCacheNodeGroup | None = None, stamp: str = NOW, **limits: int) -> Any:
+def decide(*members: GroupMember, found: ModelCacheNodeGroup | None = None, stamp: str = NOW, **limits: int) -> Any:
     return decide_status(found or group(), members, limits, stamp)
 
 
@@ -35,43 +35,43 @@ def overlapping(status: ModelCacheNodeGroupStatus) -> Condition:
 
 
 def test_used_and_available_are_sums_over_the_nodes() -> None:
-    status = decide(Member("a", 300, ()), Member("b", 900, ()), a=1000, b=500)
+    status = decide(GroupMember("a", 300, ()), GroupMember("b", 900, ()), a=1000, b=500)
     assert (status.used, status.available) == (1200, 700)  # b is over the limit that another group sets
     assert (status.node_count, status.nodes, status.observed_generation) == (2, ["a", "b"], 4)
 
 
 def test_a_node_whose_limit_is_not_known_has_the_groups_own() -> None:
-    assert decide(Member("a", 300, ())).available == 700
+    assert decide(GroupMember("a", 300, ())).available == 700
 
 
 def test_nodes_of_two_groups_are_named_with_them() -> None:
-    condition = overlapping(decide(Member("a", 0, ()), Member("b", 0, ("h", "i"))))
+    condition = overlapping(decide(GroupMember("a", 0, ()), GroupMember("b", 0, ("h", "i"))))
     assert (condition.status, condition.reason) == ("True", "Overlapping")
     assert "b is also in h, i" in condition.message
-    assert overlapping(decide(Member("a", 0, ()))).status == "False"
+    assert overlapping(decide(GroupMember("a", 0, ()))).status == "False"
 
 
 def test_of_many_such_nodes_a_few_are_named() -> None:
-    message = overlapping(decide(*(Member(f"n{i}", 0, ("h",)) for i in range(500)))).message
+    message = overlapping(decide(*(GroupMember(f"n{i}", 0, ("h",)) for i in range(500)))).message
     assert "n2 is also in h; and 497 more nodes" in message
     assert len(message) < 300
 
 
 def test_the_condition_keeps_its_time_while_its_status_stays() -> None:
-    first = decide(Member("a", 0, ("h",)))
-    second = decide(Member("a", 0, ("i",)), found=group(conditions=first.conditions), stamp=LATER)
-    third = decide(Member("a", 0, ()), found=group(conditions=second.conditions), stamp=LATER)
+    first = decide(GroupMember("a", 0, ("h",)))
+    second = decide(GroupMember("a", 0, ("i",)), found=group(conditions=first.conditions), stamp=LATER)
+    third = decide(GroupMember("a", 0, ()), found=group(conditions=second.conditions), stamp=LATER)
     assert [overlapping(s).last_transition_time for s in (first, second, third)] == [NOW, NOW, LATER]
 
 
 def test_a_hundred_nodes_are_listed_and_all_are_counted() -> None:
-    status = decide(*(Member(f"n{i:03}", 1, ()) for i in range(250)))
+    status = decide(*(GroupMember(f"n{i:03}", 1, ()) for i in range(250)))
     assert (len(status.nodes), status.node_count, status.used) == (100, 250, 250)
 
 
 @given(st.lists(st.integers(-(2**63), MAX), max_size=5), st.sampled_from(["0", "5Gi", "100E"]))
 def test_whatever_agents_say_the_figures_fit_the_object(used: list[int], limit: str) -> None:
-    members = [Member(f"n{i}", u, ()) for i, u in enumerate(used)]
+    members = [GroupMember(f"n{i}", u, ()) for i, u in enumerate(used)]
     status = decide(*members, found=group(limit))
     assert 0 <= status.used <= MAX
     assert 0 <= status.available <= MAX

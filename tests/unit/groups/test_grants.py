@@ -12,7 +12,7 @@ from shared.api.model_node import PATH, Entry
 from shared.api.wire import EntryProgress
 from shared.kube.transport import Kube
 from tests.unit.controller.apiserver import Objects, listed, serving
-from tests.unit.controller.states import cache, entry, fresh_world, group, model_node, node, pod, said
+from tests.unit.controller.states import cache, entry, fresh_cluster, group, model_node, node, pod, said
 
 KEY = ("m", "r1")
 
@@ -22,19 +22,19 @@ class Cluster:
 
     def __init__(self, kube: Kube, *names: str, most: int = 1) -> None:
         self.now = 0.0
-        self.world: ClusterState = fresh_world(lambda: self.now)
+        self.cluster: ClusterState = fresh_cluster(lambda: self.now)
         self.progress = ProgressBook(lambda: self.now, lambda *_: None)
         self.asked: list[str] = []
         self.granted: set[str] = set()
         self.turn = GrantsReconciler(
-            self.world, kube, self.progress, self.granted, self.asked.append, 120, 600, 3600, sleep=self.sleep
+            self.cluster, kube, self.progress, self.granted, self.asked.append, 120, 600, 3600, sleep=self.sleep
         )
         self.slept = 0
-        self.world.groups.upsert(group("g", {}, max_concurrent_nodes=most))
-        self.world.caches.upsert(cache("m", "g"))
+        self.cluster.groups.upsert(group("g", {}, max_concurrent_nodes=most))
+        self.cluster.caches.upsert(cache("m", "g"))
         for name in names:
-            self.world.nodes.upsert(node(name))
-            self.world.agents.upsert(pod(f"agent-{name}", name))
+            self.cluster.nodes.upsert(node(name))
+            self.cluster.agents.upsert(pod(f"agent-{name}", name))
 
     async def sleep(self, _seconds: float) -> None:
         self.slept += 1
@@ -44,7 +44,7 @@ class Cluster:
     def write(self, name: str, phase: str = "", *, granted: bool | None = None, since: str = "") -> None:
         """What the controller and the agent of a node have written; a spec says by default what was decided."""
         wish: Entry = entry("m", granted=name in self.granted if granted is None else granted, since=since)
-        self.world.model_nodes.upsert(model_node(name, wish, told=[said("m", phase)] if phase else []))
+        self.cluster.model_nodes.upsert(model_node(name, wish, told=[said("m", phase)] if phase else []))
 
     async def look(self) -> set[str]:
         """Give it a turn, and return who may download."""
@@ -139,7 +139,7 @@ async def test_a_lost_agent_gives_its_turn_back(two: Cluster) -> None:
     two.write("b", "Waiting")
     assert await two.look() == {"a"}
     two.write("a", "Downloading")
-    two.world.agents.remove(pod("agent-a", "a").key)
+    two.cluster.agents.remove(pod("agent-a", "a").key)
     two.now = 119
     assert await two.look() == {"a"}
     two.now = 121
@@ -160,14 +160,14 @@ async def test_a_node_that_leaves_takes_no_slot_with_it(two: Cluster) -> None:
     two.write("a", "Waiting")
     two.write("b", "Waiting")
     assert await two.look() == {"a"}
-    two.world.nodes.remove(node("a").key)
-    two.world.model_nodes.remove(model_node("a").key)
+    two.cluster.nodes.remove(node("a").key)
+    two.cluster.model_nodes.remove(model_node("a").key)
     assert await two.look() == {"b"}
     assert set(two.turn._loads) == {"b"}
 
 
 async def test_nodes_of_unlimited_groups_are_nobodys_business(two: Cluster) -> None:
-    two.world.groups.upsert(group("g", {}))
+    two.cluster.groups.upsert(group("g", {}))
     two.write("a", "Waiting")
     assert await two.look() == set()
     assert two.again_s is None

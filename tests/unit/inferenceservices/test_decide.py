@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.inferenceservices.decide import MANAGER, SCALER, Action, Apply, Remove, conflicts, decide, holds_back
+from controller.inferenceservices.decide import (
+    MANAGER,
+    SCALER,
+    Action,
+    Apply,
+    RemoveObject,
+    conflicts,
+    decide,
+    holds_back,
+)
 from controller.inferenceservices.view import ServedModel, ServiceView
 from shared.kube.objects import Meta
 from tests.unit.inferenceservices.services import MISSING, READY, WAITING, deployment, owned, view
@@ -21,7 +30,7 @@ def named(actions: list[Action]) -> list[str]:
 
 
 def _name(action: Action) -> str:
-    if isinstance(action, Remove):
+    if isinstance(action, RemoveObject):
         return f"-{action.kind}"
     return "number" if action.manager == SCALER else action.kind
 
@@ -58,7 +67,7 @@ def test_an_autoscaler_s_number_is_not_stated() -> None:
 @pytest.mark.parametrize("replicas", [{"min": 1}, {"min": 0, "max": 5}, {"min": 2, "max": 2}])
 def test_an_autoscaler_that_is_not_wanted_goes_if_it_is_ours(replicas: dict[str, int]) -> None:
     seen = view(deployment=deployment(), replicas=replicas, autoscaler=owned())
-    assert decide(seen)[-1] == Remove("HorizontalPodAutoscaler", "made-1")
+    assert decide(seen)[-1] == RemoveObject("HorizontalPodAutoscaler", "made-1")
     assert "-HorizontalPodAutoscaler" not in named(
         decide(view(deployment=deployment(), replicas=replicas, autoscaler=SOMEBODY_ELSES))
     )

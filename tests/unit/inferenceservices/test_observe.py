@@ -24,7 +24,7 @@ from shared.kube.errors import KubeError
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from tests.unit.controller.apiserver import Objects, listed, serving
-from tests.unit.controller.states import cache, cluster_model, fresh_world, group, node
+from tests.unit.controller.states import cache, cluster_model, fresh_cluster, group, node
 from tests.unit.inferenceservices.services import service
 
 KEY = ServiceKey("team", "svc")
@@ -37,10 +37,10 @@ def objects() -> Objects:
 
 
 @pytest.fixture
-def world() -> ClusterState:
-    world = fresh_world()
-    world.services.upsert(service())
-    return world
+def cluster() -> ClusterState:
+    cluster = fresh_cluster()
+    cluster.services.upsert(service())
+    return cluster
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ async def kube(objects: Objects, tmp_path: Path) -> AsyncIterator[Kube]:
 
 
 @pytest.fixture
-def observer(world: ClusterState, kube: Kube) -> ServiceObserver:
-    users = ServiceUsers(kube, world, enabled=True)
-    return ServiceObserver(world, kube, StateCatalog(world, kube, Manifests(kube, "ns"), users))
+def observer(cluster: ClusterState, kube: Kube) -> ServiceObserver:
+    users = ServiceUsers(kube, cluster, enabled=True)
+    return ServiceObserver(cluster, kube, StateCatalog(cluster, kube, Manifests(kube, "ns"), users))
 
 
 def model(
@@ -71,51 +71,51 @@ def known(observer: ServiceObserver) -> tuple[str, str]:
     return found.reason, found.serves
 
 
-async def test_a_model_that_pods_can_have(observer: ServiceObserver, world: ClusterState) -> None:
-    world.cluster_base_models.upsert(model())
+async def test_a_model_that_pods_can_have(observer: ServiceObserver, cluster: ClusterState) -> None:
+    cluster.cluster_base_models.upsert(model())
     found = observer.model(service())
     assert (found.ready, found.title, found.revision) == (True, "ClusterBaseModel m", "r1")
     assert (found.key, found.serves) == (ModelKey("ClusterBaseModel", "", "m"), "m@r1")
 
 
-async def test_a_model_that_pods_cannot_have_says_why(observer: ServiceObserver, world: ClusterState) -> None:
+async def test_a_model_that_pods_cannot_have_says_why(observer: ServiceObserver, cluster: ClusterState) -> None:
     assert known(observer) == ("ModelNotFound", "")
-    world.cluster_base_models.upsert(model(ready="False"))
+    cluster.cluster_base_models.upsert(model(ready="False"))
     assert known(observer) == ("Why", "m@r1"), "its own words"
-    world.cluster_base_models.upsert(model(ready="False", serving=""))
+    cluster.cluster_base_models.upsert(model(ready="False", serving=""))
     assert known(observer) == ("ModelNotReady", "")
-    world.cluster_base_models.upsert(model(deletion_timestamp="2026-01-01T00:00:00Z"))
+    cluster.cluster_base_models.upsert(model(deletion_timestamp="2026-01-01T00:00:00Z"))
     assert known(observer) == ("ModelNotReady", "m@r1")
-    world.cluster_base_models.upsert(model("vendor://acme/x"))
+    cluster.cluster_base_models.upsert(model("vendor://acme/x"))
     assert known(observer)[0] == "ModelNotManaged"
 
 
-async def test_a_claim_serves_its_own_namespace_alone(observer: ServiceObserver, world: ClusterState) -> None:
-    world.cluster_base_models.upsert(model("pvc://team/data/llama", serving=""))
+async def test_a_claim_serves_its_own_namespace_alone(observer: ServiceObserver, cluster: ClusterState) -> None:
+    cluster.cluster_base_models.upsert(model("pvc://team/data/llama", serving=""))
     assert known(observer) == ("", "m@pvc://team/data/llama")
-    world.cluster_base_models.upsert(model("pvc://other/data/llama", serving=""))
+    cluster.cluster_base_models.upsert(model("pvc://other/data/llama", serving=""))
     assert known(observer)[0] == "NamespaceNotAllowed"
 
 
-async def test_a_claim_that_a_pod_must_bind_is_served(observer: ServiceObserver, world: ClusterState) -> None:
+async def test_a_claim_that_a_pod_must_bind_is_served(observer: ServiceObserver, cluster: ClusterState) -> None:
     uri = "pvc://team/claim/dir"
-    world.cluster_base_models.upsert(model(uri, ready="False", serving="", reason="WaitForFirstConsumer"))
+    cluster.cluster_base_models.upsert(model(uri, ready="False", serving="", reason="WaitForFirstConsumer"))
     assert known(observer) == ("", f"m@{uri}")
-    world.cluster_base_models.upsert(model(uri, ready="False", serving="", reason="ImageNotPulled"))
+    cluster.cluster_base_models.upsert(model(uri, ready="False", serving="", reason="ImageNotPulled"))
     assert known(observer)[0] == "ImageNotPulled"
 
 
-async def test_another_product_s_model_is_not_taken(observer: ServiceObserver, world: ClusterState) -> None:
-    world.note_other("ClusterBaseModel", Key("", "m"), model())
+async def test_another_product_s_model_is_not_taken(observer: ServiceObserver, cluster: ClusterState) -> None:
+    cluster.note_other("ClusterBaseModel", Key("", "m"), model())
     assert known(observer)[0] == "ModelNotManaged"
 
 
 async def test_another_product_s_kind_is_left_alone_whatever_is_written_on_it(
-    observer: ServiceObserver, world: ClusterState
+    observer: ServiceObserver, cluster: ClusterState
 ) -> None:
     assert await observer.view(KEY) is not None
-    world.services.upsert(service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "2"}))
-    world.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
+    cluster.services.upsert(service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "2"}))
+    cluster.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
     assert await observer.view(KEY) is None
 
 
@@ -143,25 +143,25 @@ def raw(found: InferenceService) -> dict[str, object]:
 
 
 async def test_users_of_a_model_are_listed_live_where_the_kind_is_ours(
-    observer: ServiceObserver, world: ClusterState, objects: Objects, kube: Kube
+    observer: ServiceObserver, cluster: ClusterState, objects: Objects, kube: Kube
 ) -> None:
-    world.cluster_base_models.upsert(model())
+    cluster.cluster_base_models.upsert(model())
     objects.objects[INFERENCE_SERVICE.path] = listed(raw(service("z")), raw(service("a")))
     asked = ModelKey("ClusterBaseModel", "", "m")
     assert await observer.catalog.services_of("ClusterBaseModel", "", "m") == ["team/a", "team/z"]
-    assert await ServiceUsers(kube, world, enabled=False).of(asked) == []
-    assert await ServiceUsers(kube, world, enabled=True).of(ModelKey("ClusterBaseModel", "", "none")) == []
+    assert await ServiceUsers(kube, cluster, enabled=False).of(asked) == []
+    assert await ServiceUsers(kube, cluster, enabled=True).of(ModelKey("ClusterBaseModel", "", "none")) == []
     objects.down = True
     with pytest.raises(Unreachable, match="does not list InferenceServices"):
         await observer.catalog.services_of("ClusterBaseModel", "", "m")
-    world.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
+    cluster.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
     assert await observer.catalog.services_of("ClusterBaseModel", "", "m") == []
 
 
 async def test_kserve_s_services_hold_a_cache_and_where_there_are_none_nothing_does(
-    observer: ServiceObserver, world: ClusterState, objects: Objects
+    observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
-    world.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
     assert await observer.catalog.services_of("ClusterModelCache", "", "c") == []
     asking = {"serving.kserve.io/enable-model-cache": "true"}
     using = {
@@ -173,7 +173,7 @@ async def test_kserve_s_services_hold_a_cache_and_where_there_are_none_nothing_d
 
 
 async def test_a_longer_cache_takes_kserve_s_services_only_where_pods_can_get_it(
-    observer: ServiceObserver, world: ClusterState, objects: Objects
+    observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     async def users(name: str) -> list[str]:
         return list(await observer.catalog.services_of("ClusterModelCache", "", name))
@@ -186,22 +186,22 @@ async def test_a_longer_cache_takes_kserve_s_services_only_where_pods_can_get_it
     asked = {"name": "s", "namespace": "team", "annotations": {"serving.kserve.io/enable-model-cache": "true"}}
     predictor = {"model": {"storageUri": "s3://bucket/m/part"}}
     objects.objects[ISVC] = listed({"metadata": asked, "spec": {"predictor": predictor}})
-    world.groups.upsert(group("g", {"a": "1"}))
-    world.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
-    world.caches.upsert(longer("g"))
+    cluster.groups.upsert(group("g", {"a": "1"}))
+    cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    cluster.caches.upsert(longer("g"))
     assert await users("c") == ["team/s"], "its group has no node"
-    world.nodes.upsert(node("n", {"a": "1"}))
+    cluster.nodes.upsert(node("n", {"a": "1"}))
     assert (await users("c"), await users("longer")) == ([], ["team/s"])
     for of_no_use in (longer("g", revision=""), longer("g", deletion_timestamp="t"), longer("none")):
-        world.caches.upsert(of_no_use)
+        cluster.caches.upsert(of_no_use)
         assert (await users("c"), await users("longer")) == (["team/s"], ["team/s"])
 
 
 @pytest.mark.parametrize("path", [LLM, OLD_LLM])
 async def test_llm_services_hold_a_cache_under_whatever_version_they_are_served(
-    path: str, observer: ServiceObserver, world: ClusterState, objects: Objects
+    path: str, observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
-    world.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
     meta = {"name": "llm", "namespace": "team", "annotations": {"serving.kserve.io/enable-model-cache": "true"}}
     objects.objects[path] = listed({"metadata": meta, "spec": {"model": {"uri": "s3://bucket/m"}}})
     assert await observer.catalog.services_of("ClusterModelCache", "", "c") == ["team/llm"]
@@ -209,9 +209,9 @@ async def test_llm_services_hold_a_cache_under_whatever_version_they_are_served(
 
 @pytest.mark.parametrize("path", [ISVC, LLM])
 async def test_services_that_may_not_be_listed_are_not_taken_for_none(
-    path: str, observer: ServiceObserver, world: ClusterState, objects: Objects
+    path: str, observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
-    world.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
     objects.refused[path] = 403
     with pytest.raises(Unreachable, match=f"ClusterRole must let it list {path}"):
         await observer.catalog.services_of("ClusterModelCache", "", "c")

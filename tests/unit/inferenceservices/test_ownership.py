@@ -4,20 +4,20 @@ from controller.inferenceservices.keys import ServiceKey
 from controller.state.ownership import ManagedSink
 from shared.api.inference_service import InferenceService
 from shared.api.kinds import INFERENCE_SERVICE
-from tests.unit.controller.states import Ears, fresh_world
+from tests.unit.controller.states import Ears, fresh_cluster
 from tests.unit.inferenceservices.services import service
 
 
 def test_they_come_and_go_with_the_definition() -> None:
-    world = fresh_world()
-    ears = Ears(world)
+    cluster = fresh_cluster()
+    ears = Ears(cluster)
     sink: ManagedSink[InferenceService] = ManagedSink(
-        INFERENCE_SERVICE.kind, world.ownership, world.services, lambda *_: None
+        INFERENCE_SERVICE.kind, cluster.ownership, cluster.services, lambda *_: None
     )
     sink.upsert(service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "1"}))
     assert ears.heard() == {ServiceKey("team", "svc")}
-    world.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
-    assert list(world.services) == []
+    cluster.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
+    assert list(cluster.services) == []
     ears.heard()
-    world.ownership.learn(INFERENCE_SERVICE.kind, foreign=False)
+    cluster.ownership.learn(INFERENCE_SERVICE.kind, foreign=False)
     assert ears.heard() == {ServiceKey("team", "svc")}

@@ -11,7 +11,7 @@ from controller.state.keys import ModelKey
 from shared.api.inference_service import ModelRef
 from shared.kube.objects import Key, Meta, Object
 from shared.names import USER_LABEL, uses_label
-from tests.unit.controller.states import Ears, cluster_model, fresh_world, pod
+from tests.unit.controller.states import Ears, cluster_model, fresh_cluster, pod
 from tests.unit.inferenceservices.services import service
 
 SERVICE, MODEL = ServiceKey("team", "svc"), ModelKey("ClusterBaseModel", "", "m")
@@ -19,57 +19,57 @@ LABEL = "larder.dev/inference-service"
 
 
 @pytest.fixture
-def world() -> ClusterState:
-    return fresh_world()
+def cluster() -> ClusterState:
+    return fresh_cluster()
 
 
 @pytest.fixture
-def ears(world: ClusterState) -> Ears:
-    return Ears(world)
+def ears(cluster: ClusterState) -> Ears:
+    return Ears(cluster)
 
 
-def test_a_service_concerns_itself_and_a_new_leader(world: ClusterState, ears: Ears) -> None:
-    world.services.upsert(service())
+def test_a_service_concerns_itself_and_a_new_leader(cluster: ClusterState, ears: Ears) -> None:
+    cluster.services.upsert(service())
     assert ears.heard() == {SERVICE}
     ears.enqueue_all()
     assert SERVICE in ears.heard()
 
 
-def test_a_model_concerns_the_services_that_name_it_in_whatever_way(world: ClusterState, ears: Ears) -> None:
-    world.services.upsert(service())
-    world.services.upsert(service("by-uri", storage_uri="hf://org/m"))
-    world.services.upsert(service("other", model=ModelRef(name="n")))
+def test_a_model_concerns_the_services_that_name_it_in_whatever_way(cluster: ClusterState, ears: Ears) -> None:
+    cluster.services.upsert(service())
+    cluster.services.upsert(service("by-uri", storage_uri="hf://org/m"))
+    cluster.services.upsert(service("other", model=ModelRef(name="n")))
     ears.heard()
-    world.cluster_base_models.upsert(cluster_model("m", {}))
+    cluster.cluster_base_models.upsert(cluster_model("m", {}))
     assert ears.heard() == {MODEL, SERVICE, ServiceKey("team", "by-uri")}
-    world.cluster_base_models.remove(Key("", "m"))
+    cluster.cluster_base_models.remove(Key("", "m"))
     assert SERVICE in ears.heard()
 
 
-def test_the_last_user_s_end_concerns_a_model_that_waits_for_it(world: ClusterState, ears: Ears) -> None:
-    world.services.upsert(service())
+def test_the_last_user_s_end_concerns_a_model_that_waits_for_it(cluster: ClusterState, ears: Ears) -> None:
+    cluster.services.upsert(service())
     labels = {USER_LABEL: "true", uses_label("m"): "true"}
     user = pod("p", "", labels=labels)
-    world.users.upsert(user)
-    world.cluster_base_models.upsert(cluster_model("m", {}))
+    cluster.users.upsert(user)
+    cluster.cluster_base_models.upsert(cluster_model("m", {}))
     ears.heard()
-    world.users.remove(user.key)
+    cluster.users.remove(user.key)
     assert ears.heard() == set(), "a model that is there to stay waits for nobody"
-    world.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
-    world.users.upsert(user)
+    cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
+    cluster.users.upsert(user)
     ears.heard()
-    world.users.remove(user.key)
+    cluster.users.remove(user.key)
     assert ears.heard() == {MODEL}
-    world.services.remove(Key("team", "svc"))
+    cluster.services.remove(Key("team", "svc"))
     assert ears.heard() == {MODEL, SERVICE}
 
 
-def test_a_service_that_takes_another_model_lets_the_first_go(world: ClusterState, ears: Ears) -> None:
-    world.services.upsert(service())
-    world.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
+def test_a_service_that_takes_another_model_lets_the_first_go(cluster: ClusterState, ears: Ears) -> None:
+    cluster.services.upsert(service())
+    cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
     ears.heard()
     moved = service(model=ModelRef(name="n"), metadata={"resource_version": "2"})
-    world.services.upsert(msgspec.structs.replace(moved))
+    cluster.services.upsert(msgspec.structs.replace(moved))
     assert ears.heard() == {MODEL, SERVICE}
 
 

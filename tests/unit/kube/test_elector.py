@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.kube.elector import Elector
-from shared.kube.memory_lock import MemoryLock, Record
+from shared.kube.memory_lock import LockRecord, MemoryLock
 
 pytestmark = pytest.mark.looptime
 LEASE_S, DEADLINE_S, RETRY_S = 15.0, 10.0, 2.0
@@ -42,7 +42,7 @@ class FailingLock:
             await asyncio.sleep(3600)
 
 
-def lock(record: Record, identity: str) -> MemoryLock:
+def lock(record: LockRecord, identity: str) -> MemoryLock:
     return MemoryLock(record, identity, LEASE_S, now)
 
 
@@ -56,7 +56,7 @@ def ticking(ticks: list[float], every_s: float = 0.5) -> Callable[[], Coroutine[
 
 
 async def test_leads_while_the_lease_is_renewed_and_gives_it_back_when_cancelled() -> None:
-    record, ticks = Record(), list[float]()
+    record, ticks = LockRecord(), list[float]()
     elector = Elector(lock(record, "a"), ticking(ticks), DEADLINE_S, RETRY_S)
     began = now()
     running = asyncio.create_task(elector.run())
@@ -71,7 +71,7 @@ async def test_leads_while_the_lease_is_renewed_and_gives_it_back_when_cancelled
 
 
 async def test_the_next_leads_soon_after_the_first_ends() -> None:
-    record, ticks = Record(), list[float]()
+    record, ticks = LockRecord(), list[float]()
 
     async def short() -> None:
         await asyncio.sleep(5)
@@ -89,7 +89,7 @@ async def test_the_next_leads_soon_after_the_first_ends() -> None:
 @pytest.mark.parametrize("seed", range(10))  # the waits decide how close to the deadline the last attempt begins
 @pytest.mark.parametrize("how", ["refused", "hangs"])
 async def test_cut_off_from_the_lock_the_work_ends_within_the_deadline(how: str, seed: int) -> None:
-    record, ticks, troubles = Record(), list[float](), list[str]()
+    record, ticks, troubles = LockRecord(), list[float](), list[str]()
     cut_at = now() + 30
     elector = Elector(
         FailingLock(lock(record, "a"), cut_at, how),
@@ -107,7 +107,7 @@ async def test_cut_off_from_the_lock_the_work_ends_within_the_deadline(how: str,
 
 
 async def test_one_hung_attempt_does_not_cost_the_lead() -> None:
-    record, ticks = Record(), list[float]()
+    record, ticks = LockRecord(), list[float]()
     began = now()
     flaky = FailingLock(lock(record, "a"), began + 30, "hangs", until_s=began + 34)
     running = asyncio.create_task(Elector(flaky, ticking(ticks), DEADLINE_S, RETRY_S).run())
@@ -118,7 +118,7 @@ async def test_one_hung_attempt_does_not_cost_the_lead() -> None:
 
 
 async def test_another_holder_ends_the_work_at_once() -> None:
-    record, ticks = Record(), list[float]()
+    record, ticks = LockRecord(), list[float]()
     running = asyncio.create_task(Elector(lock(record, "a"), ticking(ticks), DEADLINE_S, RETRY_S).run())
     await asyncio.sleep(20)
     record.holder, record.until = "b", now() + 1000
@@ -129,7 +129,7 @@ async def test_another_holder_ends_the_work_at_once() -> None:
 
 
 async def test_the_works_own_error_comes_out_and_the_lease_is_given_back() -> None:
-    record = Record()
+    record = LockRecord()
 
     async def fail() -> None:
         await asyncio.sleep(3)
@@ -175,7 +175,7 @@ async def ended(running: "asyncio.Task[None]", cancels: int = 1) -> None:
 
 
 async def test_a_candidate_that_ends_while_it_takes_the_lease_gives_it_back() -> None:
-    record, ticks = Record(), list[float]()
+    record, ticks = LockRecord(), list[float]()
     running = asyncio.create_task(Elector(SlowLock(lock(record, "a"), 1.0), ticking(ticks), DEADLINE_S, RETRY_S).run())
     await asyncio.sleep(0.5)
     await ended(running)
@@ -186,7 +186,7 @@ async def test_a_candidate_that_ends_while_it_takes_the_lease_gives_it_back() ->
 @pytest.mark.parametrize("cancels", [1, 3])
 @pytest.mark.parametrize("failures", [0, 5])
 async def test_a_leader_that_ends_gives_the_lease_back_whatever_comes_between(cancels: int, failures: int) -> None:
-    record, ticks = Record(), list[float]()
+    record, ticks = LockRecord(), list[float]()
     slow = SlowLock(lock(record, "a"), 0.3, failures)
     running = asyncio.create_task(Elector(slow, ticking(ticks), DEADLINE_S, RETRY_S).run())
     await asyncio.sleep(30)
@@ -198,7 +198,7 @@ async def test_a_leader_that_ends_gives_the_lease_back_whatever_comes_between(ca
 
 
 async def test_the_lease_is_given_back_after_the_work_has_ended() -> None:
-    record, holders = Record(), list[str]()
+    record, holders = LockRecord(), list[str]()
 
     async def work() -> None:
         try:
@@ -214,7 +214,7 @@ async def test_the_lease_is_given_back_after_the_work_has_ended() -> None:
 
 
 async def test_a_lock_that_never_answers_does_not_keep_the_program() -> None:
-    record, ticks = Record(), list[float]()
+    record, ticks = LockRecord(), list[float]()
     elector = Elector(FailingLock(lock(record, "a"), now() + 20, "hangs"), ticking(ticks), DEADLINE_S, RETRY_S)
     running = asyncio.create_task(elector.run())
     await asyncio.sleep(21)
@@ -236,7 +236,7 @@ Cut = tuple[float, float, str]  # from, for how long, how
     ],
 )
 async def test_never_two_at_once_whoever_is_cut_off(cuts: list[Cut]) -> None:
-    record, working, began = Record(), set[int](), now()
+    record, working, began = LockRecord(), set[int](), now()
     reigns: list[tuple[float, int]] = []
 
     async def candidate(number: int) -> None:

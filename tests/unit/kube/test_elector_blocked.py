@@ -1,7 +1,7 @@
 import time
 
 from shared.kube.elector import Elector
-from shared.kube.memory_lock import MemoryLock, Record
+from shared.kube.memory_lock import LockRecord, MemoryLock
 
 
 async def test_after_a_blocked_loop_it_knows_that_it_no_longer_leads() -> None:
@@ -12,6 +12,6 @@ async def test_after_a_blocked_loop_it_knows_that_it_no_longer_leads() -> None:
         time.sleep(1.5)  # noqa: ASYNC251 - the blocked loop is the fault
         seen.append(elector.leading)
 
-    elector = Elector(MemoryLock(Record(), "a", 3), work, deadline_s=1, retry_s=0.5)
+    elector = Elector(MemoryLock(LockRecord(), "a", 3), work, deadline_s=1, retry_s=0.5)
     await elector.run()
     assert seen == [True, False]

@@ -12,7 +12,7 @@ from aiohttp import web
 from shared.kube.cache import Cache
 from shared.kube.errors import KubeError, Malformed
 from shared.kube.objects import Key, Object
-from shared.kube.reflector import Pace, Reflector
+from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -155,29 +155,29 @@ FAULTS: dict[str, Handler] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_under_an_endless_fault_it_neither_ends_nor_floods_nor_forgets(serve: Serve, fault: str) -> None:
-    world = World(FAULTS[fault])
-    async with world.reflected(serve) as reflector:
-        await world.a_minute_passed.wait()
+    cluster = World(FAULTS[fault])
+    async with cluster.reflected(serve) as reflector:
+        await cluster.a_minute_passed.wait()
         assert reflector.synced.is_set()
-    assert len(world.queries) < 3 * MINUTE_S, "hot loop"
-    assert set(world.names()) >= {"m0", "m1", "m2"}
-    deleted = [before.metadata.name for before, after in world.changes if before and not after]
+    assert len(cluster.queries) < 3 * MINUTE_S, "hot loop"
+    assert set(cluster.names()) >= {"m0", "m1", "m2"}
+    deleted = [before.metadata.name for before, after in cluster.changes if before and not after]
     assert set(deleted) <= {"m666"}, "a deletion was told of what every list has"
-    assert max(world.waits) <= 2
-    assert world.troubles
+    assert max(cluster.waits) <= 2
+    assert cluster.troubles
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_once_the_fault_ends_it_is_level_again(serve: Serve, fault: str) -> None:
-    world = World(FAULTS[fault])
-    async with world.reflected(serve):
-        await world.until(lambda: len(world.troubles) >= 3)
-        world.items = [thing(0), thing(1, version=300)]
-        world.version = "300"
-        world.watch = stream(line("DELETED", thing(2)), line("MODIFIED", thing(1, version=300)), then="silence")
-        await world.until(lambda: "m2" not in world.names())
-        await world.until(lambda: any(obj.metadata.resource_version == "300" for obj in world.cache))
-        deletions = [before.metadata.name for before, after in world.changes if before and not after]
+    cluster = World(FAULTS[fault])
+    async with cluster.reflected(serve):
+        await cluster.until(lambda: len(cluster.troubles) >= 3)
+        cluster.items = [thing(0), thing(1, version=300)]
+        cluster.version = "300"
+        cluster.watch = stream(line("DELETED", thing(2)), line("MODIFIED", thing(1, version=300)), then="silence")
+        await cluster.until(lambda: "m2" not in cluster.names())
+        await cluster.until(lambda: any(obj.metadata.resource_version == "300" for obj in cluster.cache))
+        deletions = [before.metadata.name for before, after in cluster.changes if before and not after]
     assert deletions.count("m2") == 1
 
 
@@ -186,74 +186,74 @@ async def test_once_the_fault_ends_it_is_level_again(serve: Serve, fault: str) -
     [("429 with 1 s", 1, 1.25), ("503 in html", 1, 1.25), ("429 without a time", 1, 1.25)],
 )
 async def test_a_busy_server_gets_its_time(serve: Serve, fault: str, least_s: float, most_s: float) -> None:
-    world = World(FAULTS[fault])
-    async with world.reflected(serve):
-        await world.a_minute_passed.wait()
-    assert all(least_s <= wait_s <= most_s for wait_s in world.waits)
+    cluster = World(FAULTS[fault])
+    async with cluster.reflected(serve):
+        await cluster.a_minute_passed.wait()
+    assert all(least_s <= wait_s <= most_s for wait_s in cluster.waits)
 
 
 async def test_the_time_a_server_names_is_kept_up_to_half_a_minute(serve: Serve) -> None:
-    world = World(status(429, "<html>", Retry_After="3600"))
-    async with world.reflected(serve):
-        await world.a_minute_passed.wait()
-    assert all(30 <= wait_s <= 37.5 for wait_s in world.waits)
+    cluster = World(status(429, "<html>", Retry_After="3600"))
+    async with cluster.reflected(serve):
+        await cluster.a_minute_passed.wait()
+    assert all(30 <= wait_s <= 37.5 for wait_s in cluster.waits)
 
 
 async def test_the_first_expiry_is_followed_by_a_list_at_once_and_the_next_ones_later(serve: Serve) -> None:
-    world = World(FAULTS["410 status"])
-    async with world.reflected(serve):
-        await world.a_minute_passed.wait()
-    assert world.waits[0] <= 0.5
-    assert all(wait_s >= 1 for wait_s in world.waits[6:])
-    assert world.lists() == len(world.waits)
+    cluster = World(FAULTS["410 status"])
+    async with cluster.reflected(serve):
+        await cluster.a_minute_passed.wait()
+    assert cluster.waits[0] <= 0.5
+    assert all(wait_s >= 1 for wait_s in cluster.waits[6:])
+    assert cluster.lists() == len(cluster.waits)
 
 
 async def test_a_broken_watch_goes_on_where_it_was_without_a_list(serve: Serve) -> None:
     bookmark = {"metadata": {"resourceVersion": "250"}, "kind": "M"}
-    world = World(stream(line("ADDED", thing(3, 210)), line("BOOKMARK", bookmark)))
-    async with world.reflected(serve):
-        await world.until(lambda: len(world.queries) >= 5)
-    versions = [query.get("resourceVersion") for query in world.queries if "watch" in query]
+    cluster = World(stream(line("ADDED", thing(3, 210)), line("BOOKMARK", bookmark)))
+    async with cluster.reflected(serve):
+        await cluster.until(lambda: len(cluster.queries) >= 5)
+    versions = [query.get("resourceVersion") for query in cluster.queries if "watch" in query]
     assert versions[:3] == ["200", "250", "250"]
-    assert world.lists() == 1
-    assert world.names() == ["m0", "m1", "m2", "m3"]
+    assert cluster.lists() == 1
+    assert cluster.names() == ["m0", "m1", "m2", "m3"]
 
 
 async def test_a_watch_that_lived_long_clears_the_failures(serve: Serve) -> None:
-    world = World(stream())
+    cluster = World(stream())
 
     async def long(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(line("ADDED", thing(3)))
-        await world.until(lambda: "m3" in world.names())
-        world.now += 6
+        await cluster.until(lambda: "m3" in cluster.names())
+        cluster.now += 6
         return response
 
-    async with world.reflected(serve):
-        await world.until(lambda: len(world.waits) >= 6)
-        assert world.waits[5] >= 1
-        world.watch = after_one(long, stream(), world)
-        await world.until(lambda: len(world.waits) >= 10)
-    assert 0 < min(world.waits[6:]) <= 0.1
+    async with cluster.reflected(serve):
+        await cluster.until(lambda: len(cluster.waits) >= 6)
+        assert cluster.waits[5] >= 1
+        cluster.watch = after_one(long, stream(), cluster)
+        await cluster.until(lambda: len(cluster.waits) >= 10)
+    assert 0 < min(cluster.waits[6:]) <= 0.1
 
 
-def after_one(first: Handler, then: Handler, world: World) -> Handler:
+def after_one(first: Handler, then: Handler, cluster: World) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
-        world.watch = then
+        cluster.watch = then
         return await first(request)
 
     return answer
 
 
 async def test_it_asks_for_pages_bookmarks_and_its_selection(serve: Serve) -> None:
-    world = World(stream(then="silence"))
+    cluster = World(stream(then="silence"))
     selection = {"label_selector": "a=b", "field_selector": "metadata.name=m1"}
-    async with world.reflected(serve, page=2, uniform=lambda low, _: low, **selection) as reflector:
+    async with cluster.reflected(serve, page=2, uniform=lambda low, _: low, **selection) as reflector:
         await reflector.synced.wait()
-        await world.until(lambda: len(world.queries) >= 3)
+        await cluster.until(lambda: len(cluster.queries) >= 3)
     chosen = {"labelSelector": "a=b", "fieldSelector": "metadata.name=m1"}
-    assert world.queries == [
+    assert cluster.queries == [
         {**chosen, "limit": "2"},
         {**chosen, "limit": "2", "continue": "2"},
         {**chosen, "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "200", "timeoutSeconds": "300"},
@@ -261,44 +261,44 @@ async def test_it_asks_for_pages_bookmarks_and_its_selection(serve: Serve) -> No
 
 
 async def test_a_silent_watch_is_given_up(serve: Serve) -> None:
-    world = World(stream(then="silence"))
-    async with world.reflected(serve, pace=Pace(idle_s=0.1)):
-        await world.until(lambda: len(world.troubles) >= 2)
-    assert all(isinstance(error, KubeError) and error.reason == "Unreachable" for error in world.troubles)
+    cluster = World(stream(then="silence"))
+    async with cluster.reflected(serve, pace=ReflectorTiming(idle_s=0.1)):
+        await cluster.until(lambda: len(cluster.troubles) >= 2)
+    assert all(isinstance(error, KubeError) and error.reason == "Unreachable" for error in cluster.troubles)
 
 
 async def test_a_list_that_expires_between_two_pages_starts_again(serve: Serve) -> None:
-    world = World(stream(then="silence"))
-    plain, expirations = world.answer, iter([True, False])
+    cluster = World(stream(then="silence"))
+    plain, expirations = cluster.answer, iter([True, False])
 
     async def expire_once(request: web.Request) -> web.StreamResponse:
         if "continue" in request.query and next(expirations, False):
             return await status(410, EXPIRED)(request)
         return await plain(request)
 
-    world.answer = expire_once  # type: ignore[method-assign]  # the script is what this test varies
-    async with world.reflected(serve) as reflector:
+    cluster.answer = expire_once  # type: ignore[method-assign]  # the script is what this test varies
+    async with cluster.reflected(serve) as reflector:
         await reflector.synced.wait()
-    assert world.names() == ["m0", "m1", "m2"]
-    assert len(world.changes) == 3
+    assert cluster.names() == ["m0", "m1", "m2"]
+    assert len(cluster.changes) == 3
 
 
 async def test_one_object_that_does_not_fit_keeps_its_last_state(serve: Serve) -> None:
     bad = thing(1, 300, spec="not a number")
-    world = World(stream(line("MODIFIED", bad), line("MODIFIED", thing(0, 301, spec=7)), then="silence"))
-    async with world.reflected(serve):
-        await world.until(lambda: any(obj.spec == 7 for obj in world.cache))
-        assert world.cache.get(Key("", "m1")) is not None
-        assert [type(error) for error in world.troubles] == [Malformed]
-        assert "m1" in str(world.troubles[0])
+    cluster = World(stream(line("MODIFIED", bad), line("MODIFIED", thing(0, 301, spec=7)), then="silence"))
+    async with cluster.reflected(serve):
+        await cluster.until(lambda: any(obj.spec == 7 for obj in cluster.cache))
+        assert cluster.cache.get(Key("", "m1")) is not None
+        assert [type(error) for error in cluster.troubles] == [Malformed]
+        assert "m1" in str(cluster.troubles[0])
 
 
 async def test_a_list_with_an_object_that_does_not_fit_deletes_nothing(serve: Serve) -> None:
-    world = World(status(410, EXPIRED))
-    async with world.reflected(serve):
-        await world.until(lambda: world.lists() >= 2)
-        world.items[1] = thing(1, 300, spec="not a number")
-        lists = world.lists()
-        await world.until(lambda: world.lists() >= lists + 3)
-    assert world.names() == ["m0", "m1", "m2"]
-    assert not [before for before, after in world.changes if after is None]
+    cluster = World(status(410, EXPIRED))
+    async with cluster.reflected(serve):
+        await cluster.until(lambda: cluster.lists() >= 2)
+        cluster.items[1] = thing(1, 300, spec="not a number")
+        lists = cluster.lists()
+        await cluster.until(lambda: cluster.lists() >= lists + 3)
+    assert cluster.names() == ["m0", "m1", "m2"]
+    assert not [before for before, after in cluster.changes if after is None]

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Again, WriteSpec
-from controller.metadata.decide import Read, Tell, decide
+from controller.metadata.decide import Read, WriteMetadata, decide
 from controller.metadata.view import MetadataView
 from shared.api.base_model import BaseModelStatus
-from shared.handover import Reading
 from shared.metadata.ome import ome_fields
 from shared.metadata.remembered import READER, identity_of
 from shared.metadata.report import Metadata
+from shared.metadata.termination_message import Reading
 from tests.unit.claims.views import FILLED, WRITTEN
 from tests.unit.model_metadata.views import (
     AWAY,
@@ -160,7 +160,7 @@ def test_files_that_describe_nothing_take_what_earlier_ones_said() -> None:
     assert flipped.spec == {"vendor": "v"}
     assert flipped.status.metadata
     assert flipped.status.metadata.values == {}
-    (tell,) = (a for a in decide(flipped, NOW) if isinstance(a, Tell))
+    (tell,) = (a for a in decide(flipped, NOW) if isinstance(a, WriteMetadata))
     assert (tell.told.status, tell.told.reason) == ("False", "MetadataMissing")
     assert "the fields of the spec can be written by hand" in tell.told.message
     for seen in (read(view(spec=None), EMPTY), read(view(), AWAY)):

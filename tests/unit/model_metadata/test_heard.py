@@ -12,8 +12,8 @@ from controller.metadata.decide import Read, decide
 from controller.metadata.heard import NodeReport, with_reports
 from controller.metadata.view import MetadataView
 from shared.api.base_model import BaseModelStatus
-from shared.handover import Reading
 from shared.metadata.report import Metadata
+from shared.metadata.termination_message import Reading
 from tests.unit.claims.views import FILLED
 from tests.unit.model_metadata.views import AWAY, EMPTY, NOW, READ, after, moved, read, told, view
 

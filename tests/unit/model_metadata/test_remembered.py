@@ -5,7 +5,6 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.handover import MOST_MESSAGE, Reading
 from shared.metadata.remembered import (
     FAILED,
     INTERRUPTED,
@@ -15,6 +14,7 @@ from shared.metadata.remembered import (
     identity_of,
     interruption_wait,
 )
+from shared.metadata.termination_message import MOST_MESSAGE, Reading
 
 KILLED = Reading(reason=INTERRUPTED, message="x" * MOST_MESSAGE)
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from controller.metadata.remote import Allowance, read_remote
+from controller.metadata.remote import ReadBudget, read_remote
 from shared.errors import RateLimited
-from shared.handover import MOST_BYTES, Reading, encode_reading
 from shared.manifest import File
-from shared.sources.local import LocalSource
+from shared.metadata.termination_message import MOST_BYTES, Reading, encode_reading
+from shared.sources.local.source import LocalSource
 from shared.sources.memory import MemoryBody, MemorySource
 from shared.sources.port import ANONYMOUS, Body
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 from tests.unit.metadata.building import safetensors
 
 CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "max_position_embeddings": 4096}
@@ -22,9 +22,9 @@ WEIGHTS = safetensors({"model.embed_tokens.weight": ("BF16", (10_000, 64))})
 FILES = {"config.json": json.dumps(CONFIG).encode(), "model.safetensors": WEIGHTS}
 
 
-def allowance(seconds: float = 60.0, left_bytes: int = 10**9) -> Allowance:
+def allowance(seconds: float = 60.0, left_bytes: int = 10**9) -> ReadBudget:
     """An allowance on a clock that a test does not move."""
-    return Allowance(lambda: 0.0, seconds, left_bytes)
+    return ReadBudget(lambda: 0.0, seconds, left_bytes)
 
 
 def reading_of(files: Mapping[str, bytes], left_out: int = 0) -> Reading:
@@ -118,7 +118,7 @@ def test_a_source_that_drips_is_left_when_its_time_is_over() -> None:
         now[0] += 5.0
 
     source.faults.before_read = drip
-    reading = read_remote(source, manifest, 0, Allowance(lambda: now[0], 60.0))
+    reading = read_remote(source, manifest, 0, ReadBudget(lambda: now[0], 60.0))
     assert reading.reason == "Unreachable"
     assert "within 60 s" in reading.message
     assert source.served_bytes <= 20
@@ -153,12 +153,12 @@ class FromTheStartBody(MemoryBody):
 
 def test_a_server_that_ignores_ranges_is_read_past_as_long_as_there_is_time() -> None:
     source = FromTheStart({"model.safetensors": safetensors({f"tensor.{n}": ("BF16", (1,)) for n in range(2000)})})
-    reading = read_remote(source, source.resolve(), 0, Allowance(lambda: source.now, 1e6))
+    reading = read_remote(source, source.resolve(), 0, ReadBudget(lambda: source.now, 1e6))
     assert reading.metadata
     assert reading.metadata.parameters == 2000
     before = source.passed_bytes
     assert before > 2 * 4096
-    reading = read_remote(source, source.resolve(), 0, Allowance(lambda: source.now, 60.0))
+    reading = read_remote(source, source.resolve(), 0, ReadBudget(lambda: source.now, 60.0))
     assert "within 60 s" in reading.message
     assert source.passed_bytes == before + 4096
 

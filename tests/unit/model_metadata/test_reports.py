@@ -10,7 +10,7 @@ from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.unpacked_metadata import UnpackedMetadata, UnpackedValues
 from shared.metadata.remembered import identity_of_files
-from tests.unit.controller.states import DIGEST, cache, entry, fresh_world, model_node, node, said
+from tests.unit.controller.states import DIGEST, cache, entry, fresh_cluster, model_node, node, said
 
 REPORT = UnpackedMetadata(identity=identity_of_files(DIGEST), values=UnpackedValues(model_type="llama"))
 OTHER = msgspec.structs.replace(REPORT, values=UnpackedValues(model_type="mistral"))
@@ -18,7 +18,7 @@ OTHER = msgspec.structs.replace(REPORT, values=UnpackedValues(model_type="mistra
 
 def cluster(**told: dict[str, Any]) -> ClusterState:
     """A cluster in which nodes that are listed say something of the model `m`; `told` changes what one says."""
-    seen = fresh_world()
+    seen = fresh_cluster()
     seen.caches.upsert(cache("m"))
     for name, fields in told.items():
         listed = [] if fields.pop("unlisted", False) else [entry("m")]

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controller.manager.actions import WriteSpec
-from controller.metadata.decide import Action, Tell, decide
+from controller.metadata.decide import Action, WriteMetadata, decide
+from controller.metadata.status import described_status
 from controller.metadata.view import MetadataView
-from controller.metadata.words import described_status
 from controller.placement.demand import Demand, Resolution
 from shared.api.base_model import BaseModelStatus
-from shared.handover import Reading
+from shared.metadata.termination_message import Reading
 from tests.unit.claims.views import LLAMA
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
@@ -42,9 +42,9 @@ def view(**fields: Any) -> MetadataView:
     return MetadataView(**given)
 
 
-def told(actions: list[Action]) -> Tell:
+def told(actions: list[Action]) -> WriteMetadata:
     """Return the one condition among the actions."""
-    (found,) = (a for a in actions if isinstance(a, Tell))
+    (found,) = (a for a in actions if isinstance(a, WriteMetadata))
     return found
 
 
@@ -55,7 +55,7 @@ def after(seen: MetadataView, now: datetime = NOW) -> MetadataView:
         if isinstance(action, WriteSpec):
             fields = {**(spec or {}), **action.fields}
             spec = {name: value for name, value in fields.items() if value is not None}
-        elif isinstance(action, Tell):
+        elif isinstance(action, WriteMetadata):
             status = described_status(status, action.told, action.metadata, now.isoformat(), seen.generation)
     return replace(seen, spec=spec, status=status, found=None)
 

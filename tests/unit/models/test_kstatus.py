@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from controller.claims.decide import decide as decide_claim
 from controller.claims.kinds import ContainerState, Waiting
+from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
-from controller.claims.words import claim_status
-from controller.groups.decide import Member, decide_status
+from controller.groups.decide import GroupMember, decide_status
 from controller.inferenceservices.report import status_of
 from controller.inferenceservices.view import ServiceView
-from controller.manager.conditions import Told, with_conditions
-from controller.models.decide import Record
+from controller.manager.conditions import ConditionUpdate, with_conditions
+from controller.models.decide import RecordResolution
 from controller.models.kstatus import PATIENT
 from controller.models.report import report
-from controller.models.view import ModelView, Trouble
-from controller.models.words import base_model_status, cache_status, recorded_status
+from controller.models.status import base_model_status, cache_status, recorded_status
+from controller.models.view import ModelView, Obstacle
 from shared.api.base_model import BaseModelStatus
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
 from shared.api.core import Observed
@@ -67,8 +67,8 @@ READY, DOWNLOADING = node("a", Phase.READY), node("b", Phase.DOWNLOADING)
         (view(READY), "Current", "Current"),
         (view(node("a", Phase.FAILED, reason="InsufficientStorage")), "Failed", "Failed"),
         (view(node("a", Phase.FAILED, reason="InsufficientStorage"), DOWNLOADING), "InProgress", "InProgress"),
-        (view(resolution=None, trouble=Trouble("SourceNotFound", "no", retryable=False)), "Failed", "Failed"),
-        (view(resolution=None, trouble=Trouble("Unreachable", "no", retryable=True)), "InProgress", "InProgress"),
+        (view(resolution=None, trouble=Obstacle("SourceNotFound", "no", retryable=False)), "Failed", "Failed"),
+        (view(resolution=None, trouble=Obstacle("Unreachable", "no", retryable=True)), "InProgress", "InProgress"),
         (view(resolution=None, invalid="no URI"), "Failed", "Failed"),
         (view(resolution=None, refused="not allowed"), "Failed", "Failed"),
         *((view(node("a", Phase.FAILED, reason=word)), "InProgress", "InProgress") for word in PATIENT),
@@ -135,8 +135,8 @@ def test_services(seen: ServiceView, status: Status) -> None:
     assert kstatus(shown(status_of(seen, {}, STAMP))) == status
 
 
-@pytest.mark.parametrize("members", [(), (Member("a", 1, ("h",)),)])
-def test_groups_count_as_soon_as_they_are_seen(members: tuple[Member, ...]) -> None:
+@pytest.mark.parametrize("members", [(), (GroupMember("a", 1, ("h",)),)])
+def test_groups_count_as_soon_as_they_are_seen(members: tuple[GroupMember, ...]) -> None:
     spec = ModelCacheNodeGroupSpec(storage_limit="1Gi")
     group = ModelCacheNodeGroup(metadata=Meta(name="g", generation=3), spec=spec)
     assert kstatus(shown(decide_status(group, members, {}, STAMP))) == "Current"
@@ -154,7 +154,7 @@ def test_they_go_when_they_hold_no_more_and_what_others_said_stays() -> None:
         Condition(type=kind, status="True", reason="R", message="", last_transition_time="t") for kind in
         ("Reconciling", "Stalled", "Drifted", "Theirs")
     ]  # fmt: skip
-    found = {c.type: c for c in with_conditions(before, [Told("Ready", "True", "R", "m")], STAMP, 7)}
+    found = {c.type: c for c in with_conditions(before, [ConditionUpdate("Ready", "True", "R", "m")], STAMP, 7)}
     assert found.keys() == {"Ready", "Drifted", "Theirs"}
     assert found["Drifted"].observed_generation == 7, "it holds for what was seen last"
     assert found["Theirs"] == before[-1]
@@ -173,7 +173,7 @@ VIEWS = st.builds(
     resolution=st.sampled_from([None, R2]),
     serving=st.sampled_from(["", "r1", "r2"]),
     disabled=st.booleans(),
-    trouble=st.sampled_from([None, Trouble("AuthDenied", "m", retryable=False)]),
+    trouble=st.sampled_from([None, Obstacle("AuthDenied", "m", retryable=False)]),
 )
 
 
@@ -193,5 +193,5 @@ def test_conditions_agree_with_each_other_and_with_what_was_observed(seen: Model
 
 def test_what_is_recorded_first_is_not_ahead_of_what_was_observed() -> None:
     before = ClusterModelCacheStatus(observed_generation=2, refreshed="1")
-    status = recorded_status(Record(R2, 1, "2"), before, STAMP, 3)
+    status = recorded_status(RecordResolution(R2, 1, "2"), before, STAMP, 3)
     assert {c.observed_generation for c in status.conditions} == {2}

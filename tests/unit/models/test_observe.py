@@ -28,7 +28,7 @@ from tests.unit.controller.states import (
     cache,
     cluster_model,
     entry,
-    fresh_world,
+    fresh_cluster,
     group,
     model_node,
     node,
@@ -40,24 +40,24 @@ CACHE, MODEL = ModelKey("ClusterModelCache", "", "m"), ModelKey("ClusterBaseMode
 
 
 @pytest.fixture
-def world() -> ClusterState:
-    world = fresh_world()
-    world.groups.upsert(group("g", {}))
+def cluster() -> ClusterState:
+    cluster = fresh_cluster()
+    cluster.groups.upsert(group("g", {}))
     for name in ("a", "b"):
-        world.nodes.upsert(node(name, ready=name == "a"))
-    world.agents.upsert(pod("agent", "a"))
-    world.caches.upsert(cache("m", "g"))
-    return world
+        cluster.nodes.upsert(node(name, ready=name == "a"))
+    cluster.agents.upsert(pod("agent", "a"))
+    cluster.caches.upsert(cache("m", "g"))
+    return cluster
 
 
 @pytest.fixture
-async def observer(world: ClusterState, tmp_path: Path) -> AsyncIterator[ModelObserver]:
+async def observer(cluster: ClusterState, tmp_path: Path) -> AsyncIterator[ModelObserver]:
     async with serving(Objects(), tmp_path) as kube:
         sources = settings_from_environ({})
         secrets, manifests = Secrets(kube, "ns", sources), Manifests(kube, "ns")
-        resolver = Resolver(secrets, manifests, sources, world.clock, lambda _: None)
-        drift = DriftWatch(resolver.upstream_of, 0, world.clock, lambda _: None)
-        yield ModelObserver(world, resolver, ProgressBook(world.clock, lambda *_: None), drift)
+        resolver = Resolver(secrets, manifests, sources, cluster.clock, lambda _: None)
+        drift = DriftWatch(resolver.upstream_of, 0, cluster.clock, lambda _: None)
+        yield ModelObserver(cluster, resolver, ProgressBook(cluster.clock, lambda *_: None), drift)
 
 
 def view(observer: ModelObserver, key: ModelKey) -> ModelView:
@@ -66,8 +66,8 @@ def view(observer: ModelObserver, key: ModelKey) -> ModelView:
     return seen
 
 
-async def test_targets_come_with_readiness_words_and_progress(observer: ModelObserver, world: ClusterState) -> None:
-    world.model_nodes.upsert(model_node("a", entry("m"), told=[said("m", "Downloading")]))
+async def test_targets_come_with_readiness_words_and_progress(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m"), told=[said("m", "Downloading")]))
     observer.progress.report("a", [EntryProgress("m", "r1", 3, 9)], {("m", "r1"): 9})
     one, other = view(observer, CACHE).nodes
     assert (one.name, one.ready, one.agent_ready, one.done_bytes, one.total_bytes) == ("a", True, True, 3, 9)
@@ -76,40 +76,40 @@ async def test_targets_come_with_readiness_words_and_progress(observer: ModelObs
     assert (other.name, other.ready, other.agent_ready, other.status) == ("b", False, False, None)
 
 
-async def test_only_nodes_that_could_answer_hold_up_a_deletion(observer: ModelObserver, world: ClusterState) -> None:
+async def test_only_nodes_that_could_answer_hold_up_a_deletion(observer: ModelObserver, cluster: ClusterState) -> None:
     for name in ("a", "b"):
-        world.model_nodes.upsert(model_node(name, entry("m")))
+        cluster.model_nodes.upsert(model_node(name, entry("m")))
     assert view(observer, CACHE).remaining == ()
-    world.caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
+    cluster.caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
     assert view(observer, CACHE).remaining == ("a",)
-    world.agents.remove(pod("agent", "a").key)
+    cluster.agents.remove(pod("agent", "a").key)
     assert view(observer, CACHE).remaining == ()
 
 
 async def test_a_second_object_of_the_same_source_takes_what_the_first_was_resolved_to(
-    observer: ModelObserver, world: ClusterState
+    observer: ModelObserver, cluster: ClusterState
 ) -> None:
-    world.cluster_base_models.upsert(cluster_model("m", {}, uri="hf://org/m:main", uid="second"))
+    cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="hf://org/m:main", uid="second"))
     assert view(observer, MODEL).kept == Resolution("hf://org/m@main", "r1", DIGEST, 10)
     assert view(observer, CACHE).kept is None
 
 
-async def test_kept_files_are_taken_where_the_model_says_reuse(observer: ModelObserver, world: ClusterState) -> None:
+async def test_kept_files_are_taken_where_the_model_says_reuse(observer: ModelObserver, cluster: ClusterState) -> None:
     reserved = entry("kept", "r0", claims=[], manifest=DIGEST, size=7)
-    world.model_nodes.upsert(model_node("a", reserved))
+    cluster.model_nodes.upsert(model_node("a", reserved))
     model = cluster_model("kept", {})
     key = ModelKey("ClusterBaseModel", "", "kept")
-    world.cluster_base_models.upsert(model)
+    cluster.cluster_base_models.upsert(model)
     assert view(observer, key).kept is None
     storage = msgspec.structs.replace(model.spec.storage, download_policy="ReuseIfExists")
     again = cluster_model("kept", {})
     spec = msgspec.structs.replace(again.spec, storage=storage)
-    world.cluster_base_models.upsert(msgspec.structs.replace(again, spec=spec))
+    cluster.cluster_base_models.upsert(msgspec.structs.replace(again, spec=spec))
     assert view(observer, key).kept == Resolution("hf://org/kept@main", "r0", DIGEST, 7)
 
 
-async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, world: ClusterState) -> None:
-    world.cluster_base_models.upsert(
+async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.cluster_base_models.upsert(
         cluster_model("m", {}, uri="s3://bucket/m", uid="later", creation_timestamp="2026-06-01T00:00:00Z")
     )
     seen = view(observer, MODEL)
@@ -118,15 +118,15 @@ async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, wor
 
 
 def test_a_model_node_of_somebody_elses_is_told_and_noticed_as_gone(
-    world: ClusterState, observer: ModelObserver
+    cluster: ClusterState, observer: ModelObserver
 ) -> None:
     theirs = ModelNode(metadata=Meta(name="a", uid="theirs"), spec=ModelNodeSpec(node_uid="uid-elsewhere"))
-    world.model_nodes.upsert(theirs)
+    cluster.model_nodes.upsert(theirs)
     told = {n.name: n.obstacle for n in view(observer, CACHE).nodes}
     assert told["b"] is None
     assert told["a"] is not None
     assert (told["a"].reason, "kubectl delete modelnode a" in told["a"].message) == ("NameConflict", True)
-    woken = Ears(world)
-    world.model_nodes.remove(theirs.key)
+    woken = Ears(cluster)
+    cluster.model_nodes.remove(theirs.key)
     assert {CACHE, NodeKey("a")} <= woken.heard()
     assert [n.obstacle for n in view(observer, CACHE).nodes] == [None, None]

@@ -9,9 +9,9 @@ from shared.api.base_model import ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.wire import EntryProgress
 from tests.unit.controller.states import cache, cluster_model, entry, model_node, pod, said
-from tests.unit.models.test_observe import CACHE, MODEL, observer, view, world
+from tests.unit.models.test_observe import CACHE, MODEL, cluster, observer, view
 
-__all__ = ["observer", "world"]  # fixtures
+__all__ = ["cluster", "observer"]  # fixtures
 
 
 def numbered(number: int, revision: str, **fields: str) -> ClusterModelCache:
@@ -35,19 +35,19 @@ def sharing(number: int, revision: str) -> ClusterBaseModel:
 
 
 async def test_of_those_who_share_a_model_the_highest_number_counts_for_all(
-    observer: ModelObserver, world: ClusterState
+    observer: ModelObserver, cluster: ClusterState
 ) -> None:
-    world.caches.upsert(numbered(3, "r1"))
-    world.cluster_base_models.upsert(sharing(4, "r2"))
+    cluster.caches.upsert(numbered(3, "r1"))
+    cluster.cluster_base_models.upsert(sharing(4, "r2"))
     kept = view(observer, CACHE).kept
     assert kept is not None
     assert (kept.revision, view(observer, CACHE).highest) == ("r2", 4)
     assert (view(observer, MODEL).kept, view(observer, MODEL).highest) == (None, 4)
 
 
-async def test_of_equal_numbers_both_take_the_same(observer: ModelObserver, world: ClusterState) -> None:
-    world.caches.upsert(numbered(4, "r3"))
-    world.cluster_base_models.upsert(sharing(4, "r2"))
+async def test_of_equal_numbers_both_take_the_same(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.caches.upsert(numbered(4, "r3"))
+    cluster.cluster_base_models.upsert(sharing(4, "r2"))
     kept = view(observer, MODEL).kept
     assert kept is not None
     assert kept.revision == "r3"
@@ -55,59 +55,59 @@ async def test_of_equal_numbers_both_take_the_same(observer: ModelObserver, worl
 
 
 async def test_of_equal_revisions_both_take_the_same_list_of_files(
-    observer: ModelObserver, world: ClusterState
+    observer: ModelObserver, cluster: ClusterState
 ) -> None:
-    world.caches.upsert(numbered(4, "r2", manifest_digest="a" * 64))
-    world.cluster_base_models.upsert(sharing(4, "r2"))
+    cluster.caches.upsert(numbered(4, "r2", manifest_digest="a" * 64))
+    cluster.cluster_base_models.upsert(sharing(4, "r2"))
     kept = view(observer, CACHE).kept
     assert kept is not None
     assert kept.manifest == "r2" * 32
     assert view(observer, MODEL).kept is None
 
 
-async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver, world: ClusterState) -> None:
-    world.caches.upsert(numbered(3, "r1"))
+async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.caches.upsert(numbered(3, "r1"))
     leaving = sharing(4, "r2")
     meta = msgspec.structs.replace(leaving.metadata, deletion_timestamp="2026-01-02T00:00:00Z")
-    world.cluster_base_models.upsert(msgspec.structs.replace(leaving, metadata=meta))
+    cluster.cluster_base_models.upsert(msgspec.structs.replace(leaving, metadata=meta))
     assert view(observer, CACHE).kept is None
     assert view(observer, CACHE).highest == 3
 
 
-async def test_each_node_tells_of_both_revisions(observer: ModelObserver, world: ClusterState) -> None:
-    world.caches.upsert(numbered(3, "r2", serving_revision="r1"))
+async def test_each_node_tells_of_both_revisions(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.caches.upsert(numbered(3, "r2", serving_revision="r1"))
     told = [said("m", "Repairing"), said("m", "Downloading", "r2"), said("other", "Ready", "r9")]
-    world.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r2"), told=told))
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r2"), told=told))
     one, _ = view(observer, CACHE).nodes
     assert one.status is not None
     assert one.serving is not None
     assert (one.status.phase, one.serving.phase, one.revisions) == ("Downloading", "Repairing", ("r1",))
     assert view(observer, CACHE).leaving == ()
-    world.model_nodes.upsert(model_node("a", entry("m"), told=[said("m"), said("m", revision="r2")]))
+    cluster.model_nodes.upsert(model_node("a", entry("m"), told=[said("m"), said("m", revision="r2")]))
     assert view(observer, CACHE).nodes[0].revisions == ("r1", "r2")
 
 
-async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver, world: ClusterState) -> None:
-    world.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
+async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
     assert view(observer, CACHE).leaving == (), "nobody has looked for users yet"
-    world.users.upsert(pod("p", "a", [("m", "r0")]))
-    world.users.upsert(pod("done", "a", [("m", "r0")], phase="Succeeded"))
+    cluster.users.upsert(pod("p", "a", [("m", "r0")]))
+    cluster.users.upsert(pod("done", "a", [("m", "r0")], phase="Succeeded"))
     assert view(observer, CACHE).leaving == (Leaving("a", "r0", in_use=True, users=("ns/p",)),)
-    world.users.remove(pod("p", "a").key)
-    world.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", in_use=True)))
+    cluster.users.remove(pod("p", "a").key)
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", in_use=True)))
     assert view(observer, CACHE).leaving == (Leaving("a", "r0", in_use=True),)
 
 
-async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, world: ClusterState) -> None:
-    world.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", state="Absent")))
+async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", state="Absent")))
     observer.progress.report("a", [EntryProgress("m", "r0", 3, 9)], {("m", "r0"): 9})
     assert view(observer, CACHE).leaving == (Leaving("a", "r0", done_bytes=3, total_bytes=9),)
-    world.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
-    world.caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
+    cluster.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
+    cluster.caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
     assert view(observer, CACHE).leaving == (Leaving("a", "r1"),)
 
 
-async def test_files_of_others_are_not_on_their_way_out(observer: ModelObserver, world: ClusterState) -> None:
+async def test_files_of_others_are_not_on_their_way_out(observer: ModelObserver, cluster: ClusterState) -> None:
     foreign = msgspec.structs.replace(entry("m", "r0", state="Draining"), claims=[])
-    world.model_nodes.upsert(model_node("a", entry("m"), foreign, entry("other", state="Draining")))
+    cluster.model_nodes.upsert(model_node("a", entry("m"), foreign, entry("other", state="Draining")))
     assert view(observer, CACHE).leaving == ()

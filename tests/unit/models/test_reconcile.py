@@ -24,7 +24,7 @@ from shared.kube.errors import NotFound
 from shared.kube.objects import Key
 from shared.sources.settings import SourceSettings
 from tests.unit.controller.apiserver import Objects, serving
-from tests.unit.controller.states import cache, fresh_world
+from tests.unit.controller.states import cache, fresh_cluster
 
 KEY = ModelKey("ClusterModelCache", "", "m")
 PERIOD_S = 1000.0
@@ -33,11 +33,11 @@ PERIOD_S = 1000.0
 class Turns:
     """A reconciler of one world, whose watch for drift knows of an object once it was looked at."""
 
-    def __init__(self, reconciler: ModelReconciler, world: ClusterState) -> None:
-        self.reconciler, self.world = reconciler, world
+    def __init__(self, reconciler: ModelReconciler, cluster: ClusterState) -> None:
+        self.reconciler, self.cluster = reconciler, cluster
 
     async def see(self, **fields: str) -> None:
-        self.world.caches.upsert(cache("m", finalizers=[OWN_FINALIZER], **fields))
+        self.cluster.caches.upsert(cache("m", finalizers=[OWN_FINALIZER], **fields))
         with suppress(NotFound):  # the server has no object to write to
             await self.reconciler.reconcile(KEY)
 
@@ -47,13 +47,13 @@ class Turns:
 
 @pytest.fixture
 async def turns(tmp_path: Path) -> AsyncIterator[Turns]:
-    world, settings = fresh_world(), SourceSettings()
+    cluster, settings = fresh_cluster(), SourceSettings()
     async with serving(Objects(), tmp_path) as kube:
         resolver = Resolver(Secrets(kube, "ns", settings), Manifests(kube, "ns"), settings, lambda: 0.0, lambda _: None)
         drift = DriftWatch(resolver.upstream_of, PERIOD_S, lambda: 0.0, lambda _: None)
-        observer = ModelObserver(world, resolver, ProgressBook(lambda: 0.0, lambda *_: None), drift)
-        actor = ModelActor(kube, world.ownership, Events(kube, _now), _now)
-        yield Turns(ModelReconciler(observer, actor, resolver, drift, MemoryCatalog(), _now, 60.0), world)
+        observer = ModelObserver(cluster, resolver, ProgressBook(lambda: 0.0, lambda *_: None), drift)
+        actor = ModelActor(kube, cluster.ownership, Events(kube, _now), _now)
+        yield Turns(ModelReconciler(observer, actor, resolver, drift, MemoryCatalog(), _now, 60.0), cluster)
 
 
 def _now() -> datetime:
@@ -63,7 +63,7 @@ def _now() -> datetime:
 async def test_it_goes_with_an_object_that_this_leader_never_resolved(turns: Turns) -> None:
     await turns.see()
     assert turns.known() == {"uid-m"}
-    turns.world.caches.remove(Key("", "m"))
+    turns.cluster.caches.remove(Key("", "m"))
     await turns.reconciler.reconcile(KEY)
     assert turns.known() == set()
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from controller.manager.actions import Again
-from controller.models.decide import AddFinalizer, Drop, Record, RemoveFinalizer, Resolve, WriteStatus, decide
+from controller.models.decide import AddFinalizer, Drop, RecordResolution, RemoveFinalizer, Resolve, WriteStatus, decide
 from controller.models.report import report
-from controller.models.view import Answer, ModelView, TargetNode, Trouble
-from controller.models.words import base_model_status, cache_status
+from controller.models.status import base_model_status, cache_status
+from controller.models.view import ModelView, Obstacle, ResolverAnswer, TargetNode
 from controller.placement.demand import Demand, Resolution
 from shared.api.base_model import BaseModelStatus
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
@@ -123,8 +123,8 @@ def test_no_nodes_and_only_lost_nodes_are_told_apart() -> None:
         (view(disabled=True), "Pending", "Disabled"),
         (view(resolution=None, on_claim=True), "Pending", "OnClaim"),
         (view(resolution=None), "Pending", "Resolving"),
-        (view(resolution=None, trouble=Trouble("Unreachable", "no route", True)), "Pending", "Unreachable"),  # noqa: FBT003 - retryable
-        (view(resolution=None, trouble=Trouble("SourceNotFound", "gone", False)), "Failed", "SourceNotFound"),  # noqa: FBT003 - as above
+        (view(resolution=None, trouble=Obstacle("Unreachable", "no route", True)), "Pending", "Unreachable"),  # noqa: FBT003 - retryable
+        (view(resolution=None, trouble=Obstacle("SourceNotFound", "gone", False)), "Failed", "SourceNotFound"),  # noqa: FBT003 - as above
     ],
 )
 def test_what_keeps_a_model_from_its_nodes(seen: ModelView, state: str, reason: str) -> None:
@@ -227,14 +227,14 @@ def test_a_vendors_model_is_left_alone() -> None:
 
 def test_what_is_there_already_is_taken_and_no_source_asked() -> None:
     kept = Resolution("hf://o/m@main", "r1", "e" * 64, 5)
-    assert decide(view(resolution=None, kept=kept), NOW, 600) == [Record(kept)]
+    assert decide(view(resolution=None, kept=kept), NOW, 600) == [RecordResolution(kept)]
 
 
 def test_an_answer_is_recorded_once_and_before_anything_else() -> None:
     moved = node("a", "Failed", reason="SourceChanged", message="the ETag is another")
     found = replace(R2, revision="r3")
-    answer = Answer(found)
-    assert decide(view(moved, found=answer), NOW, 600) == [Record(found, number=1)]
+    answer = ResolverAnswer(found)
+    assert decide(view(moved, found=answer), NOW, 600) == [RecordResolution(found, number=1)]
     assert kinds(view(moved, resolution=found, found=answer)) == [Drop, Resolve, WriteStatus]
     assert kinds(view(disabled=True, found=answer)) == [WriteStatus]
 
@@ -290,7 +290,7 @@ def test_pods_get_the_new_revision_though_a_node_gave_it_up() -> None:
 
 
 def test_a_node_that_has_no_room_for_the_model_says_so_and_counts_as_failed() -> None:
-    full = Trouble("TooManyModels", "namespace team has 500 models", retryable=True)
+    full = Obstacle("TooManyModels", "namespace team has 500 models", retryable=True)
     crowded = TargetNode("a", ready=True, agent_ready=True, status=None, obstacle=full)
     found = report(view(crowded))
     assert (found.overall, found.reason, found.failed) == ("Failed", "TooManyModels", ("a",))

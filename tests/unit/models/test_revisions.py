@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Again
-from controller.models.decide import Drop, Look, Record, Resolve, WriteStatus, decide
+from controller.models.decide import Drop, Look, RecordResolution, Resolve, WriteStatus, decide
 from controller.models.report import report
-from controller.models.view import Answer, Leaving, ModelView, TargetNode, Trouble, Upstream
-from controller.models.words import cache_status, recorded_status
+from controller.models.status import cache_status, recorded_status
+from controller.models.view import Leaving, ModelView, Obstacle, ResolverAnswer, TargetNode, Upstream
 from controller.placement.demand import Resolution
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
 from shared.api.meta import Condition
@@ -19,7 +19,7 @@ from shared.api.model_node import EntryStatus
 from tests.unit.models.test_report import LATER, NOW, R2, STAMP, cache, node, ready, view
 
 R3 = replace(R2, revision="r3", manifest="e" * 64)
-LOST = Trouble("Unreachable", "no route to the hub", retryable=True)
+LOST = Obstacle("Unreachable", "no route to the hub", retryable=True)
 NO_ROOM = {"reason": "InsufficientStorage", "message": "needs 5 GiB, has 1 GiB of 6 GiB"}
 
 
@@ -47,15 +47,15 @@ def test_a_refresh_asks_whatever_the_generation_until_it_is_answered() -> None:
 
 def test_the_answer_to_a_refresh_is_recorded_though_nothing_moved() -> None:
     seen = view(node("a", "Ready"), refresh="2", refreshed="1", highest=4, upstream="r2")
-    assert decide(replace(seen, found=Answer(R2, "2")), NOW, 600) == [Record(R2, 0, "2")]
-    assert decide(replace(seen, found=Answer(R3, "2")), NOW, 600) == [Record(R3, 5, "2")]
-    old = replace(seen, found=Answer(R2, "1"))
+    assert decide(replace(seen, found=ResolverAnswer(R2, "2")), NOW, 600) == [RecordResolution(R2, 0, "2")]
+    assert decide(replace(seen, found=ResolverAnswer(R3, "2")), NOW, 600) == [RecordResolution(R3, 5, "2")]
+    old = replace(seen, found=ResolverAnswer(R2, "1"))
     assert kinds(old) == [Drop, Resolve, WriteStatus], "an answer to an earlier refresh does not answer this one"
 
 
 def test_what_another_object_has_newer_is_taken_and_the_refresh_stays_asked() -> None:
     seen = view(node("a", "Ready"), refresh="2", refreshed="1", kept=R3, highest=7)
-    assert decide(seen, NOW, 600) == [Record(R3, 7, "1")]
+    assert decide(seen, NOW, 600) == [RecordResolution(R3, 7, "1")]
 
 
 def test_only_who_follows_asks_when_the_source_has_drifted() -> None:
@@ -65,8 +65,8 @@ def test_only_who_follows_asks_when_the_source_has_drifted() -> None:
 
 
 def test_an_answer_that_contradicts_the_last_look_is_written_down() -> None:
-    seen = view(node("a", "Ready"), follows=True, upstream="r3", found=Answer(R2))
-    assert decide(seen, NOW, 600) == [Record(R2, 0, "")], "else it would be asked again and again"
+    seen = view(node("a", "Ready"), follows=True, upstream="r3", found=ResolverAnswer(R2))
+    assert decide(seen, NOW, 600) == [RecordResolution(R2, 0, "")], "else it would be asked again and again"
 
 
 def test_a_look_waits_its_turn_and_gives_way_to_a_question() -> None:
@@ -119,7 +119,7 @@ def test_a_refresh_of_what_conflicts_is_not_said_to_be_asked() -> None:
 
 def test_an_answer_in_earnest_ends_what_a_failed_look_left() -> None:
     lost = cache(replace(view(node("a", "Ready")), upstream=Upstream("", LOST)))
-    asked = recorded_status(Record(R2, 1, "1"), lost, LATER, 3)
+    asked = recorded_status(RecordResolution(R2, 1, "1"), lost, LATER, 3)
     assert told(asked, "Drifted").status == "False"
     later = cache(replace(view(node("a", "Ready"), upstream="r2", refresh="1", refreshed="1"), status=asked), asked)
     assert told(later, "Drifted").status == "False"
@@ -138,9 +138,9 @@ def test_refreshed_says_how_it_stands_and_what_it_brought() -> None:
     lost = told(cache(replace(asked, trouble=LOST)), "Refreshed")
     assert (lost.status, lost.reason) == ("False", "Unreachable")
     before = cache(view(node("a", "Ready")))
-    same = recorded_status(Record(R2, 1, "1"), before, LATER, 3)
+    same = recorded_status(RecordResolution(R2, 1, "1"), before, LATER, 3)
     assert (told(same, "Refreshed").status, told(same, "Refreshed").reason) == ("True", "Unchanged")
-    other = recorded_status(Record(R3, 2, "1"), before, LATER, 3)
+    other = recorded_status(RecordResolution(R3, 2, "1"), before, LATER, 3)
     assert told(other, "Refreshed").reason == "NewRevision"
     assert (other.resolved_revision, other.upstream_revision, other.refreshed) == ("r3", "r3", "1")
     kept = cache(view(node("a", "Ready"), refresh="1", refreshed="1"), same, LATER)
@@ -216,7 +216,7 @@ def views(draw: st.DrawFn) -> ModelView:
         for name in ("a", "b")
     ]
     resolution = draw(st.sampled_from([None, R2, R3]))
-    found = draw(st.sampled_from([None, Answer(R2), Answer(R3, "1"), Answer(R2, "2")]))
+    found = draw(st.sampled_from([None, ResolverAnswer(R2), ResolverAnswer(R3, "1"), ResolverAnswer(R2, "2")]))
     return view(
         *targets,
         resolution=resolution,
@@ -234,7 +234,7 @@ def views(draw: st.DrawFn) -> ModelView:
 def test_recording_an_answer_settles_it(seen: ModelView) -> None:
     """Whatever is recorded is not recorded again, and leaves no drift and no refresh that it answers."""
     for action in decide(seen, NOW, 600):
-        if not isinstance(action, Record) or seen.found is None:
+        if not isinstance(action, RecordResolution) or seen.found is None:
             continue
         before = ClusterModelCacheStatus(refreshed=seen.demand.refreshed)
         status = recorded_status(action, before, STAMP, 1)
@@ -246,7 +246,7 @@ def test_recording_an_answer_settles_it(seen: ModelView) -> None:
             number=status.resolution_number,
         )
         after = replace(seen, demand=demand, highest=max(seen.highest, demand.number))
-        assert not any(isinstance(a, Record) for a in decide(after, NOW, 600))
+        assert not any(isinstance(a, RecordResolution) for a in decide(after, NOW, 600))
         assert not after.is_drifted
         assert demand.number >= seen.demand.number
         if seen.found.refresh == demand.refresh:

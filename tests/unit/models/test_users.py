@@ -10,7 +10,7 @@ from controller.models.users import known_users, live_users
 from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
 from shared.names import USER_LABEL, uses_label
-from tests.unit.controller.states import base_model, cluster_model, fresh_world, pod
+from tests.unit.controller.states import base_model, cluster_model, fresh_cluster, pod
 from tests.unit.inferenceservices.services import service
 from tests.unit.models.test_report import NOW, STAMP, view
 
@@ -18,9 +18,9 @@ MOUNTED = [("m", "r1")]
 LABELS = {USER_LABEL: "true", uses_label("m"): "true"}
 
 
-def in_world(world: ClusterState) -> Demand:
-    world.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
-    (demand,) = world.demands.values()
+def in_world(cluster: ClusterState) -> Demand:
+    cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
+    (demand,) = cluster.demands.values()
     return demand
 
 
@@ -36,38 +36,38 @@ def test_users_hold_it_beyond_the_time_that_nodes_have() -> None:
 
 
 def test_users_that_memory_has() -> None:
-    world = fresh_world()
-    demand = in_world(world)
-    assert known_users(world, demand) == ()
-    world.services.upsert(service())
-    world.users.upsert(pod("running", "a", MOUNTED, labels=LABELS))
-    world.users.upsert(pod("unplaced", "", MOUNTED, labels=LABELS, phase="Pending"))
-    world.users.upsert(pod("ended", "a", MOUNTED, labels=LABELS, phase="Succeeded"))
-    world.users.upsert(pod("of-another", "a", labels={USER_LABEL: "true"}))
-    world.users.upsert(pod("labelled-by-hand", "a", labels=LABELS))
-    world.users.upsert(pod("has-another", "a", [("other", "r1"), ("mm", "r1")], labels=LABELS))
-    assert known_users(world, demand) == ("InferenceService team/svc", "pod ns/running", "pod ns/unplaced")
+    cluster = fresh_cluster()
+    demand = in_world(cluster)
+    assert known_users(cluster, demand) == ()
+    cluster.services.upsert(service())
+    cluster.users.upsert(pod("running", "a", MOUNTED, labels=LABELS))
+    cluster.users.upsert(pod("unplaced", "", MOUNTED, labels=LABELS, phase="Pending"))
+    cluster.users.upsert(pod("ended", "a", MOUNTED, labels=LABELS, phase="Succeeded"))
+    cluster.users.upsert(pod("of-another", "a", labels={USER_LABEL: "true"}))
+    cluster.users.upsert(pod("labelled-by-hand", "a", labels=LABELS))
+    cluster.users.upsert(pod("has-another", "a", [("other", "r1"), ("mm", "r1")], labels=LABELS))
+    assert known_users(cluster, demand) == ("InferenceService team/svc", "pod ns/running", "pod ns/unplaced")
 
 
 def test_pods_of_another_namespace_do_not_hold_a_namespace_s_model() -> None:
-    world = fresh_world()
-    world.base_models.upsert(base_model("team", "m"))
-    (demand,) = world.demands.values()
-    world.users.upsert(pod("p", "a", [("team_m", "r1")], labels={uses_label("team_m"): "true"}))
-    assert known_users(world, demand) == ()
+    cluster = fresh_cluster()
+    cluster.base_models.upsert(base_model("team", "m"))
+    (demand,) = cluster.demands.values()
+    cluster.users.upsert(pod("p", "a", [("team_m", "r1")], labels={uses_label("team_m"): "true"}))
+    assert known_users(cluster, demand) == ()
 
 
 def test_users_of_a_model_on_a_claim_mount_that_claim() -> None:
-    world = fresh_world()
-    world.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://ns/weights/dir"))
-    (demand,) = world.demands.values()
-    world.users.upsert(pod("p", "a", (), ["weights"], labels=LABELS))
-    world.users.upsert(pod("other-claim", "a", (), ["scratch"], labels=LABELS))
-    world.users.upsert(pod("elsewhere", "a", (), ["weights"], labels=LABELS, namespace="evil"))
-    assert known_users(world, demand) == ("pod ns/p",)
+    cluster = fresh_cluster()
+    cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://ns/weights/dir"))
+    (demand,) = cluster.demands.values()
+    cluster.users.upsert(pod("p", "a", (), ["weights"], labels=LABELS))
+    cluster.users.upsert(pod("other-claim", "a", (), ["scratch"], labels=LABELS))
+    cluster.users.upsert(pod("elsewhere", "a", (), ["weights"], labels=LABELS, namespace="evil"))
+    assert known_users(cluster, demand) == ("pod ns/p",)
 
 
 async def test_users_as_they_are_now() -> None:
-    demand = in_world(fresh_world())
+    demand = in_world(fresh_cluster())
     catalog = MemoryCatalog(users={"m": ["a/p"]}, services={"ClusterBaseModel//m": ["b/s"]})
     assert await live_users(catalog, demand) == ("InferenceService b/s", "pod a/p")

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from controller.manager.actions import Again
 from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, in_question
-from controller.nodes.steps import Pace
+from controller.nodes.steps import RemovalTiming
 from controller.nodes.view import NodeView, why_not_ours
 from controller.nodes.wanted import crowd_out
 from controller.placement.demand import Demand, Resolution
-from controller.placement.groups import Limits
-from controller.placement.shares import Room
-from controller.state.held import Held
+from controller.placement.groups import NodeLimits
+from controller.placement.shares import ModelNodeRoom
+from controller.state.held import HeldObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
-PACE = Pace(drain_s=30, users_s=30)
+PACE = RemovalTiming(drain_s=30, users_s=30)
 KEY = ("m", "r1")
 
 
@@ -48,7 +48,7 @@ def view(*demands: Demand, spec: ModelNodeSpec | None = None, statuses: list[Ent
         uid="node-1",
         demands=demands,
         keepers=frozenset(d.uid for d in demands),
-        limits=Limits(1000, 0),
+        limits=NodeLimits(1000, 0),
         granted=True,
         model_node=found,
     )
@@ -166,7 +166,7 @@ def test_wanted_again_while_draining_is_present_again() -> None:
 
 def test_wanted_again_while_it_goes_waits_until_it_is_gone() -> None:
     going = view(demand(), spec=spec_of(entry("Absent")), statuses=[said("Draining", "Draining")])
-    assert written(decide(replace(going, limits=Limits(5, 0)), NOW, PACE))[KEY].state == "Absent"
+    assert written(decide(replace(going, limits=NodeLimits(5, 0)), NOW, PACE))[KEY].state == "Absent"
     gone = view(demand(), spec=spec_of(entry("Absent")), statuses=[said("Absent", "Absent")])
     assert written(decide(gone, NOW, PACE))[KEY].state == "Present"
 
@@ -270,7 +270,7 @@ def test_of_many_entries_that_have_drained_a_hundred_are_confirmed_at_a_time() -
     assert len(after) == 250
 
 
-HELD = Held(frozenset({"uid-m"}), frozenset({"m"}))
+HELD = HeldObjects(frozenset({"uid-m"}), frozenset({"m"}))
 
 
 @pytest.mark.parametrize("state", ["Present", "Draining"])
@@ -280,7 +280,7 @@ def test_what_is_held_stays_as_it_is(state: str) -> None:
     held = replace(view(spec=spec_of(listed), statuses=[said("Ready", state)]), held=HELD, acknowledged={KEY: NOW})
     for moment in (NOW, NOW + timedelta(hours=1)):
         assert decide(held, moment, PACE) == []
-    assert decide(replace(held, held=Held()), NOW, PACE) != [], "only because it is held"
+    assert decide(replace(held, held=HeldObjects()), NOW, PACE) != [], "only because it is held"
 
 
 def test_what_is_held_gets_no_grant_of_its_own() -> None:
@@ -348,21 +348,21 @@ def of_namespace(namespace: str, index: int, **fields: Any) -> Demand:
     return demand(f"{namespace}_{name}", namespace=namespace, kind="BaseModel", **fields)
 
 
-def crowded(view: NodeView, room: Room) -> NodeView:
+def crowded(view: NodeView, room: ModelNodeRoom) -> NodeView:
     return replace(view, crowded=crowd_out(view, NOW, room))
 
 
 def test_more_models_than_a_model_node_takes_stop_neither_placement_nor_removal() -> None:
     gone = entry(id="gone", claims=[])
     listed = view(*(of_namespace("a", i) for i in range(2001)), spec=spec_of(gone))
-    entries = written(decide(replace(crowded(listed, Room()), users={}), NOW, PACE))
+    entries = written(decide(replace(crowded(listed, ModelNodeRoom()), users={}), NOW, PACE))
     assert entries["gone", "r1"].state == "Draining"
     assert len(entries) == 500
     assert len(msgspec.json.encode(list(entries.values()))) < 600 * 1024
 
 
 def test_what_is_listed_stays_when_others_come_and_the_oldest_of_a_namespace_come_first() -> None:
-    room = Room(10, 10**6)
+    room = ModelNodeRoom(10, 10**6)
     first = written(decide(crowded(view(*(of_namespace("a", i) for i in range(20))), room), NOW, PACE))
     assert [key[0] for key in first] == [f"a_m{i:04}" for i in range(5)]
     more = view(*(of_namespace(n, i) for n in "abc" for i in range(20)), spec=spec_of(*first.values()))
@@ -372,7 +372,7 @@ def test_what_is_listed_stays_when_others_come_and_the_oldest_of_a_namespace_com
 
 
 def test_a_new_revision_that_finds_no_room_leaves_the_serving_one_in_its_place() -> None:
-    room = Room(2, 10**6)
+    room = ModelNodeRoom(2, 10**6)
     here = [entry(id="a_m0000", revision="old"), entry(id="a_m0001", revision="r1")]
     told = [said("Ready", key=("a_m0000", "old")), said("Ready", key=("a_m0001", "r1"))]
     demands = of_namespace("a", 0, revision="new", serving="old"), of_namespace("a", 1)

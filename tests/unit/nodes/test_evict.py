@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from controller.manager.actions import Again
 from controller.nodes.decide import Action, ConfirmUnwanted, ListUsers, Write, decide, in_question
-from controller.nodes.steps import Pace
+from controller.nodes.steps import RemovalTiming
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand, Resolution
-from controller.placement.groups import Limits
-from controller.state.held import Held
+from controller.placement.groups import NodeLimits
+from controller.state.held import HeldObjects
 from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 
 START = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
-PACE = Pace(drain_s=30, users_s=30, idle_s=3600)
+PACE = RemovalTiming(drain_s=30, users_s=30, idle_s=3600)
 
 
 def stamp(now: datetime) -> str:
@@ -55,7 +55,7 @@ class Play:
     lags: bool = False  # figures are told a turn later than phases
     figures: int = 0
     evicts: bool = True
-    refused: Held = field(default_factory=Held)
+    refused: HeldObjects = field(default_factory=HeldObjects)
     now: datetime = START
     spec: ModelNodeSpec = field(default_factory=ModelNodeSpec)
     held: dict[EntryKey, int] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Play:
             uid="node-1",
             demands=tuple(self.demands.values()),
             keepers=frozenset(d.uid for d in self.demands.values()),
-            limits=Limits(self.limit, 0, self.evicts),
+            limits=NodeLimits(self.limit, 0, self.evicts),
             granted=True,
             model_node=ModelNode(metadata=Meta(name="n", uid="mn"), spec=self.spec, status=status),
             in_use=frozenset(self.used_by) if self.watched else frozenset(),
@@ -411,7 +411,7 @@ def test_a_victim_whose_source_is_refused_by_now_is_left_as_it_was() -> None:
     play = full()
     play.control()
     del play.demands["old"]
-    play.refused = Held(frozenset({"uid-old"}), frozenset({"old"}))
+    play.refused = HeldObjects(frozenset({"uid-old"}), frozenset({"old"}))
     play.go_on(4)
     assert (play.state("old"), play.phase("old"), play.entries["old"].evicted_for) == ("Present", "Ready", "")
 

@@ -17,7 +17,7 @@ from shared.api.core import NODES, PODS
 from shared.api.kinds import NODE_GROUP
 from shared.names import snapshot_path
 from tests.unit.controller.apiserver import Objects, listed, serving
-from tests.unit.controller.states import cache, entry, fresh_world, group, model_node, node, pod, said
+from tests.unit.controller.states import cache, entry, fresh_cluster, group, model_node, node, pod, said
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 KEY = ("m", "r1")
@@ -29,18 +29,18 @@ def objects() -> Objects:
 
 
 @pytest.fixture
-def world() -> ClusterState:
-    world = fresh_world()
-    world.nodes.upsert(node("a", {"pool": "gpu"}))
-    world.groups.upsert(group("gpus", {"pool": "gpu"}))
-    world.caches.upsert(cache("m", "other", "gpus"))
-    return world
+def cluster() -> ClusterState:
+    cluster = fresh_cluster()
+    cluster.nodes.upsert(node("a", {"pool": "gpu"}))
+    cluster.groups.upsert(group("gpus", {"pool": "gpu"}))
+    cluster.caches.upsert(cache("m", "other", "gpus"))
+    return cluster
 
 
 @pytest.fixture
-async def observer(world: ClusterState, objects: Objects, tmp_path: Path) -> AsyncIterator[NodeObserver]:
+async def observer(cluster: ClusterState, objects: Objects, tmp_path: Path) -> AsyncIterator[NodeObserver]:
     async with serving(objects, tmp_path) as kube:
-        yield NodeObserver(world, kube, Live(kube), "/var/lib/larder")
+        yield NodeObserver(cluster, kube, Live(kube), "/var/lib/larder")
 
 
 def view(observer: NodeObserver, *granted: str, now: datetime = NOW) -> NodeView:
@@ -50,10 +50,10 @@ def view(observer: NodeObserver, *granted: str, now: datetime = NOW) -> NodeView
 
 
 async def test_a_node_of_an_unlimited_group_may_start_and_one_of_a_limited_group_waits(
-    observer: NodeObserver, world: ClusterState
+    observer: NodeObserver, cluster: ClusterState
 ) -> None:
     assert view(observer).granted
-    world.groups.upsert(group("gpus", {"pool": "gpu"}, max_concurrent_nodes=1))
+    cluster.groups.upsert(group("gpus", {"pool": "gpu"}, max_concurrent_nodes=1))
     assert not view(observer).granted  # also before anybody has counted who downloads
     assert view(observer, "a").granted
 
@@ -62,16 +62,16 @@ async def test_claims_know_the_group_that_brought_them(observer: NodeObserver) -
     assert view(observer).group_of == {"uid-m": "gpus"}
 
 
-async def test_there_is_no_view_of_a_node_that_is_gone(observer: NodeObserver, world: ClusterState) -> None:
-    world.nodes.remove(node("a").key)
+async def test_there_is_no_view_of_a_node_that_is_gone(observer: NodeObserver, cluster: ClusterState) -> None:
+    cluster.nodes.remove(node("a").key)
     assert observer.view("a", (), NOW) is None
 
 
 async def test_what_pods_use_is_known_from_memory_and_live(
-    observer: NodeObserver, world: ClusterState, objects: Objects
+    observer: NodeObserver, cluster: ClusterState, objects: Objects
 ) -> None:
-    world.model_nodes.upsert(model_node("a", entry("m")))
-    world.users.upsert(pod("p", "a", [KEY]))
+    cluster.model_nodes.upsert(model_node("a", entry("m")))
+    cluster.users.upsert(pod("p", "a", [KEY]))
     assert view(observer).in_use == {KEY}
     volumes = [{"name": "m", "hostPath": {"path": f"/var/lib/larder/{snapshot_path(*KEY)}"}}]
     objects.objects[PODS] = listed({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"volumes": volumes}})
@@ -84,31 +84,31 @@ def drains(since: str = "2026-06-01T00:00:00Z", observed: str = "Draining") -> A
     return model_node("a", entry("m", state="Draining", since=since), told=[word])
 
 
-async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObserver, world: ClusterState) -> None:
+async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObserver, cluster: ClusterState) -> None:
     later = NOW + timedelta(seconds=20)
-    world.model_nodes.upsert(drains(observed="Present"))
+    cluster.model_nodes.upsert(drains(observed="Present"))
     assert view(observer).acknowledged == {}
-    world.model_nodes.upsert(drains())
+    cluster.model_nodes.upsert(drains())
     assert view(observer).acknowledged == {KEY: NOW}
     assert view(observer, now=later).acknowledged == {KEY: NOW}
 
 
-async def test_another_drain_is_acknowledged_anew(observer: NodeObserver, world: ClusterState) -> None:
+async def test_another_drain_is_acknowledged_anew(observer: NodeObserver, cluster: ClusterState) -> None:
     later = NOW + timedelta(seconds=20)
-    world.model_nodes.upsert(drains())
+    cluster.model_nodes.upsert(drains())
     assert view(observer).acknowledged == {KEY: NOW}
-    world.model_nodes.upsert(drains(since="2026-06-01T00:00:15Z"))
+    cluster.model_nodes.upsert(drains(since="2026-06-01T00:00:15Z"))
     assert view(observer, now=later).acknowledged == {KEY: later}
-    world.model_nodes.upsert(model_node("a"))
+    cluster.model_nodes.upsert(model_node("a"))
     assert view(observer, now=later).acknowledged == {}
     assert observer.acks._seen == {}
 
 
 async def test_of_what_makes_room_the_live_reads_keep_what_is_pinned(
-    observer: NodeObserver, world: ClusterState, objects: Objects
+    observer: NodeObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     leaving = [entry(name, state="Draining", evicted_for="new") for name in ("m", "pinned")]
-    world.model_nodes.upsert(model_node("a", *leaving, entry("unwanted", state="Draining")))
+    cluster.model_nodes.upsert(model_node("a", *leaving, entry("unwanted", state="Draining")))
     lru = group("gpus", {"pool": "gpu"}, eviction_policy="LeastRecentlyUsed")
     pinned = cache("pinned", "gpus", annotations={"larder.dev/pin": "true"})
     live = {

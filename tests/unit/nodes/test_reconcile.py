@@ -10,17 +10,17 @@ from prometheus_client import CollectorRegistry
 
 from controller.manager.events import Events
 from controller.nodes.act import NodeActor
-from controller.nodes.evicted import Evictions
+from controller.nodes.eviction_events import EvictionEvents
 from controller.nodes.metrics import EvictionMetrics
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
-from controller.nodes.steps import Pace
+from controller.nodes.steps import RemovalTiming
 from controller.state.cluster_state import ClusterState
 from controller.state.live_reader import Live
 from shared.api.core import NODES
 from shared.api.model_node import PATH
 from tests.unit.controller.apiserver import Objects, serving
-from tests.unit.controller.states import fresh_world, model_node, node
+from tests.unit.controller.states import fresh_cluster, model_node, node
 
 
 @pytest.fixture
@@ -30,11 +30,11 @@ def objects() -> Objects:
 
 @pytest.fixture
 async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[ClusterState, NodeReconciler]]:
-    world = fresh_world()
+    cluster = fresh_cluster()
     async with serving(objects, tmp_path) as kube:
-        observer = NodeObserver(world, kube, Live(kube), "/var/lib/larder")
-        evictions = Evictions(Events(kube, lambda: datetime.now(UTC)), EvictionMetrics(CollectorRegistry()).evict)
-        yield world, NodeReconciler(observer, NodeActor(kube), evictions, lambda: datetime.now(UTC), Pace())
+        observer = NodeObserver(cluster, kube, Live(kube), "/var/lib/larder")
+        evictions = EvictionEvents(Events(kube, lambda: datetime.now(UTC)), EvictionMetrics(CollectorRegistry()).evict)
+        yield cluster, NodeReconciler(observer, NodeActor(kube), evictions, lambda: datetime.now(UTC), RemovalTiming())
 
 
 @pytest.mark.parametrize(("live_uid", "deletes"), [("uid-new", True), ("uid-newest", False), ("", False)])
@@ -44,9 +44,9 @@ async def test_memory_of_an_earlier_node_deletes_nothing(
     live_uid: str,
     deletes: bool,  # noqa: FBT001 - the expectation
 ) -> None:
-    world, reconciler = turns
-    world.nodes.upsert(node("a", uid="uid-new"))
-    world.model_nodes.upsert(model_node("a"))  # of the Node with the uid uid-a
+    cluster, reconciler = turns
+    cluster.nodes.upsert(node("a", uid="uid-new"))
+    cluster.model_nodes.upsert(model_node("a"))  # of the Node with the uid uid-a
     if live_uid:
         objects.objects[f"{NODES}/a"] = msgspec.to_builtins(node("a", uid=live_uid))
     assert await reconciler.reconcile("a") == 0.5

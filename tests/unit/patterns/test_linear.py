@@ -86,7 +86,7 @@ def test_patterns_are_found_where_they_are_known_to_be() -> None:
     assert {
         ("shared.metadata.json_text", "finditer"),
         ("shared.metadata.tensors", "search"),
-        ("shared.sources.challenges", "findall"),
+        ("shared.sources.registry.challenges", "findall"),
         ("shared.api.meta", "search"),
         ("controller.cli.support.scrub", "sub"),
         ("controller.admission.validate", "fullmatch"),

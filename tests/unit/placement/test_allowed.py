@@ -6,7 +6,7 @@ from controller.placement.allowed import EVERY_SOURCE, PUBLIC_SOURCES, AllowedSo
 from controller.placement.demand import base_model_demand
 from shared.api.base_model import BaseModel, BaseModelSpec, Storage
 from shared.kube.objects import Meta
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 
 def allows(pattern: str, uri: str) -> bool:

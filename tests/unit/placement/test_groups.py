@@ -1,9 +1,9 @@
 import pytest
 
-from controller.placement.groups import MAX_INT64, Limits, groups_of, limits_of
+from controller.placement.groups import MAX_INT64, NodeLimits, groups_of, limits_of
 from tests.unit.controller.states import group
 
-DEFAULT = Limits(7, 3)
+DEFAULT = NodeLimits(7, 3)
 
 
 def test_a_node_in_no_group_has_the_default() -> None:
@@ -12,8 +12,10 @@ def test_a_node_in_no_group_has_the_default() -> None:
 
 def test_a_node_in_several_has_the_smallest_of_each() -> None:
     found = [group("a", {}, storage_limit="5Gi", bandwidth_limit="1M"), group("b", {}, storage_limit="1Ti")]
-    assert limits_of(found, DEFAULT) == Limits(5 * 2**30, 10**6)
-    assert limits_of([*found, group("c", {}, storage_limit="1k", bandwidth_limit=500)], DEFAULT) == Limits(1000, 500)
+    assert limits_of(found, DEFAULT) == NodeLimits(5 * 2**30, 10**6)
+    assert limits_of([*found, group("c", {}, storage_limit="1k", bandwidth_limit=500)], DEFAULT) == NodeLimits(
+        1000, 500
+    )
 
 
 @pytest.mark.parametrize("rate", [None, 0, "0"])
@@ -22,7 +24,7 @@ def test_no_rate_is_no_limit(rate: int | str | None) -> None:
 
 
 def test_what_no_object_can_hold_is_cut() -> None:
-    assert limits_of([group("a", {}, storage_limit="100E", bandwidth_limit="100E")], DEFAULT) == Limits(
+    assert limits_of([group("a", {}, storage_limit="100E", bandwidth_limit="100E")], DEFAULT) == NodeLimits(
         MAX_INT64, MAX_INT64
     )
 

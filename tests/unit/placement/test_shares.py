@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.placement.shares import Room, share_room, size_of
+from controller.placement.shares import ModelNodeRoom, share_room, size_of
 from shared.api.model_node import Claim, Entry
 from shared.names import model_id, namespace_of
 
@@ -21,13 +21,13 @@ def many(namespace: str, count: int, start: int = 0) -> list[Entry]:
     return [entry(namespace, f"m{i:05}") for i in range(start, start + count)]
 
 
-def admitted(listed: list[Entry], wanted: list[Entry], room: Room) -> list[Entry]:
+def admitted(listed: list[Entry], wanted: list[Entry], room: ModelNodeRoom) -> list[Entry]:
     refused = share_room(listed, wanted, room)
     return [e for e in wanted if e.key not in refused]
 
 
 def test_one_namespace_gets_half_and_leaves_room_for_another_team() -> None:
-    room = Room(1000, 10**9)
+    room = ModelNodeRoom(1000, 10**9)
     greedy = admitted([], many("greedy", 2100), room)
     assert len(greedy) == 500
     assert len(admitted(greedy, many("other", 10), room)) == 10
@@ -35,7 +35,7 @@ def test_one_namespace_gets_half_and_leaves_room_for_another_team() -> None:
 
 
 def test_those_who_come_together_share_equally() -> None:
-    found = admitted([], [*many("a", 2000), *many("b", 2000), *many("c", 5)], Room(1000, 10**9))
+    found = admitted([], [*many("a", 2000), *many("b", 2000), *many("c", 5)], ModelNodeRoom(1000, 10**9))
     counts = Counter(namespace_of(e.id) for e in found)
     assert counts["a"] in range(330, 334)
     assert abs(counts["a"] - counts["b"]) <= 1
@@ -43,7 +43,7 @@ def test_those_who_come_together_share_equally() -> None:
 
 
 def test_a_namespace_at_its_share_can_update_its_models_a_few_at_a_time() -> None:
-    room, listed = Room(100, 10**9), many("greedy", 50)
+    room, listed = ModelNodeRoom(100, 10**9), many("greedy", 50)
     updates = [msgspec.structs.replace(e, revision="e" * 40) for e in listed]
     first = admitted(listed, updates, room)
     assert [e.id for e in first] == [e.id for e in listed[:8]]
@@ -53,7 +53,7 @@ def test_a_namespace_at_its_share_can_update_its_models_a_few_at_a_time() -> Non
 
 
 def test_a_refusal_has_the_numbers_and_the_way_out() -> None:
-    refused = share_room([], many("greedy", 20), Room(10, 10**6))
+    refused = share_room([], many("greedy", 20), ModelNodeRoom(10, 10**6))
     assert len(refused) == 15
     (words,) = set(refused.values())
     assert "namespace greedy has 5 models on this node already" in words
@@ -67,7 +67,7 @@ def test_names_and_uris_of_any_length_keep_the_spec_small() -> None:
         entry(f"{'n' * 58}{i % 50:05}", f"{'m' * 248}{i:05}", uri="https://host/" + 2000 * '"', priority=-(10**9))
         for i in range(2000)
     ]
-    found = admitted([], long, Room())
+    found = admitted([], long, ModelNodeRoom())
     assert len(msgspec.json.encode(found)) <= 600 * 1024
     assert len({namespace_of(e.id) for e in found}) == 50
     told = sum(len(e.id) + len(e.revision) + 220 for e in found)
@@ -76,11 +76,13 @@ def test_names_and_uris_of_any_length_keep_the_spec_small() -> None:
 
 names = st.sampled_from(["", "a", "b", "c", "d"])
 pile = st.lists(st.tuples(names, st.integers(0, 200)), unique=True, max_size=80)
-rooms = st.builds(Room, st.integers(1, 60), st.integers(500, 40_000))
+rooms = st.builds(ModelNodeRoom, st.integers(1, 60), st.integers(500, 40_000))
 
 
 @given(pile, st.data(), rooms)
-def test_the_room_is_kept_and_nobody_starves(wishes: list[tuple[str, int]], data: st.DataObject, room: Room) -> None:
+def test_the_room_is_kept_and_nobody_starves(
+    wishes: list[tuple[str, int]], data: st.DataObject, room: ModelNodeRoom
+) -> None:
     cut = data.draw(st.integers(0, len(wishes)))
     listed = [entry(namespace, f"m{i}") for namespace, i in wishes[:cut]]
     wanted = [entry(namespace, f"m{i}", uri="x" * (i * 3)) for namespace, i in wishes[cut:]]
@@ -102,7 +104,9 @@ def test_the_room_is_kept_and_nobody_starves(wishes: list[tuple[str, int]], data
 
 
 @given(pile, st.randoms(use_true_random=False), rooms)
-def test_the_order_of_namespaces_does_not_matter(wishes: list[tuple[str, int]], random: Any, room: Room) -> None:
+def test_the_order_of_namespaces_does_not_matter(
+    wishes: list[tuple[str, int]], random: Any, room: ModelNodeRoom
+) -> None:
     lanes: dict[str, list[Entry]] = {}
     for namespace, i in wishes:
         lanes.setdefault(namespace, []).append(entry(namespace, f"m{i}"))

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from rig.nodes.decide import BoundPod, Leave, Release, Report, decide, probe_port
+from rig.nodes.decide import BoundPod, Leave, PatchPodStatus, Release, decide, probe_port
 from rig.nodes.manifests import NodeSpec, is_ready, status
 from shared.kube.objects import Meta
 
@@ -24,9 +24,9 @@ def _pod(node: str = "a", *, deleted: bool = False, **pod_status: Any) -> BoundP
         (_pod(node=""), True, Leave),
         (_pod(deleted=True), True, Release),
         (_pod(phase="Succeeded"), True, Leave),
-        (_pod(phase="Pending"), True, Report),
+        (_pod(phase="Pending"), True, PatchPodStatus),
         (_pod(phase="Running", conditions=[READY]), True, Leave),
-        (_pod(phase="Running", conditions=[READY]), False, Report),
+        (_pod(phase="Running", conditions=[READY]), False, PatchPodStatus),
         (_pod(phase="Running"), False, Leave),
     ],
 )
@@ -37,7 +37,7 @@ def test_what_a_node_does_about_a_pod(pod: BoundPod, answers: bool, expected: ty
 def test_a_report_keeps_what_others_said_and_names_the_pod_it_means() -> None:
     pod = _pod(phase="Pending", conditions=[{"type": "PodScheduled", "status": "True"}])
     report = decide(pod, {"a"}, NOW, answers=True)
-    assert isinstance(report, Report)
+    assert isinstance(report, PatchPodStatus)
     assert report.patch["metadata"] == {"uid": "u"}
     conditions = {one["type"]: one["status"] for one in report.patch["status"]["conditions"]}
     assert conditions == dict.fromkeys(("PodScheduled", "Initialized", "ContainersReady", "Ready"), "True")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.sources import registry
+from shared.sources import schemes
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,6 +41,6 @@ def test_every_late_import_works(module: str, name: str) -> None:
         import_module(f"{module}.{name}")
 
 
-@pytest.mark.parametrize(("module", "name"), [*registry._PLACES.values(), registry._ARTIFACTS])
+@pytest.mark.parametrize(("module", "name"), [*schemes._PLACES.values(), schemes._ARTIFACTS])
 def test_every_source_of_the_registry_works(module: str, name: str) -> None:
-    assert callable(getattr(import_module(f"shared.sources.{module}"), name))
+    assert callable(getattr(import_module(f"shared.sources.{module}.source"), name))

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from rig.scripted_http import Answer, Asked, ScriptedServer, reply
-from shared.artifact_uri import ArtifactUri
+from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply
 from shared.errors import AuthDenied, InvalidURI, LarderError, SourceNotFound, Unreachable, UnsafePath
 from shared.manifest import File
-from shared.sources.artifact import ArtifactManifest, ArtifactSource, Descriptor, decide_files
 from shared.sources.port import ANONYMOUS, Credentials
+from shared.sources.registry.source import ArtifactManifest, ArtifactSource, Descriptor, decide_files
 from shared.sources.settings import SourceSettings
+from shared.uri.artifact import ArtifactUri
 
 Serve = Callable[[Answer], ScriptedServer]
 Open = Callable[..., ArtifactSource]
@@ -168,7 +168,7 @@ def test_a_manifest_that_is_another_than_its_digest_is_not_taken(serve: Serve, o
 
 
 def test_a_password_goes_to_the_registry_that_asks_for_it(serve: Serve, open_artifact: Open) -> None:
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         return (
             reply(200, manifest_of("w")) if "authorization" in asked.headers else reply(401, WWW_Authenticate="Basic")
         )
@@ -203,7 +203,7 @@ def test_a_password_does_not_go_to_a_token_service_of_another_host(serve: Serve,
 def test_a_token_that_ended_is_asked_for_again(serve: Serve, open_artifact: Open) -> None:
     given: list[str] = []
 
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if asked.target.startswith("/t?"):
             given.append(f"t{len(given)}")
             return reply(200, json.dumps({"token": given[-1]}).encode())
@@ -225,7 +225,7 @@ def test_a_token_that_ended_is_asked_for_again(serve: Serve, open_artifact: Open
 
 
 def test_an_identity_token_is_exchanged(serve: Serve, open_artifact: Open) -> None:
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if asked.method == "POST":
             assert b"refresh_token=idt" in asked.body
             return reply(200, b'{"access_token": "t"}')
@@ -241,7 +241,7 @@ def test_an_identity_token_is_exchanged(serve: Serve, open_artifact: Open) -> No
 def test_a_signed_link_gets_no_token(serve: Serve, open_artifact: Open) -> None:
     store = serve(lambda _: reply(200, b"x"))
 
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if "authorization" not in asked.headers:
             return reply(401, WWW_Authenticate="Basic")
         return reply(307, Location=f"{store.url}/blob?signature=s")
@@ -267,7 +267,7 @@ def test_docker_s_hub_is_at_its_own_host(repository: str, there: str) -> None:
 
 @pytest.mark.parametrize("good", ["1" + "0" * 400, "1e999", "NaN", "-5", '"x"'])
 def test_a_token_that_is_good_for_no_time_that_there_is(serve: Serve, open_artifact: Open, good: str) -> None:
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if asked.target.startswith("/t?"):
             return reply(200, b'{"token": "t", "expires_in": %s}' % good.encode())
         return reply(401, WWW_Authenticate=f'Bearer realm="{server.url}/t",service="s"')

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rig.scripted_http import Answer, Asked, ScriptedServer, reply
+from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.manifest import File
-from shared.sources.az import AzSource
-from shared.sources.az_listing import Blob, Page, file_of, parse_page
-from shared.sources.az_requests import sign, string_to_sign
+from shared.sources.azure.listing import Blob, BlobPage, file_of, parse_page
+from shared.sources.azure.requests import sign, string_to_sign
+from shared.sources.azure.source import AzSource
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 Serve = Callable[[Answer], ScriptedServer]
 KEY = base64.b64encode(b"0" * 64).decode()
@@ -63,7 +63,7 @@ def test_a_page_of_a_listing() -> None:
         "<BlobPrefix><Name>p/</Name></BlobPrefix>",
         marker="next",
     )
-    assert parse_page(body, "h") == Page(
+    assert parse_page(body, "h") == BlobPage(
         (
             Blob("a & b", 5, '"0x1"', "AAAAAAAAAAAAAAAAAAAAAA=="),
             Blob("d", 0, '"0x1"', "", is_directory=True),
@@ -110,7 +110,7 @@ def source_of(server: ScriptedServer, credentials: Credentials = ANONYMOUS) -> A
 
 
 def test_lists_every_page_and_leaves_directories_out(serve: Serve) -> None:
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if asked.method == "HEAD":
             return reply(200, Content_Length="0", x_ms_resource_type="directory")
         if "marker=two" in asked.target:

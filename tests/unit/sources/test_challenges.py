@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.sources.challenges import Challenge, parse_challenge
+from shared.sources.registry.challenges import Challenge, parse_challenge
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from shared.errors import AuthDenied
-from shared.sources.docker_config import account_for
+from shared.sources.registry.docker_config import account_for
 
 AUTH = base64.b64encode(b"user:pass:word").decode()
 

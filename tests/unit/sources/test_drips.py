@@ -7,9 +7,9 @@ from itertools import repeat
 
 import pytest
 
-from shared.sources.bodies import body_of
-from shared.sources.heads import NotHttp, parse_head
-from shared.sources.wire import Wire
+from shared.http.bodies import body_of
+from shared.http.heads import NotHttp, parse_head
+from shared.http.wire import Wire
 
 CHUNKED = parse_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", "GET")
 Drip = Callable[..., Wire]

@@ -1,14 +1,14 @@
 import pytest
 
 from shared.errors import AuthDenied, LarderError, RateLimited, SourceChanged, SourceNotFound, Unreachable
-from shared.sources.failures import Subject, failure_of
-from shared.sources.hosts import Grant
-from shared.sources.key_words import AZURE, GOOGLE, HTTPS, HUB, OCI_OBJECTS, REGISTRY, S3, KeyWords
-from shared.sources.origins import origin_of
+from shared.http.origins import origin_of
+from shared.sources.credential_hints import AZURE, GOOGLE, HTTPS, HUB, OCI_OBJECTS, REGISTRY, S3, CredentialHint
+from shared.sources.failures import RequestSubject, failure_of
+from shared.sources.host_grants import HostGrant
 
 NOW = 1_800_000_000.0
 CDN = origin_of("https://cdn.test")
-SUBJECT = Subject("https://h.test/f", HTTPS, Grant("h.test"))
+SUBJECT = RequestSubject("https://h.test/f", HTTPS, HostGrant("h.test"))
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_503_is_a_limit_only_when_it_says_until_when() -> None:
 @pytest.mark.parametrize(
     ("grant", "words"),
     [
-        (Grant("h.test"), "name a Secret with the key token"),
-        (Grant("h.test", {"token": "t"}), "refuses these credentials"),
-        (Grant("h.test", withheld=True), "add h.test to the Secret's annotation larder.dev/hosts"),
-        (Grant("h.test", withheld=True, place="h.test:8443"), "add h.test:8443 to the Secret's annotation larder"),
+        (HostGrant("h.test"), "name a Secret with the key token"),
+        (HostGrant("h.test", {"token": "t"}), "refuses these credentials"),
+        (HostGrant("h.test", withheld=True), "add h.test to the Secret's annotation larder.dev/hosts"),
+        (HostGrant("h.test", withheld=True, place="h.test:8443"), "add h.test:8443 to the Secret's annotation larder"),
     ],
 )
-def test_a_refusal_says_the_way_out(grant: Grant, words: str) -> None:
-    assert words in str(failure_of(403, {}, Subject("x", HTTPS, grant), NOW))
+def test_a_refusal_says_the_way_out(grant: HostGrant, words: str) -> None:
+    assert words in str(failure_of(403, {}, RequestSubject("x", HTTPS, grant), NOW))
 
 
 @pytest.mark.parametrize(
@@ -89,17 +89,19 @@ def test_a_refusal_says_the_way_out(grant: Grant, words: str) -> None:
 @pytest.mark.parametrize(
     ("grant", "words"),
     [
-        (Grant("h.test", own=True), "h.test wants credentials for x (status 403); "),
-        (Grant("h.test", {"token": "t"}, own=True), "h.test refuses these credentials for x (status 403); "),
-        (Grant("h.test", withheld=True, own=True), "yours were not sent because they are for other hosts; "),
+        (HostGrant("h.test", own=True), "h.test wants credentials for x (status 403); "),
+        (HostGrant("h.test", {"token": "t"}, own=True), "h.test refuses these credentials for x (status 403); "),
+        (HostGrant("h.test", withheld=True, own=True), "yours were not sent because they are for other hosts; "),
         (
-            Grant("h.test", {"token": "t"}, own=True).as_seen_by(origin_of("https://cdn.test")),
+            HostGrant("h.test", {"token": "t"}, own=True).as_seen_by(origin_of("https://cdn.test")),
             "cdn.test wants credentials for x",
         ),
     ],
 )
-def test_a_person_is_told_of_environment_and_files(keys: KeyWords, place: str, grant: Grant, words: str) -> None:
-    said = str(failure_of(403, {}, Subject("x", keys, grant), NOW))
+def test_a_person_is_told_of_environment_and_files(
+    keys: CredentialHint, place: str, grant: HostGrant, words: str
+) -> None:
+    said = str(failure_of(403, {}, RequestSubject("x", keys, grant), NOW))
     assert words in said
     assert place in said
     assert "Secret" not in said
@@ -107,7 +109,7 @@ def test_a_person_is_told_of_environment_and_files(keys: KeyWords, place: str, g
 
 @pytest.mark.parametrize("text", ["-5", "1e400", "\xb2", "Sun, 06 Nov 1994 08:49:37 +99999999999999999"])
 def test_a_wait_that_is_none_is_the_usual_one(text: str) -> None:
-    error = failure_of(429, {"Retry-After": text}, Subject("x", HTTPS, Grant("host")), 0.0)
+    error = failure_of(429, {"Retry-After": text}, RequestSubject("x", HTTPS, HostGrant("host")), 0.0)
     assert isinstance(error, RateLimited)
     assert error.after_s == 30
 
@@ -121,4 +123,6 @@ def test_a_wait_that_is_none_is_the_usual_one(text: str) -> None:
     ],
 )
 def test_the_words_say_until_when(status: int, asked: str, words: str) -> None:
-    assert str(failure_of(status, {"Retry-After": asked}, Subject("x", HTTPS, Grant("host")), 970.0)) == words
+    assert (
+        str(failure_of(status, {"Retry-After": asked}, RequestSubject("x", HTTPS, HostGrant("host")), 970.0)) == words
+    )

@@ -6,10 +6,10 @@ import pytest
 
 from rig.scripted_http import Answer, ScriptedServer, reply
 from shared.errors import Unreachable
-from shared.sources.gs import GsSource
+from shared.sources.gcs.source import GsSource
 from shared.sources.port import ANONYMOUS
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 BODIES = [
     b"<html>",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from rig.scripted_http import Answer, Asked, ScriptedServer, reply, scripted
+from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply, scripted
 from shared.errors import (
     AddressRefused,
     AuthDenied,
@@ -18,10 +18,10 @@ from shared.errors import (
     UnsafePath,
 )
 from shared.manifest import File
-from shared.sources.https import HttpsSource, file_name_of
+from shared.sources.https.source import HttpsSource, file_name_of
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 Make = Callable[[Answer], ScriptedServer]
 TOKEN = {"token": "t0p"}
@@ -71,7 +71,7 @@ def test_a_weak_tag_or_a_date_makes_a_revision_and_must_be_met_again(
 ) -> None:
     told = [before]
 
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         headers = {"Content_Length": "7", header: told[0]}
         return reply(200, b"" if asked.method == "HEAD" else b"content", **headers)
 
@@ -93,7 +93,7 @@ def test_a_server_that_dates_every_answer_now_has_one_revision_and_is_read(
 ) -> None:
     seconds = count()
 
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         now = f"Sat, 21 Nov 2026 10:00:{next(seconds):02} GMT"
         body = b"" if asked.method == "HEAD" else b"content"
         return reply(200, body, Content_Length="7", Last_Modified=now, Date=now)
@@ -144,7 +144,7 @@ def test_refusals(
 
 
 def test_a_token_goes_to_named_hosts_only(serve_tls: Make, source_of: Callable[..., HttpsSource]) -> None:
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         return reply(200, Content_Length="7") if asked.headers.get("authorization") == "Bearer t0p" else reply(401)
 
     server = serve_tls(answer)

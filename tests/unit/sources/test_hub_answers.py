@@ -2,18 +2,22 @@ from collections.abc import Callable
 
 import pytest
 
-from rig.scripted_http import Answer, Asked, ScriptedServer, reply
+from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply
 from shared.errors import AuthDenied, LarderError, RateLimited, RevisionNotFound, SourceNotFound, TooManyFiles
 from shared.manifest import File
-from shared.sources.failures import Subject
-from shared.sources.hf import HfSource, decide_hub_failure
-from shared.sources.hosts import Grant
-from shared.sources.key_words import HUB
+from shared.sources.credential_hints import HUB
+from shared.sources.failures import RequestSubject
+from shared.sources.host_grants import HostGrant
+from shared.sources.hub.source import HfSource, decide_hub_failure
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
-ANONYMOUSLY, WITH_TOKEN, WITHHELD = Grant("hub"), Grant("hub", {"HF_TOKEN": "t"}), Grant("hub", withheld=True)
+ANONYMOUSLY, WITH_TOKEN, WITHHELD = (
+    HostGrant("hub"),
+    HostGrant("hub", {"HF_TOKEN": "t"}),
+    HostGrant("hub", withheld=True),
+)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +25,7 @@ ANONYMOUSLY, WITH_TOKEN, WITHHELD = Grant("hub"), Grant("hub", {"HF_TOKEN": "t"}
     [
         (401, "RepoNotFound", ANONYMOUSLY, AuthDenied, "private or does not exist"),
         (401, "RepoNotFound", ANONYMOUSLY, AuthDenied, "correct the URI, or name a Secret with an HF_TOKEN"),
-        (401, "RepoNotFound", Grant("hub", own=True), AuthDenied, "put a token that may read it into HF_TOKEN"),
+        (401, "RepoNotFound", HostGrant("hub", own=True), AuthDenied, "put a token that may read it into HF_TOKEN"),
         (404, "RepoNotFound", ANONYMOUSLY, SourceNotFound, "hides it because it is private: correct the URI"),
         (404, "RepoNotFound", WITH_TOKEN, SourceNotFound, "or hides it"),
         (401, "RepoNotFound", WITH_TOKEN, AuthDenied, "refuses these credentials"),
@@ -34,8 +38,8 @@ ANONYMOUSLY, WITH_TOKEN, WITHHELD = Grant("hub"), Grant("hub", {"HF_TOKEN": "t"}
         (429, "", WITH_TOKEN, RateLimited, "asks to wait"),
     ],
 )
-def test_what_a_hub_means(status: int, code: str, grant: Grant, error: type[LarderError], words: str) -> None:
-    failure = decide_hub_failure(status, {"X-Error-Code": code}, Subject("hf://o/m@main", HUB, grant), 0.0)
+def test_what_a_hub_means(status: int, code: str, grant: HostGrant, error: type[LarderError], words: str) -> None:
+    failure = decide_hub_failure(status, {"X-Error-Code": code}, RequestSubject("hf://o/m@main", HUB, grant), 0.0)
     assert type(failure) is error
     assert words in str(failure)
 
@@ -67,7 +71,7 @@ def test_a_token_for_other_hosts_is_not_sent_to_the_public_hub() -> None:
 def test_a_tree_without_end_is_left(serve: Callable[[Answer], ScriptedServer]) -> None:
     page = b",".join(b'{"type":"file","path":"%05d","size":1,"oid":"%040d"}' % (i, i) for i in range(40_000))
 
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if "/tree/" not in asked.target:
             return reply(200, b'{"id":"o/m","sha":"c0ffee","siblings":[]}', Content_Type="application/json")
         more = f'<{server.url}/api/models/o/m/tree/c0ffee?recursive=true&cursor={len(server.asked)}>; rel="next"'

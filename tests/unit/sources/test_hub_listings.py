@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 import trustme
 
-from rig.scripted_http import Answer, Asked, ScriptedServer, reply, scripted
+from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply, scripted
 from shared.errors import AddressRefused, AuthDenied, LarderError, SourceNotFound, Unreachable
-from shared.sources.hf import HfSource
+from shared.sources.hub.source import HfSource
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 Serve = Callable[[Answer], ScriptedServer]
 COMMIT = "c0ffee"
@@ -23,7 +23,7 @@ LFS = {"oid": "0" * 64, "size": 2, "pointerSize": 1}
 def answers(tree: object, info: object = None, **headers: str) -> Answer:
     """Return a hub with this listing; bytes as they are, anything else as JSON."""
 
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         model = {"id": "o/m", "sha": COMMIT, "siblings": []} if info is None else info
         said = tree if "/tree/" in asked.target else model
         body = said if isinstance(said, bytes) else json.dumps(said).encode()

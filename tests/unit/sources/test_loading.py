@@ -6,9 +6,9 @@ import sys
 from shared.manifest import File
 from shared.errors import LarderError
 from shared.sources.port import Credentials
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 keys = Credentials({"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "HF_TOKEN": "c"})
 closed = "http://127.0.0.1:9"

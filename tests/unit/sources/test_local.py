@@ -6,10 +6,10 @@ import pytest
 
 from shared.errors import AuthDenied, InvalidURI, LarderError, SourceChanged, SourceNotFound, Unreachable, UnsafePath
 from shared.manifest import File
-from shared.sources.local import LocalSource
+from shared.sources.local.source import LocalSource
 from shared.sources.port import ANONYMOUS
 from shared.sources.settings import SourceSettings, settings_from_environ
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 
 @pytest.fixture

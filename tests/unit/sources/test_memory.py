@@ -5,7 +5,7 @@ from shared.manifest import File
 from shared.sources.memory import MemorySource, open_from
 from shared.sources.port import ANONYMOUS, Body, Credentials
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 
 def drain(body: Body) -> bytes:

@@ -7,16 +7,16 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from rig.scripted_http import Answer, Asked, ScriptedServer, reply
-from shared.cloud_uris import OciObjectsUri
+from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply
 from shared.errors import AuthDenied, InvalidURI, LarderError, SourceChanged, SourceNotFound, Unreachable
 from shared.manifest import File
-from shared.sources.oci_objects import OciObjectsSource
-from shared.sources.oci_requests import OciRequests, authorization, string_to_sign
+from shared.sources.oci.requests import OciRequests, authorization, string_to_sign
+from shared.sources.oci.source import OciObjectsSource
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.rsa import parse_key
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.buckets import OciObjectsUri
+from shared.uri.model_uri import parse_uri
 
 Serve = Callable[[Answer], ScriptedServer]
 LABEL = "RSA PRIVATE KEY"
@@ -74,7 +74,7 @@ class Bucket:
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files
 
-    def answer(self, asked: Asked) -> bytes:
+    def answer(self, asked: ScriptedRequest) -> bytes:
         path, query = urlsplit(asked.target).path, parse_qs(urlsplit(asked.target).query)
         if path == "/n/ns/b/bucket/o":
             return self._list(query["prefix"][0], query.get("start", [""])[0])

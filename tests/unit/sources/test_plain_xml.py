@@ -12,7 +12,7 @@ BOMB = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "cp037")
 # Where XML is parsed, and by what; each hands its parser only what `plain_xml` returned.
 PARSERS = {"xml", "lxml", "defusedxml", "xmltodict", "boto3", "botocore"}
-READERS = {"shared/sources/az_listing.py", "shared/sources/s3_listing.py"}
+READERS = {"shared/sources/azure/listing.py", "shared/sources/s3/listing.py"}
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

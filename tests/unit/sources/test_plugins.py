@@ -9,9 +9,9 @@ ACT = """
 import sys
 from shared.errors import LarderError
 from shared.sources.port import ANONYMOUS
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 try:
     uri = parse_uri(sys.argv[1])

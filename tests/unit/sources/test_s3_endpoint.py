@@ -8,17 +8,17 @@ import pytest
 
 from agent.store.identity import source_key
 from shared.errors import AddressRefused, AuthDenied
+from shared.http.client import HttpClient
+from shared.http.connections import ConnectionPool
+from shared.http.origins import origin_of
 from shared.manifest import File
-from shared.sources.connections import ConnectionPool
-from shared.sources.http import HttpClient
-from shared.sources.origins import origin_of
 from shared.sources.port import Credentials
-from shared.sources.s3 import S3Source
-from shared.sources.s3_endpoint import named_endpoint
-from shared.sources.s3_listing import list_paths
-from shared.sources.s3_requests import Requests
+from shared.sources.s3.endpoint import named_endpoint
+from shared.sources.s3.listing import list_paths
+from shared.sources.s3.requests import Requests
+from shared.sources.s3.source import S3Source
 from shared.sources.settings import SourceSettings, settings_from_environ
-from shared.uri import S3Uri, parse_uri
+from shared.uri.model_uri import S3Uri, parse_uri
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret"}
 VIRTUAL = SourceSettings(s3_endpoint="https://s3.test:9", s3_addressing="virtual")

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from rig.scripted_http import Answer, Asked, ScriptedServer, reply
+from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.sources.listing import in_time
 from shared.sources.port import ANONYMOUS
-from shared.sources.s3 import S3Source
+from shared.sources.s3.source import S3Source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 Serve = Callable[[Answer], ScriptedServer]
 
@@ -25,7 +25,7 @@ def listing(*keys: str, size: str = "1", more: str = "") -> bytes:
 def store(listed: bytes, described: bytes = b"") -> Answer:
     """Return a store that has nothing of the URI's own name."""
 
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if "list-type" in asked.target:
             return listed
         return described if described and asked.target != "/bkt/m" else reply(404)
@@ -73,13 +73,13 @@ def test_a_listing_that_is_none_is_told(serve: Serve, listed: bytes) -> None:
 def test_a_list_without_an_end_is_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = iter(range(10**9))
 
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if "list-type" not in asked.target:
             return reply(404)
         token = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{next(pages)}</NextContinuationToken>"
         return listing(more=token)
 
-    monkeypatch.setattr("shared.sources.s3.LONGEST_LIST_S", 1.0)
+    monkeypatch.setattr("shared.sources.s3.source.LONGEST_LIST_S", 1.0)
     error = failure_of(serve(answer))
     assert isinstance(error, Unreachable)
     assert "does not come to an end" in str(error)
@@ -88,7 +88,7 @@ def test_a_list_without_an_end_is_given_up(serve: Serve, monkeypatch: pytest.Mon
 def test_objects_that_take_too_long_to_describe_are_given_up(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     described: list[str] = []
 
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if "list-type" in asked.target:
             return listing(*(f"m/{n}" for n in range(1000)))
         if asked.target == "/bkt/m":
@@ -97,7 +97,7 @@ def test_objects_that_take_too_long_to_describe_are_given_up(serve: Serve, monke
         time.sleep(0.2)
         return reply(200)
 
-    monkeypatch.setattr("shared.sources.s3.LONGEST_LIST_S", 4.0)
+    monkeypatch.setattr("shared.sources.s3.source.LONGEST_LIST_S", 4.0)
     assert "does not come to an end" in str(failure_of(serve(answer)))
     assert 0 < len(described) < 1000
 
@@ -118,7 +118,7 @@ def test_a_page_of_far_more_tags_than_keys_is_not_read(serve: Serve) -> None:
 def test_after_one_refusal_the_others_are_not_asked_for(serve: Serve) -> None:
     asked: list[str] = []
 
-    def answer(request: Asked) -> bytes:
+    def answer(request: ScriptedRequest) -> bytes:
         if "list-type" in request.target:
             return listing(*(f"m/{n}" for n in range(1000)))
         asked.append(request.target)

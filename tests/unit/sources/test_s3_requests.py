@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rig.scripted_http import Answer, Asked, ScriptedServer, reply
+from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply
 from shared.errors import (
     AuthDenied,
     InvalidURI,
@@ -16,16 +16,16 @@ from shared.errors import (
     Unreachable,
 )
 from shared.manifest import File
-from shared.sources.failures import Subject
-from shared.sources.hosts import Grant
-from shared.sources.key_words import S3
+from shared.sources.credential_hints import S3
+from shared.sources.failures import RequestSubject
+from shared.sources.host_grants import HostGrant
 from shared.sources.port import ANONYMOUS, Credentials
-from shared.sources.s3 import S3Source
-from shared.sources.s3_failures import decide_s3_failure, error_fields
-from shared.sources.s3_objects import digest_of
-from shared.sources.s3_requests import Requests
+from shared.sources.s3.errors import decide_s3_failure, error_fields
+from shared.sources.s3.objects import digest_of
+from shared.sources.s3.requests import Requests
+from shared.sources.s3.source import S3Source
 from shared.sources.settings import SourceSettings
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 Serve = Callable[[Answer], ScriptedServer]
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret", "AWS_SESSION_TOKEN": "session"}
@@ -85,7 +85,7 @@ def test_only_what_is_a_digest_of_the_whole_object_is_taken_for_one(head: dict[s
     ],
 )
 def test_each_code_has_its_error(status: int, code: str, error: type[LarderError]) -> None:
-    subject = Subject("s3://b/k", S3, Grant("s3.test", {"AWS_ACCESS_KEY_ID": "a"}))
+    subject = RequestSubject("s3://b/k", S3, HostGrant("s3.test", {"AWS_ACCESS_KEY_ID": "a"}))
     failure = decide_s3_failure(status, {}, {"Code": code}, subject, 0.0)
     assert type(failure) is error
     assert "s3://b/k" in str(failure) or "s3.test" in str(failure)
@@ -106,7 +106,7 @@ def test_each_code_has_its_error(status: int, code: str, error: type[LarderError
 def test_who_is_to_slow_down_is_told_until_when(
     status: int, code: str, headers: dict[str, str], after_s: float, until: str
 ) -> None:
-    subject = Subject("s3://b/k", S3, Grant("s3.test"))
+    subject = RequestSubject("s3://b/k", S3, HostGrant("s3.test"))
     failure = decide_s3_failure(status, headers, {"Code": code}, subject, 12 * 3600)
     assert isinstance(failure, RateLimited)
     assert failure.after_s == after_s
@@ -130,7 +130,7 @@ def test_a_bucket_that_says_slow_down_is_given_the_time_that_it_asks_for(
     ("status", "code"), [(301, "PermanentRedirect"), (301, ""), (400, "AuthorizationHeaderMalformed")]
 )
 def test_another_region_is_named(status: int, code: str) -> None:
-    subject = Subject("s3://b/k", S3, Grant("s3.test"))
+    subject = RequestSubject("s3://b/k", S3, HostGrant("s3.test"))
     failure = decide_s3_failure(status, {"x-amz-bucket-region": "eu-west-3"}, {"Code": code}, subject, 0.0)
     assert isinstance(failure, InvalidURI)
     assert "s3://BUCKET@eu-west-3/PREFIX" in str(failure)
@@ -138,7 +138,7 @@ def test_another_region_is_named(status: int, code: str) -> None:
 
 def test_a_wrong_clock_is_explained() -> None:
     body = b"<Error><Code>RequestTimeTooSkewed</Code><ServerTime>2026-11-21T00:00:00Z</ServerTime></Error>"
-    subject = Subject("s3://b/k", S3, Grant("s3.test"))
+    subject = RequestSubject("s3://b/k", S3, HostGrant("s3.test"))
     assert "2026-11-21T00:00:00Z); set the clock right" in str(
         decide_s3_failure(403, {}, error_fields(body), subject, 0.0)
     )
@@ -178,7 +178,7 @@ def test_a_region_that_is_no_part_of_a_host_name_is_refused(region: str) -> None
         Requests("bucket", region, ANONYMOUS, SourceSettings())
 
 
-def open_from(server: ScriptedServer, credentials: Credentials) -> Asked:
+def open_from(server: ScriptedServer, credentials: Credentials) -> ScriptedRequest:
     source = S3Source(parse_uri("s3://bucket/p"), credentials, SourceSettings(s3_endpoint=server.url))
     try:
         source.open(File("f", 3, etag='"e"')).close()
@@ -212,7 +212,7 @@ def test_a_signed_request_is_not_redirected(serve: Serve) -> None:
 def test_credentials_for_another_host_are_withheld_and_the_message_says_so() -> None:
     requests = Requests("bucket", "us-east-1", Credentials(KEYS, ("s3.test",)), SourceSettings())
     assert requests.call("GET", "p", {}).secrets == {}
-    failure = decide_s3_failure(403, {}, {"Code": "AccessDenied"}, Subject("s3://b/p", S3, requests.grant), 0.0)
+    failure = decide_s3_failure(403, {}, {"Code": "AccessDenied"}, RequestSubject("s3://b/p", S3, requests.grant), 0.0)
     assert "add s3.us-east-1.amazonaws.com to the Secret's annotation larder.dev/hosts" in str(failure)
 
 
@@ -226,7 +226,7 @@ def test_a_file_named_like_the_prefix_is_the_object_itself_or_below_it(serve: Se
 
 
 def test_signs_for_the_region_that_the_server_names(serve: Serve) -> None:
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if "/eu-west-3/s3/" in asked.headers["authorization"]:
             return reply(200, Content_Length="3", ETag='"e"')
         return reply(400, x_amz_bucket_region="eu-west-3")
@@ -237,7 +237,7 @@ def test_signs_for_the_region_that_the_server_names(serve: Serve) -> None:
 
 
 def test_a_bucket_alone_is_asked_for_its_region_too(serve: Serve) -> None:
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if "/eu-west-3/s3/" not in asked.headers["authorization"]:
             return reply(400, x_amz_bucket_region="eu-west-3")
         listed = b"<ListBucketResult><Contents><Key>f</Key><Size>3</Size></Contents></ListBucketResult>"
@@ -254,7 +254,7 @@ def test_the_uri_is_pinned_to_the_region_on_aws_alone() -> None:
 
 
 def test_a_bucket_without_end_is_left_before_each_object_is_asked_for(serve: Serve) -> None:
-    def answer(asked: Asked) -> bytes:
+    def answer(asked: ScriptedRequest) -> bytes:
         if asked.method == "HEAD":
             return reply(404)
         entries = b"".join(b"<Contents><Key>p/%05d</Key><Size>1</Size></Contents>" % i for i in range(16_000))

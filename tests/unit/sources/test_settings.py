@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 
 from shared.errors import InvalidURI
+from shared.sources.ambient_credentials import credentials_from_environ
 from shared.sources.cloud_hosts import AWS_HOSTS
-from shared.sources.own_credentials import credentials_from_environ
 from shared.sources.port import ANONYMOUS
-from shared.sources.registry import default_hosts, open_source
+from shared.sources.schemes import default_hosts, open_source
 from shared.sources.settings import SourceSettings, settings_from_environ
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 
 def test_an_empty_environment_means_the_public_places() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.floor import Floor, Ground, lies_on_root_disk, parse_floor, shortage
+from agent.store.floor import Floor, StoreVolume, lies_on_root_disk, parse_floor, shortage
 
 GIB = 2**30
 sizes = st.integers(0, 2**50)
@@ -43,9 +43,9 @@ def test_the_root_disk_is_told_by_the_device_of_kubelets_file(tmp_path: Path) ->
 def test_only_the_root_disk_is_refused_and_only_where_that_was_asked(
     *, on_root: bool, refuses: bool, refused: bool
 ) -> None:
-    ground = Ground(Path("/models"), on_root_disk=on_root, refuses_root_disk=refuses)
-    assert bool(ground.why_refused()) == refused
-    assert not refused or "/models lies on the node's root file system" in ground.why_refused()
+    volume = StoreVolume(Path("/models"), on_root_disk=on_root, refuses_root_disk=refuses)
+    assert bool(volume.why_refused()) == refused
+    assert not refused or "/models lies on the node's root file system" in volume.why_refused()
 
 
 @given(sizes, sizes)

@@ -6,15 +6,15 @@ import msgspec
 import pytest
 
 from agent.store.layout import Layout
-from agent.store.snapshot import Completed, CompletedFile, Unpacked, completed_of, content_keys, read_snapshot
+from agent.store.snapshot import ArchiveContents, Completed, CompletedFile, completed_of, content_keys, read_snapshot
 from shared.manifest import File, Manifest
 
 SHA = {name: f"{number:x}" * 64 for number, name in enumerate(("config.json", "a.tar", "b.tar", "a", "b"))}
 MEMBERS = {name: CompletedFile(name, 1, SHA[name]) for name in ("a", "b")}
 ARCHIVES = {name: CompletedFile(name, 9, SHA[name], f"sha256:{SHA[name]}") for name in ("a.tar", "b.tar")}
 CONFIG = CompletedFile("config.json", 2, SHA["config.json"], f"sha256:{SHA['config.json']}")
-ONE = Unpacked(ARCHIVES["a.tar"], (MEMBERS["a"],))
-TWO = Unpacked(ARCHIVES["b.tar"], (MEMBERS["b"],))
+ONE = ArchiveContents(ARCHIVES["a.tar"], (MEMBERS["a"],))
+TWO = ArchiveContents(ARCHIVES["b.tar"], (MEMBERS["b"],))
 # As every version wrote it before there were several archives in a model.
 OLD = (
     b'{"id":"m","revision":"r","uri":"hf://o/m@r","manifest":"d","files":[{"path":"a","size":1,"sha256":"%s"}],'
@@ -89,7 +89,7 @@ def test_a_mark_with_a_file_that_it_does_not_list_is_none(tmp_path: Path, place:
 
 
 def test_without_a_digest_of_one_of_them_all_is_verified_by_size(tmp_path: Path, place: Path) -> None:
-    bare = Unpacked(msgspec.structs.replace(ARCHIVES["b.tar"], digest=""), TWO.files)
+    bare = ArchiveContents(msgspec.structs.replace(ARCHIVES["b.tar"], digest=""), TWO.files)
     mark = completed_of(manifest(*ARCHIVES.values()), "m", {}, (ONE, bare))
     snapshot = read_snapshot(Layout(tmp_path), written(place, mark.encode()))
     assert snapshot is not None

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agent.store.reservations import Ledger, Room, refuse
+from agent.store.reservations import Ledger, StoreRoom, refuse
 
 DISK = 1000
 KEYS = ("a", "b", "c", "d")
@@ -31,9 +31,9 @@ class Quota(RuleBasedStateMachine):
         return self.stored + sum(self.came.values())
 
     @property
-    def room(self) -> Room:
+    def room(self) -> StoreRoom:
         """What a reservation is decided from."""
-        return Room(self.used, self.limit, DISK - self.used - self.others, self.floor)
+        return StoreRoom(self.used, self.limit, DISK - self.used - self.others, self.floor)
 
     @rule(key=keys, size=sizes)
     def ask(self, key: str, size: int) -> None:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.reservations import Ledger, Room, refuse, shortage
+from agent.store.reservations import Ledger, StoreRoom, refuse, shortage
 
 sizes = st.integers(min_value=0, max_value=10**13)
 
@@ -12,12 +12,12 @@ def test_what_fits_both_bounds_and_only_that_is_accepted(
 ) -> None:
     under_limit = limit == 0 or used + promised + need <= limit
     on_disk = promised + need + floor <= disk_free
-    assert (refuse(need, promised, Room(used, limit, disk_free, floor)) == "") == (under_limit and on_disk)
+    assert (refuse(need, promised, StoreRoom(used, limit, disk_free, floor)) == "") == (under_limit and on_disk)
 
 
 @given(need=sizes, promised=sizes, used=sizes, floor=sizes)
 def test_an_exact_fit_is_accepted_and_one_byte_more_is_not(need: int, promised: int, used: int, floor: int) -> None:
-    room = Room(used, used + promised + need, promised + need + floor, floor)
+    room = StoreRoom(used, used + promised + need, promised + need + floor, floor)
     assert refuse(need, promised, room) == ""
     assert refuse(need + 1, promised, room)
 
@@ -26,21 +26,21 @@ def test_an_exact_fit_is_accepted_and_one_byte_more_is_not(need: int, promised: 
 def test_when_the_shortage_has_gone_it_fits(
     need: int, promised: int, used: int, limit: int, disk_free: int, floor: int
 ) -> None:
-    missing = shortage(need, promised, Room(used, limit, disk_free, floor))
+    missing = shortage(need, promised, StoreRoom(used, limit, disk_free, floor))
     if limit and need > limit:
         assert missing == 0
     else:
-        assert refuse(need, promised, Room(used - missing, limit, disk_free + missing, floor)) == ""
+        assert refuse(need, promised, StoreRoom(used - missing, limit, disk_free + missing, floor)) == ""
     if missing:
-        assert refuse(need, promised, Room(used - missing + 1, limit, disk_free + missing - 1, floor))
+        assert refuse(need, promised, StoreRoom(used - missing + 1, limit, disk_free + missing - 1, floor))
 
 
 def test_nothing_needed_is_accepted_even_over_the_limit() -> None:
-    assert refuse(0, 5, Room(used=100, limit=10, disk_free=0, floor=7)) == ""
+    assert refuse(0, 5, StoreRoom(used=100, limit=10, disk_free=0, floor=7)) == ""
 
 
 def test_the_refusal_has_all_numbers() -> None:
-    message = refuse(900, 11, Room(used=222, limit=1000, disk_free=555, floor=44))
+    message = refuse(900, 11, StoreRoom(used=222, limit=1000, disk_free=555, floor=44))
     for part in ("need 900 bytes", "have 500 bytes", "limit 1000 bytes", "used 222 bytes", "others 11 bytes"):
         assert part in message
     assert "disk free 555 bytes" in message
@@ -48,10 +48,10 @@ def test_the_refusal_has_all_numbers() -> None:
 
 
 def test_the_refusal_names_the_way_out() -> None:
-    assert "raise storageLimit" in refuse(2000, 0, Room(0, 1000, 10**9, 0))
-    assert "never" in refuse(2000, 0, Room(0, 1000, 10**9, 0))
-    assert "remove a model or raise storageLimit" in refuse(600, 0, Room(500, 1000, 10**9, 0))
-    assert "free space on the node's disk" in refuse(600, 0, Room(0, 1000, 100, 0))
+    assert "raise storageLimit" in refuse(2000, 0, StoreRoom(0, 1000, 10**9, 0))
+    assert "never" in refuse(2000, 0, StoreRoom(0, 1000, 10**9, 0))
+    assert "remove a model or raise storageLimit" in refuse(600, 0, StoreRoom(500, 1000, 10**9, 0))
+    assert "free space on the node's disk" in refuse(600, 0, StoreRoom(0, 1000, 100, 0))
 
 
 keys = st.sampled_from(["a", "b", "c"])

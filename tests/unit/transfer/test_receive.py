@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from agent.store.partials import open_partial
-from agent.transfer.assembly import Assembly, Claim
+from agent.store.verify import Check
 from agent.transfer.progress import Progress
-from agent.transfer.rate import RateLimiter
+from agent.transfer.rate_limit import RateLimiter
 from agent.transfer.receive import BytePath, Stopped, receive
-from agent.verify import Check
+from agent.transfer.segmented_file import Segment, SegmentedFile
 from shared.errors import Unreachable
 from shared.manifest import File
 from shared.sources.memory import MemoryBody, MemorySource
@@ -61,22 +61,22 @@ class SlowBody(MemoryBody):
 
 
 @pytest.fixture
-def assembly() -> Iterator[Assembly]:
+def segmented() -> Iterator[SegmentedFile]:
     with (
         tempfile.TemporaryDirectory() as folder,
         closing(open_partial(Path(folder), "0" * 64, len(CONTENT), digest=True)) as partial,
     ):
-        yield Assembly(File("w", len(CONTENT)), partial, Check)
+        yield SegmentedFile(File("w", len(CONTENT)), partial, Check)
 
 
-def second_half(assembly: Assembly) -> Claim:
-    first = assembly.claim(HALF)
+def second_half(segmented: SegmentedFile) -> Segment:
+    first = segmented.take_segment(HALF)
     assert first is not None
-    assembly.write(first, memoryview(CONTENT)[:HALF])
-    assembly.give_back(first)
-    claim = assembly.claim()
-    assert claim is not None
-    return claim
+    segmented.write(first, memoryview(CONTENT)[:HALF])
+    segmented.give_back(first)
+    segment = segmented.take_segment()
+    assert segment is not None
+    return segment
 
 
 def path_of(slow: Slow, progress: Progress | None = None, bucket: RateLimiter | None = None) -> BytePath:
@@ -84,39 +84,39 @@ def path_of(slow: Slow, progress: Progress | None = None, bucket: RateLimiter | 
     return BytePath(slow, bucket or RateLimiter(), progress, lambda _: None, threading.Event(), slow.clock)
 
 
-def test_the_seconds_of_what_is_passed_over_are_not_those_of_what_is_wanted(assembly: Assembly) -> None:
+def test_the_seconds_of_what_is_passed_over_are_not_those_of_what_is_wanted(segmented: SegmentedFile) -> None:
     """All of it takes a minute and a half, and what comes after is no slower than what came before."""
-    slow, claim, progress = Slow(rate=11_000), second_half(assembly), Progress()
-    receive(path_of(slow, progress), assembly, claim, memoryview(bytearray(2**18)))
-    assert assembly.missing_bytes == 0
-    assert not assembly.divisible
+    slow, segment, progress = Slow(rate=11_000), second_half(segmented), Progress()
+    receive(path_of(slow, progress), segmented, segment, memoryview(bytearray(2**18)))
+    assert segmented.missing_bytes == 0
+    assert not segmented.divisible
     assert (slow.passed_bytes, progress.received, progress.done) == (HALF, len(CONTENT), HALF)
-    assert assembly.partial.path.read_bytes() == CONTENT
+    assert segmented.partial.path.read_bytes() == CONTENT
 
 
-def test_what_is_passed_over_may_be_too_slow(assembly: Assembly) -> None:
-    slow, claim = Slow(rate=1000), second_half(assembly)
+def test_what_is_passed_over_may_be_too_slow(segmented: SegmentedFile) -> None:
+    slow, segment = Slow(rate=1000), second_half(segmented)
     with pytest.raises(Unreachable, match="'w' came with 1000 bytes a second"):
-        receive(path_of(slow), assembly, claim, memoryview(bytearray(2**14)))
+        receive(path_of(slow), segmented, segment, memoryview(bytearray(2**14)))
     assert slow.passed_bytes < HALF
-    assert assembly.missing_bytes == HALF
+    assert segmented.missing_bytes == HALF
 
 
-def test_a_stop_ends_what_is_passed_over(assembly: Assembly) -> None:
-    slow, claim = Slow(rate=1e6), second_half(assembly)
+def test_a_stop_ends_what_is_passed_over(segmented: SegmentedFile) -> None:
+    slow, segment = Slow(rate=1e6), second_half(segmented)
     path = path_of(slow)
     slow.before_pass = path.stop.set
     with pytest.raises(Stopped):
-        receive(path, assembly, claim, memoryview(bytearray(2**14)))
+        receive(path, segmented, segment, memoryview(bytearray(2**14)))
     assert slow.passed_bytes == 2**14
-    assert assembly.missing_bytes == HALF
+    assert segmented.missing_bytes == HALF
 
 
-def test_a_limit_gives_what_is_passed_over_in_grains(assembly: Assembly) -> None:
-    slow, claim = Slow(rate=1e6), second_half(assembly)
+def test_a_limit_gives_what_is_passed_over_in_grains(segmented: SegmentedFile) -> None:
+    slow, segment = Slow(rate=1e6), second_half(segmented)
     path = path_of(slow, bucket=RateLimiter(rate=1e-3, clock=lambda: slow.now))
     slow.now = 1e9  # the bucket is full: one grain, on credit
     slow.before_pass = path.stop.set
     with pytest.raises(Stopped):
-        receive(path, assembly, claim, memoryview(bytearray(2**14)))
+        receive(path, segmented, segment, memoryview(bytearray(2**14)))
     assert slow.passed_bytes == 4096

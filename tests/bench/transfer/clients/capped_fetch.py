@@ -9,11 +9,11 @@ from pathlib import Path
 from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
-from agent.transfer.rate import RateLimiter
+from agent.transfer.rate_limit import RateLimiter
 from shared.sources.port import ANONYMOUS
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import settings_from_environ
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 
 
 def main(rate: str, root: str, *uris: str) -> None:

@@ -1,15 +1,15 @@
 """Toy (`toys.example.com/v1`): a text, painted in the colour that its namespace has."""
 
 from shared.api.kinds import Definition
-from shared.api.meta import Api
+from shared.api.meta import ApiStruct
 from shared.kube.objects import Object
 
 
-class ToySpec(Api, frozen=True, kw_only=True):
+class ToySpec(ApiStruct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class ToyStatus(Api, frozen=True, kw_only=True):
+class ToyStatus(ApiStruct, frozen=True, kw_only=True):
     observed_generation: int = 0
     shown: str = ""
 

@@ -30,7 +30,7 @@ from tests.unit.controller.states import (
     cache,
     cluster_model,
     entry,
-    fresh_world,
+    fresh_cluster,
     group,
     model_node,
     node,
@@ -40,20 +40,20 @@ from tests.unit.controller.states import (
 
 
 @pytest.fixture
-def world() -> ClusterState:
-    return fresh_world()
+def cluster() -> ClusterState:
+    return fresh_cluster()
 
 
 @pytest.fixture
-def catalog(world: ClusterState, kube: Kube) -> StateCatalog:
-    return StateCatalog(world, kube, Manifests(kube, "ns"), ServiceUsers(kube, world, enabled=True))
+def catalog(cluster: ClusterState, kube: Kube) -> StateCatalog:
+    return StateCatalog(cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=True))
 
 
-async def test_a_namespaces_own_model_comes_first(catalog: StateCatalog, world: ClusterState) -> None:
+async def test_a_namespaces_own_model_comes_first(catalog: StateCatalog, cluster: ClusterState) -> None:
     assert catalog.base_model("team", "m") is None
-    world.cluster_base_models.upsert(cluster_model("m", {}))
+    cluster.cluster_base_models.upsert(cluster_model("m", {}))
     assert found(catalog.base_model("team", "m")).id == "m"
-    world.base_models.upsert(base_model("team", "m"))
+    cluster.base_models.upsert(base_model("team", "m"))
     assert found(catalog.base_model("team", "m")).id == "team_m"
     assert found(catalog.base_model("elsewhere", "m")).id == "m"
 
@@ -63,38 +63,38 @@ def found(model: CatalogModel | None) -> CatalogModel:
     return model
 
 
-async def test_caches_are_told_with_what_serves(catalog: StateCatalog, world: ClusterState) -> None:
-    world.caches.upsert(cache("m", "g"))
-    world.caches.upsert(cache("new", "g", revision=""))
+async def test_caches_are_told_with_what_serves(catalog: StateCatalog, cluster: ClusterState) -> None:
+    cluster.caches.upsert(cache("m", "g"))
+    cluster.caches.upsert(cache("new", "g", revision=""))
     told = {model.name: (model.serving_revision, model.uri, model.groups) for model in catalog.caches()}
     assert told == {"m": ("r1", "hf://org/m@main", ("g",)), "new": ("", "hf://org/new@main", ("g",))}
 
 
-async def test_why_pods_cannot_have_a_model(catalog: StateCatalog, world: ClusterState) -> None:
-    world.cluster_base_models.upsert(cluster_model("bad", {}, uri="ftp://x/y"))
+async def test_why_pods_cannot_have_a_model(catalog: StateCatalog, cluster: ClusterState) -> None:
+    cluster.cluster_base_models.upsert(cluster_model("bad", {}, uri="ftp://x/y"))
     assert found(catalog.base_model("", "bad")).reason == "InvalidURI"
-    world.caches.upsert(cache("m", "g"))
+    cluster.caches.upsert(cache("m", "g"))
     later = cluster_model("m", {}, uri="s3://bucket/x", creation_timestamp="2026-05-01T00:00:00Z", uid="later")
-    world.cluster_base_models.upsert(later)
+    cluster.cluster_base_models.upsert(later)
     assert found(catalog.base_model("", "m")).reason == "NameConflict"
     unresolved = cluster_model("gone", {})
     why = Condition(type="Resolved", status="False", reason="SourceNotFound", message="no", last_transition_time="t")
     status = msgspec.structs.replace(unresolved.status, conditions=[why])
-    world.cluster_base_models.upsert(msgspec.structs.replace(unresolved, status=status))
+    cluster.cluster_base_models.upsert(msgspec.structs.replace(unresolved, status=status))
     assert (found(catalog.base_model("", "gone")).reason, found(catalog.base_model("", "gone")).message) == (
         "SourceNotFound",
         "no",
     )
 
 
-async def test_a_source_that_is_not_allowed_is_why_pods_cannot_have_a_model(world: ClusterState, kube: Kube) -> None:
-    world.allowed = AllowedSources(())
-    catalog = StateCatalog(world, kube, Manifests(kube, "ns"), ServiceUsers(kube, world, enabled=True))
-    world.base_models.upsert(base_model("team", "m"))
+async def test_a_source_that_is_not_allowed_is_why_pods_cannot_have_a_model(cluster: ClusterState, kube: Kube) -> None:
+    cluster.allowed = AllowedSources(())
+    catalog = StateCatalog(cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=True))
+    cluster.base_models.upsert(base_model("team", "m"))
     assert found(catalog.base_model("team", "m")).reason == "SourceNotAllowed"
     model = base_model("team", "m")
     serving = msgspec.structs.replace(model.status, serving_revision="r1")
-    world.base_models.upsert(msgspec.structs.replace(model, status=serving))
+    cluster.base_models.upsert(msgspec.structs.replace(model, status=serving))
     assert found(catalog.base_model("team", "m")).reason == "", "what nodes hold of it can be had"
 
 
@@ -115,17 +115,17 @@ async def test_pods_get_a_claim_that_was_looked_at(
     reason: str,
     kept_away: bool,  # noqa: FBT001 - a parameter
     catalog: StateCatalog,
-    world: ClusterState,
+    cluster: ClusterState,
 ) -> None:
     model = cluster_model("m", {}, uri="pvc://ns/claim/dir")
-    world.cluster_base_models.upsert(model)
+    cluster.cluster_base_models.upsert(model)
     assert found(catalog.base_model("", "m")).reason == "Reading"
     truth = "True" if reason == "OnClaim" else "False"
     ready = Condition(type="Ready", status=truth, reason=reason, message="words", last_transition_time="t")
     resolved = Condition(type="Resolved", status="False", reason="Old", message="words", last_transition_time="t")
     status = msgspec.structs.replace(model.status, source=source, conditions=[ready, resolved])
     newer = cluster_model("m", {}, uri="pvc://ns/claim/dir")
-    world.cluster_base_models.upsert(msgspec.structs.replace(newer, status=status))
+    cluster.cluster_base_models.upsert(msgspec.structs.replace(newer, status=status))
     assert bool(found(catalog.base_model("", "m")).reason) is kept_away
 
 
@@ -134,19 +134,19 @@ async def test_one_pod_binds_a_claim_and_the_others_wait_for_its_look(
     metadata: str,
     kept_away: bool,  # noqa: FBT001 - a parameter
     catalog: StateCatalog,
-    world: ClusterState,
+    cluster: ClusterState,
 ) -> None:
     model = cluster_model("m", {}, uri="pvc://ns/claim/dir")
     told = {"Ready": "WaitForFirstConsumer", "Metadata": metadata}
     conditions = [Condition(type=k, status="False", reason=r, message="w", last_transition_time="t")
                   for k, r in told.items()]  # fmt: skip
     status = msgspec.structs.replace(model.status, source="pvc://ns/claim/dir", conditions=conditions)
-    world.cluster_base_models.upsert(msgspec.structs.replace(model, status=status))
+    cluster.cluster_base_models.upsert(msgspec.structs.replace(model, status=status))
     labels = {uses_label("m"): "true"}
-    world.users.upsert(pod("elsewhere", "n", labels=labels, namespace="other"))
-    world.users.upsert(pod("done", "n", phase="Succeeded", labels=labels))
+    cluster.users.upsert(pod("elsewhere", "n", labels=labels, namespace="other"))
+    cluster.users.upsert(pod("done", "n", phase="Succeeded", labels=labels))
     assert found(catalog.base_model("ns", "m")).reason == ""
-    world.users.upsert(pod("first", "", phase="Pending", labels=labels))
+    cluster.users.upsert(pod("first", "", phase="Pending", labels=labels))
     assert bool(found(catalog.base_model("ns", "m")).reason) is kept_away
     if kept_away:
         assert found(catalog.base_model("ns", "m")).message.startswith("pod first binds PVC claim")
@@ -166,10 +166,10 @@ async def test_a_node_says_itself_that_a_model_does_not_fit(
     told: EntryStatus,
     full: bool,  # noqa: FBT001 - a parameter
     catalog: StateCatalog,
-    world: ClusterState,
+    cluster: ClusterState,
 ) -> None:
-    world.caches.upsert(cache("m", "g"))
-    world.model_nodes.upsert(model_node("a", entry("m"), told=[told]))
+    cluster.caches.upsert(cache("m", "g"))
+    cluster.model_nodes.upsert(model_node("a", entry("m"), told=[told]))
     (model,) = catalog.caches()
     assert model.serving_revision == "r1"
     assert catalog.has_no_room(model, "a") is full
@@ -177,10 +177,10 @@ async def test_a_node_says_itself_that_a_model_does_not_fit(
 
 
 async def test_groups_from_memory_and_by_name_where_memory_lacks_one(
-    catalog: StateCatalog, world: ClusterState, objects: Objects
+    catalog: StateCatalog, cluster: ClusterState, objects: Objects
 ) -> None:
-    world.nodes.upsert(node("a", {"pool": "gpu"}))
-    world.groups.upsert(group("gpus", {"pool": "gpu"}))
+    cluster.nodes.upsert(node("a", {"pool": "gpu"}))
+    cluster.groups.upsert(group("gpus", {"pool": "gpu"}))
     assert [n.name for n in catalog.nodes_of_group("gpus")] == ["a"]
     assert list(catalog.nodes_of_group("none")) == []
     assert catalog.group("none") is None
@@ -192,12 +192,12 @@ async def test_groups_from_memory_and_by_name_where_memory_lacks_one(
         await catalog.group_names(["new"])
 
 
-async def test_a_review_lists_no_pods(catalog: StateCatalog, world: ClusterState, objects: Objects) -> None:
+async def test_a_review_lists_no_pods(catalog: StateCatalog, cluster: ClusterState, objects: Objects) -> None:
     objects.down = True
     labels = {USER_LABEL: "true", uses_label("m"): "true"}
-    world.users.upsert(pod("b", "n", [("m", "r1")], labels=labels))
-    world.users.upsert(pod("done", "n", [("m", "r1")], labels=labels, phase="Succeeded"))
-    world.users.upsert(pod("labelled-by-hand", "n", labels=labels))
+    cluster.users.upsert(pod("b", "n", [("m", "r1")], labels=labels))
+    cluster.users.upsert(pod("done", "n", [("m", "r1")], labels=labels, phase="Succeeded"))
+    cluster.users.upsert(pod("labelled-by-hand", "n", labels=labels))
     assert (catalog.users_of("m", ""), catalog.users_of("m", "team")) == (["ns/b"], [])
 
 
@@ -228,12 +228,12 @@ def keep_list(objects: Objects, *paths: str, archives: tuple[str, ...] = ()) -> 
 
 
 async def test_paths_of_a_snapshot_are_known_once_its_list_was_read(
-    catalog: StateCatalog, world: ClusterState, objects: Objects
+    catalog: StateCatalog, cluster: ClusterState, objects: Objects
 ) -> None:
     digest = keep_list(objects, "a/config.json", "b")
     cached = cache("m", "g")
     status = msgspec.structs.replace(cached.status, manifest_digest=digest)
-    world.caches.upsert(msgspec.structs.replace(cached, status=status))
+    cluster.caches.upsert(msgspec.structs.replace(cached, status=status))
     (model,) = catalog.caches()
     assert catalog.kind_of_path(model, "a") is None
     await asyncio.gather(catalog.read_files(model), catalog.read_files(model))
@@ -244,12 +244,12 @@ async def test_paths_of_a_snapshot_are_known_once_its_list_was_read(
 
 
 async def test_an_archive_is_no_path_of_a_snapshot(
-    catalog: StateCatalog, world: ClusterState, objects: Objects
+    catalog: StateCatalog, cluster: ClusterState, objects: Objects
 ) -> None:
     digest = keep_list(objects, "config.json", archives=("weights",))
     cached = cache("m", "g")
     status = msgspec.structs.replace(cached.status, manifest_digest=digest)
-    world.caches.upsert(msgspec.structs.replace(cached, status=status))
+    cluster.caches.upsert(msgspec.structs.replace(cached, status=status))
     (model,) = catalog.caches()
     await catalog.read_files(model)
     kinds = {path: catalog.kind_of_path(model, path) for path in ("config.json", "weights")}
@@ -257,41 +257,41 @@ async def test_an_archive_is_no_path_of_a_snapshot(
 
 
 async def test_paths_of_what_serves_are_known_while_a_newer_revision_is_on_its_way(
-    catalog: StateCatalog, world: ClusterState, objects: Objects
+    catalog: StateCatalog, cluster: ClusterState, objects: Objects
 ) -> None:
     serving = keep_list(objects, "old.bin")
     cached = cache("m", "g")
     status = msgspec.structs.replace(cached.status, resolved_revision="r2", manifest_digest="0" * 64)
-    world.caches.upsert(msgspec.structs.replace(cached, status=status))
+    cluster.caches.upsert(msgspec.structs.replace(cached, status=status))
     (model,) = catalog.caches()
     assert model.serving_revision == "r1"
     await catalog.read_files(model)
     assert catalog.kind_of_path(model, "old.bin") is None
-    world.model_nodes.upsert(model_node("a", entry("m", manifest=serving)))
+    cluster.model_nodes.upsert(model_node("a", entry("m", manifest=serving)))
     await catalog.read_files(model)
     assert catalog.kind_of_path(model, "old.bin") == "file"
 
 
-async def test_a_list_that_cannot_be_read_is_not_known(catalog: StateCatalog, world: ClusterState) -> None:
-    world.caches.upsert(cache("m", "g"))
+async def test_a_list_that_cannot_be_read_is_not_known(catalog: StateCatalog, cluster: ClusterState) -> None:
+    cluster.caches.upsert(cache("m", "g"))
     (model,) = catalog.caches()
     await catalog.read_files(model)
     assert catalog.kind_of_path(model, "a") is None
 
 
-async def test_models_of_others_are_named_and_not_looked_at(catalog: StateCatalog, world: ClusterState) -> None:
-    world.ownership.learn("BaseModel", foreign=True)
-    world.cluster_base_models.upsert(cluster_model("m", {}))
-    world.note_other("BaseModel", Key("team", "m"), base_model("team", "m"))
+async def test_models_of_others_are_named_and_not_looked_at(catalog: StateCatalog, cluster: ClusterState) -> None:
+    cluster.ownership.learn("BaseModel", foreign=True)
+    cluster.cluster_base_models.upsert(cluster_model("m", {}))
+    cluster.note_other("BaseModel", Key("team", "m"), base_model("team", "m"))
     assert not found(catalog.base_model("team", "m")).managed, "the namespace's own comes first, whosever it is"
     assert found(catalog.base_model("elsewhere", "m")).managed
     assert not found(catalog.base_model("elsewhere", "unknown")).managed, "it may be there by the time the pod starts"
 
 
-async def test_groups_of_others_cannot_be_named(catalog: StateCatalog, world: ClusterState, objects: Objects) -> None:
+async def test_groups_of_others_cannot_be_named(catalog: StateCatalog, cluster: ClusterState, objects: Objects) -> None:
     asks = {"name": "asks", "annotations": {"larder.dev/managed": "true"}}
     for meta in ({"name": "theirs"}, asks):
         objects.objects[f"{NODE_GROUP.path}/{meta['name']}"] = {"metadata": meta}
     assert await catalog.group_names(["asks", "theirs"]) == ["asks", "theirs"]
-    world.ownership.learn("ModelCacheNodeGroup", foreign=True)
+    cluster.ownership.learn("ModelCacheNodeGroup", foreign=True)
     assert await catalog.group_names(["asks", "theirs"]) == ["asks"]

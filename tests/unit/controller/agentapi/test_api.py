@@ -10,10 +10,10 @@ import pytest
 from fastapi import FastAPI
 from structlog.testing import capture_logs
 
-from controller.agentapi.authenticate import Agent, Authenticator, DeniedError
-from controller.agentapi.desk import Desk
-from controller.agentapi.gate import RATES, STRANGERS, Gate, site_of
-from controller.agentapi.leader import Leader
+from controller.agentapi.authenticate import AgentIdentity, Authenticator, DeniedError
+from controller.agentapi.desk import AgentService
+from controller.agentapi.gate import RATES, STRANGERS, RequestGuard, site_of
+from controller.agentapi.leader import LeaderClient
 from controller.agentapi.server import AgentApi
 from controller.placement.allowed import AllowedSources
 from controller.sources.credentials import Secrets
@@ -25,12 +25,12 @@ from controller.state.progress import ProgressBook
 from shared.api.core import NODES
 from shared.api.model_node import PATH, Claim
 from shared.api.wire import CredentialsRequest
+from shared.ca_reload import Trust
 from shared.errors import AuthDenied, NotGranted
 from shared.kube.transport import Kube
 from shared.sources.settings import settings_from_environ
-from shared.trust import Trust
 from tests.unit.controller.apiserver import Objects
-from tests.unit.controller.states import base_model, cache, entry, fresh_world, model_node, node
+from tests.unit.controller.states import base_model, cache, entry, fresh_cluster, model_node, node
 
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 AGENT = "system:serviceaccount:ns:larder-agent"
@@ -55,17 +55,21 @@ class Api:
         self.now = 0.0
         self.leading = True
         self.objects = objects
-        self.world: ClusterState = fresh_world(lambda: self.now)
+        self.cluster: ClusterState = fresh_cluster(lambda: self.now)
         self.progress = ProgressBook(lambda: self.now, lambda *_: None)
         manifests = Manifests(kube, "ns")
         secrets = Secrets(kube, "ns", settings_from_environ({}))
-        self.authenticator = Authenticator(kube, self.world, AGENT, "larder", lambda: self.now)
-        self.desk = Desk(kube, self.world, manifests, secrets, Live(kube))
-        leader = Leader(kube, "/lease", Trust(None), "", lambda: self.now)
+        self.authenticator = Authenticator(kube, self.cluster, AGENT, "larder", lambda: self.now)
+        self.service = AgentService(kube, self.cluster, manifests, secrets, Live(kube))
+        leader = LeaderClient(kube, "/lease", Trust(None), "", lambda: self.now)
         app = FastAPI(openapi_url=None)
         app.include_router(
             AgentApi(
-                Gate(self.authenticator, lambda: self.now), self.desk, self.progress, leader, lambda: self.leading
+                RequestGuard(self.authenticator, lambda: self.now),
+                self.service,
+                self.progress,
+                leader,
+                lambda: self.leading,
             ).router()
         )
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="https://larder")
@@ -82,15 +86,15 @@ class Api:
 @pytest.fixture
 async def api(kube: Kube, objects: Objects) -> AsyncIterator[Api]:
     api = Api(kube, objects)
-    api.world.nodes.upsert(node("a"))
-    api.world.model_nodes.upsert(model_node("a", entry("m", manifest="e" * 64)))
+    api.cluster.nodes.upsert(node("a"))
+    api.cluster.model_nodes.upsert(model_node("a", entry("m", manifest="e" * 64)))
     api.trust(review())
     yield api
     await api.client.aclose()
 
 
 async def test_an_agent_is_known_by_its_node(api: Api) -> None:
-    assert await api.authenticator.agent_of(BEARER["Authorization"]) == Agent("a", "uid-a")
+    assert await api.authenticator.agent_of(BEARER["Authorization"]) == AgentIdentity("a", "uid-a")
     assert api.objects.asked == [f"POST {REVIEWS}"]
 
 
@@ -197,12 +201,12 @@ async def test_a_list_that_the_node_does_not_name_is_refused_after_a_live_look(a
     assert f"GET {PATH}/a" in api.objects.asked
 
 
-ASKED, ME = CredentialsRequest(*KEY), Agent("a", "uid-a")
+ASKED, ME = CredentialsRequest(*KEY), AgentIdentity("a", "uid-a")
 
 
 async def test_credentials_of_an_anonymous_model_are_empty(api: Api) -> None:
-    api.world.caches.upsert(cache("m"))
-    (grant,) = (await api.desk.credentials(ME, ASKED)).grants
+    api.cluster.caches.upsert(cache("m"))
+    (grant,) = (await api.service.credentials(ME, ASKED)).grants
     assert (grant.claim_uid, grant.values) == ("uid-m", {})
 
 
@@ -211,25 +215,25 @@ async def test_an_object_that_memory_does_not_know_yet_is_read_live(api: Api) ->
     spec = {"storageUri": "hf://org/m", "credentialsSecret": "missing"}
     api.objects.objects[path] = {"metadata": {"name": "m", "uid": "uid-m"}, "spec": spec}
     with pytest.raises(AuthDenied, match="Secret missing"):
-        await api.desk.credentials(ME, ASKED)
+        await api.service.credentials(ME, ASKED)
 
 
 @pytest.mark.parametrize("change", [{"uid": "another"}, {"uri": "hf://org/elsewhere"}])
 async def test_an_object_that_asks_for_something_else_gives_no_values(api: Api, change: Json) -> None:
-    api.world.caches.upsert(cache("m", **change))
+    api.cluster.caches.upsert(cache("m", **change))
     with pytest.raises(NotGranted):
-        await api.desk.credentials(ME, ASKED)
+        await api.service.credentials(ME, ASKED)
 
 
 async def test_an_agent_of_an_earlier_node_of_the_name_gets_nothing(api: Api) -> None:
     with pytest.raises(NotGranted):
-        await api.desk.credentials(Agent("a", "uid-of-another"), ASKED)
+        await api.service.credentials(AgentIdentity("a", "uid-of-another"), ASKED)
 
 
 async def test_an_entry_on_its_way_out_needs_no_credentials(api: Api) -> None:
-    api.world.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
+    api.cluster.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
     with pytest.raises(NotGranted):
-        await api.desk.credentials(ME, ASKED)
+        await api.service.credentials(ME, ASKED)
 
 
 WANTED = {"id": "m", "revision": "r1"}
@@ -244,7 +248,7 @@ def reviews(api: Api) -> int:
 
 
 async def test_a_node_that_asks_too_often_is_told_when_to_come_back(api: Api) -> None:
-    api.world.caches.upsert(cache("m"))
+    api.cluster.caches.upsert(cache("m"))
     burst = RATES["credentials"].burst
     with capture_logs() as logs:
         answers = [await ask(api) for _ in range(3 * burst)]
@@ -259,17 +263,17 @@ async def test_a_node_that_asks_too_often_is_told_when_to_come_back(api: Api) ->
 
 
 async def test_one_node_uses_up_nothing_of_another(api: Api) -> None:
-    api.world.caches.upsert(cache("m"))
+    api.cluster.caches.upsert(cache("m"))
     while (await ask(api)).status_code == 200:
         pass
-    api.world.nodes.upsert(node("b"))
-    api.world.model_nodes.upsert(model_node("b", entry("m")))
+    api.cluster.nodes.upsert(node("b"))
+    api.cluster.model_nodes.upsert(model_node("b", entry("m")))
     api.trust(review(node_name="b", node_uid="uid-b"))
     assert (await ask(api, "of.node.b")).status_code == 200
 
 
 async def test_the_same_node_is_counted_over_all_its_tokens(api: Api) -> None:
-    api.world.caches.upsert(cache("m"))
+    api.cluster.caches.upsert(cache("m"))
     codes = [(await ask(api, f"token.{i}")).status_code for i in range(RATES["credentials"].burst + 5)]
     assert codes == [200] * RATES["credentials"].burst + [429] * 5
 
@@ -300,7 +304,7 @@ _PATHS = ("/v1/credentials", "/v1/progress")
 async def test_good_tokens_of_many_nodes_may_come_from_one_address(api: Api) -> None:
     """A replica that does not lead passes on the reports of all its agents."""
     for i in range(3 * STRANGERS.burst):
-        api.world.nodes.upsert(node(f"n{i}"))
+        api.cluster.nodes.upsert(node(f"n{i}"))
         api.trust(review(node_name=f"n{i}", node_uid=f"uid-n{i}"))
         assert (await ask(api, f"good.{i}", "/v1/progress")).status_code == 400
 
@@ -333,15 +337,15 @@ async def test_a_body_of_many_brackets_is_no_failure_of_ours(api: Api) -> None:
 
 
 async def test_a_source_that_is_not_allowed_gets_no_values(api: Api) -> None:
-    api.world.allowed = AllowedSources(("s3://",))
-    api.desk = replace(api.desk, live=Live(api.desk.kube, allowed=api.world.allowed))
+    api.cluster.allowed = AllowedSources(("s3://",))
+    api.service = replace(api.service, live=Live(api.service.kube, allowed=api.cluster.allowed))
     claim = Claim(kind="BaseModel", namespace="team", name="m", uid="uid-m")
     listed = entry("team_m", uri="hf://org/m@main", claims=[claim])
-    api.world.model_nodes.upsert(model_node("a", listed))
-    api.world.base_models.upsert(base_model("team", "m"))
+    api.cluster.model_nodes.upsert(model_node("a", listed))
+    api.cluster.base_models.upsert(base_model("team", "m"))
     with pytest.raises(NotGranted, match="refused one"):
-        await api.desk.credentials(Agent("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
-    api.world.allowed = AllowedSources(("hf://",))
-    api.world.base_models.upsert(base_model("team", "m"))
-    given = await api.desk.credentials(Agent("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
+        await api.service.credentials(AgentIdentity("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
+    api.cluster.allowed = AllowedSources(("hf://",))
+    api.cluster.base_models.upsert(base_model("team", "m"))
+    given = await api.service.credentials(AgentIdentity("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
     assert len(given.grants) == 1

@@ -12,7 +12,7 @@ from tests.unit.controller.states import (
     cluster_model,
     cluster_models,
     entry,
-    fresh_world,
+    fresh_cluster,
     group,
     groups,
     model_node,
@@ -26,23 +26,23 @@ GPU, CPU = {"pool": "gpu"}, {"pool": "cpu"}
 
 
 @pytest.fixture
-def world() -> ClusterState:
+def cluster() -> ClusterState:
     """Two nodes in a group with a cache, one node outside with a model of its own."""
-    return fresh_world()
+    return fresh_cluster()
 
 
 @pytest.fixture
-def ears(world: ClusterState) -> Ears:
-    ears = Ears(world)
+def ears(cluster: ClusterState) -> Ears:
+    ears = Ears(cluster)
     for name, labels in (("a", GPU), ("b", GPU), ("c", CPU)):
-        world.nodes.upsert(node(name, labels))
-        world.agents.upsert(pod(f"agent-{name}", name))
-    world.groups.upsert(group("gpus", GPU))
-    world.caches.upsert(cache("llama", "gpus"))
-    world.cluster_base_models.upsert(cluster_model("tiny", CPU))
+        cluster.nodes.upsert(node(name, labels))
+        cluster.agents.upsert(pod(f"agent-{name}", name))
+    cluster.groups.upsert(group("gpus", GPU))
+    cluster.caches.upsert(cache("llama", "gpus"))
+    cluster.cluster_base_models.upsert(cluster_model("tiny", CPU))
     for name in ("a", "b"):
-        world.model_nodes.upsert(model_node(name, entry("llama"), told=[said("llama")]))
-    world.model_nodes.upsert(model_node("c", entry("tiny", kind="ClusterBaseModel")))
+        cluster.model_nodes.upsert(model_node(name, entry("llama"), told=[said("llama")]))
+    cluster.model_nodes.upsert(model_node("c", entry("tiny", kind="ClusterBaseModel")))
     ears.heard()
     return ears
 
@@ -52,175 +52,177 @@ def test_a_new_leader_wants_everything(ears: Ears) -> None:
     assert ears.heard() == nodes("a", "b", "c") | caches("llama") | cluster_models("tiny") | groups("gpus") | GRANTS
 
 
-def test_a_new_model_concerns_itself_and_its_nodes(world: ClusterState, ears: Ears) -> None:
-    world.caches.upsert(cache("mistral", "gpus"))
+def test_a_new_model_concerns_itself_and_its_nodes(cluster: ClusterState, ears: Ears) -> None:
+    cluster.caches.upsert(cache("mistral", "gpus"))
     assert ears.heard() == caches("mistral") | nodes("a", "b")
 
 
-def test_a_status_in_other_words_concerns_the_model_alone(world: ClusterState, ears: Ears) -> None:
-    world.caches.upsert(cache("llama", "gpus"))
+def test_a_status_in_other_words_concerns_the_model_alone(cluster: ClusterState, ears: Ears) -> None:
+    cluster.caches.upsert(cache("llama", "gpus"))
     assert ears.heard() == caches("llama")
 
 
-def test_a_new_revision_concerns_the_nodes(world: ClusterState, ears: Ears) -> None:
-    world.caches.upsert(cache("llama", "gpus", revision="r2"))
+def test_a_new_revision_concerns_the_nodes(cluster: ClusterState, ears: Ears) -> None:
+    cluster.caches.upsert(cache("llama", "gpus", revision="r2"))
     assert ears.heard() == caches("llama") | nodes("a", "b")
 
 
-def test_a_model_that_moves_concerns_the_nodes_it_leaves_and_those_it_comes_to(world: ClusterState, ears: Ears) -> None:
-    world.cluster_base_models.upsert(cluster_model("tiny", GPU))
+def test_a_model_that_moves_concerns_the_nodes_it_leaves_and_those_it_comes_to(
+    cluster: ClusterState, ears: Ears
+) -> None:
+    cluster.cluster_base_models.upsert(cluster_model("tiny", GPU))
     assert ears.heard() == cluster_models("tiny") | nodes("a", "b", "c")
 
 
 def test_a_model_that_goes_concerns_nodes_that_list_it_though_they_are_no_targets(
-    world: ClusterState, ears: Ears
+    cluster: ClusterState, ears: Ears
 ) -> None:
-    world.nodes.upsert(node("c", {"pool": "other"}))
+    cluster.nodes.upsert(node("c", {"pool": "other"}))
     ears.heard()
-    world.cluster_base_models.upsert(cluster_model("tiny", CPU, deletion_timestamp="2026-02-01T00:00:00Z"))
+    cluster.cluster_base_models.upsert(cluster_model("tiny", CPU, deletion_timestamp="2026-02-01T00:00:00Z"))
     assert ears.heard() == cluster_models("tiny") | nodes("c")
 
 
-def test_rivals_for_an_id_and_their_nodes_hear_of_each_other(world: ClusterState, ears: Ears) -> None:
-    world.cluster_base_models.upsert(cluster_model("llama", CPU, uri="s3://bucket/other", uid="other"))
+def test_rivals_for_an_id_and_their_nodes_hear_of_each_other(cluster: ClusterState, ears: Ears) -> None:
+    cluster.cluster_base_models.upsert(cluster_model("llama", CPU, uri="s3://bucket/other", uid="other"))
     assert ears.heard() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
-    world.caches.remove(cache("llama").key)
+    cluster.caches.remove(cache("llama").key)
     assert ears.heard() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
 
 
-def test_a_heartbeat_and_our_own_labels_concern_nobody(world: ClusterState, ears: Ears) -> None:
-    world.nodes.upsert(node("a", GPU | {ready_label("llama"): "true", snapshot_label("llama", "r1"): "true"}))
+def test_a_heartbeat_and_our_own_labels_concern_nobody(cluster: ClusterState, ears: Ears) -> None:
+    cluster.nodes.upsert(node("a", GPU | {ready_label("llama"): "true", snapshot_label("llama", "r1"): "true"}))
     assert ears.heard() == set()
 
 
 @pytest.mark.parametrize("change", ["not ready", "another uid", "gone"])
-def test_a_node_concerns_its_models_and_groups(world: ClusterState, ears: Ears, change: str) -> None:
+def test_a_node_concerns_its_models_and_groups(cluster: ClusterState, ears: Ears, change: str) -> None:
     match change:
         case "not ready":
-            world.nodes.upsert(node("a", GPU, ready=False))
+            cluster.nodes.upsert(node("a", GPU, ready=False))
         case "another uid":
-            world.nodes.upsert(node("a", GPU, uid="another"))
+            cluster.nodes.upsert(node("a", GPU, uid="another"))
         case _:
-            world.nodes.remove(node("a").key)
+            cluster.nodes.remove(node("a").key)
     assert ears.heard() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_node_that_is_relabelled_concerns_what_it_leaves_and_what_it_joins(world: ClusterState, ears: Ears) -> None:
-    world.nodes.upsert(node("c", GPU))
+def test_a_node_that_is_relabelled_concerns_what_it_leaves_and_what_it_joins(cluster: ClusterState, ears: Ears) -> None:
+    cluster.nodes.upsert(node("c", GPU))
     assert ears.heard() == nodes("c") | caches("llama") | cluster_models("tiny") | groups("gpus") | GRANTS
 
 
-def test_a_node_concerns_models_that_wait_to_be_deleted(world: ClusterState, ears: Ears) -> None:
-    world.caches.upsert(cache("llama", "gpus", deletion_timestamp="2026-02-01T00:00:00Z"))
+def test_a_node_concerns_models_that_wait_to_be_deleted(cluster: ClusterState, ears: Ears) -> None:
+    cluster.caches.upsert(cache("llama", "gpus", deletion_timestamp="2026-02-01T00:00:00Z"))
     ears.heard()
-    world.nodes.upsert(node("c", CPU, ready=False))
+    cluster.nodes.upsert(node("c", CPU, ready=False))
     assert ears.heard() == nodes("c") | caches("llama") | cluster_models("tiny") | GRANTS
 
 
-def test_figures_concern_the_groups_alone(world: ClusterState, ears: Ears) -> None:
+def test_figures_concern_the_groups_alone(cluster: ClusterState, ears: Ears) -> None:
     told = model_node("a", entry("llama"), told=[said("llama")], used=5)
-    world.model_nodes.upsert(told)
+    cluster.model_nodes.upsert(told)
     assert ears.heard() == groups("gpus")
-    world.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama")], used=5, disk_free=7))
+    cluster.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama")], used=5, disk_free=7))
     assert ears.heard() == set()
 
 
-def test_a_phase_concerns_the_model_the_node_and_the_grants(world: ClusterState, ears: Ears) -> None:
-    world.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama", "Repairing")]))
+def test_a_phase_concerns_the_model_the_node_and_the_grants(cluster: ClusterState, ears: Ears) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama", "Repairing")]))
     assert ears.heard() == nodes("a") | caches("llama") | GRANTS
 
 
-def test_words_of_another_node_of_the_name_are_other_words(world: ClusterState, ears: Ears) -> None:
-    world.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama")], node_uid="another"))
+def test_words_of_another_node_of_the_name_are_other_words(cluster: ClusterState, ears: Ears) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("llama"), told=[said("llama")], node_uid="another"))
     assert ears.heard() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_spec_concerns_the_models_that_it_lists_or_listed(world: ClusterState, ears: Ears) -> None:
-    world.model_nodes.upsert(model_node("a", told=[said("llama")]))
+def test_a_spec_concerns_the_models_that_it_lists_or_listed(cluster: ClusterState, ears: Ears) -> None:
+    cluster.model_nodes.upsert(model_node("a", told=[said("llama")]))
     assert ears.heard() == nodes("a") | caches("llama") | GRANTS
 
 
-def test_a_model_node_that_goes_concerns_all_that_stood_in_it(world: ClusterState, ears: Ears) -> None:
-    world.model_nodes.remove(model_node("a").key)
+def test_a_model_node_that_goes_concerns_all_that_stood_in_it(cluster: ClusterState, ears: Ears) -> None:
+    cluster.model_nodes.remove(model_node("a").key)
     assert ears.heard() == nodes("a") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_groups_status_concerns_nobody(world: ClusterState, ears: Ears) -> None:
-    world.groups.upsert(group("gpus", GPU))
+def test_a_groups_status_concerns_nobody(cluster: ClusterState, ears: Ears) -> None:
+    cluster.groups.upsert(group("gpus", GPU))
     assert ears.heard() == set()
 
 
 def test_a_groups_limit_concerns_its_nodes_models_and_the_groups_that_share_nodes(
-    world: ClusterState, ears: Ears
+    cluster: ClusterState, ears: Ears
 ) -> None:
-    world.groups.upsert(group("all", {}))
+    cluster.groups.upsert(group("all", {}))
     assert ears.heard() == nodes("a", "b", "c") | groups("gpus", "all") | GRANTS
-    world.groups.upsert(group("gpus", GPU, storage_limit="2Gi"))
+    cluster.groups.upsert(group("gpus", GPU, storage_limit="2Gi"))
     assert ears.heard() == nodes("a", "b") | caches("llama") | groups("gpus", "all") | GRANTS
 
 
-def test_a_groups_selector_concerns_old_and_new_members(world: ClusterState, ears: Ears) -> None:
-    world.groups.upsert(group("gpus", CPU))
+def test_a_groups_selector_concerns_old_and_new_members(cluster: ClusterState, ears: Ears) -> None:
+    cluster.groups.upsert(group("gpus", CPU))
     assert ears.heard() == nodes("a", "b", "c") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_a_group_that_goes_concerns_its_members(world: ClusterState, ears: Ears) -> None:
-    world.groups.remove(group("gpus", GPU).key)
+def test_a_group_that_goes_concerns_its_members(cluster: ClusterState, ears: Ears) -> None:
+    cluster.groups.remove(group("gpus", GPU).key)
     assert ears.heard() == nodes("a", "b") | caches("llama") | groups("gpus") | GRANTS
 
 
-def test_an_agent_that_comes_or_goes_concerns_node_models_and_grants(world: ClusterState, ears: Ears) -> None:
-    world.agents.upsert(pod("agent-a", "a", ready=False))
+def test_an_agent_that_comes_or_goes_concerns_node_models_and_grants(cluster: ClusterState, ears: Ears) -> None:
+    cluster.agents.upsert(pod("agent-a", "a", ready=False))
     assert ears.heard() == nodes("a") | caches("llama") | GRANTS
-    world.agents.upsert(pod("agent-a", "a", ready=False, labels={"x": "y"}))
+    cluster.agents.upsert(pod("agent-a", "a", ready=False, labels={"x": "y"}))
     assert ears.heard() == set()
-    world.agents.upsert(pod("agent-a2", "a"))
+    cluster.agents.upsert(pod("agent-a2", "a"))
     assert ears.heard() == nodes("a") | caches("llama") | GRANTS
 
 
-def test_a_user_concerns_its_node_when_it_comes_ends_or_goes(world: ClusterState, ears: Ears) -> None:
+def test_a_user_concerns_its_node_when_it_comes_ends_or_goes(cluster: ClusterState, ears: Ears) -> None:
     mark = "llama", "r1"
-    world.users.upsert(pod("user", "", [mark], phase="Pending"))
+    cluster.users.upsert(pod("user", "", [mark], phase="Pending"))
     assert ears.heard() == set()
-    world.users.upsert(pod("user", "a", [mark], phase="Pending"))
+    cluster.users.upsert(pod("user", "a", [mark], phase="Pending"))
     assert ears.heard() == nodes("a")
-    world.users.upsert(pod("user", "a", [mark], phase="Running"))
+    cluster.users.upsert(pod("user", "a", [mark], phase="Running"))
     assert ears.heard() == set()
-    world.users.upsert(pod("user", "a", [mark], phase="Succeeded"))
+    cluster.users.upsert(pod("user", "a", [mark], phase="Succeeded"))
     assert ears.heard() == nodes("a")
-    world.users.remove(pod("user", "a").key)
+    cluster.users.remove(pod("user", "a").key)
     assert ears.heard() == nodes("a")
 
 
-def test_a_user_concerns_its_model_on_a_claim(world: ClusterState, ears: Ears) -> None:
-    world.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://team/claim/x"))
+def test_a_user_concerns_its_model_on_a_claim(cluster: ClusterState, ears: Ears) -> None:
+    cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://team/claim/x"))
     ears.heard()
     mark = uses_label("m")
-    world.users.upsert(pod("user", "", phase="Pending", labels={mark: "true"}))
+    cluster.users.upsert(pod("user", "", phase="Pending", labels={mark: "true"}))
     assert ears.heard() == cluster_models("m")
-    world.users.upsert(pod("user", "a", phase="Pending", labels={mark: "true"}))
+    cluster.users.upsert(pod("user", "a", phase="Pending", labels={mark: "true"}))
     assert ears.heard() == nodes("a") | cluster_models("m")
 
 
 def test_what_many_nodes_cause_together_waits_a_little_where_there_are_many() -> None:
-    world, waits = fresh_world(), list[float]()
-    Ears(world, waits.append)
-    world.caches.upsert(cache("llama", "gpus"))
-    world.groups.upsert(group("gpus", {}))
+    cluster, waits = fresh_cluster(), list[float]()
+    Ears(cluster, waits.append)
+    cluster.caches.upsert(cache("llama", "gpus"))
+    cluster.groups.upsert(group("gpus", {}))
     for count in (3, 1000, 5000):
         for i in range(count):
-            world.nodes.upsert(node(f"n{i}"))
+            cluster.nodes.upsert(node(f"n{i}"))
         waits.clear()
-        world.model_nodes.upsert(model_node("n0", entry("llama"), told=[said("llama", f"phase {count}")]))
+        cluster.model_nodes.upsert(model_node("n0", entry("llama"), told=[said("llama", f"phase {count}")]))
         assert set(waits) == {min(count * 0.0005, 2.0), 0.0005}, "the node's own turn waits by the number of models"
 
 
-def test_a_place_that_is_won_or_lost_concerns_the_model(world: ClusterState, ears: Ears) -> None:
-    world.crowding.note("a", {("llama", "r1"): "full"})
+def test_a_place_that_is_won_or_lost_concerns_the_model(cluster: ClusterState, ears: Ears) -> None:
+    cluster.crowding.note("a", {("llama", "r1"): "full"})
     assert ears.heard() == caches("llama")
-    world.crowding.note("a", {("llama", "r1"): "full, by other numbers"})
+    cluster.crowding.note("a", {("llama", "r1"): "full, by other numbers"})
     assert ears.heard() == set()
-    assert world.crowding.why("a", ("llama", "r1")) == "full"
-    world.crowding.note("a", {})
+    assert cluster.crowding.why("a", ("llama", "r1")) == "full"
+    cluster.crowding.note("a", {})
     assert ears.heard() == caches("llama")
-    assert world.crowding.why("a", ("llama", "r1")) == ""
+    assert cluster.crowding.why("a", ("llama", "r1")) == ""

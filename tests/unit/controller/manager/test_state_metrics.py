@@ -10,16 +10,16 @@ from controller.models.state_metrics import MOST_NAMED
 from controller.state.cluster_state import ClusterState
 from shared.api.base_model import BaseModelStatus
 from shared.api.meta import Condition
-from tests.unit.controller.states import cache, cluster_model, controllers_of, fresh_world, model_node, node, pod
+from tests.unit.controller.states import cache, cluster_model, controllers_of, fresh_cluster, model_node, node, pod
 
 CREATED = datetime.fromisoformat("2026-01-01T00:00:00Z").timestamp()
 SINCE = "2026-02-03T04:05:06Z"
-NOT_READY = "larder_controller_model_not_ready_since_timestamp_seconds"
+NOT_READY = "larder_model_not_ready_since_timestamp_seconds"
 
 
-def shown(world: ClusterState, *, leading: bool = True) -> dict[str, dict[tuple[str, ...], float]]:
+def shown(cluster: ClusterState, *, leading: bool = True) -> dict[str, dict[tuple[str, ...], float]]:
     """Samples by metric and the values of their labels."""
-    metrics = StateMetrics(lambda: leading, lambda: 3, [controller.gauges for controller in controllers_of(world)])
+    metrics = StateMetrics(lambda: leading, lambda: 3, [controller.gauges for controller in controllers_of(cluster)])
     return {f.name: {tuple(s.labels.values()): s.value for s in f.samples} for f in metrics.collect()}
 
 
@@ -31,63 +31,63 @@ def base(name: str, *, ready: str, state: str, **fields: object) -> object:
 
 
 @pytest.fixture
-def world() -> ClusterState:
-    return fresh_world()
+def cluster() -> ClusterState:
+    return fresh_cluster()
 
 
-def test_a_replica_that_does_not_lead_says_nothing(world: ClusterState) -> None:
-    world.caches.upsert(cache("llama", "gpus"))
-    assert shown(world, leading=False) == {}
-    assert shown(world)["larder_controller_queue_length"] == {(): 3}
-    assert shown(world)["larder_controller_grants_in_use"] == {(): 2}
+def test_a_replica_that_does_not_lead_says_nothing(cluster: ClusterState) -> None:
+    cluster.caches.upsert(cache("llama", "gpus"))
+    assert shown(cluster, leading=False) == {}
+    assert shown(cluster)["larder_workqueue_depth"] == {(): 3}
+    assert shown(cluster)["larder_grants_in_use"] == {(): 2}
 
 
-def test_models_are_counted_by_kind_and_state(world: ClusterState) -> None:
-    world.caches.upsert(cache("llama", "gpus"))
+def test_models_are_counted_by_kind_and_state(cluster: ClusterState) -> None:
+    cluster.caches.upsert(cache("llama", "gpus"))
     for name in ("one", "two"):
-        world.cluster_base_models.upsert(base(name, ready="True", state="Ready"))  # type: ignore[arg-type]
-    assert shown(world)["larder_controller_models"] == {
+        cluster.cluster_base_models.upsert(base(name, ready="True", state="Ready"))  # type: ignore[arg-type]
+    assert shown(cluster)["larder_declared_models"] == {
         ("ClusterBaseModel", "Ready"): 2,
         ("ClusterModelCache", "New"): 1,
     }
 
 
-def test_a_model_has_a_name_only_while_it_is_not_ready(world: ClusterState) -> None:
-    world.caches.upsert(cache("new", "gpus"))
-    world.cluster_base_models.upsert(base("ready", ready="True", state="Ready"))  # type: ignore[arg-type]
-    world.cluster_base_models.upsert(base("failed", ready="False", state="Failed"))  # type: ignore[arg-type]
-    assert shown(world)[NOT_READY] == {
+def test_a_model_has_a_name_only_while_it_is_not_ready(cluster: ClusterState) -> None:
+    cluster.caches.upsert(cache("new", "gpus"))
+    cluster.cluster_base_models.upsert(base("ready", ready="True", state="Ready"))  # type: ignore[arg-type]
+    cluster.cluster_base_models.upsert(base("failed", ready="False", state="Failed"))  # type: ignore[arg-type]
+    assert shown(cluster)[NOT_READY] == {
         ("ClusterModelCache", "new"): CREATED,
         ("ClusterBaseModel", "failed"): datetime.fromisoformat(SINCE).timestamp(),
     }
 
 
 @pytest.mark.parametrize("uri", ["pvc://team/claim/models", "vendor://theirs"])
-def test_what_no_node_shall_hold_is_not_waited_for(world: ClusterState, uri: str) -> None:
-    world.cluster_base_models.upsert(base("m", ready="False", state="In_Transit", uri=uri))  # type: ignore[arg-type]
-    assert shown(world)[NOT_READY] == {}
+def test_what_no_node_shall_hold_is_not_waited_for(cluster: ClusterState, uri: str) -> None:
+    cluster.cluster_base_models.upsert(base("m", ready="False", state="In_Transit", uri=uri))  # type: ignore[arg-type]
+    assert shown(cluster)[NOT_READY] == {}
 
 
-def test_a_uri_that_is_none_keeps_its_model_waiting(world: ClusterState) -> None:
-    world.caches.upsert(cache("broken", "gpus", uri="ftp://x", revision=""))
-    assert list(shown(world)[NOT_READY]) == [("ClusterModelCache", "broken")]
+def test_a_uri_that_is_none_keeps_its_model_waiting(cluster: ClusterState) -> None:
+    cluster.caches.upsert(cache("broken", "gpus", uri="ftp://x", revision=""))
+    assert list(shown(cluster)[NOT_READY]) == [("ClusterModelCache", "broken")]
 
 
-def test_of_very_many_the_oldest_are_named(world: ClusterState) -> None:
+def test_of_very_many_the_oldest_are_named(cluster: ClusterState) -> None:
     for n in range(MOST_NAMED + 5):
         stamp = f"2026-01-01T{n // 60:02}:{n % 60:02}:00Z"
-        world.caches.upsert(cache(f"m-{n:03}", "gpus", creation_timestamp=stamp))
-    named = [labels[1] for labels in shown(world)[NOT_READY]]
+        cluster.caches.upsert(cache(f"m-{n:03}", "gpus", creation_timestamp=stamp))
+    named = [labels[1] for labels in shown(cluster)[NOT_READY]]
     assert named == [f"m-{n:03}" for n in range(MOST_NAMED)]
 
 
-def test_nodes_are_counted_by_their_agents(world: ClusterState) -> None:
+def test_nodes_are_counted_by_their_agents(cluster: ClusterState) -> None:
     for name in ("served", "alone", "down", "gone"):
-        world.model_nodes.upsert(model_node(name))
+        cluster.model_nodes.upsert(model_node(name))
     for name in ("served", "alone", "unmanaged"):
-        world.nodes.upsert(node(name))
-    world.nodes.upsert(node("down", ready=False))
-    world.agents.upsert(pod("agent-1", "served"))
-    world.agents.upsert(pod("agent-2", "alone", ready=False))
+        cluster.nodes.upsert(node(name))
+    cluster.nodes.upsert(node("down", ready=False))
+    cluster.agents.upsert(pod("agent-1", "served"))
+    cluster.agents.upsert(pod("agent-2", "alone", ready=False))
     counts = {"AgentReady": 1, "AgentAway": 1, "NotReady": 2}
-    assert shown(world)["larder_controller_nodes"] == {(state,): n for state, n in counts.items()}
+    assert shown(cluster)["larder_nodes"] == {(state,): n for state, n in counts.items()}

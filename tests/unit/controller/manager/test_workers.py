@@ -65,4 +65,4 @@ async def test_errors_that_no_code_foresees_are_told_from_those_that_it_does() -
     assert health.status_code == 200
     assert health.text == "ok\ninternal errors since the start: 2, the last: TypeError in GroupKey; the log has more\n"
     assert shown['larder_controller_internal_errors_total{part="GroupKey"}'] == 2
-    assert shown['larder_controller_reconcile_failures_total{kind="GroupKey"}'] == 3
+    assert shown['larder_reconcile_errors_total{controller="GroupKey"}'] == 3

@@ -15,14 +15,14 @@ from controller.sources.credentials import Secrets
 from controller.sources.listings import pack
 from controller.sources.manifests import Manifests
 from controller.state.keys import ModelKey
-from rig.scripted_http import Asked, reply, scripted
-from shared.handover import Reading
+from rig.scripted_http import ScriptedRequest, reply, scripted
 from shared.kube.transport import Kube
 from shared.manifest import File, Manifest, build_manifest
+from shared.metadata.termination_message import Reading
 from shared.sources.port import ANONYMOUS
-from shared.sources.registry import open_source
+from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings, settings_from_environ
-from shared.uri import parse_uri
+from shared.uri.model_uri import parse_uri
 from tests.unit.controller.apiserver import Objects
 from tests.unit.controller.states import cache
 from tests.unit.metadata.building import safetensors
@@ -69,77 +69,77 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def desk(kube: Kube, objects: Objects, tmp_path: Path) -> Desk:
+def service(kube: Kube, objects: Objects, tmp_path: Path) -> Desk:
     return Desk(kube, objects, SourceSettings(local_roots=(str(tmp_path),)))
 
 
-def listed(desk: Desk, folder: Path) -> Manifest:
-    source = open_source(parse_uri(f"local://{folder}"), ANONYMOUS, desk.reader.settings)
+def listed(service: Desk, folder: Path) -> Manifest:
+    source = open_source(parse_uri(f"local://{folder}"), ANONYMOUS, service.reader.settings)
     return source.resolve()
 
 
-async def test_a_result_is_kept_for_its_identity_until_it_is_recorded(desk: Desk, model: Path) -> None:
-    reading = await desk.read(desk.keep(listed(desk, model)))
+async def test_a_result_is_kept_for_its_identity_until_it_is_recorded(service: Desk, model: Path) -> None:
+    reading = await service.read(service.keep(listed(service, model)))
     assert reading.metadata
     assert (reading.metadata.model_type, reading.metadata.parameters) == ("llama", 100)
-    assert desk.reader.found(KEY, "another identity") is None
-    assert desk.reader.found(KEY, ONE) == reading
-    desk.reader.recorded(KEY)
-    assert desk.reader.found(KEY, ONE) is None
+    assert service.reader.found(KEY, "another identity") is None
+    assert service.reader.found(KEY, ONE) == reading
+    service.reader.recorded(KEY)
+    assert service.reader.found(KEY, ONE) is None
 
 
-async def test_the_same_files_are_not_read_twice_in_a_row_whatever_a_status_keeps(desk: Desk, model: Path) -> None:
-    resolution = desk.keep(listed(desk, model))
-    await desk.read(resolution)
-    desk.reader.recorded(KEY)
+async def test_the_same_files_are_not_read_twice_in_a_row_whatever_a_status_keeps(service: Desk, model: Path) -> None:
+    resolution = service.keep(listed(service, model))
+    await service.read(resolution)
+    service.reader.recorded(KEY)
     before = asyncio.all_tasks()
-    desk.reader.start(KEY, demand(), resolution, ONE)
+    service.reader.start(KEY, demand(), resolution, ONE)
     assert asyncio.all_tasks() == before
-    await desk.read(resolution, identity="another identity")
-    await desk.read(resolution)
-    desk.reader.forget(KEY)
-    await desk.read(resolution)
-    desk.now += 600
-    await desk.read(resolution)
+    await service.read(resolution, identity="another identity")
+    await service.read(resolution)
+    service.reader.forget(KEY)
+    await service.read(resolution)
+    service.now += 600
+    await service.read(resolution)
 
 
-async def test_what_changed_since_it_was_listed_is_not_read(desk: Desk, model: Path) -> None:
-    resolution = desk.keep(listed(desk, model))
+async def test_what_changed_since_it_was_listed_is_not_read(service: Desk, model: Path) -> None:
+    resolution = service.keep(listed(service, model))
     (model / "config.json").write_text(json.dumps({"model_type": "another"}))
-    assert (await desk.read(resolution)).reason == "SourceChanged"
+    assert (await service.read(resolution)).reason == "SourceChanged"
 
 
-async def test_without_its_secret_nothing_is_read(desk: Desk, model: Path) -> None:
-    assert (await desk.read(desk.keep(listed(desk, model)), secret="missing")).reason == "AuthDenied"
+async def test_without_its_secret_nothing_is_read(service: Desk, model: Path) -> None:
+    assert (await service.read(service.keep(listed(service, model)), secret="missing")).reason == "AuthDenied"
 
 
-async def test_a_list_that_is_gone_or_of_another_revision_is_a_reason(desk: Desk, model: Path) -> None:
-    resolution = desk.keep(listed(desk, model))
-    other = await desk.read(replace(resolution, revision="another"))
+async def test_a_list_that_is_gone_or_of_another_revision_is_a_reason(service: Desk, model: Path) -> None:
+    resolution = service.keep(listed(service, model))
+    other = await service.read(replace(resolution, revision="another"))
     assert (other.reason, "another revision" in other.message) == ("SourceChanged", True)
-    assert (await desk.read(replace(resolution, manifest="0" * 64), identity="gone")).reason == "SourceChanged"
+    assert (await service.read(replace(resolution, manifest="0" * 64), identity="gone")).reason == "SourceChanged"
 
 
 async def test_what_runs_is_not_started_twice_and_ends_with_the_leadership(kube: Kube, objects: Objects) -> None:
     asked, answer_now = threading.Semaphore(0), threading.Event()
 
-    def answer(_: Asked) -> bytes:
+    def answer(_: ScriptedRequest) -> bytes:
         asked.release()
         answer_now.wait(60)
         return reply(200, b"{}")
 
     with scripted(answer) as hub:
-        desk = Desk(
+        service = Desk(
             kube, objects, settings_from_environ({"HF_ENDPOINT": hub.url, "LARDER_ALLOW_ADDRESSES": "127.0.0.1"})
         )
-        resolution = desk.keep(build_manifest("hf://o/m@c", "c", [File("config.json", 2)]))
+        resolution = service.keep(build_manifest("hf://o/m@c", "c", [File("config.json", 2)]))
         before = asyncio.all_tasks()
         for _ in range(3):
-            desk.reader.start(KEY, demand(), resolution, ONE)
+            service.reader.start(KEY, demand(), resolution, ONE)
         assert len(asyncio.all_tasks() - before) == 1
         assert await asyncio.to_thread(asked.acquire, timeout=60)
-        await desk.reader.stop()
+        await service.reader.stop()
         answer_now.set()
-        assert desk.reader.found(KEY, ONE) is None
-        assert desk.done.empty()
+        assert service.reader.found(KEY, ONE) is None
+        assert service.done.empty()
         assert not asked.acquire(blocking=False)

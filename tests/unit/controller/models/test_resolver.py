@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from controller.models.resolver import Resolver
-from controller.models.view import Answer
+from controller.models.view import ResolverAnswer
 from controller.placement.demand import Demand, Resolution, cache_demand
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
@@ -110,7 +110,7 @@ async def test_the_hubs_own_time_is_kept(asking: Asking, hub: ScriptedServer) ->
 
 
 async def test_an_answer_is_kept_for_its_source_until_it_is_recorded(asking: Asking) -> None:
-    resolver, answer = asking.resolver, Answer(Resolution("hf://org/m@main", "c", "d" * 64, 5))
+    resolver, answer = asking.resolver, ResolverAnswer(Resolution("hf://org/m@main", "c", "d" * 64, 5))
     drops = (partial(resolver.recorded, "uid-m"), resolver.drop_answers, partial(resolver.forget, "uid-m"))
     for drop in drops:
         resolver._answers["uid-m"] = answer

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.state.crd_compat import lacking_words
+from controller.state.crd_compat import missing_fields_message
 from shared.api.crds import crd
 from shared.api.kinds import CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, DEFINITIONS, Definition
 
@@ -25,12 +25,12 @@ def older(definition: Definition, *path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: d.kind)
 def test_todays_definition_keeps_all(definition: Definition) -> None:
-    assert lacking_words(definition.name, crd(definition), crd(definition)) == ""
+    assert missing_fields_message(definition.name, crd(definition), crd(definition)) == ""
 
 
 @pytest.mark.parametrize("path", [("status", "selection"), ("spec", "allowPatterns"), ("status", "nodes", "percent")])
 def test_what_would_be_dropped_is_named(path: tuple[str, ...]) -> None:
-    words = lacking_words(NAME, crd(CLUSTER_MODEL_CACHE), older(CLUSTER_MODEL_CACHE, *path))
+    words = missing_fields_message(NAME, crd(CLUSTER_MODEL_CACHE), older(CLUSTER_MODEL_CACHE, *path))
     assert words.startswith(f"the CustomResourceDefinition {NAME} is older than this controller")
     assert path[-1] in words
     assert "upgrade the chart larder-crds" in words
@@ -38,13 +38,15 @@ def test_what_would_be_dropped_is_named(path: tuple[str, ...]) -> None:
 
 def test_an_open_definition_keeps_what_it_does_not_know() -> None:
     served = older(CLUSTER_BASE_MODEL, "status", "selection")
-    assert lacking_words(CLUSTER_BASE_MODEL.name, crd(CLUSTER_BASE_MODEL), served) == ""
+    assert missing_fields_message(CLUSTER_BASE_MODEL.name, crd(CLUSTER_BASE_MODEL), served) == ""
 
 
 def test_more_than_we_know_is_no_fault() -> None:
-    assert lacking_words(NAME, older(CLUSTER_MODEL_CACHE, "status", "selection"), crd(CLUSTER_MODEL_CACHE)) == ""
+    assert (
+        missing_fields_message(NAME, older(CLUSTER_MODEL_CACHE, "status", "selection"), crd(CLUSTER_MODEL_CACHE)) == ""
+    )
 
 
 @pytest.mark.parametrize("served", [{}, {"spec": {}}, {"spec": {"versions": [{"name": "v1alpha1"}]}}])
 def test_a_definition_of_another_shape_is_compared_all_the_same(served: dict[str, Any]) -> None:
-    assert isinstance(lacking_words(NAME, crd(CLUSTER_MODEL_CACHE), served), str)
+    assert isinstance(missing_fields_message(NAME, crd(CLUSTER_MODEL_CACHE), served), str)

@@ -8,7 +8,7 @@ import pytest
 from controller.placement.allowed import AllowedSources
 from controller.placement.demand import cache_demand
 from controller.state.cluster_state import ClusterState
-from controller.state.held import Held
+from controller.state.held import HeldObjects
 from controller.state.keys import ModelKey
 from controller.state.live_reader import Live, object_path
 from controller.state.ownership import (
@@ -24,85 +24,85 @@ from shared.api.meta import Condition
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from tests.unit.controller.apiserver import Objects
-from tests.unit.controller.states import Ears, base_model, cache, caches, entry, fresh_world, model_node, nodes
+from tests.unit.controller.states import Ears, base_model, cache, caches, entry, fresh_cluster, model_node, nodes
 
 KIND = "ClusterModelCache"
 OURS = {MANAGED_ANNOTATION: "true"}
 
 
 @pytest.fixture
-def world() -> ClusterState:
-    return fresh_world()
+def cluster() -> ClusterState:
+    return fresh_cluster()
 
 
 @pytest.fixture
-def sink(world: ClusterState) -> ManagedSink[ClusterModelCache]:
-    return ManagedSink(KIND, world.ownership, world.caches, lambda key, found: world.note_other(KIND, key, found))
+def sink(cluster: ClusterState) -> ManagedSink[ClusterModelCache]:
+    return ManagedSink(KIND, cluster.ownership, cluster.caches, lambda key, found: cluster.note_other(KIND, key, found))
 
 
-def names(world: ClusterState) -> set[str]:
-    return {key.name for key in world.demands}
+def names(cluster: ClusterState) -> set[str]:
+    return {key.name for key in cluster.demands}
 
 
-def test_of_our_own_kinds_everything_is_ours(world: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+def test_of_our_own_kinds_everything_is_ours(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
-    assert names(world) == {"plain", "asks"}
-    assert world.others == {}
+    assert names(cluster) == {"plain", "asks"}
+    assert cluster.others == {}
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "\ud800", '{"size": "x"}', '{"x": ' + "[" * 10_000, "[" * 10_000])
 def test_a_record_that_somebody_wrote_stops_no_other_object(
-    world: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
 ) -> None:
     odd = cache("odd", annotations={RECORD_ANNOTATION: text})
     sink.replace([cache("before"), odd, cache("after")])
     sink.upsert(odd)
-    assert names(world) == {"before", "odd", "after"}
+    assert names(cluster) == {"before", "odd", "after"}
 
 
 @pytest.mark.parametrize("text", ["", "True", "false", "yes"])
 def test_of_others_kinds_only_what_asks_is(
-    world: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
 ) -> None:
-    world.ownership.learn(KIND, foreign=True)
+    cluster.ownership.learn(KIND, foreign=True)
     sink.replace([cache("no", annotations={MANAGED_ANNOTATION: text}), cache("asks", annotations=OURS)])
-    assert names(world) == {"asks"}
-    assert [key.name for key in world.others] == ["no"]
+    assert names(cluster) == {"asks"}
+    assert [key.name for key in cluster.others] == ["no"]
 
 
-def test_a_kind_that_changes_hands_is_sorted_anew(world: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
-    ears = Ears(world)
+def test_a_kind_that_changes_hands_is_sorted_anew(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+    ears = Ears(cluster)
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
     ears.heard()
-    assert world.ownership.learn(KIND, foreign=True)
-    assert names(world) == {"asks"}
+    assert cluster.ownership.learn(KIND, foreign=True)
+    assert names(cluster) == {"asks"}
     assert ears.heard() == caches("plain")
-    assert not world.ownership.learn(KIND, foreign=True)
-    assert world.ownership.learn(KIND, foreign=False)
-    assert names(world) == {"plain", "asks"}
-    assert world.others == {}
+    assert not cluster.ownership.learn(KIND, foreign=True)
+    assert cluster.ownership.learn(KIND, foreign=False)
+    assert names(cluster) == {"plain", "asks"}
+    assert cluster.others == {}
 
 
-def test_an_annotation_comes_and_goes(world: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
-    world.ownership.learn(KIND, foreign=True)
+def test_an_annotation_comes_and_goes(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+    cluster.ownership.learn(KIND, foreign=True)
     sink.upsert(cache("m"))
-    assert (names(world), list(world.others)) == (set(), [ModelKey(KIND, "", "m")])
+    assert (names(cluster), list(cluster.others)) == (set(), [ModelKey(KIND, "", "m")])
     sink.upsert(cache("m", annotations=OURS))
-    assert (names(world), list(world.others)) == ({"m"}, [])
+    assert (names(cluster), list(cluster.others)) == ({"m"}, [])
     sink.upsert(cache("m"))
-    assert (names(world), list(world.others)) == (set(), [ModelKey(KIND, "", "m")])
+    assert (names(cluster), list(cluster.others)) == (set(), [ModelKey(KIND, "", "m")])
     sink.remove(Key("", "m"))
-    assert (names(world), list(world.others)) == (set(), [])
+    assert (names(cluster), list(cluster.others)) == (set(), [])
 
 
 def test_a_new_list_forgets_what_it_lacks_and_keeps_what_cannot_be_read(
-    world: ClusterState, sink: ManagedSink[ClusterModelCache]
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
-    world.ownership.learn(KIND, foreign=True)
+    cluster.ownership.learn(KIND, foreign=True)
     sink.replace([cache("a", annotations=OURS), cache("b", annotations=OURS), cache("c"), cache("d")])
     sink.replace([cache("e", annotations=OURS)], [Key("", "b"), Key("", "d")])
-    assert names(world) == {"b", "e"}
-    assert {key.name for key in world.others} == {"d"}
+    assert names(cluster) == {"b", "e"}
+    assert {key.name for key in cluster.others} == {"d"}
 
 
 def test_a_record_stands_in_for_fields_that_the_kind_lacks() -> None:
@@ -120,34 +120,36 @@ def test_a_record_stands_in_for_fields_that_the_kind_lacks() -> None:
     assert (with_record(newer).status.serving_revision, with_record(newer).status.nodes_total) == ("r2", 5)
 
 
-def test_a_record_is_not_mixed_with_an_older_status(world: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
+def test_a_record_is_not_mixed_with_an_older_status(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
     old, new = cache("m"), cache("m", revision="r2")
     new = msgspec.structs.replace(new, status=msgspec.structs.replace(new.status, refreshed="1"))
-    world.ownership.learn(KIND, foreign=True)
+    cluster.ownership.learn(KIND, foreign=True)
     sink.upsert(cache("m", revision="r1", annotations=OURS | {RECORD_ANNOTATION: record_of(new.status)}))
-    found = world.demands[ModelKey(KIND, "", "m")]
+    found = cluster.demands[ModelKey(KIND, "", "m")]
     assert found.resolution == cache_demand(KIND, new).resolution != cache_demand(KIND, old).resolution
     assert found.refreshed == "1"
 
 
 def test_a_record_of_an_earlier_time_does_not_bring_back_an_older_resolution(
-    world: ClusterState, sink: ManagedSink[ClusterModelCache]
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
     later = cache("m", revision="r2", annotations=OURS | {RECORD_ANNOTATION: record_of(cache("m").status)})
-    world.ownership.learn(KIND, foreign=True)
+    cluster.ownership.learn(KIND, foreign=True)
     sink.upsert(msgspec.structs.replace(later, status=msgspec.structs.replace(later.status, resolution_number=1)))
-    resolution = world.demands[ModelKey(KIND, "", "m")].resolution
+    resolution = cluster.demands[ModelKey(KIND, "", "m")].resolution
     assert resolution is not None
     assert resolution.revision == "r2"
 
 
 def test_a_record_is_known_before_it_is_known_whose_kind_it_is(
-    world: ClusterState, sink: ManagedSink[ClusterModelCache]
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
     record = {RECORD_ANNOTATION: record_of(cache("m").status)}
     sink.upsert(cache("m", revision="", annotations=OURS | record))
-    world.ownership.learn(KIND, foreign=True)
-    assert world.demands[ModelKey(KIND, "", "m")].resolution is not None
+    cluster.ownership.learn(KIND, foreign=True)
+    assert cluster.demands[ModelKey(KIND, "", "m")].resolution is not None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"size": "x"}'])
@@ -178,36 +180,36 @@ async def test_live_reads_follow_the_same_rule(kube: Kube, objects: Objects) -> 
 
 
 def test_what_lost_its_definition_s_label_is_held_and_what_was_given_back_is_not(
-    world: ClusterState, sink: ManagedSink[ClusterModelCache]
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
     record = {RECORD_ANNOTATION: record_of(cache("m").status)}
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
-    assert world.held() == Held()
-    world.ownership.learn(KIND, foreign=True)
-    assert world.held() == Held(frozenset({"uid-plain"}), frozenset({"plain"}))
+    assert cluster.held() == HeldObjects()
+    cluster.ownership.learn(KIND, foreign=True)
+    assert cluster.held() == HeldObjects(frozenset({"uid-plain"}), frozenset({"plain"}))
     sink.upsert(cache("asks", annotations=record))
-    assert world.held().ids == {"plain"}, "it was asked for there, and is not any more"
+    assert cluster.held().ids == {"plain"}, "it was asked for there, and is not any more"
     sink.upsert(cache("plain", deletion_timestamp="2026-01-01T00:00:00Z"))
-    assert world.held() == Held()
+    assert cluster.held() == HeldObjects()
 
 
 def test_what_was_held_concerns_its_nodes_when_it_goes(
-    world: ClusterState, sink: ManagedSink[ClusterModelCache]
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
-    ears = Ears(world)
-    world.ownership.learn(KIND, foreign=True)
+    ears = Ears(cluster)
+    cluster.ownership.learn(KIND, foreign=True)
     sink.upsert(cache("m"))
-    world.model_nodes.upsert(model_node("a", entry("m")))
+    cluster.model_nodes.upsert(model_node("a", entry("m")))
     ears.heard()
     sink.remove(Key("", "m"))
     assert ears.heard() == nodes("a")
 
 
-def test_a_source_that_is_refused_is_held_until_its_model_goes(world: ClusterState) -> None:
-    world.allowed = AllowedSources(())
-    world.base_models.upsert(base_model("team", "m"))
-    assert world.held() == Held(frozenset({"uid-m"}), frozenset({"team_m"}))
+def test_a_source_that_is_refused_is_held_until_its_model_goes(cluster: ClusterState) -> None:
+    cluster.allowed = AllowedSources(())
+    cluster.base_models.upsert(base_model("team", "m"))
+    assert cluster.held() == HeldObjects(frozenset({"uid-m"}), frozenset({"team_m"}))
     model = base_model("team", "m")
     going = msgspec.structs.replace(model.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
-    world.base_models.upsert(msgspec.structs.replace(model, metadata=going))
-    assert world.held() == Held()
+    cluster.base_models.upsert(msgspec.structs.replace(model, metadata=going))
+    assert cluster.held() == HeldObjects()

@@ -1,0 +1,40 @@
+"""When a fetch has no hope any more."""
+
+from agent.transfer.progress import Progress
+from agent.transfer.stall_detector import LEAST_RATE
+from shared.errors import LarderError
+from shared.sources.command_line import HOPELESS_S, StallDeadline, no_answer
+
+_AT_LEAST_S = 20.0  # so long it must be the source that is waited for, not the disk
+_LITTLE_BYTES = LEAST_RATE * HOPELESS_S  # a source that brings less in all that time only drips
+
+
+class StallWatch:
+    """Notices that nothing, or next to nothing, has come for so long that nothing will; what asks for time gets it."""
+
+    def __init__(self, progress: Progress, now: float) -> None:
+        self._progress, self._seen, self._files, self._total = progress, 0, 0, progress.total
+        self._received = 0
+        self._hope = StallDeadline(now)
+        self._waits_since: float | None = None
+        self._trouble: LarderError | None = None  # the last since something came
+
+    def look(self, now: float) -> LarderError | None:
+        """Return why to give up, None to go on. A disk that syncs is waited for, a source is not."""
+        progress = self._progress
+        self._trouble = progress.trouble or self._trouble
+        files, is_listed = progress.traffic.verified_files, progress.total != self._total
+        came_bytes = max(abs(progress.done - self._seen), progress.received - self._received)
+        if is_listed or came_bytes >= _LITTLE_BYTES or files != self._files:
+            self._hope.renew(now)
+            self._seen, self._files, self._total = progress.done, files, progress.total
+            self._received = progress.received
+            self._trouble, self._waits_since = progress.trouble, None
+        self._hope.note(progress.trouble, now)
+        if not (self._trouble or not progress.total or progress.asks):
+            self._waits_since = None
+        elif self._waits_since is None:
+            self._waits_since = now
+        if self._waits_since is None or now - self._waits_since < _AT_LEAST_S or not self._hope.is_lost(now):
+            return None
+        return self._trouble or no_answer()

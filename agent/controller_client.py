@@ -1,0 +1,112 @@
+"""The controller's HTTPS API as an agent uses it: manifests, credentials, progress."""
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from shared import errors
+from shared.api.wire import CredentialsRequest, CredentialsResponse, Problem, ProgressReport
+from shared.ca_reload import Pools, Trust
+from shared.manifest import Manifest, decode_manifest
+from shared.unanswered import no_answer_message
+
+_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=30)
+_KNOWN = {
+    kind.__name__: kind
+    for kind in (
+        errors.NotGranted, errors.SourceNotFound, errors.RevisionNotFound, errors.AuthDenied, errors.UnsafePath,
+        errors.TooManyFiles, errors.AddressRefused, errors.InvalidURI, errors.NameConflict, errors.SourceChanged,
+    )
+}  # fmt: skip
+_SUCCESS = range(200, 300)
+_TOO_MANY_REQUESTS = 429
+_NOT_FOUND = 404
+
+
+@dataclass(slots=True)
+class ControllerClient:
+    """One client. The token is read for each call and the CA when its file changes, for both are renewed."""
+
+    url: str
+    token_file: Path
+    ca_file: Path | None = None
+    _pools: Pools[aiohttp.ClientSession] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pools = Pools(Trust(self.ca_file), _connected, aiohttp.ClientSession.close)
+
+    async def manifest(self, digest: str) -> Manifest:
+        """Return the manifest of this digest; NotGranted, Unreachable, UnsafePath."""
+        body = await self._call("GET", f"/v1/manifests/{digest}")
+        try:
+            return decode_manifest(body, digest)
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise errors.Unreachable(f"manifest {digest} from {self.url}: {error}") from error
+
+    async def credentials(self, identity: str, revision: str) -> CredentialsResponse:
+        """Return the secret values for one entry of this node; NotGranted, Unreachable."""
+        body = await self._call("POST", "/v1/credentials", CredentialsRequest(id=identity, revision=revision))
+        try:
+            return msgspec.json.decode(body, type=CredentialsResponse)
+        except msgspec.MsgspecError as error:
+            raise errors.Unreachable(
+                f"credentials from {self.url} could not be read; is that the controller?"
+            ) from error
+
+    async def report(self, progress: ProgressReport) -> None:
+        """Tell how far the downloads are; Unreachable, NotGranted."""
+        await self._call("POST", "/v1/progress", progress)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pools.close()
+
+    async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> bytes:
+        session = await self._session()
+        headers = {"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"}
+        sent = msgspec.json.encode(body) if body is not None else None
+        try:
+            async with session.request(
+                method, f"{self.url}{path}", data=sent, headers=headers, allow_redirects=False
+            ) as answer:
+                received = await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise errors.Unreachable(no_answer_message(error, f"the controller at {self.url}")) from error
+        if answer.status in _SUCCESS:
+            return received
+        raise refusal(answer.status, received, answer.headers.get("Retry-After", ""))
+
+    async def _session(self) -> aiohttp.ClientSession:
+        try:
+            return await self._pools.client()
+        except OSError as error:
+            raise errors.Unreachable(f"the CA of the controller, {self.ca_file}: {error}") from error
+
+    def _token(self) -> str:
+        try:
+            return self.token_file.read_text().strip()
+        except OSError as error:
+            raise errors.Unreachable(f"the token for the controller, {self.token_file}: {error}") from error
+
+
+def _connected(context: ssl.SSLContext) -> aiohttp.ClientSession:
+    """The client that already speaks to the API server: a second one would cost each node 4 MB."""
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), timeout=_TIMEOUT)
+
+
+def refusal(code: int, body: bytes, retry_after: str = "") -> errors.LarderError:
+    """Return the error for an answer's status and body, which a proxy may have replaced by anything."""
+    try:
+        problem = msgspec.json.decode(body, type=Problem)
+    except msgspec.MsgspecError:
+        problem = Problem("", f"the controller answered {code}")
+    if code == _TOO_MANY_REQUESTS:
+        return errors.RateLimited(problem.message, float(retry_after) if retry_after.isdecimal() else 1.0)
+    if kind := _KNOWN.get(problem.reason):
+        return kind(problem.message)
+    if code in (401, 403, _NOT_FOUND):
+        return errors.NotGranted(problem.message or f"the controller answered {code}")
+    return errors.Unreachable(problem.message or f"the controller answered {code}")

@@ -1,0 +1,59 @@
+"""The kernel's word that something in a directory has changed (inotify), in place of looking all the time."""
+
+import ctypes
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
+_MODIFY, _ATTRIB, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x40, 0x80, 0x100, 0x200
+_MOVE_SELF, _ONLY_DIRECTORIES, _NO_LINKS = 0x800, 0x01000000, 0x02000000
+_CHANGES = _MODIFY | _ATTRIB | _MOVED_FROM | _MOVED_TO | _DELETE | _MOVE_SELF | _ONLY_DIRECTORIES | _NO_LINKS
+_READ_BYTES = 2**16
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES}  # a look at the files tells what that means
+
+
+class InotifyWatch:
+    """Watches directories, each for itself. `descriptor` becomes readable when something has changed.
+
+    What is written through a mapping of memory, or by a name outside of the directories, is not told.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    @classmethod
+    def open(cls) -> Self | None:
+        """Return a watch; None where the kernel has none left for this user."""
+        descriptor = _LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        return cls(descriptor) if descriptor >= 0 else None
+
+    def cover(self, directories: Iterable[Path], *, births: bool) -> bool:
+        """Watch these directories as well; False where the kernel has no room for all.
+
+        `births` is whether new names count, beside changed and removed ones. Who is watched already stays it.
+        """
+        mask = _CHANGES | (_CREATE if births else 0)
+        return all(self._add(directory, mask) for directory in directories)
+
+    def drain(self) -> bool:
+        """Take what was told; returns whether anything was."""
+        told = False
+        try:
+            while os.read(self.descriptor, _READ_BYTES):
+                told = True
+        except BlockingIOError:
+            return told
+        return told
+
+    def close(self) -> None:
+        """End it."""
+        os.close(self.descriptor)
+
+    def _add(self, directory: Path, mask: int) -> bool:
+        if _LIBC.inotify_add_watch(self.descriptor, os.fsencode(directory), mask) >= 0:
+            return True
+        return ctypes.get_errno() in _NOT_THERE

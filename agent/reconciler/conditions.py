@@ -1,0 +1,39 @@
+"""What the ModelNode says of the agent and its store as a whole."""
+
+import msgspec
+
+from agent.store.floor import StoreVolume
+from shared.api.meta import Condition
+from shared.quantity import format_bytes
+
+READY = "Ready"
+ON_ROOT_DISK = "StoreOnRootDisk"
+
+
+def node_conditions(volume: StoreVolume, disk_size: int, floor: int, generation: int) -> list[Condition]:
+    """Return the conditions, observed at this generation; sizes in bytes; `lastTransitionTime` is left empty."""
+    told = (_ready(volume), _on_root_disk(volume, disk_size, floor))
+    return [msgspec.structs.replace(condition, observed_generation=generation) for condition in told]
+
+
+def _ready(volume: StoreVolume) -> Condition:
+    """Return whether the agent does what the spec says; how far each entry is, they say themselves."""
+    if why := volume.why_refused():
+        return _condition(READY, "False", "StoreRefused", why)
+    return _condition(READY, "True", "AgentFollows", "the agent brings the node to what the spec says")
+
+
+def _on_root_disk(volume: StoreVolume, disk_size: int, floor: int) -> Condition:
+    if not volume.on_root_disk:
+        return _condition(ON_ROOT_DISK, "False", "DiskOfItsOwn", "the store lies on a disk of its own")
+    if why := volume.why_refused():
+        return _condition(ON_ROOT_DISK, "True", "Refused", why)
+    message = (
+        f"the store {volume.root} lies on the node's root file system ({format_bytes(disk_size)}), where kubelet "
+        f"evicts pods when space runs low; {format_bytes(floor)} of it stay free; a disk of its own is better"
+    )
+    return _condition(ON_ROOT_DISK, "True", "DiskOfTheNode", message)
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
+    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")

@@ -1,0 +1,133 @@
+"""What to do next: a plain function of what is wanted, what is there and what is under way."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from agent.reconciler.actions import Action, ChangeLabels, Forget, Inspect, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.reconciler.entry_order import by_rank, by_turn
+from agent.reconciler.labels import is_ready_by_another, label_changes
+from agent.reconciler.observation import (
+    Fetching,
+    Key,
+    Observation,
+    Prepared,
+    Preparing,
+    Removed,
+    Removing,
+    Reserved,
+    Work,
+    is_claim,
+    is_present,
+)
+from shared.api.model_node import Entry, EntryState, ModelNode
+from shared.names import ready_label, snapshot_label
+
+_MOST_PREPARING = 8  # at one time: the controller's API counts what a node asks for
+
+
+def decide(observation: Observation) -> list[Action]:
+    """Return the next actions in the order to take them; an empty list means: wait for a change."""
+    actions: list[Action] = []
+    changes = label_changes(observation)
+    if changes and observation.patch_due_s <= observation.now_s:
+        actions.append(ChangeLabels(tuple(changes.items())))
+    if observation.authority:
+        actions += _stops(observation)
+        actions += _removals(observation, observation.authority)
+        actions += _beginnings(observation)
+        actions += _reservations(observation)
+        actions += _starts(observation)
+        actions += [Skip(e) for e in observation.entries.values() if is_claim(e) and e.key not in observation.skipped]
+        actions += _inspections(observation)
+    return actions
+
+
+def next_due_s(observation: Observation) -> float | None:
+    """Return when the clock alone will make `decide` answer otherwise, in the loop's seconds."""
+    dues = [s.due_s for key, s in observation.failures.items() if key in observation.entries]
+    dues += [due_s for key, due_s in observation.readings_due.items() if key in observation.entries]
+    if label_changes(observation):
+        dues.append(observation.patch_due_s)
+    return min((d for d in dues if d > observation.now_s), default=None)
+
+
+def _stops(observation: Observation) -> Iterator[Action]:
+    entries = observation.entries
+    for key, work in observation.works.items():
+        yield from _end(key, work, entries.get(key), observation)
+
+
+def _end(key: Key, work: Work, entry: Entry | None, observation: Observation) -> Iterator[Action]:
+    wanted = entry is not None and is_present(entry)
+    match work:
+        case Fetching(stopping=True) | Removing():
+            return
+        case Removed():
+            if entry is None or entry.state != EntryState.ABSENT or key in observation.held:  # somebody put files back
+                yield Forget(key)
+        case Fetching() | Preparing() if entry is None or not wanted or not _may_go_on(entry, work, observation):
+            yield Stop(key)
+        case Prepared() | Reserved() if entry is None or not wanted or not _still_needed(entry, work, observation):
+            yield Forget(key)
+        case _:
+            return
+
+
+def _may_go_on(entry: Entry, work: Fetching | Preparing, observation: Observation) -> bool:
+    if work.manifest != entry.manifest:
+        return False
+    return isinstance(work, Preparing) or entry.granted or entry.key in observation.held
+
+
+def _still_needed(entry: Entry, work: Prepared | Reserved, observation: Observation) -> bool:
+    return work.manifest == entry.manifest and not observation.is_sound(entry.key, entry.manifest)
+
+
+def _removals(observation: Observation, node: ModelNode) -> Iterator[Action]:
+    """Nothing else removes: the state is written out, and neither label of the snapshot is on the Node any more."""
+    for entry in node.spec.entries:
+        if entry.state != EntryState.ABSENT or entry.key in observation.works or observation.blocked(entry):
+            continue
+        labelled = ready_label(entry.id) in observation.labels and not is_ready_by_another(observation, entry.key)
+        if snapshot_label(*entry.key) not in observation.labels and not labelled:
+            yield Remove(entry, node.metadata.uid, node.metadata.generation)
+
+
+def _beginnings(observation: Observation) -> Iterator[Action]:
+    free = _MOST_PREPARING - sum(isinstance(w, Preparing) for w in observation.works.values())
+    due = [
+        e for e in _missing(observation) if e.key not in observation.works and e.manifest and not observation.blocked(e)
+    ]
+    yield from (Prepare(entry) for entry in by_turn(observation, due, Preparing)[: max(free, 0)])
+
+
+def _reservations(observation: Observation) -> Iterator[Action]:
+    for entry in by_rank(observation, _missing(observation)):
+        work = observation.works.get(entry.key)
+        if isinstance(work, Prepared) and work.manifest == entry.manifest and not observation.blocked(entry):
+            yield Reserve(entry)
+
+
+def _starts(observation: Observation) -> Iterator[Action]:
+    free = observation.slots - sum(isinstance(w, Fetching) for w in observation.works.values())
+    ready = [e for e in _missing(observation) if _may_start(observation, e)]
+    yield from (Start(e, e.key in observation.held) for e in by_turn(observation, ready, Fetching)[: max(free, 0)])
+
+
+def _may_start(observation: Observation, entry: Entry) -> bool:
+    work = observation.works.get(entry.key)
+    reserved = isinstance(work, Reserved) and work.manifest == entry.manifest
+    return reserved and (entry.granted or entry.key in observation.held)
+
+
+def _inspections(observation: Observation) -> Iterator[Action]:
+    """One after the other, and only what pods get already: nothing waits for it."""
+    if observation.inspecting is None:
+        due = (e for e in observation.entries.values() if is_present(e) and observation.wants_inspection(e))
+        yield from (Inspect(entry) for entry in islice(due, 1))
+
+
+def _missing(observation: Observation) -> Iterator[Entry]:
+    for entry in observation.entries.values():
+        if is_present(entry) and not observation.is_sound(entry.key, entry.manifest):
+            yield entry

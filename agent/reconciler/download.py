@@ -1,0 +1,98 @@
+"""One download from start to commit: the part that blocks, for a thread."""
+
+import threading
+from dataclasses import dataclass
+
+from agent.reconciler.observation import Key
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult, fetch
+from agent.transfer.progress import Progress
+from agent.transfer.rate_limit import RateLimiter
+from shared.api.model_node import Entry
+from shared.api.wire import CredentialsResponse as Granted
+from shared.errors import AuthDenied, PickleRefused
+from shared.manifest import Manifest
+from shared.sources.port import ANONYMOUS, Credentials
+from shared.sources.schemes import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri.model_uri import parse_uri
+
+
+@dataclass(frozen=True, slots=True)
+class Downloader:
+    """Fetches entries into the store, all of them through one bucket of bytes."""
+
+    store: Store
+    sources: SourceSettings
+    bucket: RateLimiter
+    connections: int
+
+    def download(
+        self,
+        entry: Entry,
+        manifest: Manifest,
+        granted: Granted,
+        mends: Snapshot | None,
+        progress: Progress,
+        stop: threading.Event,
+    ) -> tuple[Snapshot, int]:
+        """Fetch what is missing, verify it and commit; return the snapshot and the bytes moved.
+
+        With `mends`, put right that snapshot instead. Raises LarderError, or Stopped when `stop` was set.
+        """
+        is_repair = mends is not None and mends.manifest_digest == manifest.digest
+        result = self._fetch(entry, manifest, granted, progress, stop, prove_access=not is_repair)
+        if not manifest.allow_pickle:
+            self._refuse_pickles(manifest, result)
+        if mends is None:
+            return self.store.commit(manifest, entry.id, result.blobs, result.unpacked), result.moved
+        return self.store.repair(mends, manifest, result.blobs, result.unpacked), result.moved
+
+    def _refuse_pickles(self, manifest: Manifest, result: FetchResult) -> None:
+        """Look at every file before any is committed; with one that may be a pickle all go. Raises PickleRefused."""
+        from shared.safe_files.refuse import refuse_pickles  # noqa: PLC0415 - what few agents need
+
+        try:
+            refuse_pickles({name: self.store.blob_path(blob) for name, blob in result.blobs.items()}, manifest.uri)
+        except PickleRefused:
+            self.store.discard(manifest)
+            raise
+
+    def _fetch(
+        self,
+        entry: Entry,
+        manifest: Manifest,
+        granted: Granted,
+        progress: Progress,
+        stop: threading.Event,
+        *,
+        prove_access: bool,
+    ) -> FetchResult:
+        """Try the claims' credentials in their order: one that the source accepts is enough."""
+        offered = [Credentials(g.values, g.hosts) for g in granted.grants] or [ANONYMOUS]
+        refusals: list[AuthDenied] = []
+        for credentials in offered:
+            source = open_source(parse_uri(manifest.uri), credentials, self.sources)
+            try:
+                return fetch(
+                    source,
+                    manifest,
+                    self.store,
+                    progress=progress,
+                    stop=stop,
+                    concurrency=self.connections,
+                    bucket=self.bucket,
+                    reservation=reservation_of(entry.key),
+                    prove_access=prove_access,
+                )
+            except AuthDenied as error:
+                refusals.append(error)
+            finally:
+                source.close()
+        raise refusals[0]
+
+
+def reservation_of(key: Key) -> str:
+    """Return the name under which an entry's bytes are reserved."""
+    return "@".join(key)

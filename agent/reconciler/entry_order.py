@@ -1,0 +1,37 @@
+"""Whose turn it is among the entries of a node."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from agent.reconciler.observation import Fetching, Observation, Preparing
+from shared.api.model_node import Entry
+from shared.names import namespace_of
+
+_CLUSTER_SHARE = 4  # cluster-scoped models take this many turns while each namespace takes one
+
+
+def by_turn(observation: Observation, entries: Iterable[Entry], step: type[Preparing | Fetching]) -> list[Entry]:
+    """Return the entries in the order in which they take the step: damaged ones first, then namespaces in turns.
+
+    Within a namespace the higher priority goes first, then the older wish. Entries at that step already count: of
+    three that namespace `a` wants, with one under way, and one of `b`, the order is b1, a2, a3.
+    """
+    lanes: defaultdict[tuple[bool, str], list[Entry]] = defaultdict(list)
+    for entry in entries:
+        lanes[entry.key not in observation.held, namespace_of(entry.id)].append(entry)
+    taken = Counter(namespace_of(key[0]) for key, work in observation.works.items() if isinstance(work, step))
+    turns: list[tuple[bool, int, tuple[int, str, tuple[str, str]], Entry]] = []
+    for (sound, namespace), lane in lanes.items():
+        share = 1 if namespace else _CLUSTER_SHARE
+        waiting = (e for e in sorted(lane, key=_rank) if not isinstance(observation.works.get(e.key), step))
+        turns += [(sound, (taken[namespace] + i) // share, _rank(e), e) for i, e in enumerate(waiting)]
+    return [entry for *_, entry in sorted(turns, key=lambda turn: turn[:3])]
+
+
+def by_rank(observation: Observation, entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries in the order in which they get room, as evictions count on: namespaces do not matter."""
+    return sorted(entries, key=lambda e: (e.key not in observation.held, *_rank(e)))
+
+
+def _rank(entry: Entry) -> tuple[int, str, tuple[str, str]]:
+    return -entry.priority, entry.since, entry.key

@@ -1,0 +1,89 @@
+"""Has unpacked snapshots read, one at a time, each in a process of its own."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+import structlog
+
+from agent.metadata.order import COMMAND, SnapshotOrder
+from agent.reconciler.observation import Key
+from agent.reconciler.state_cache import StateCache
+from shared.api.model_node import Entry
+from shared.api.unpacked_metadata import reported
+from shared.errors import LarderError
+from shared.internal_errors import InternalErrors
+from shared.metadata.process import Child
+from shared.metadata.remembered import (
+    FAILED,
+    INTERRUPTED,
+    count_attempts,
+    given_up,
+    identity_of_files,
+    interruption_wait,
+)
+from shared.metadata.termination_message import Reading, failed
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Inspector:
+    """Reads into the book what snapshots are; nothing that files do to a reader concerns anything else."""
+
+    book: StateCache
+    threads: Executor
+    jobs: asyncio.TaskGroup
+    errors: InternalErrors
+    wake: Callable[[], None]
+    clock: Callable[[], float]
+    command: Sequence[str] = COMMAND
+    _task: asyncio.Task[None] | None = field(default=None, init=False)
+
+    def start(self, entry: Entry) -> None:
+        """Read the snapshot of an entry, unless it is gone by now."""
+        if (snapshot := self.book.held.get(entry.key)) is None:
+            return
+        self.book.inspecting = entry.key
+        order = SnapshotOrder(folder=str(snapshot.path))
+        self._task = self.jobs.create_task(self._run(entry.key, snapshot.manifest_digest, order))
+
+    def stop(self) -> None:
+        """End what is under way; the next agent begins it again."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self, key: Key, manifest: str, order: SnapshotOrder) -> None:
+        try:
+            self._take(key, manifest, await self._reading(order))
+        finally:
+            self.book.inspecting = None
+            self.wake()
+
+    async def _reading(self, order: SnapshotOrder) -> Reading:
+        child = Child(self.command)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.threads, child.read, order)
+        except LarderError as error:
+            return failed(INTERRUPTED, str(error))
+        except Exception as error:  # noqa: BLE001 - it costs this model its metadata, and is counted
+            self.errors.note("metadata", error, folder=order.folder)
+            return failed(FAILED, f"{type(error).__name__}; the agent's log has more")
+        finally:
+            child.end()
+
+    def _take(self, key: Key, manifest: str, reading: Reading) -> None:
+        held = self.book.held.get(key)
+        if held is None or held.damaged or held.manifest_digest != manifest:
+            return  # it was read while it went, or while it was damaged
+        identity, attempts = identity_of_files(manifest), 0
+        before = self.book.readings.get(key)
+        if reading.reason == INTERRUPTED:
+            known = before is not None and before.identity == identity
+            attempts = count_attempts(before.reason, before.attempts, INTERRUPTED) if before and known else 1
+            self.book.readings_due[key] = self.clock() + interruption_wait(identity, attempts).total_seconds()
+        reading = given_up(reading, attempts)
+        tell = _LOG.warning if reading.reason else _LOG.info
+        tell("metadata_read", model=key[0], revision=key[1], reason=reading.reason, message=reading.message)
+        self.book.readings[key] = reported(reading, identity, attempts)

@@ -1,0 +1,50 @@
+"""Puts the own Node's labels right, and waits after a refusal."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from agent.reconciler.node import OwnNode
+from agent.reconciler.state_cache import StateCache
+from shared.kube.backoff import Backoff
+from shared.kube.errors import Conflict, KubeError, NotFound
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Labeller:
+    """One patch for each set of changes; `look_at_node` is called where another Node may have taken the name."""
+
+    cache: StateCache
+    node: OwnNode
+    clock: Callable[[], float]
+    look_at_node: Callable[[], None]
+    backoff: Backoff = Backoff(first_s=0.5, cap_s=10)
+    _failures: int = field(default=0, init=False)
+
+    async def change(self, changes: Mapping[str, str | None]) -> None:
+        """Set and drop these labels; a failure is noted in the book as the time of the next try."""
+        try:
+            view = await self.node.label(self.cache.node.uid, changes)
+        except KubeError as error:
+            if isinstance(error, Conflict | NotFound):
+                self.look_at_node()
+            self.put_off(error.reason, str(error))
+            return
+        self.cache.node, self.cache.label_changes = view, self.cache.label_changes + 1
+        if refused := sorted(k for k, v in changes.items() if view.labels.get(k) != v):
+            self.put_off("LabelsRefused", f"the API server left {', '.join(refused)} as they were")
+            return
+        self._failures, self.cache.patch_due_s = 0, 0.0
+        dropped = sorted(k for k, v in changes.items() if v is None)
+        _LOG.info("labels_changed", node=self.node.name, set=sorted(changes.keys() - dropped), dropped=dropped)
+
+    def put_off(self, reason: str, message: str) -> None:
+        """Try again later, after a failure."""
+        self._failures += 1
+        delay_s = self.backoff.delay_s(self._failures)
+        self.cache.patch_due_s = self.clock() + delay_s
+        again_s = round(delay_s, 1)
+        _LOG.warning("labels_not_changed", node=self.node.name, reason=reason, message=message, again_s=again_s)

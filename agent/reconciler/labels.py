@@ -1,0 +1,80 @@
+"""Which of the node's labels the disk and the ModelNode bear out."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from agent.reconciler.observation import HeldSnapshot, Key, Observation, Removing, is_claim
+from shared.api.model_node import Entry, EntryState
+from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, ready_label, snapshot_label
+
+ON = "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Borne:
+    """Labels that one snapshot bears out: to be set, or to be left where they are set already."""
+
+    wanted: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+
+
+def ours(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that the agent owns; model-cache-ready-x.org/y has a prefix of its own and is another's."""
+    return {k: v for k, v in labels.items() if k.startswith(SNAPSHOT_PREFIX) or _is_ready_label(k)}
+
+
+def _is_ready_label(key: str) -> bool:
+    return key.startswith(READY_PREFIX) and "/" not in key
+
+
+def label_changes(observation: Observation) -> dict[str, str | None]:
+    """Return the patch that makes the node's labels true, drops first; empty where they are."""
+    borne = list(_borne(observation, observation.held))
+    wanted = frozenset[str]().union(*(b.wanted for b in borne))
+    kept = wanted.union(*(b.kept for b in borne))
+    drops = {k: None for k in sorted(observation.labels) if k not in kept}
+    sets = {k: ON for k in sorted(wanted) if observation.labels.get(k) != ON}
+    return {**drops, **sets}
+
+
+def is_ready_by_another(observation: Observation, key: Key) -> bool:
+    """Tell whether another revision of the model, named by an entry or not, bears out its ready label."""
+    others = (held for held in observation.held if held[0] == key[0] and held != key)
+    ready = ready_label(key[0])
+    return any(ready in borne.wanted | borne.kept for borne in _borne(observation, others))
+
+
+def _borne(observation: Observation, keys: Iterable[Key]) -> Iterator[Borne]:
+    entries = observation.entries
+    for key in keys:
+        held = observation.held[key]
+        if not isinstance(observation.works.get(key), Removing):  # its files may be gone at any moment
+            yield _borne_by(observation, key, held, entries.get(key))
+
+
+def _borne_by(observation: Observation, key: Key, held: HeldSnapshot, entry: Entry | None) -> Borne:
+    ready, snapshot = ready_label(key[0]), snapshot_label(*key)
+    both = frozenset({ready, snapshot})
+    if entry is None:
+        undecided = not observation.synced
+        return Borne(kept=both) if undecided or not held.damaged else Borne()
+    if is_claim(entry):
+        return Borne()
+    sound = observation.is_sound(key, entry.manifest)
+    match entry.state:
+        case EntryState.PRESENT:
+            if not held.damaged:  # a snapshot of another manifest is intact too: its labels stay while it is replaced
+                return Borne(wanted=both) if sound else Borne(kept=both)
+            return _mended_first(entry, both)
+        case EntryState.DRAINING:
+            only = frozenset({snapshot})
+            return Borne(wanted=only) if not held.damaged else _mended_first(entry, only)
+        case EntryState.ABSENT:
+            return Borne()
+        case _:
+            return Borne(kept=both) if not held.damaged else _mended_first(entry, both)
+
+
+def _mended_first(entry: Entry, labels: frozenset[str]) -> Borne:
+    """A node's restart would kill the pods whose selectors name these labels, so users keep them."""
+    return Borne(kept=labels) if entry.in_use else Borne()

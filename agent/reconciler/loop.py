@@ -1,0 +1,217 @@
+"""The agent's loop: observe, decide, act, report; woken by every change and by the clock."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from agent.reconciler.activity import Activity
+from agent.reconciler.conditions import node_conditions
+from agent.reconciler.decide import decide, next_due_s
+from agent.reconciler.executor import ActionExecutor
+from agent.reconciler.labels import label_changes
+from agent.reconciler.node import OwnNode
+from agent.reconciler.observation import Fetching, Key, Observation, Removing, Work
+from agent.reconciler.observe import Scanner
+from agent.reconciler.state_cache import Space, StateCache, observe
+from agent.reconciler.status import statuses
+from agent.reconciler.status_writer import StatusWriter
+from agent.reconciler.waiting import wait
+from agent.store.store import Store
+from shared.api.model_node import PROTOCOL, ModelNode, ModelNodeStatus, Phase
+from shared.errors import LarderError
+from shared.kube.backoff import Backoff
+from shared.kube.errors import KubeError
+from shared.quantity import format_bytes
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_LONGEST_PAUSE_S = 10.0
+_STILL_ALIVE_S = 60.0
+_TIDY_EVERY_S = 3600.0
+_FORGOTTEN_ROUNDS = 7 * 24
+_READ_BACKOFF = Backoff(first_s=0.2, cap_s=5)
+
+
+@dataclass(slots=True)
+class Reconciler:
+    """Keeps the disk and the labels of one node as its ModelNode says."""
+
+    cache: StateCache
+    store: Store
+    node: OwnNode
+    activity: Activity
+    status_writer: StatusWriter
+    threads: Executor
+    scanner: Scanner
+    version: str
+    slots: int
+    node_s: float
+    clock: Callable[[], float]
+    set_rate: Callable[[float], None]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _adopted: bool = field(default=False, init=False)
+    _beat_s: float = field(default=math.nan, init=False)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _node_is_stale: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def wake(self) -> None:
+        """Ask for another decision."""
+        self._woken.set()
+
+    def look_at_node(self) -> None:
+        """Ask for a fresh read of the own Node: another may have taken its name."""
+        self._node_is_stale.set()
+
+    def take_model_node(self, node: ModelNode | None) -> None:
+        """Take the newest ModelNode, None where there is none."""
+        self.cache.take_model_node(node, self.clock())
+        if node and node.spec.node_uid != self.cache.node.uid:
+            self.look_at_node()
+        self.wake()
+
+    def take_sync(self) -> None:
+        """Know that what was taken is all there is."""
+        self.cache.synced = True
+        self.wake()
+
+    def space(self) -> Space:
+        """Return the store's bytes as they were last read, under today's limit."""
+        return replace(self.cache.space, limit=self.cache.storage_limit)
+
+    def why_not_alive(self) -> str:
+        """Return how long the loop has been silent, if that is too long."""
+        silent_s = self.clock() - self._beat_s  # not a number before the first turn
+        return f"the loop has been silent for {silent_s:.0f} s" if silent_s > _STILL_ALIVE_S else ""
+
+    def why_not_ready(self) -> str:
+        """Return what the agent still waits for; empty once it has adopted what was on disk."""
+        if self._adopted:
+            return ""
+        if math.isnan(self._beat_s):
+            return "the own Node was not read yet"
+        return "labels are not checked yet" if self.cache.synced else "the ModelNode is not watched yet"
+
+    def observation(self) -> Observation:
+        """Return what is known now."""
+        return observe(self.cache, self._works(), self.slots, self.clock())
+
+    async def prepare(self) -> None:
+        """Learn the node and the disk; only then can anything be decided."""
+        await asyncio.get_running_loop().run_in_executor(self.threads, self.store.sweep)
+        await self.scanner.read()
+        failures = 0
+        while not self.cache.node.uid:
+            try:
+                self.cache.node = await self.node.read()
+            except KubeError as error:
+                failures += 1
+                _LOG.warning("node_not_read", node=self.node.name, reason=error.reason, message=str(error))
+                await self.sleep(_READ_BACKOFF.delay_s(failures))
+        _LOG.info("store_opened", node=self.node.name, snapshots=len(self.cache.held), root=str(self.store.root))
+
+    async def run(self, executor: ActionExecutor) -> None:
+        """Decide and act until cancelled."""
+        while True:
+            self._woken.clear()
+            observation = self.observation()
+            if observation.authority:
+                self.set_rate(observation.authority.spec.bandwidth_limit)
+            actions = decide(observation)
+            for action in actions:
+                await executor.act(action)
+            self._report()
+            self._beat_s = self.clock()
+            if actions:
+                continue
+            self._adopted = self._adopted or (observation.synced and not label_changes(observation))
+            await self._pause(next_due_s(observation))
+
+    async def tidy(self) -> None:
+        """Drop the unfinished files that nothing has wanted for long, now and then."""
+        while True:
+            await self.sleep(_TIDY_EVERY_S)
+            if self.observation().authority is None:
+                continue
+            wanted = list(self.cache.manifests.values())
+            try:
+                count = await asyncio.get_running_loop().run_in_executor(
+                    self.threads, self.store.drop_idle, wanted, _FORGOTTEN_ROUNDS
+                )
+            except LarderError as error:
+                _LOG.warning("unfinished_files_not_dropped", reason=error.reason, message=str(error))
+            else:
+                _LOG.info("unfinished_files_dropped", node=self.node.name, count=count)
+
+    async def watch_node(self) -> None:
+        """Read the own Node now and then, and whenever it may be another one."""
+        failures = 0
+        while True:
+            await wait(self._node_is_stale, self.node_s)
+            self._node_is_stale.clear()
+            before = self.cache.label_changes
+            try:
+                view = await self.node.read()
+            except KubeError as error:
+                failures += 1
+                _LOG.warning("node_not_read", node=self.node.name, reason=error.reason, message=str(error))
+                await self.sleep(_READ_BACKOFF.delay_s(failures))
+                self._node_is_stale.set()
+                continue
+            failures = 0
+            if before != self.cache.label_changes:
+                self._node_is_stale.set()  # our own patch overtook the read
+                continue
+            if view.uid != self.cache.node.uid:
+                _LOG.info("node_replaced", node=self.node.name, uid=view.uid)
+            self.cache.node = view
+            self.wake()
+
+    def _works(self) -> Mapping[Key, Work]:
+        troubles = self.activity.troubles()
+        works = dict(self.cache.works)
+        for key, work in works.items():
+            if isinstance(work, Fetching):
+                running = self.activity.running.get(key)
+                works[key] = replace(
+                    work, trouble=troubles.get(key), moved=running is not None and running.received > 0
+                )
+            elif isinstance(work, Removing) and (removal := self.activity.removals.get(key)):
+                works[key] = Removing(removal.done, removal.total)
+        return works
+
+    def _report(self) -> None:
+        observation = self.observation()
+        node = observation.authority
+        if node is None:
+            self.status_writer.forget()
+            return
+        entries, space = statuses(observation), self.space()
+        self.status_writer.offer(
+            ModelNodeStatus(
+                node_uid=observation.node_uid,
+                store_id=self.store.id,
+                protocol=PROTOCOL,
+                agent_version=self.version,
+                store_root=str(self.store.root),
+                observed_generation=node.metadata.generation,
+                used=space.used,
+                reserved=space.reserved,
+                limit=space.limit,
+                disk_free=space.disk_free,
+                floor=space.floor,
+                printed_used=format_bytes(space.used),
+                printed_limit=format_bytes(space.limit) if space.limit else "none",
+                printed_free=format_bytes(space.disk_free),
+                conditions=node_conditions(self.scanner.volume, space.disk_size, space.floor, node.metadata.generation),
+                ready_count=sum(s.phase == Phase.READY for s in entries),
+                entry_count=len(entries),
+                entries=entries,
+            )
+        )
+
+    async def _pause(self, due_s: float | None) -> None:
+        pause_s = _LONGEST_PAUSE_S if due_s is None else min(due_s - self.clock(), _LONGEST_PAUSE_S)
+        await wait(self._woken, max(pause_s, 0))

@@ -1,0 +1,56 @@
+"""The agent's own Node: its uid and our labels on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from agent.reconciler.labels import ours
+from shared.kube.errors import Conflict, Malformed, Refused
+from shared.kube.objects import Object
+from shared.kube.transport import MERGE_PATCH, Kube
+
+_INVALID = 422
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNodeState:
+    """The uid of the Node, and its labels of our two families."""
+
+    uid: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNode:
+    """The one Node that the agent may read and label."""
+
+    kube: Kube
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where the Node is."""
+        return f"/api/v1/nodes/{self.name}"
+
+    async def read(self) -> OwnNodeState:
+        """Return the Node as it is now. Raises KubeError."""
+        return _view(await self.kube.request("GET", self.path))
+
+    async def label(self, uid: str, changes: Mapping[str, str | None]) -> OwnNodeState:
+        """Set and drop labels in one patch, if the Node still has this uid: Conflict where another took the name."""
+        body = {"metadata": {"uid": uid, "labels": dict(changes)}}
+        try:
+            return _view(await self.kube.request("PATCH", self.path, body=body, content_type=MERGE_PATCH))
+        except Refused as error:
+            if error.code == _INVALID:  # a uid is immutable: that is how the server says that it is another Node
+                raise Conflict(str(error)) from error
+            raise
+
+
+def _view(body: bytes) -> OwnNodeState:
+    try:
+        found = msgspec.json.decode(body, type=Object).metadata
+    except msgspec.MsgspecError as error:
+        raise Malformed(f"the own Node could not be read: {error}") from error
+    return OwnNodeState(found.uid, ours(found.labels))

@@ -1,0 +1,45 @@
+"""Downloads under way leave the disk alone when others fill it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import structlog
+
+from agent.reconciler.activity import Activity
+from agent.store.floor import StoreVolume, shortage
+from agent.store.store import Store
+from shared.errors import InsufficientStorage, LarderError
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class SpaceGuard:
+    """Looks at the free space every second while a download runs; `halt` ends them all, with the reason."""
+
+    store: Store
+    volume: StoreVolume
+    activity: Activity
+    threads: Executor
+    halt: Callable[[InsufficientStorage], None]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def run(self) -> None:
+        """Guard until cancelled."""
+        while True:
+            await self.sleep(_EVERY_S)
+            if not self.activity.running:
+                continue
+            try:
+                why = await asyncio.get_running_loop().run_in_executor(self.threads, self._why)
+            except LarderError as error:
+                _LOG.warning("free_space_not_read", reason=error.reason, message=str(error))
+                continue
+            if why:
+                self.halt(InsufficientStorage(why))
+
+    def _why(self) -> str:
+        return shortage(self.store.disk_free(), self.volume.floor_bytes(self.store.disk_size()))

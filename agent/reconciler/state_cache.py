@@ -1,0 +1,198 @@
+"""What the agent knows, kept by the event loop alone."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from agent.reconciler.node import OwnNodeState
+from agent.reconciler.observation import Failure, HeldSnapshot, Key, Observation, Work, is_present
+from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
+from agent.reconciler.space_retries import SpaceRetries
+from agent.store.snapshot import Snapshot
+from agent.store.tree import blocks_bytes
+from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
+from shared.api.model_node import Entry, ModelNode
+from shared.api.unpacked_metadata import UnpackedMetadata
+from shared.manifest import Manifest
+from shared.metadata.remembered import INTERRUPTED, interruption_wait
+
+_BLOCK_BYTES = 4096  # of the usual file systems
+_OWN_BLOCKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Bytes in use, reserved, allowed (0: no limit), free on the disk, of that to stay free, and the disk's own."""
+
+    used: int = 0
+    reserved: int = 0
+    limit: int = 0
+    disk_free: int = 0
+    floor: int = 0
+    disk_size: int = 0
+
+
+@dataclass(slots=True)
+class StateCache:
+    """The node, its ModelNode, the snapshots, and what is under way or has failed, by entry."""
+
+    node: OwnNodeState = field(default_factory=lambda: OwnNodeState(""))
+    synced: bool = False
+    model_node: ModelNode | None = None
+    held: dict[Key, Snapshot] = field(default_factory=dict)
+    frees: Mapping[Key, int] = field(default_factory=dict)
+    works: dict[Key, Work] = field(default_factory=dict)
+    failures: dict[Key, Failure] = field(default_factory=dict)
+    manifests: dict[Key, Manifest] = field(default_factory=dict)
+    readings: dict[Key, UnpackedMetadata] = field(default_factory=dict)
+    readings_due: dict[Key, float] = field(default_factory=dict)
+    inspecting: Key | None = None
+    skipped: set[Key] = field(default_factory=set)
+    space: Space = field(default_factory=Space)
+    tightest: SpaceRetries | None = None
+    patch_due_s: float = 0.0
+    disk_changes: int = 0  # a scan that began before one of them is void
+    label_changes: int = 0  # as is a read of the Node
+
+    def take_model_node(self, node: ModelNode | None, now_s: float) -> None:
+        """Take the newest ModelNode; new rules, or entries that are wanted no more, may let the waiting ones in."""
+        before, self.model_node = self.model_node, node
+        if node is None:
+            return
+        named = {e.key for e in node.spec.entries}
+        for key in self.failures.keys() - named - self.works.keys():
+            del self.failures[key]
+        forgotten = self.manifests.keys() - named - self.works.keys()
+        for key in forgotten:
+            del self.manifests[key]
+        self.skipped &= named
+        self._take_readings(node, named, now_s)
+        if before is None or _room_rules(before) != _room_rules(node) or forgotten or _wanted(before) - _wanted(node):
+            self.retry_shortages(now_s)
+
+    def _take_readings(self, node: ModelNode, named: set[Key], now_s: float) -> None:
+        """Know what an earlier agent of this node read, and forget what is wanted no more."""
+        for key in self.readings.keys() - named:
+            del self.readings[key]
+            self.readings_due.pop(key, None)
+        told = node.status.entries if node.status.node_uid == node.spec.node_uid else []
+        for status in told:
+            found = status.metadata
+            if found is None or status.key not in named or status.key in self.readings:
+                continue
+            self.readings[status.key] = found
+            if found.reason == INTERRUPTED:
+                wait_s = interruption_wait(found.identity, found.attempts).total_seconds()
+                self.readings_due[status.key] = now_s + wait_s
+
+    def retry_shortages(self, now_s: float) -> None:
+        """Let every entry that did not fit ask again, all at once, so that the first by priority is first."""
+        for key, failure in self.failures.items():
+            if failure.due_s == WHEN_SPACE_CHANGES_S:
+                self.failures[key] = replace(failure, due_s=now_s)
+
+    def take_space(self, space: Space, now_s: float) -> None:
+        """Take new figures; where they have more room, and now and then in any case, those that wait ask again."""
+        self.space, used, free = space, space.used, space.disk_free - space.floor
+        short = [s.trouble.shortage for s in self.failures.values() if s.due_s == WHEN_SPACE_CHANGES_S]
+        if self.tightest is None or not short:
+            self.tightest = SpaceRetries(now_s, used, free)
+        elif self.tightest.lets_ask(used, free, short, now_s):
+            self.retry_shortages(now_s)
+            self.tightest = SpaceRetries(now_s, used, free)
+        else:
+            self.tightest = self.tightest.seen(used, free)
+
+    def take_free(self, disk_free: int) -> None:
+        """Take what was free on the disk when an entry did not fit."""
+        if self.tightest:
+            self.tightest = self.tightest.seen(self.tightest.used, disk_free - self.space.floor)
+
+    def take_arrived(self, key: Key, snapshot: Snapshot) -> None:
+        """Take a snapshot that was committed just now, and count it: the last look at the disk had part of it alone.
+
+        Else it would be told Ready beside figures in which there seems to be room for others.
+        """
+        self.take_held(self.held | {key: snapshot})
+        untold = max(0, sum(contents_of(self.held.values()).values()) - self.space.used)
+        self.space = replace(self.space, used=self.space.used + untold, disk_free=max(0, self.space.disk_free - untold))
+
+    def take_held(self, held: dict[Key, Snapshot]) -> None:
+        """Take the snapshots that are on the disk."""
+        self.held, self.frees = held, sole_bytes(held)
+
+    def unfinished_to_keep(self) -> list[Manifest] | None:
+        """Return the manifests whose unfinished files must stay; None where none may be dropped to make room.
+
+        That is where the node may not evict, and while some manifest of what is wanted is not here.
+        """
+        node = self.model_node
+        if node is None or node.spec.eviction_policy != LEAST_RECENTLY_USED:
+            return None
+        complete = {key for key, snapshot in self.held.items() if not snapshot.damaged}
+        wanted = _wanted(node) - complete
+        return list(self.manifests.values()) if wanted <= self.manifests.keys() else None
+
+    def entries_of(self, key: Key) -> list[Entry]:
+        """Return the entry of this key, if the ModelNode has one."""
+        return [e for e in self.model_node.spec.entries if e.key == key] if self.model_node else []
+
+    @property
+    def storage_limit(self) -> int:
+        """What the ModelNode allows; 0 is no limit."""
+        return self.model_node.spec.storage_limit if self.model_node else 0
+
+
+def observe(cache: StateCache, works: Mapping[Key, Work], slots: int, now_s: float) -> Observation:
+    """Return the book as one frozen value; `works` are its own with the downloads' troubles filled in."""
+    return Observation(
+        now_s=now_s,
+        node_uid=cache.node.uid,
+        labels=dict(cache.node.labels),
+        synced=cache.synced,
+        model_node=cache.model_node,
+        held={key: held_of(snapshot) for key, snapshot in cache.held.items()},
+        frees=cache.frees,
+        works=dict(works),
+        failures=dict(cache.failures),
+        readings=dict(cache.readings),
+        readings_due=dict(cache.readings_due),
+        inspecting=cache.inspecting,
+        skipped=frozenset(cache.skipped),
+        slots=slots,
+        patch_due_s=cache.patch_due_s,
+    )
+
+
+def held_of(snapshot: Snapshot) -> HeldSnapshot:
+    """Return what a decision needs of a snapshot."""
+    return HeldSnapshot(snapshot.manifest_digest, tuple(snapshot.damaged), snapshot.verified, bool(snapshot.unpacked))
+
+
+def sole_bytes(held: Mapping[Key, Snapshot]) -> dict[Key, int]:
+    """Return the bytes, in blocks, that would go with each snapshot alone; 0 where others have all its files.
+
+    Beside the files that no other one has, these are its directory, its mark, and the model's directory, which goes
+    with the last revision.
+    """
+    sizes = {key: contents_of([snapshot]) for key, snapshot in held.items()}
+    holders = Counter(sha256 for files in sizes.values() for sha256 in files)
+    alone = {key: [n for sha256, n in files.items() if n and holders[sha256] == 1] for key, files in sizes.items()}
+    return {key: _blocks_bytes(found) if found else 0 for key, found in alone.items()}
+
+
+def _blocks_bytes(sizes: Iterable[int]) -> int:
+    return _OWN_BLOCKS * _BLOCK_BYTES + sum(blocks_bytes(size, _BLOCK_BYTES) for size in sizes)
+
+
+def contents_of(snapshots: Iterable[Snapshot]) -> dict[str, int]:
+    """Return the size of each content that the snapshots consist of, by its digest: what several have counts once."""
+    return {f.sha256: f.size for snapshot in snapshots for f in snapshot.files}
+
+
+def _wanted(node: ModelNode) -> set[Key]:
+    return {e.key for e in node.spec.entries if is_present(e)}
+
+
+def _room_rules(node: ModelNode) -> tuple[int, str]:
+    return node.spec.storage_limit, node.spec.eviction_policy

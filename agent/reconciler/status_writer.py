@@ -1,0 +1,173 @@
+"""The agent's half of its ModelNode: written on a transition, at most once a second, never on a stale read.
+
+A long status is written less often: what many entries do in a few seconds is one write.
+
+Whether an agent is there is told by its pod's readiness, so a status that stays as it is needs no write.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from agent.reconciler.status import fitted
+from shared.api.model_node import PATH, EntryStatus, ModelNodeSpec, ModelNodeStatus
+from shared.kube.backoff import Backoff, Uniform
+from shared.kube.edit import update
+from shared.kube.errors import KubeError, NotFound
+from shared.kube.transport import Kube
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_LEAST_STEP_BYTES = 2**30
+_STEP_SHARE = 0.01
+_BYTES_S = 64 * 1024  # a status of a thousand entries has 250 KiB: it is written every four seconds at most
+
+
+def wall_clock() -> str:
+    """Return the time as it stands in objects."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def transitions(status: ModelNodeStatus) -> tuple[object, ...]:
+    """Return what must be told at once; texts and figures may wait."""
+    entries = tuple(
+        (s.key, s.phase, s.observed, s.reason, s.verified, s.shortage > 0, s.metadata) for s in status.entries
+    )
+    conditions = tuple((c.type, c.status, c.reason) for c in status.conditions)
+    place = status.node_uid, status.store_id, status.store_root
+    return *place, status.observed_generation, status.limit, conditions, entries
+
+
+def have_moved(status: ModelNodeStatus, told: ModelNodeStatus) -> bool:
+    """Return whether a figure is off by more than 1 GiB and more than 1 % of the disk, or an entry failed once more.
+
+    The disk is what is used and what is free. Five thousand disks that others write to as well would otherwise cost a
+    write each, all the time.
+    """
+    step = max(_LEAST_STEP_BYTES, _STEP_SHARE * (status.used + status.disk_free))
+    pairs = ((status.used, told.used), (status.reserved, told.reserved), (status.disk_free, told.disk_free))
+    attempts = ([s.attempts for s in one.entries] for one in (status, told))
+    return any(abs(now - before) > step for now, before in pairs) or next(attempts) != next(attempts)
+
+
+def with_since(status: ModelNodeStatus, before: ModelNodeStatus, now: str) -> ModelNodeStatus:
+    """Return the status with the time at which each entry took its phase, and each condition its status."""
+    known = {s.key: s for s in before.entries}
+    standing = {(c.type, c.status): c.last_transition_time for c in before.conditions}
+    return msgspec.structs.replace(
+        status,
+        entries=[_dated(s, known.get(s.key), now) for s in status.entries],
+        conditions=[
+            msgspec.structs.replace(c, last_transition_time=standing.get((c.type, c.status)) or now)
+            for c in status.conditions
+        ],
+    )
+
+
+def _dated(status: EntryStatus, before: EntryStatus | None, now: str) -> EntryStatus:
+    since = before.since if before and before.phase == status.phase and before.since else now
+    return msgspec.structs.replace(status, since=since)
+
+
+@dataclass(slots=True)
+class StatusWriter:
+    """Writes the newest status that was offered; `run` ends only by cancellation.
+
+    Every `figures_s` it looks at what is no transition. The first difference after one is written, for figures follow
+    what was done; then those that have moved after `moved_s`, and any after `latest_s`. Both are shortened by up to
+    half, so that nodes do not all write at one time: 5,000 that download at once make under 40 such writes a second.
+    """
+
+    kube: Kube
+    name: str
+    least_s: float = 1.0
+    figures_s: float = 30.0
+    moved_s: float = 180.0
+    latest_s: float = 600.0
+    now: Callable[[], str] = wall_clock
+    clock: Callable[[], float] = time.monotonic
+    uniform: Uniform = random.uniform
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    backoff: Backoff = Backoff(first_s=0.5, cap_s=10)
+    _offered: ModelNodeStatus | None = field(default=None, init=False)
+    _written: ModelNodeStatus | None = field(default=None, init=False)
+    _written_at: float = field(default=0.0, init=False)
+    _haste: float = field(default=1.0, init=False)  # how much the waits are shortened until the next write
+    _unsettled: bool = field(default=False, init=False)  # the last write was a transition
+    _pause_s: float = field(default=0.0, init=False)  # how long the last write was worth
+    _news: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def offer(self, status: ModelNodeStatus) -> None:
+        """Take the newest status; a transition is written soon, figures by and by."""
+        self._offered = status
+        if self._written is None or transitions(status) != transitions(self._written):
+            self._news.set()
+
+    def forget(self) -> None:
+        """Offer nothing until the next status: the ModelNode is gone, or is not ours."""
+        self._offered = self._written = None
+
+    async def run(self) -> None:
+        """Write whenever there is news."""
+        failures = 0
+        while True:
+            await self._wait_for_news()
+            try:
+                await self._write()
+            except KubeError as error:
+                failures += 1
+                delay_s = self.backoff.delay_s(failures)
+                _LOG.warning("status_not_written", reason=error.reason, message=str(error))
+                self._news.set()
+                await self.sleep(delay_s)
+            else:
+                failures = 0
+                await self.sleep(max(self.least_s, self._pause_s))
+
+    async def flush(self) -> None:
+        """Write what is left, once, at the end."""
+        if self._news.is_set():
+            await self._write()
+
+    async def _wait_for_news(self) -> None:
+        try:
+            async with asyncio.timeout(self.figures_s):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        self._news.clear()
+
+    async def _write(self) -> None:
+        status = self._offered
+        if status is None or status == self._written or not self._is_worth_it(status):
+            return
+        try:
+            await update(self.kube, f"{PATH}/{self.name}/status", lambda found: self._changed(found, status))
+        except NotFound:
+            _LOG.info("status_not_written", reason="NotFound", message="there is no ModelNode", node=self.name)
+        self._unsettled = self._written is None or transitions(status) != transitions(self._written)
+        self._written = status
+        self._written_at, self._haste = self.clock(), self.uniform(0.5, 1.0)
+
+    def _is_worth_it(self, status: ModelNodeStatus) -> bool:
+        told = self._written
+        if told is None or self._unsettled or transitions(status) != transitions(told):
+            return True
+        wait_s = self.moved_s if have_moved(status, told) else self.latest_s
+        return self.clock() - self._written_at >= wait_s * self._haste
+
+    def _changed(self, found: dict[str, Any], status: ModelNodeStatus) -> dict[str, Any] | None:
+        """Return the object with our half in place; None where it is another node's, or says the same already."""
+        spec = msgspec.convert(found.get("spec") or {}, ModelNodeSpec)
+        if spec.node_uid != status.node_uid:
+            return None
+        before = msgspec.convert(found.get("status") or {}, ModelNodeStatus)
+        wanted = with_since(fitted(status), before, self.now())
+        self._pause_s = len(msgspec.json.encode(wanted)) / _BYTES_S
+        return None if wanted == before else found | {"status": msgspec.to_builtins(wanted)}

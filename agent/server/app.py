@@ -1,0 +1,148 @@
+"""What the agent tells about itself over HTTP: health, readiness, metrics, and on loopback the models it holds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+
+from fastapi import FastAPI, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import BaseModel
+
+from agent.reconciler.activity import Activity
+from agent.reconciler.observation import Observation
+from agent.reconciler.state_cache import Space
+from agent.reconciler.status import statuses
+from agent.server.process_usage import ProcessUsage, read_process_usage
+from shared.api.model_node import EntryStatus
+
+_FORBIDDEN, _UNAVAILABLE = 403, 503
+_ELSEWHERE = (
+    "/v1/models is shown on the pod's own loopback alone, because it names models; `kubectl port-forward` leads there\n"
+)
+
+
+class ModelSummary(BaseModel):
+    """One entry: where it stands, and how far a running download is."""
+
+    id: str
+    revision: str
+    phase: str
+    reason: str = ""
+    message: str = ""
+    verified: str = ""
+    done_bytes: int = 0
+    total_bytes: int = 0
+    rate: float = 0.0
+
+
+class StoreSummary(BaseModel):
+    """The store's bytes; a limit of 0 is none."""
+
+    used_bytes: int
+    reserved_bytes: int
+    limit_bytes: int
+    disk_free_bytes: int
+
+
+class ProcessSummary(BaseModel):
+    """What the agent itself uses."""
+
+    memory_bytes: int
+    open_files: int
+
+
+class NodeSummary(BaseModel):
+    """The models of one node, and what they cost."""
+
+    node: str
+    models: list[ModelSummary]
+    store: StoreSummary
+    process: ProcessSummary
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """Where the agent stands, read anew for each request; `rate_limit` in bytes a second, 0 for none."""
+
+    node: str
+    observation: Callable[[], Observation]
+    space: Callable[[], Space]
+    activity: Activity
+    why_not_alive: Callable[[], str]
+    why_not_ready: Callable[[], str]
+    rate_limit: Callable[[], float]
+    figures: Callable[[], ProcessUsage] = read_process_usage
+
+
+def build_app(report: AgentState, registry: CollectorRegistry) -> FastAPI:
+    """Return the app of one agent."""
+    app = FastAPI(title="larder-agent", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/healthz")
+    async def healthz() -> Response:
+        """Tell whether the loop is alive, and of errors in our own code that it survived."""
+        return _answer(report.why_not_alive(), report.activity.internal_errors.summary())
+
+    @app.get("/readyz")
+    async def readyz() -> Response:
+        """Tell whether the store is open, the ModelNode is watched, and what was on disk is adopted."""
+        return _answer(report.why_not_ready())
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Return the metrics."""
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/v1/models")
+    async def models(request: Request) -> Response:
+        """Return every entry of this node, with names of private models: only to who may enter the pod."""
+        if not _is_loopback(request.client.host if request.client else ""):
+            return Response(_ELSEWHERE, _FORBIDDEN, media_type="text/plain")
+        # As text: a response model makes FastAPI load pydantic.v1 as well, to ask whether it is one of those.
+        return Response(view_of(report).model_dump_json(), media_type="application/json")
+
+    return app
+
+
+def view_of(report: AgentState) -> NodeSummary:
+    """Return what `/v1/models` shows."""
+    space, figures = report.space(), report.figures()
+    return NodeSummary(
+        node=report.node,
+        models=[_model(s, report.activity) for s in statuses(report.observation())],
+        store=StoreSummary(
+            used_bytes=space.used,
+            reserved_bytes=space.reserved,
+            limit_bytes=space.limit,
+            disk_free_bytes=space.disk_free,
+        ),
+        process=ProcessSummary(memory_bytes=figures.memory_bytes, open_files=figures.open_files),
+    )
+
+
+def _model(status: EntryStatus, activity: Activity) -> ModelSummary:
+    shown = ModelSummary(
+        id=status.id,
+        revision=status.revision,
+        phase=status.phase,
+        reason=status.reason,
+        message=status.message,
+        verified=status.verified,
+    )
+    if progress := activity.running.get(status.key):
+        shown.done_bytes, shown.total_bytes, shown.rate = progress.done, progress.total, round(progress.rate())
+    return shown
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None  # what a socket for both families shows
+    return (mapped or parsed).is_loopback
+
+
+def _answer(why_not: str, note: str = "") -> Response:
+    lines = "\n".join(filter(None, (why_not or "ok", note)))
+    return Response(f"{lines}\n", _UNAVAILABLE if why_not else 200, media_type="text/plain")

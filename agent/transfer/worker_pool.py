@@ -1,0 +1,64 @@
+"""The threads of one download, and how they end together."""
+
+import threading
+from collections.abc import Callable
+
+from agent.transfer.receive import Stopped
+from shared.daemon_thread import start_daemon_thread
+
+_GRACE_S = 0.5
+_LOOK_S = 0.1
+
+
+class WorkerPool:
+    """Threads that share one fate: the first failure ends them all.
+
+    One that hangs in a read when the crew is dismissed is left behind: it ends with its read, writes nothing more, and
+    holds its file until then.
+    """
+
+    def __init__(self, halt: threading.Event) -> None:
+        self._halt = halt
+        self._failure: BaseException | None = None
+        self._working = 0
+        self._lock = threading.Lock()
+        self._news = threading.Event()
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Run a piece of work on a thread of its own."""
+        with self._lock:
+            self._working += 1
+        start_daemon_thread(lambda: self._run(work), "larder-fetch")
+
+    def wait(self, stop: threading.Event, tick: Callable[[], None] = lambda: None) -> None:
+        """Return when all is done; raise the first failure, or Stopped where `stop` ended it. `tick` comes often."""
+        while self._working and not self._failure and not stop.is_set():
+            self._news.wait(_LOOK_S)  # a look now and then: `stop` is the caller's and does not wake us
+            self._news.clear()
+            tick()
+        unfinished = self._working > 0
+        self._halt.set()
+        self._let_end()
+        if self._failure:
+            raise self._failure
+        if unfinished:
+            raise Stopped
+
+    def _let_end(self) -> None:
+        for _ in range(round(_GRACE_S / _LOOK_S)):
+            if not self._working:
+                return
+            self._news.wait(_LOOK_S)
+            self._news.clear()
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Stopped:
+            pass  # `wait` knows why
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+            self._failure = self._failure or error
+        finally:
+            with self._lock:
+                self._working -= 1
+            self._news.set()

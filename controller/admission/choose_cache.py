@@ -1,0 +1,144 @@
+"""Which cache serves the URI that a pod asks for, and on which group of nodes."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeAlias
+
+from controller.admission.catalog import Catalog, CatalogModel, CatalogNode
+from controller.admission.pod_annotations import NODE_GROUP, annotations_of
+from controller.placement.selectors import matches_affinity, matches_labels
+from shared.errors import InvalidURI
+from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
+from shared.uri.model_uri import parse_uri, sub_path_of
+
+_OURS = (READY_PREFIX, SNAPSHOT_PREFIX)
+_MANY = 32  # nodes: one of as many has room
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The cache, what follows its URI in the wanted one, and the group that the pod names, empty where it names none.
+
+    `is_file`: the sub-path is one file, not a directory.
+    """
+
+    cache: CatalogModel
+    sub_path: str = ""
+    group: str = ""
+    is_file: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotCached:
+    """No cache is used, for this reason; `unread` is the one whose files would have to be known."""
+
+    why: str
+    unread: CatalogModel | None = None
+
+
+Outcome: TypeAlias = Choice | NotCached
+
+
+def problem_of(model: CatalogModel, *, needs_revision: bool = True) -> str:
+    """Return why pods cannot get a model, or nothing; one on a claim has no revisions."""
+    if model.deleting:
+        return "is being deleted"
+    if model.disabled:
+        return "is disabled (spec.disabled: true)"
+    if model.reason:
+        return f"cannot be used: {model.reason}: {model.message}".rstrip(": ")
+    return "" if model.serving_revision or not needs_revision else "is not resolved yet, so its files are not known"
+
+
+def choose_cache(text: str, pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
+    """Return the usable cache with the longest prefix of the URI that is kept where the pod can run."""
+    try:
+        wanted = str(parse_uri(text))
+    except InvalidURI as error:
+        return NotCached(str(error))
+    first: NotCached | None = None
+    for caches in _longest_first(wanted, catalog.caches()):
+        outcome = _of_one_uri(wanted, caches, pod, catalog)
+        if isinstance(outcome, Choice) or outcome.unread is not None:
+            return outcome
+        first = first or outcome
+    return first or NotCached(
+        f"no ClusterModelCache holds {wanted}; an administrator can create one with this storageUri"
+    )
+
+
+def _longest_first(wanted: str, caches: Iterable[CatalogModel]) -> list[list[CatalogModel]]:
+    """Return the matching caches, those of the longest URI first, each list by name."""
+    matches: dict[int, list[CatalogModel]] = {}
+    for cache in caches:
+        if cache.uri and sub_path_of(wanted, cache.uri) is not None:
+            matches.setdefault(len(cache.uri), []).append(cache)
+    return [sorted(matches[length], key=lambda c: c.name) for length in sorted(matches, reverse=True)]
+
+
+def _of_one_uri(wanted: str, caches: list[CatalogModel], pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
+    usable = [cache for cache in caches if not problem_of(cache)]
+    if not usable:
+        return NotCached(f"{caches[0].title} {problem_of(caches[0])}")
+    tail = sub_path_of(wanted, usable[0].uri) or ""
+    outcome = _where_pod_runs(usable, tail, pod, catalog)
+    if isinstance(outcome, NotCached):
+        return NotCached(f"{usable[0].title} {outcome.why}")
+    return _with_part(outcome, catalog) if tail else outcome
+
+
+def _with_part(choice: Choice, catalog: Catalog) -> Outcome:
+    """Return the choice once its sub-path is known to be there: kubelet would make a missing directory in the store."""
+    match catalog.kind_of_path(choice.cache, choice.sub_path):
+        case None:
+            why = f"the files of {choice.cache.title} are not read yet, so {choice.sub_path!r} may not be among them"
+            return NotCached(why, unread=choice.cache)
+        case "absent":
+            return NotCached(f"{choice.cache.title} has no file or directory {choice.sub_path!r}")
+        case "file":
+            return replace(choice, is_file=True)
+        case "directory":
+            return choice
+
+
+def _where_pod_runs(caches: list[CatalogModel], tail: str, pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
+    """Return the first cache with a node that the pod may run on, or why there is none, for a sentence about it."""
+    named = annotations_of(pod).get(NODE_GROUP, "")
+    listed = sorted({group for cache in caches for group in cache.groups})
+    if named and named not in listed:
+        return NotCached(f"is kept on {_listed(listed)}, not on {named} that {NODE_GROUP} names")
+    groups = {group: list(catalog.nodes_of_group(group)) for group in ([named] if named else listed)}
+    where = f"is kept on {_listed(groups)}"
+    node = pod.get("spec", {}).get("nodeName") or ""
+    if node and not any(node == member.name for held in groups.values() for member in held):
+        return NotCached(f"{where}, where node {node} (spec.nodeName) is not")
+    if not any(groups.values()):
+        return NotCached(f"{where}, where there is no node")
+    may_run, full = _reach_of(pod), set[str]()
+    for cache in caches:
+        reached = (m.name for group in cache.groups for m in groups.get(group, ()) if may_run(m))
+        names = list(islice(reached, _MANY))
+        if len(names) == _MANY or not all(catalog.has_no_room(cache, name) for name in names):
+            return Choice(cache, tail, named)
+        full |= set(names)
+    if full:
+        nodes = _listed(sorted(full))
+        return NotCached(f"{where}, but does not fit on any node there that the pod may run on ({nodes})")
+    return NotCached(f"{where}, but the pod's own nodeSelector or node affinity excludes every node there")
+
+
+def _listed(groups: Iterable[str]) -> str:
+    return ", ".join(groups) or "no group"
+
+
+def _reach_of(pod: Mapping[str, Any]) -> Callable[[CatalogNode], bool]:
+    """Return whether the pod may run on a node, by what it says itself; labels of ours count as given."""
+    spec = pod.get("spec", {})
+    selector = {k: v for k, v in (spec.get("nodeSelector") or {}).items() if not k.startswith(_OURS)}
+    affinity, bound = (spec.get("affinity") or {}).get("nodeAffinity") or {}, spec.get("nodeName") or ""
+    return lambda node: (
+        node.name == bound
+        if bound
+        else matches_labels(selector, node.labels) and matches_affinity(affinity, node.name, node.labels)
+    )

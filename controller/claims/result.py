@@ -1,0 +1,190 @@
+"""What the user is told of a model on a claim. No input or output, no clock."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from controller.claims.contention import CLAIM_IN_USE
+from controller.claims.outcome import StillRunning
+from controller.claims.view import NAMESPACE_LABEL, ClaimView, ReadingOrder
+from controller.claims.wanted import LONGEST_WAIT, kept_of
+from controller.manager.conditions import METADATA, ConditionUpdate
+from controller.metadata.fill import is_written
+from controller.metadata.kept import again_at
+from shared.api.base_model import State
+from shared.api.meta import Condition, condition_of
+
+ON_CLAIM = "OnClaim"
+READING = "Reading"
+WAITS = "WaitForFirstConsumer"
+NOT_PERMITTED = "NotPermitted"
+_SKIPPED, _WRITTEN = "Skipped", "Written"
+
+
+class _Ready(Protocol):
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+def takes_pods(ready: _Ready) -> bool:
+    """Return whether pods may mount the model, by its condition Ready: it was looked at, or a pod must bind the claim.
+
+    Kubelet makes a directory that is missing on the claim, so before anybody has looked no pod may come.
+    """
+    return ready.status == "True" or ready.reason == WAITS
+
+
+def is_read_later(conditions: Iterable[Condition]) -> bool:
+    """Return whether a Job is to read a claim that is not bound yet, by a model's conditions."""
+    told = condition_of(conditions, METADATA)
+    return told is not None and told.reason not in (_SKIPPED, _WRITTEN)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """OME's state, whether pods can use the model, and whether it is known what the model is."""
+
+    state: State
+    ready: ConditionUpdate
+    metadata: ConditionUpdate
+
+
+def claim_result(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ClaimResult:
+    """Return what to tell; `order` is the reading that is wanted, `running` what hinders it."""
+    return ClaimResult(*_ready(view, order, running), _metadata(view, order, running))
+
+
+def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> tuple[State, ConditionUpdate]:
+    problem = claim_problem(view)
+    if view.refused and _was_usable(view):
+        return "Ready", ConditionUpdate(
+            "Ready", "True", NOT_PERMITTED, f"pods mount it as before, but {_refusal(view)}"
+        )
+    if problem is not None:
+        return problem
+    kept = kept_of(view)
+    if kept is not None and kept.missing and not view.skip:
+        return "Failed", ConditionUpdate("Ready", "False", kept.reason, _with_retry(view, kept.message))
+    if view.claim is not None and view.claim.status.phase != "Bound":
+        return "In_Transit", _waits(view, order, running)
+    unseen = _unseen(view, order, running)
+    return ("In_Transit", unseen) if unseen is not None else ("Ready", _usable(view))
+
+
+def _unseen(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate | None:
+    """Return that nobody has looked at the sub-path though somebody is to, None where pods can come."""
+    kept, place = kept_of(view), view.place
+    if kept is not None and not kept.unchecked:
+        return None
+    if order is None:
+        if kept is None or view.skip or is_written(view.spec, kept):
+            return None
+        words = f"nobody has looked at {place.sub_path} on PVC {place.claim}, so pods wait: "
+        return ConditionUpdate("Ready", "False", kept.reason, words + _with_retry(view, kept.message))
+    until = f"pods wait until a Job has looked at {place.sub_path} on PVC {place.claim}"
+    if running.reason:
+        return ConditionUpdate("Ready", "False", running.reason, f"{running.message}; {until}")
+    if kept is not None:
+        return ConditionUpdate("Ready", "False", kept.reason, f"{kept.message}; {until}, and one is under way")
+    return ConditionUpdate("Ready", "False", READING, f"{until}; it is under way")
+
+
+def _was_usable(view: ClaimView) -> bool:
+    """Return whether the sub-path was seen when the controller could still look at the claim."""
+    kept = view.status.metadata
+    return kept is not None and view.status.source == view.demand.uri and not (kept.missing or kept.unchecked)
+
+
+def _refusal(view: ClaimView) -> str:
+    return f"the controller may not look at it: {view.refused}; upgrade the chart, or give that right"
+
+
+def claim_problem(view: ClaimView) -> tuple[State, ConditionUpdate] | None:
+    """Return why the claim cannot be used at all, None where it can, or will by itself."""
+    place, claim = view.place, view.claim
+    if view.refused:
+        return "In_Transit", ConditionUpdate("Ready", "Unknown", NOT_PERMITTED, _refusal(view))
+    if not view.allowed:
+        words = (
+            f"ClusterBaseModels may be on claims of labelled namespaces alone; label namespace {place.namespace} "
+            f"{NAMESPACE_LABEL}=true, or declare a BaseModel there"
+        )
+        return _failed("NamespaceNotAllowed", words)
+    if claim is None:
+        words = f"PVC {place.claim} not found in namespace {place.namespace}; create it, or correct storageUri"
+        return _failed("PVCNotFound", words)
+    if claim.spec.volume_mode == "Block":
+        words = f"PVC {place.claim} is a raw device (volumeMode: Block), which has no files; put the model on another"
+        return _failed("PVCNotMountable", words)
+    phase = claim.status.phase or "Pending"
+    if phase == "Lost":
+        words = f"PVC {place.claim} lost its volume {claim.spec.volume_name} (phase: Lost); bring the volume back, "
+        return _failed("PVCLost", words + "or delete the claim and make it anew")
+    if claim.metadata.deletion_timestamp is not None:
+        words = f"PVC {place.claim} is being deleted (phase: {phase}): no new pod can use it; make it anew when it went"
+        return _failed("PVCDeleting", words)
+    if phase != "Bound" and not view.waits_for_consumer:
+        look = f"kubectl describe pvc {place.claim} -n {place.namespace} tells what it waits for"
+        return _failed("PVCNotBound", f"PVC {place.claim} not bound (phase: {phase}); {look}")
+    return None
+
+
+def _failed(reason: str, message: str) -> tuple[State, ConditionUpdate]:
+    return "Failed", ConditionUpdate("Ready", "False", reason, message)
+
+
+def _waits(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate:
+    who = "the Job that reads it" if order is not None else "the first pod that uses it"
+    message = f"PVC {view.place.claim} not bound (phase: Pending): its class waits for {who}"
+    return ConditionUpdate("Ready", "False", WAITS, f"{message}; {running.message}" if running.message else message)
+
+
+def _metadata(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate:
+    kept = kept_of(view)
+    if view.skip:
+        return ConditionUpdate(
+            METADATA, "Unknown", _SKIPPED, "annotation ome.io/skip-config-parsing is true: nothing is read"
+        )
+    if running.reason:
+        return ConditionUpdate(METADATA, "Unknown", running.reason, running.message)
+    if kept is not None and kept.reason:
+        return ConditionUpdate(METADATA, "False", kept.reason, _with_retry(view, kept.message))
+    if kept is not None:
+        remark = f", but {kept.message}" if kept.message else ""
+        again = "; it is read again" if order is not None else ""
+        words = f"read from {view.place.sub_path} on PVC {view.place.claim}{remark}{again}"
+        return ConditionUpdate(METADATA, "True", "Read", words)
+    if order is not None and claim_problem(view) is None:
+        return ConditionUpdate(
+            METADATA, "Unknown", READING, f"a Job reads {view.place.sub_path} on PVC {view.place.claim}"
+        )
+    if is_written(view.spec, view.status.metadata):
+        return ConditionUpdate(METADATA, "True", _WRITTEN, "the spec has all of it, so nothing is read")
+    return ConditionUpdate(METADATA, "Unknown", "NoClaim", "nothing can be read while the claim cannot be used")
+
+
+def _with_retry(view: ClaimView, message: str) -> str:
+    kept = view.status.metadata
+    if kept is None or (is_written(view.spec, kept) and not kept.missing):
+        return message
+    again = again_at(kept, LONGEST_WAIT).strftime("%H:%M UTC")
+    return f"{message}; read again at {again}, or at once with another value of annotation larder.dev/refresh"
+
+
+def _usable(view: ClaimView) -> ConditionUpdate:
+    """Return who can mount it. Whoever has the volume goes on: the model stays Ready while other pods wait for it."""
+    place = view.place
+    where = "from many nodes at a time"
+    if view.one_pod:
+        where = "one pod at a time"
+    elif view.one_node:
+        where = "on one node at a time"
+    modes = ", ".join(sorted(view.modes))
+    words = f"pods of namespace {place.namespace} mount {place.sub_path} of PVC {place.claim} ({modes}), {where}"
+    if not view.waits:
+        return ConditionUpdate("Ready", "True", ON_CLAIM, words)
+    more = f" ({len(view.waits) - 1} more wait)" if view.waits[1:] else ""
+    return ConditionUpdate("Ready", "True", CLAIM_IN_USE, f"{view.waits[0].words}{more}; {words}")

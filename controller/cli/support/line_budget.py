@@ -1,0 +1,42 @@
+"""Room for lines: what needs attention goes before what does not, and nothing is dropped in silence."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_NEARLY_FULL = 0.98  # of the room: most objects are larger than what is left then
+
+
+@dataclass(slots=True)
+class LineBudget:
+    """Lines of at most `room_bytes` in all; `left_out` counts those that did not fit."""
+
+    room_bytes: int
+    left_out: int = field(default=0, init=False)
+    _urgent: list[bytes] = field(default_factory=list, init=False)
+    _others: list[bytes] = field(default_factory=list, init=False)
+    _used_bytes: int = field(default=0, init=False)
+
+    def has_room(self, *, urgent: bool) -> bool:
+        """Return whether a line could be taken; else it is counted as left out, and need not be made."""
+        if self._used_bytes < self.room_bytes * _NEARLY_FULL or (urgent and self._others):
+            return True
+        self.left_out += 1
+        return False
+
+    def put(self, line: bytes, *, urgent: bool) -> None:
+        """Take a line; an urgent one pushes out others where there is no room."""
+        while urgent and self._others and self._used_bytes + len(line) > self.room_bytes:
+            self._used_bytes -= len(self._others.pop())
+            self.left_out += 1
+        if self._used_bytes + len(line) > self.room_bytes:
+            self.left_out += 1
+            return
+        (self._urgent if urgent else self._others).append(line)
+        self._used_bytes += len(line)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._urgent
+        yield from self._others
+
+    def __len__(self) -> int:
+        return len(self._urgent) + len(self._others)

@@ -1,0 +1,41 @@
+"""Metadata in a status, and in a line for people."""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from controller.manager.conditions import ConditionUpdate, with_conditions
+from shared.api.meta import ReadMetadata, StockStatus
+from shared.metadata.ome import size_label
+from shared.metadata.report import Metadata
+
+S = TypeVar("S", bound=StockStatus)
+
+
+def described_status(before: S, told: ConditionUpdate, metadata: ReadMetadata | None, stamp: str, generation: int) -> S:
+    """Return the status with a condition and metadata; the condition keeps its place among the others."""
+    fresh = with_conditions(before.conditions, [told], stamp, generation)[0]
+    kept = [fresh if c.type == told.kind else c for c in before.conditions]
+    conditions = kept if fresh in kept else [*kept, fresh]
+    return msgspec.structs.replace(before, conditions=conditions, metadata=metadata)
+
+
+def line_of(found: Metadata) -> str:
+    """Return what a model is, in a line."""
+    return ", ".join(_parts(found)) or "nothing of it is known"
+
+
+def _parts(found: Metadata) -> Iterator[str]:
+    name = next(iter(found.architectures), found.pipeline) or found.model_type
+    if name:
+        yield name
+    if found.parameters is not None:
+        estimated = "about " if found.parameters_from == "estimate" else ""
+        yield f"{estimated}{size_label(found.parameters)} parameters"
+    if found.quantization or found.dtype:
+        yield found.quantization or found.dtype
+    if found.context_length is not None:
+        yield f"{found.context_length:,} tokens of context"
+    if found.format:
+        yield found.format

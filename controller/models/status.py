@@ -1,0 +1,125 @@
+"""A report in the words of each kind's status."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from controller.manager.conditions import DRIFTED, REFRESHED, ConditionUpdate, with_conditions
+from controller.models.decide import RecordResolution
+from controller.models.kstatus import model_progress
+from controller.models.report import MAX_LISTED, Report
+from controller.models.revisions import up_to_date
+from controller.models.view import ModelView
+from shared.api.base_model import BaseModelStatus, State
+from shared.api.cluster_model_cache import ClusterModelCacheStatus
+from shared.api.meta import NodeState, StockStatus, condition_of
+from shared.api.model_node import Phase
+from shared.quantity import printed_bytes
+
+S = TypeVar("S", bound=StockStatus)
+
+
+def recorded_status(record: RecordResolution, before: S, stamp: str, generation: int) -> S:
+    """Return the status with what the source was resolved to."""
+    found = record.resolution
+    status = msgspec.structs.replace(
+        before,
+        source=found.uri,
+        selection=found.selection,
+        left_out=found.left_out,
+        resolved_revision=found.revision,
+        upstream_revision=found.revision,
+        manifest_digest=found.manifest,
+        size=found.size_bytes,
+        printed_size=printed_bytes(found.size_bytes),
+        files=found.files,
+        resolution_number=record.number,
+        refreshed=record.refreshed,
+    )
+    told = [up_to_date(found)] if condition_of(before.conditions, DRIFTED) else []
+    if record.refreshed != before.refreshed:
+        told.append(_answered(record, before))
+    seen = before.observed_generation if before.observed_generation > 0 else generation  # Ready follows with its echo
+    return msgspec.structs.replace(status, conditions=with_conditions(before.conditions, told, stamp, seen))
+
+
+def _answered(record: RecordResolution, before: StockStatus) -> ConditionUpdate:
+    found = record.resolution
+    unchanged = (before.source, before.resolved_revision) == (found.uri, found.revision)
+    words = f"the source has the same revision, {found.revision}" if unchanged else f"it is revision {found.revision}"
+    message = f"refresh {record.refreshed!r} was answered: {words}"
+    return ConditionUpdate(REFRESHED, "True", "Unchanged" if unchanged else "NewRevision", message)
+
+
+def base_model_status(view: ModelView, report: Report, before: BaseModelStatus, stamp: str) -> BaseModelStatus:
+    """Return OME's words: Ready with the first ready node, else Failed with a failed one, else In_Transit."""
+    state: State = "In_Transit"
+    if report.ready and report.overall != "Deleting":
+        state = "Ready"
+    elif report.failed or report.overall == "Failed":
+        state = "Failed"
+    stocked = _stock(view, report, before, stamp, ready=state == "Ready")
+    return msgspec.structs.replace(
+        stocked,
+        state=state,
+        nodes_ready=list(report.ready[:MAX_LISTED]),  # the counts tell of all
+        nodes_failed=list(report.failed[:MAX_LISTED]),
+    )
+
+
+def cache_status(
+    view: ModelView, report: Report, before: ClusterModelCacheStatus, stamp: str
+) -> ClusterModelCacheStatus:
+    """Return the proposal's words: Ready when every node of the group that is itself Ready has the model."""
+    stocked = _stock(view, report, before, stamp, ready=report.overall == "Ready")
+    return msgspec.structs.replace(stocked, storage_status=report.overall)
+
+
+def _stock(view: ModelView, report: Report, before: S, stamp: str, *, ready: bool) -> S:
+    resolution, listed, having = view.demand.resolution, _listed(report.nodes), set(report.ready)
+    wanted = [
+        ConditionUpdate("Ready", _truth(ready), report.reason, report.message),
+        ConditionUpdate("Resolved", _truth(report.resolved), report.resolved_reason, report.resolved_message),
+        *report.conditions,
+        *model_progress(report, ready=ready),
+    ]
+    status = msgspec.structs.replace(
+        before,
+        conditions=with_conditions(before.conditions, wanted, stamp, view.generation),
+        observed_generation=view.generation,
+        serving_revision=report.serving,
+        upstream_revision=view.upstream_revision,
+        nodes_total=report.total,
+        nodes_ready_count=len(report.ready),
+        nodes_failed_count=len(report.failed),
+        ready=f"{len(report.ready)}/{report.total}",
+        node_status={n.name: _word(Phase.READY if n.name in having else n.phase) for n in listed},
+        nodes=listed,
+    )
+    if resolution is None:
+        return status
+    return msgspec.structs.replace(
+        status,
+        source=resolution.uri,
+        resolved_revision=resolution.revision,
+        manifest_digest=resolution.manifest,
+        size=resolution.size_bytes,
+        printed_size=printed_bytes(resolution.size_bytes),
+    )
+
+
+def _word(phase: str) -> str:
+    """Return the proposal's spelling: `ready`, `downloading`, `notReady`."""
+    return phase[:1].lower() + phase[1:]
+
+
+def _listed(nodes: Sequence[NodeState]) -> list[NodeState]:
+    """Return all nodes, or where there are too many the ones that need attention most."""
+    if len(nodes) <= MAX_LISTED:
+        return list(nodes)
+    return sorted(nodes, key=lambda n: (n.phase == Phase.READY, n.phase != Phase.FAILED, n.name))[:MAX_LISTED]
+
+
+def _truth(holds: object) -> str:
+    return "True" if holds else "False"

@@ -1,0 +1,41 @@
+"""Tells of evictions: counters, and an Event on every object that wants the evicted model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from controller.manager.events import Events
+from controller.nodes.view import NodeView
+from shared.api.kinds import DEFINITIONS
+from shared.api.model_node import EntryState, ModelNodeSpec
+from shared.kube.objects import Meta
+from shared.quantity import format_bytes
+
+_log = structlog.get_logger()
+_DEFINITIONS = {d.kind: d for d in DEFINITIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionEvents:
+    """Hears of specs that were written; `count` takes the bytes that an eviction gives back."""
+
+    events: Events
+    count: Callable[[int], None]
+
+    async def tell(self, view: NodeView, spec: ModelNodeSpec) -> None:
+        """Tell of the entries that this spec, now written, takes from the node to make room."""
+        found = view.model_node
+        before = {e.key: e.state for e in found.spec.entries} if found else {}
+        frees = {s.key: s.frees for s in found.status.entries} if found else {}
+        for entry in spec.entries:
+            if not entry.evicted_for or entry.state != EntryState.ABSENT or before.get(entry.key) == EntryState.ABSENT:
+                continue
+            size = frees.get(entry.key, 0)
+            self.count(size)
+            _log.info("model_evicted", node=view.name, model=entry.id, revision=entry.revision, size_bytes=size,
+                      made_room_for=entry.evicted_for)  # fmt: skip
+            message = f"evicted from {view.name} to make room for {entry.evicted_for}; it frees {format_bytes(size)}"
+            for claim in entry.claims:
+                about = Meta(name=claim.name, namespace=claim.namespace, uid=claim.uid)
+                await self.events.tell(_DEFINITIONS[claim.kind], about, "Evicted", message, warn=False)

@@ -1,0 +1,194 @@
+"""The moves that tests make on any cluster with Larder: its objects, its nodes, its sources."""
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rig.api import Api
+from rig.hub import Hub, RepositoryAccess
+from rig.larder.objects import create, path_of
+from rig.model import write_model
+from rig.processes import wait_until
+from rig.s3 import S3
+from shared.names import snapshot_path
+
+Json = dict[str, Any]
+PATIENCE_S = 120.0
+_STATE = {"ClusterModelCache": "storageStatus"}
+
+
+@dataclass(kw_only=True)
+class ClusterDriver(ABC):
+    """Sources that the cluster's programs reach, and what users do; `folder` is where models are written first.
+
+    A wait takes two minutes where it is not told otherwise, and ends with StartFailed naming what it waited for.
+    """
+
+    hub: Hub
+    s3: S3
+    folder: Path
+
+    @property
+    @abstractmethod
+    def api(self) -> Api:
+        """A client with every right."""
+
+    @abstractmethod
+    def store(self, node: str) -> Path:
+        """Return where the store of a node is on this machine's disk."""
+
+    def name(self, stem: str = "m") -> str:
+        """Return a name that no other test has."""
+        return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+    def push(
+        self,
+        size_bytes: int = 2**20,
+        files: Mapping[str, bytes] | None = None,
+        repo: str = "",
+        access: RepositoryAccess | None = None,
+    ) -> str:
+        """Push a small model, or these files, to a repository (a new one, where none is given), and return the URI."""
+        repo = repo or f"org/{uuid.uuid4().hex[:12]}"
+        self.hub.push(repo, self._written(size_bytes, files), access=access)
+        return f"hf://{repo}"
+
+    def upload(self, size_bytes: int = 2**20) -> str:
+        """Put a small model into a bucket of its own and return the URI."""
+        bucket = self.name("bucket")
+        self.s3.put_folder(bucket, "model", self._written(size_bytes, None))
+        return f"s3://{bucket}/model"
+
+    def _written(self, size_bytes: int, files: Mapping[str, bytes] | None) -> Path:
+        folder = self.folder / uuid.uuid4().hex
+        if files is None:
+            write_model(folder, size_bytes=size_bytes, seed=uuid.uuid4().int % 2**31)
+        for path, body in (files or {}).items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(body)
+        return folder
+
+    def create(self, kind: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> str:  # noqa: ANN401 - fields of the metadata
+        """Create one of our objects, as a user would, and return its name."""
+        create(self.api, kind, name, spec, **metadata)
+        return name
+
+    def get(self, kind: str, name: str) -> Json:
+        """Return one of the objects."""
+        return self.api.get(path_of(kind, name))
+
+    def delete(self, kind: str, name: str) -> None:
+        """Delete an object, as a user would."""
+        self.api.delete(path_of(kind, name))
+
+    def is_gone(self, kind: str, name: str) -> bool:
+        """Return whether an object is not there any more."""
+        return not self.api.answers(path_of(kind, name))
+
+    def cache(
+        self,
+        uri: str = "",
+        group: str = "gpus",
+        name: str = "",
+        labels: Mapping[str, str] | None = None,
+        **spec: object,
+    ) -> str:
+        """Declare a ClusterModelCache, of a new repository where no URI is given, and return its name."""
+        fields = {"storageUri": uri or self.push(), "nodeGroup": group, **spec}
+        return self.create("ClusterModelCache", name or self.name("cache"), fields, labels=labels or {})
+
+    def base_model(self, uri: str = "", name: str = "", **storage: object) -> str:
+        """Declare a ClusterBaseModel, of a new repository where no URI is given, and return its name.
+
+        `storage` are further fields of spec.storage.
+        """
+        spec = {"modelFormat": {"name": "safetensors"}, "storage": {"storageUri": uri or self.push(), **storage}}
+        return self.create("ClusterBaseModel", name or self.name("model"), spec)
+
+    def group(self, labels: Mapping[str, str], **spec: object) -> str:
+        """Make a node group for these labels and return its name."""
+        fields = {"storageLimit": "1Gi", "nodeSelector": labels, **spec}
+        return self.create("ModelCacheNodeGroup", self.name("group"), fields)
+
+    def status(self, kind: str, name: str) -> Json:
+        """Return an object's status."""
+        found: Json = self.get(kind, name).get("status", {})
+        return found
+
+    def ready_condition(self, kind: str, name: str) -> Json:
+        """Return the condition Ready, empty where there is none yet."""
+        conditions = self.status(kind, name).get("conditions", [])
+        found: Json = next((c for c in conditions if c["type"] == "Ready"), {})
+        return found
+
+    def wait_ready(self, kind: str, name: str, within_s: float | None = None) -> Json:
+        """Return the status once the object is Ready for what it says now."""
+        found: list[Json] = []
+
+        def ready() -> bool:
+            found[:] = [self.get(kind, name)]
+            return is_ready(found[0])
+
+        self.until(ready, f"{kind} {name} to be Ready", within_s)
+        status: Json = found[0]["status"]
+        return status
+
+    def wait_reason(self, kind: str, name: str, reason: str, within_s: float | None = None) -> str:
+        """Wait for the reason on the object or one of its nodes, and return its message of that moment."""
+        messages: list[str] = []
+
+        def said() -> bool:
+            status = self.status(kind, name)
+            told = [*status.get("nodes", []), *(c for c in status.get("conditions", []) if c["type"] == "Ready")]
+            messages[:] = [str(one["message"]) for one in told if one.get("reason") == reason]
+            return bool(messages)
+
+        self.until(said, f"{kind} {name} to say {reason}", within_s)
+        return messages[0]
+
+    def labels(self, node: str) -> dict[str, str]:
+        """Return a node's labels."""
+        found: dict[str, str] = self.get("Node", node)["metadata"]["labels"]
+        return found
+
+    def label(self, node: str, labels: Mapping[str, str | None]) -> None:
+        """Set labels of a node, or take those away that are None."""
+        self.api.patch(path_of("Node", node), {"metadata": {"labels": labels}})
+
+    def entries(self, node: str, model: str) -> list[Json]:
+        """Return what a node's ModelNode wants of a model."""
+        spec = self.get("ModelNode", node).get("spec", {})
+        return [e for e in spec.get("entries", []) if e["id"] == model]
+
+    def phases(self, node: str, model: str) -> list[str]:
+        """Return where the agent of a node says that it stands with a model."""
+        entries = self.status("ModelNode", node).get("entries", [])
+        return [e.get("phase", "Pending") for e in entries if e["id"] == model]
+
+    def events(self, name: str) -> list[Json]:
+        """Return the Events about objects of this name, in all namespaces.
+
+        Others may name no object: an API server that starts slowly tells so of its default ServiceCIDR.
+        """
+        found: list[Json] = self.api.get(f"/api/v1/events?fieldSelector=involvedObject.name={name}")["items"]
+        return found
+
+    def snapshot(self, node: str, model: str, revision: str) -> Path:
+        """Return where a node has a revision."""
+        return self.store(node) / snapshot_path(model, revision)
+
+    def until(self, condition: Callable[[], bool], what: str, within_s: float | None = None) -> None:
+        """Return when the condition holds."""
+        wait_until(condition, PATIENCE_S if within_s is None else within_s, what)
+
+
+def is_ready(model: Json) -> bool:
+    """Tell whether a model or cache says Ready: of the spec that stands there, and not with an older revision."""
+    status = model.get("status", {})
+    state = status.get(_STATE.get(model["kind"], "state"))
+    updating = any(c["type"] == "Updating" and c["status"] == "True" for c in status.get("conditions", []))
+    told = status.get("observedGeneration") == model["metadata"]["generation"]
+    return bool(state == "Ready" and told and not updating)

@@ -1,0 +1,303 @@
+"""Shelves: places that hold the files of a model, each served by one kind of source."""
+
+import base64
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote, unquote
+
+from rig.azure import Azure
+from rig.gcs import Gcs
+from rig.hub import Hub, RepositoryAccess
+from rig.registry import Registry
+from rig.s3 import S3
+from rig.scripted_http import ScriptedRequest, reply
+from shared.sources.credential_keys import GOOGLE_KEY
+from shared.sources.memory import MemorySource
+from shared.sources.port import ANONYMOUS, Credentials, Source
+from shared.sources.schemes import open_source
+from shared.sources.settings import SourceSettings
+from shared.uri.model_uri import parse_uri
+
+TOKEN = "the-right-token"  # noqa: S105 - opens nothing but the rig
+
+
+@dataclass(frozen=True)
+class Stock:
+    """What a shelf holds for one test, and how to get at it."""
+
+    uri: str
+    files: Mapping[str, bytes]
+    good: Credentials
+    wrong: Credentials
+    open: Callable[[str, Credentials], Source]
+    change: Callable[[str, bytes | None], None]
+
+
+class SourceFixture(Protocol):
+    """One kind of place: what a model there can be.
+
+    `many`: of several files. `pinned`: unable to change. `guarded`: kept from those without credentials.
+    `vouched`: with a digest of each file.
+    """
+
+    many: bool
+    pinned: bool
+    guarded: bool
+    vouched: bool
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Put the files there (the first alone where there cannot be many)."""
+        ...
+
+
+class MemoryFixture:
+    """The twin."""
+
+    many, pinned, guarded, vouched = True, False, True, True
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Keep the files in a dict."""
+        source = MemorySource(files, token=TOKEN if private else "")
+
+        def change(path: str, body: bytes | None) -> None:
+            if body is None:
+                del source.files[path]
+            else:
+                source.files[path] = body
+
+        good, wrong = (Credentials({"HF_TOKEN": token}) for token in (TOKEN, "wrong"))
+        return Stock("hf://test/model", files, good, wrong, lambda _, cred: source.with_credentials(cred), change)
+
+
+class HubFixture:
+    """A repository of the rig's hub."""
+
+    many, pinned, guarded, vouched = True, True, True, True
+
+    def __init__(self, hub: Hub, tmp_path: Path) -> None:
+        self._hub, self._tmp_path = hub, tmp_path
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Push the files as one commit."""
+        repo, folder = f"org/{uuid.uuid4().hex}", self._tmp_path / uuid.uuid4().hex
+        for path, body in files.items():
+            _write(folder / path, body)
+        access = RepositoryAccess(frozenset({TOKEN})) if private else RepositoryAccess()
+        self._hub.push(repo, folder, access=access)
+        settings = SourceSettings(hf_endpoint=self._hub.endpoint, allow_addresses=("127.0.0.1",))
+
+        def change(path: str, body: bytes | None) -> None:
+            (folder / path).unlink()
+            if body is not None:
+                _write(folder / path, body)
+            self._hub.push(repo, folder)
+
+        good, wrong = (Credentials({"HF_TOKEN": token}) for token in (TOKEN, "wrong"))
+        return Stock(f"hf://{repo}", files, good, wrong, _opener(settings), change)
+
+
+class S3Fixture:
+    """A prefix in a bucket of a real S3 server; it is always private."""
+
+    many, pinned, guarded, vouched = True, False, True, True
+
+    def __init__(self, s3: S3) -> None:
+        self._s3 = s3
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Put the files below a prefix of a new bucket."""
+        del private  # every bucket of this server is
+        bucket = f"bucket-{uuid.uuid4().hex}"
+        for path, body in files.items():
+            self._s3.put(bucket, f"models/m/{path}", body)
+
+        def change(path: str, body: bytes | None) -> None:
+            self._s3.path(bucket, f"models/m/{path}").unlink()
+            if body is not None:
+                self._s3.put(bucket, f"models/m/{path}", body)
+
+        keys = {"AWS_ACCESS_KEY_ID": self._s3.access_key, "AWS_SECRET_ACCESS_KEY": self._s3.secret_key}
+        good, wrong = Credentials(keys), Credentials({**keys, "AWS_SECRET_ACCESS_KEY": "wrong"})
+        settings = SourceSettings(s3_endpoint=self._s3.endpoint, s3_region=self._s3.region)
+        return Stock(f"s3://{bucket}/models/m", files, good, wrong, _opener(settings), change)
+
+
+class GcsFixture:
+    """A prefix in a bucket behind the rig's gate."""
+
+    many, pinned, guarded, vouched = True, False, True, True
+
+    def __init__(self, gcs: Gcs) -> None:
+        self._gcs = gcs
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Put the files below a prefix of a new bucket."""
+        bucket = f"bucket-{uuid.uuid4().hex}"
+        self._gcs.make_bucket(bucket)
+        for path, body in files.items():
+            self._gcs.put(bucket, f"models/m/{path}", body)
+        if private:
+            self._gcs.private.add(bucket)
+
+        def change(path: str, body: bytes | None) -> None:
+            if body is None:
+                self._gcs.remove(bucket, f"models/m/{path}")
+            else:
+                self._gcs.put(bucket, f"models/m/{path}", body)
+
+        account = self._gcs.account
+        good, wrong = (Credentials({GOOGLE_KEY: account.key_file(forged=forged)}) for forged in (False, True))
+        return Stock(
+            f"gs://{bucket}/models/m",
+            files,
+            good,
+            wrong,
+            _opener(SourceSettings(gs_endpoint=self._gcs.endpoint)),
+            change,
+        )
+
+
+class AzureFixture:
+    """A prefix in a container; it is always private."""
+
+    many, pinned, guarded, vouched = True, False, True, True
+
+    def __init__(self, azure: Azure) -> None:
+        self._azure = azure
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Put the files below a prefix of a new container."""
+        del private  # every container of this server is
+        azure, container = self._azure, f"container-{uuid.uuid4().hex}"
+        azure.make_container(container)
+        for path, body in files.items():
+            azure.put(container, f"models/m/{path}", body)
+
+        def change(path: str, body: bytes | None) -> None:
+            if body is None:
+                azure.remove(container, f"models/m/{path}")
+            else:
+                azure.put(container, f"models/m/{path}", body)
+
+        wrong = base64.b64encode(b"wrong").decode()
+        good, bad = (Credentials({"AZURE_STORAGE_KEY": key}) for key in (azure.key, wrong))
+        settings = SourceSettings(az_endpoint=azure.endpoint)
+        return Stock(f"az://{azure.account}/{container}/models/m", files, good, bad, _opener(settings), change)
+
+
+class RegistryFixture:
+    """An artifact of a real registry, each file a layer."""
+
+    many, pinned, guarded, vouched = True, True, True, True
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Push the files to a new repository."""
+        registry, repository = self._registry, f"org/{uuid.uuid4().hex}"
+        here = dict(files)
+        registry.push(repository, "latest", here)
+        if private:
+            registry.tokens.private.add(repository)
+
+        def change(path: str, body: bytes | None) -> None:
+            here.pop(path)
+            if body is not None:
+                here[path] = body
+            registry.push(repository, "latest", here)
+
+        good, wrong = (
+            Credentials(
+                {".dockerconfigjson": registry.tokens.docker_config(registry.name, password=password)},
+                (registry.token_service.url.removeprefix("http://"),),
+            )
+            for password in ("", "wrong")
+        )
+        settings = SourceSettings(registries=(registry.endpoint,), allow_addresses=("127.0.0.1",))
+        return Stock(f"oci://{registry.name}/{repository}", files, good, wrong, _opener(settings), change)
+
+
+class LocalFixture:
+    """A directory of this machine; everybody may read it."""
+
+    many, pinned, guarded, vouched = True, False, False, False
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Write the files below a new directory; permissions are the only privacy that it has."""
+        del private
+        folder = self._root / uuid.uuid4().hex
+        for path, body in files.items():
+            _write(folder / path, body)
+
+        def change(path: str, body: bytes | None) -> None:
+            (folder / path).unlink()
+            if body is not None:
+                _write(folder / path, body)
+
+        settings = SourceSettings(local_roots=(str(self._root),))
+        return Stock(f"local://{folder}", files, ANONYMOUS, ANONYMOUS, _opener(settings), change)
+
+
+class HttpsFixture:
+    """One file of an ordinary web server."""
+
+    many, pinned, guarded, vouched = False, False, True, False
+
+    def __init__(self, ca_bundle: Path, url: str, served: "FileServer") -> None:
+        self._ca_bundle, self._url, self._served = ca_bundle, url, served
+
+    def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
+        """Serve the first file."""
+        (path, body), *_ = files.items()
+        self._served.files, self._served.token = {f"/d/{path}": body}, TOKEN if private else ""
+        settings = SourceSettings(allow_addresses=("127.0.0.1/32",), ca_bundle=str(self._ca_bundle))
+
+        def change(path: str, body: bytes | None) -> None:
+            self._served.files = {} if body is None else {f"/d/{path}": body}
+
+        place = self._url.removeprefix("https://")
+        good, wrong = (Credentials({"token": token}, (place,)) for token in (TOKEN, "wrong"))
+        uri = f"{self._url}/d/{quote(path)}"
+        return Stock(uri, {path: body}, good, wrong, _opener(settings), change)
+
+
+class FileServer:
+    """Serves files as an ordinary web server does: HEAD, ranges, entity tags, If-Match, a bearer token."""
+
+    def __init__(self) -> None:
+        self.files: Mapping[str, bytes] = {}
+        self.token = ""
+
+    def answer(self, asked: ScriptedRequest) -> bytes:
+        """Answer one request."""
+        body = self.files.get(unquote(asked.target))
+        if self.token and asked.headers.get("authorization") != f"Bearer {self.token}":
+            return reply(401)
+        if body is None:
+            return reply(404)
+        etag = f'"{len(body)}-{hash(body)}"'
+        if asked.headers.get("if-match", etag) != etag:
+            return reply(412)
+        if asked.method == "HEAD":
+            return reply(200, ETag=etag, Content_Length=str(len(body)))
+        if not (wanted := re.fullmatch(r"bytes=(\d+)-(\d+)", asked.headers.get("range", ""))):
+            return reply(200, body, ETag=etag)
+        first, last = int(wanted[1]), min(int(wanted[2]), len(body) - 1)
+        return reply(206, body[first : last + 1], ETag=etag, Content_Range=f"bytes {first}-{last}/{len(body)}")
+
+
+def _opener(settings: SourceSettings) -> Callable[[str, Credentials], Source]:
+    return lambda uri, credentials: open_source(parse_uri(uri), credentials, settings)
+
+
+def _write(path: Path, body: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(body)

@@ -1,0 +1,123 @@
+"""Kept HTTP/1.1 connections, shared by threads, opened with our own checks."""
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from shared.errors import Unreachable
+from shared.http.address_checks import Network, connect, refuse_known
+from shared.http.origins import Origin, origin_of
+from shared.http.proxies import Proxy
+from shared.http.tunnels import open_tunnel
+from shared.http.wire import Wire
+from shared.sources.settings import SourceSettings
+
+_KEEP_IDLE_S = 20.0  # servers commonly close after 30 to 60 s
+_KEEP_IDLE = 64
+
+
+class ConnectionPool:
+    """Connections by origin; `lease` prefers a kept one, `give_back` keeps it for the next."""
+
+    def __init__(self, settings: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings, self._clock = settings, clock
+        self._allowed = settings.allowed_networks
+        self._trusted = {origin_of(endpoint) for endpoint in settings.endpoints}
+        self._idle: dict[Origin, list[tuple[float, Wire]]] = {}
+        self._lock = threading.Lock()
+        self._tls: ssl.SSLContext | None = None
+
+    def lease(self, origin: Origin) -> tuple[Wire, bool]:
+        """Return a connection and whether it was used before; raises Unreachable, AddressRefused."""
+        with self._lock:
+            kept = self._idle.get(origin, [])
+            while kept:
+                since, connection = kept.pop()
+                if self._clock() - since < _KEEP_IDLE_S:
+                    return connection, True
+                connection.close()
+        return self.open(origin), False
+
+    def give_back(self, origin: Origin, connection: Wire) -> None:
+        """Keep a connection whose last answer was read to its end."""
+        with self._lock:
+            kept = self._idle.setdefault(origin, [])
+            if len(kept) < _KEEP_IDLE:
+                kept.append((self._clock(), connection))
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close what is kept; what is leased is closed by who has it."""
+        with self._lock:
+            kept = [connection for several in self._idle.values() for _, connection in several]
+            self._idle.clear()
+        for connection in kept:
+            connection.close()
+
+    def open(self, origin: Origin) -> Wire:
+        """Return a new connection, its addresses checked unless the administrator configured the endpoint."""
+        allowed = None if self._is_trusted(origin) else self._allowed
+        tls = self._tls_context() if origin.scheme == "https" else None
+        proxy = self._settings.proxies.of(origin.scheme, origin.host)
+        if proxy is None:
+            connected = connect(origin.host, origin.port, allowed=allowed, timeout_s=self._settings.connect_timeout_s)
+        else:
+            connected = self._connect_through(proxy, origin, allowed)
+        if tls:
+            try:
+                connected = tls.wrap_socket(connected, server_hostname=origin.host)
+            except OSError as error:
+                connected.close()
+                raise Unreachable(f"no TLS connection to {origin.netloc}: {tls_error_message(error)}") from error
+        return Wire(connected, self._settings.read_timeout_s, None if tls else proxy)
+
+    def _connect_through(self, proxy: Proxy, origin: Origin, allowed: Sequence[Network] | None) -> socket.socket:
+        """Return a connection to the proxy, through it where secrecy asks for that."""
+        if allowed is not None:
+            refuse_known(origin.host, origin.port, allowed)
+        try:
+            connected = connect(proxy.host, proxy.port, allowed=None, timeout_s=self._settings.connect_timeout_s)
+        except Unreachable as error:
+            raise Unreachable(f"the proxy to {origin.netloc}: {error}; correct HTTPS_PROXY or HTTP_PROXY") from error
+        try:
+            if origin.scheme == "https":
+                open_tunnel(connected, proxy, origin.host, origin.port, self._settings.connect_timeout_s)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+
+    def _is_trusted(self, origin: Origin) -> bool:
+        is_endpoint = any((t.host, t.port) == (origin.host, origin.port) for t in self._trusted)
+        return is_endpoint or self._settings.is_bucket_host(origin.host, origin.port)
+
+    def _tls_context(self) -> ssl.SSLContext:
+        with self._lock:
+            if self._tls is None:
+                self._tls = make_tls_context(self._settings.ca_bundle)
+            return self._tls
+
+
+def make_tls_context(ca_bundle: str | None) -> ssl.SSLContext:
+    """Return a verifying context for the system's authorities, or for those of the bundle alone."""
+    try:
+        if ca_bundle and Path(ca_bundle).is_dir():
+            return ssl.create_default_context(capath=ca_bundle)
+        return ssl.create_default_context(cafile=ca_bundle)
+    except OSError as error:
+        words = f"the CA bundle {ca_bundle} cannot be read: {error}; correct SSL_CERT_FILE, or what else names it"
+        raise Unreachable(words) from error
+
+
+def tls_error_message(error: OSError) -> str:
+    """Return what was wrong with a TLS connection, and the way out where it is the certificate."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not accepted ({error.verify_message}); if its authority is right, "
+            "add it to the CA bundle (SSL_CERT_FILE)"
+        )
+    return "time-out in the handshake" if isinstance(error, TimeoutError) else str(error)

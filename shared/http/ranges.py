@@ -1,0 +1,208 @@
+"""A part of a file over HTTP: asked for by Range, and what came held against what was promised."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from http import HTTPStatus
+
+from shared.byte_ranges import ByteRange
+from shared.errors import LarderError, SourceChanged, Unreachable
+from shared.http.client import Call, HttpClient, Reply
+from shared.http.origins import origin_of, public
+from shared.manifest import File
+from shared.sources.failures import seconds_of
+
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]+|\*)", re.IGNORECASE)
+_SCRATCH_BYTES = 256 * 1024
+_CODED_TRIES = 3  # one such answer may be a proxy's slip
+_MOST_SHOWN = 80
+_WEAK, _DATED = "W/", "Last-Modified: "  # how `File.etag` begins where it is no strong entity tag
+
+
+class EmptyBody:
+    """A part without bytes; nothing is asked for it."""
+
+    skips, url = False, ""
+
+    def skip(self, most_bytes: int) -> int:
+        """Return 0."""
+        del most_bytes
+        return 0
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Return 0."""
+        del buffer
+        return 0
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class RangeBody:
+    """The promised bytes of a reply, which came from `url`: no fewer (Unreachable), and no more are read."""
+
+    def __init__(self, reply: Reply, name: str, skip_bytes: int, left_bytes: int) -> None:
+        self._reply, self._name, self._skip_bytes, self._left_bytes = reply, name, skip_bytes, left_bytes
+        self.skips, self.url = skip_bytes > 0, reply.url
+        self._scratch = memoryview(bytearray(min(_SCRATCH_BYTES, skip_bytes)))
+
+    def skip(self, most_bytes: int) -> int:
+        """Pass over what a server sent that ignores Range; raises Unreachable where the answer breaks off."""
+        most_bytes = min(most_bytes, self._skip_bytes, len(self._scratch))
+        if most_bytes <= 0:
+            return 0
+        size = self._read(self._scratch[:most_bytes])
+        self._skip_bytes -= size
+        return size
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the start of the buffer; raises Unreachable where the answer breaks off."""
+        while self.skip(_SCRATCH_BYTES):
+            pass
+        if self._left_bytes == 0 or len(buffer) == 0:
+            return 0
+        size = self._read(buffer[: self._left_bytes])
+        self._left_bytes -= size
+        return size
+
+    def close(self) -> None:
+        """Give the connection back where the answer was read to its end, else drop it."""
+        self._reply.close()
+
+    def _read(self, buffer: memoryview) -> int:
+        size = self._reply.readinto(buffer)
+        if size == 0:
+            missing = self._skip_bytes + self._left_bytes
+            raise Unreachable(f"{self._name!r} from {self._reply.host} broke off {missing} bytes before its end")
+        return size
+
+
+def range_header(file: File, offset: int, length: int | None) -> dict[str, str]:
+    """Return the header that `open_range` sends for a part; none for the whole. Some signatures include it."""
+    span = _span_of(file, offset, length)
+    return {} if span == ByteRange(0, file.size) else {"Range": f"bytes={span.start}-{span.end - 1}"}
+
+
+def _span_of(file: File, offset: int, length: int | None) -> ByteRange:
+    return ByteRange(offset, file.size if length is None else min(file.size, offset + length))
+
+
+def open_range(
+    client: HttpClient,
+    call: Call,
+    file: File,
+    offset: int,
+    length: int | None,
+    *,
+    failure: Callable[[Reply], LarderError],
+) -> RangeBody | EmptyBody:
+    """Ask for a part of a file and return its body; `failure` says what a status that is no success means."""
+    span = _span_of(file, offset, length)
+    if span.size_bytes <= 0:
+        return EmptyBody()
+    part = range_header(file, offset, length)
+    reply = client.send(replace(call, headers={**call.headers, **part}) if part else call)
+    try:
+        if reply.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+            raise _stale_link(call.url, reply) or failure(reply)
+        skip_bytes = decide_skip(reply.status, reply.headers, file, span, reply.host)
+    except LarderError:
+        reply.close()
+        raise
+    return RangeBody(reply, file.path, skip_bytes, span.size_bytes)
+
+
+def _stale_link(url: str, reply: Reply) -> LarderError | None:
+    """Return the error for a refusal elsewhere than where we asked: signed links expire and are given out anew."""
+    refused = reply.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+    if not refused or origin_of(reply.url) == origin_of(url):
+        return None
+    return Unreachable(
+        f"{public(url)} leads to {public(reply.url)}, which refuses the link (status {reply.status}); it may have "
+        "expired and is asked for again"
+    )
+
+
+def decide_skip(status: int, headers: Mapping[str, str], file: File, span: ByteRange, host: str) -> int:
+    """Return how many bytes of a successful answer stand before the span, or raise for one that does not fit.
+
+    Raises SourceChanged where size, entity tag or date are others than resolved, Unreachable where the range is
+    another.
+    """
+    if has_changed(file.etag, headers):
+        told = f"{_present(file.etag, headers)[:_MOST_SHOWN]!r} now, {file.etag[:_MOST_SHOWN]!r} then"
+        raise SourceChanged(f"{file.path!r} at {host} changed since it was resolved ({told}); it is resolved again")
+    _check_coding(file, headers, span.size_bytes if status == HTTPStatus.PARTIAL_CONTENT else file.size, host)
+    if status == HTTPStatus.OK:
+        _check_total(file, headers.get("Content-Length") or "", host)
+        return span.start
+    text = headers.get("Content-Range") or ""
+    match = _CONTENT_RANGE.fullmatch(text.strip())
+    if match is None:
+        raise Unreachable(f"{host} answered a part of {file.path!r} without saying which ({text!r})")
+    _check_total(file, match.group(3), host)
+    first, last = int(match.group(1)), int(match.group(2))
+    if first != span.start or last != span.end - 1:
+        raise Unreachable(
+            f"{host} sent bytes {first} to {last} of {file.path!r} where {span.start} to {span.end - 1} were asked for"
+        )
+    return 0
+
+
+def _check_coding(file: File, headers: Mapping[str, str], size_bytes: int, host: str) -> None:
+    """Refuse what is compressed on its way; stores also say so of a file that is kept like that, in its own size."""
+    coding, length = headers.get("Content-Encoding") or "identity", headers.get("Content-Length") or ""
+    if coding.lower() != "identity" and length != str(size_bytes):
+        raise Unreachable(
+            f"{host} sends {file.path!r} compressed ({coding[:40]!r}) though it was asked for as it is, so that its "
+            "bytes cannot be put together; switch compression off for it at the server, or at the proxy on the way",
+            _CODED_TRIES,
+        )
+
+
+def _check_total(file: File, total: str, host: str) -> None:
+    if total.isascii() and total.isdigit() and (total.lstrip("0") or "0") != str(file.size):
+        raise SourceChanged(f"{file.path!r} at {host} has {total} bytes now, {file.size} when it was resolved")
+
+
+def validator_of(headers: Mapping[str, str]) -> str:
+    """Return what tells this version of a file from others, as it stands in `File.etag`: its entity tag, else its date.
+
+    A date that is not before that of the answer tells nothing (RFC 9110, 8.8.2.2): some servers say "now" each time.
+    """
+    if tag := headers.get("ETag") or "":
+        return tag
+    date = headers.get("Last-Modified") or ""
+    return f"{_DATED}{date}" if date and _is_settled(date, headers.get("Date") or "") else ""
+
+
+def precondition(file: File) -> dict[str, str]:
+    """Return the header with which a server itself refuses another version; it does so by a strong tag only."""
+    is_strong = bool(file.etag) and not file.etag.startswith((_WEAK, _DATED))
+    return {"If-Match": file.etag} if is_strong else {}
+
+
+def has_changed(resolved: str, headers: Mapping[str, str]) -> bool:
+    """Say whether an answer tells another entity tag, weak or strong, or another date than `File.etag` has.
+
+    An equal weak tag is no promise of equal bytes, but another one is another version.
+    """
+    present = _present(resolved, headers)
+    return bool(resolved and present) and _opaque(resolved) != _opaque(present)
+
+
+def _present(resolved: str, headers: Mapping[str, str]) -> str:
+    """Return what an answer tells of the kind that was resolved."""
+    if not resolved.startswith(_DATED):
+        return headers.get("ETag") or ""
+    date = headers.get("Last-Modified") or ""
+    return f"{_DATED}{date}" if date else ""
+
+
+def _opaque(tag: str) -> str:
+    return tag.removeprefix(_WEAK).strip('"')
+
+
+def _is_settled(date: str, answered: str) -> bool:
+    date_s, answered_s = seconds_of(date), seconds_of(answered)
+    return date_s is None or answered_s is None or date_s < answered_s

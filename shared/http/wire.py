@@ -1,0 +1,133 @@
+"""One connection: requests go out, heads and bytes of bodies come in, the bytes straight into the caller's buffer."""
+
+import socket
+import ssl
+import struct
+import time
+from contextlib import suppress
+
+from shared.http.heads import NotHttp
+from shared.http.proxies import Proxy
+
+_MOST_HEAD_BYTES = 64 * 1024
+_AHEAD_BYTES = 16 * 1024
+_MOST_LINE_BYTES = 1024
+_END = b"\r\n\r\n"
+MOMENT_S = 0.25  # a read returns with what it has after this long, so that slowness can be seen from outside
+_LARGE_BYTES = 2**20
+_RTT, _RTT_OFFSET, _NEAR_US = struct.Struct("I"), 68, 3000  # tcpi_rtt of struct tcp_info, in microseconds
+_AT_A_TIME_BYTES = 128 * 1024  # of a large body so much is waited for: fewer calls, and still in the processor's cache
+
+
+class Wire:
+    """A socket, and what was read of it ahead of being asked for. Every method may raise OSError.
+
+    `timeout_s` is how long nothing may come, or go; `via` is the proxy at the other end that is asked in the origin's
+    place, if there is one. A plain socket blocks in the kernel, which is cheaper than to ask before each read whether
+    there is something.
+    """
+
+    __slots__ = ("_ahead", "_is_plain", "_socket", "_timeout_s", "_waits_for_much", "via")
+
+    def __init__(self, connected: socket.socket, timeout_s: float, via: Proxy | None = None) -> None:
+        self._socket, self._timeout_s, self._ahead, self.via = connected, timeout_s, b"", via
+        self._is_plain, self._waits_for_much = not isinstance(connected, ssl.SSLSocket), False
+        if self._is_plain:
+            connected.settimeout(None)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(min(MOMENT_S, timeout_s)))
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(timeout_s))
+        else:
+            connected.settimeout(timeout_s)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing came that nobody asked for."""
+        return not self._ahead
+
+    def send(self, request: bytes) -> None:
+        """Send a request."""
+        try:
+            self._socket.sendall(request)
+        except BlockingIOError as error:
+            raise TimeoutError from error
+
+    def expect(self, size_bytes: int) -> None:
+        """Say how many bytes of a body will come; 0 after them."""
+        much = self._is_plain and size_bytes >= _LARGE_BYTES
+        if much != self._waits_for_much:
+            self._waits_for_much = much
+            least = _AT_A_TIME_BYTES if much and _is_near(self._socket) else 1
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
+
+    def read_head(self) -> bytes:
+        """Return the next head, without the blank line at its end. Raises NotHttp; EOFError where none comes."""
+        text, seen = bytearray(self._ahead), 0
+        until = self._until()
+        while (at := text.find(_END, max(0, seen - len(_END)))) < 0:
+            if len(text) > _MOST_HEAD_BYTES:
+                raise NotHttp("a head without an end")
+            seen = len(text)
+            text += self._read_part(until)
+        self._ahead = bytes(text[at + len(_END) :])
+        return bytes(text[:at])
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Take what has come, at most what fits; 0 at the connection's end."""
+        if not self._ahead:
+            return self._receive(buffer)
+        size = min(len(buffer), len(self._ahead))
+        buffer[:size] = self._ahead[:size]
+        self._ahead = self._ahead[size:]
+        return size
+
+    def read_line(self) -> bytes:
+        """Return the next line without its end. Raises NotHttp; EOFError where the connection ends in it."""
+        until = self._until()
+        while (at := self._ahead.find(b"\r\n")) < 0:
+            if len(self._ahead) > _MOST_LINE_BYTES:
+                raise NotHttp("a line without an end")
+            self._ahead += self._read_part(until)
+        line, self._ahead = self._ahead[:at], self._ahead[at + 2 :]
+        return line
+
+    def close(self) -> None:
+        """End the connection, also for who reads from it now."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _until(self) -> float:
+        return time.monotonic() + self._timeout_s
+
+    def _read_part(self, until: float) -> bytes:
+        if time.monotonic() >= until:  # each byte of a head that drips would otherwise be waited for anew
+            raise TimeoutError
+        part = bytearray(_AHEAD_BYTES)
+        size = self._receive(memoryview(part))
+        if not size:
+            raise EOFError
+        return bytes(part[:size])
+
+    def _receive(self, buffer: memoryview) -> int:
+        until = 0.0
+        while True:
+            try:
+                return self._socket.recv_into(buffer)
+            except BlockingIOError as error:  # nothing came for a moment
+                until = until or time.monotonic() + self._timeout_s - MOMENT_S
+                if time.monotonic() >= until:
+                    raise TimeoutError from error
+
+
+def _timeval(seconds: float) -> bytes:
+    whole = int(seconds)
+    return struct.pack("ll", whole, round((seconds - whole) * 1_000_000))
+
+
+def _is_near(connected: socket.socket) -> bool:
+    """Tell whether round trips are short; over long ones, who waits for much at a time halves the rate."""
+    try:
+        told = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RTT.size + _RTT_OFFSET)
+    except OSError:
+        return False
+    return len(told) >= _RTT.size + _RTT_OFFSET and _RTT.unpack_from(told, _RTT_OFFSET)[0] < _NEAR_US

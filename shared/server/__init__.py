@@ -1,0 +1,1 @@
+"""HTTP servers within a program that owns its signals."""

@@ -1,0 +1,78 @@
+"""HTTP/1.1 for clients that come to speak: a connection whose request does not arrive is closed."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+PEER_CERTIFICATE = "peer_certificate"  # in the state of a request: what the TLS library verified, empty if nothing
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What one server puts up with; an idle TLS connection takes about 280 KiB.
+
+    `request_s`: for how long a whole request may take to arrive; `connections`: beyond so many, the one that has waited
+    longest for a request, its first or a further one, makes room for a new one.
+    """
+
+    request_s: float = 10.0
+    connections: int = 2000
+    waiting: dict["LimitedProtocol", None] = field(default_factory=dict)  # in the order in which they began to wait
+
+
+class LimitedProtocol(H11Protocol):
+    """Closes connections that bring no whole request in time, in whatever small pieces.
+
+    uvicorn alone waits for ever for the first request, and for a body that does not end.
+    """
+
+    def __init__(self, *args: Any, patience: ServerLimits, **fields: Any) -> None:  # noqa: ANN401 - uvicorn's own
+        super().__init__(*args, **fields)
+        self._patience = patience
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Expect a request."""
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, PEER_CERTIFICATE: transport.get_extra_info("peercert") or {}}
+        self._expect()
+        if len(self.connections) > self._patience.connections:
+            next(iter(self._patience.waiting)).transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; what comes after an answer is the next request's."""
+        if not self._is_answering:
+            self._expect()
+        super().data_received(data)
+        if self._is_answering and not self.cycle.more_body:
+            self._expect_nothing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Make room for others from now on, unless the next request is there already."""
+        super().on_response_complete()
+        if self._deadline is None and not self._is_answering and not self.transport.is_closing():
+            self._patience.waiting[self] = None
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a request has begun to arrive that has no whole answer yet; uvicorn has no cycle before the first."""
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    def _expect(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self._patience.request_s, self.transport.abort)
+            self._patience.waiting.pop(self, None)  # it begins to wait again
+            self._patience.waiting[self] = None
+
+    def _expect_nothing(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._patience.waiting.pop(self, None)

@@ -1,0 +1,159 @@
+"""uvicorn inside a program that owns its signals; a renewed certificate is taken up while it serves."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+from shared.server.limits import LimitedProtocol, ServerLimits
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+_RELOAD_S = 10.0
+_Stamp = tuple[tuple[int, int], ...]
+_Tell = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """A server's certificate chain and key, as PEM files.
+
+    `client_ca` verifies the certificates that clients may show; whether one has to is up to the application.
+    """
+
+    certificate: Path
+    private_key: Path
+    client_ca: Path | None = None
+
+    def stamp(self) -> _Stamp:
+        """Return what changes when one of the files is replaced, in place or by another link. Raises OSError."""
+        stats = (path.stat() for path in (self.certificate, self.private_key))
+        return tuple((s.st_ino, s.st_mtime_ns) for s in stats)
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Show this certificate to new connections. Raises OSError (SSLError where chain and key do not match)."""
+        self._check()
+        context.load_cert_chain(self.certificate, self.private_key)
+
+    def not_after(self) -> float:
+        """Return until when the certificate is valid, in seconds since 1970. Raises OSError, ValueError."""
+        return not_after(self.certificate.read_text())
+
+    def _check(self) -> None:
+        """A pair half written must not reach the live context, which would have its chain and not its key."""
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.private_key)
+
+
+def not_after(pem: str) -> float:
+    """Return the end of validity of the first certificate of a chain, in seconds since 1970. Raises ValueError."""
+    from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415 - agents serve without TLS, and save 8 MB
+
+    return load_pem_x509_certificate(pem.encode()).not_valid_after_utc.timestamp()
+
+
+async def follow_certificate(
+    tls: Tls,
+    context: ssl.SSLContext,
+    seen: _Stamp,
+    tell_end: _Tell = lambda _: None,
+    every_s: float = _RELOAD_S,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Load the pair anew whenever its files are others than those `seen`; what cannot be loaded leaves the last one.
+
+    `tell_end` is told until when a new one is valid, in seconds since 1970.
+    """
+    while True:
+        await sleep(every_s)
+        try:
+            stamp = tls.stamp()
+            if stamp == seen:
+                continue
+            tls.load_into(context)
+        except OSError as error:
+            _LOG.warning("certificate_not_loaded", file=str(tls.certificate), error=str(error))
+            continue
+        seen = stamp
+        _LOG.info("certificate_loaded", file=str(tls.certificate))
+        _tell_end(tls, tell_end)
+
+
+def _tell_end(tls: Tls, tell: _Tell) -> None:
+    """A certificate that only the TLS library can read is served all the same."""
+    try:
+        tell(tls.not_after())
+    except (OSError, ValueError) as error:
+        _LOG.warning("certificate_end_unknown", file=str(tls.certificate), error=str(error))
+
+
+class Server(uvicorn.Server):
+    """Leaves signals to the program's root."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take none."""
+        yield
+
+
+async def serve(
+    app: ASGIApp,
+    listen: str,
+    tls: Tls | None = None,
+    grace_s: int = 3,
+    reload_s: float = _RELOAD_S,
+    tell_end: _Tell = lambda _: None,
+    patience: ServerLimits | None = None,
+) -> None:
+    """Serve until cancelled, then let running requests end; `listen` is HOST:PORT. Raises OSError.
+
+    The files of `tls` are looked at every `reload_s`, and new connections get what stands there. `tell_end` is told
+    until when each certificate that is loaded is valid, in seconds since 1970. A client is known by
+    its own address: what it says of others in headers counts for nothing.
+    """
+    seen = tls.stamp() if tls else ()
+    host, _, port = listen.rpartition(":")
+    config = uvicorn.Config(
+        app,
+        host=host.strip("[]"),
+        port=int(port),
+        http=partial(LimitedProtocol, patience=patience or ServerLimits()),  # type: ignore[arg-type]  # as the class
+        ws="none",
+        proxy_headers=False,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=grace_s,
+        ssl_certfile=tls.certificate if tls else None,
+        ssl_keyfile=tls.private_key if tls else None,
+        ssl_ca_certs=str(tls.client_ca) if tls and tls.client_ca else None,
+        ssl_cert_reqs=ssl.CERT_OPTIONAL if tls and tls.client_ca else ssl.CERT_NONE,
+    )
+    server = Server(config)
+    following: asyncio.Task[None] | None = None
+    if tls:
+        config.load()
+        assert config.ssl is not None  # noqa: S101 - uvicorn makes one where it is given a certificate
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+        _tell_end(tls, tell_end)
+        following = asyncio.create_task(follow_certificate(tls, config.ssl, seen, tell_end, reload_s))
+    task = asyncio.create_task(server.serve())
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await task
+        raise
+    except SystemExit as error:  # uvicorn's way to say that it could not listen
+        raise OSError(f"cannot listen on {listen}: the address is taken or not allowed") from error
+    finally:
+        if following:
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following

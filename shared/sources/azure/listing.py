@@ -1,0 +1,71 @@
+"""What the blob service says of blobs: pages of a listing in XML, and headers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+from xml.etree import ElementTree as ET
+
+from shared.errors import Unreachable
+from shared.http.heads import LENGTH
+from shared.manifest import File
+from shared.sources.checksums import base64_digest
+from shared.sources.plain_xml import plain_xml
+from shared.sources.prefix_keys import size_of
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A blob's whole name, its size in bytes, its entity tag in quotes, its MD5 in base64, "" where there is none."""
+
+    name: str
+    size: int
+    etag: str
+    md5: str
+    is_directory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BlobPage:
+    """A part of a listing, and where the next begins; empty at the end."""
+
+    blobs: tuple[Blob, ...]
+    next_marker: str
+
+
+def parse_page(body: bytes, host: str) -> BlobPage:
+    """Return a page of a listing; raises Unreachable for what is none. Entities are not read: none are served."""
+    try:
+        root = ET.fromstring(plain_xml(body))  # noqa: S314 - without a document type there is nothing to expand
+        blobs = tuple(_blob_of(element) for element in root.iterfind("Blobs/Blob"))
+    except (ValueError, ET.ParseError) as error:
+        raise Unreachable(f"{host} does not list as Azure's blob service does: {error}") from error
+    return BlobPage(blobs, root.findtext("NextMarker") or "")
+
+
+def _blob_of(element: ET.Element) -> Blob:
+    name = element.find("Name")
+    if name is None or not name.text:
+        raise ValueError("a blob without a name")
+    said = element.find("Properties")
+    fields = {child.tag: child.text or "" for child in (said if said is not None else ())}
+    etag = fields.get("Etag", "").strip('"')
+    is_directory = fields.get("ResourceType") == "directory" or (
+        (element.findtext("Metadata/hdi_isfolder") or "").lower() == "true"
+    )
+    text = unquote(name.text) if name.get("Encoded") == "true" else name.text
+    size = fields.get("Content-Length") or "0"
+    if not LENGTH.fullmatch(size):
+        raise ValueError("a blob without a length")
+    return Blob(text, int(size), f'"{etag}"' if etag else "", fields.get("Content-MD5", ""), is_directory)
+
+
+def blob_of_headers(name: str, headers: Mapping[str, str]) -> Blob:
+    """Return the blob that an answer to HEAD describes; raises Unreachable where it has no length."""
+    folder = headers.get("x-ms-meta-hdi_isfolder", "").lower() == "true"
+    is_directory = folder or headers.get("x-ms-resource-type") == "directory"
+    return Blob(name, size_of(headers, name), headers.get("ETag", ""), headers.get("Content-MD5", ""), is_directory)
+
+
+def file_of(path: str, blob: Blob) -> File:
+    """Return the file of a blob; one that was uploaded in blocks may have no MD5."""
+    return File(path, blob.size, base64_digest("md5", blob.md5), blob.etag)

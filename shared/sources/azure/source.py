@@ -1,0 +1,109 @@
+"""A blob, or everything below a prefix, of a container in an Azure storage account."""
+
+import time
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+
+from shared.errors import InvalidURI, LarderError, SourceChanged, SourceNotFound
+from shared.http.client import HttpClient, Reply
+from shared.http.ranges import open_range, range_header
+from shared.manifest import File, Manifest, build_manifest
+from shared.sources.azure.listing import Blob, BlobPage, blob_of_headers, file_of, parse_page
+from shared.sources.azure.requests import AzRequests
+from shared.sources.credential_hints import AZURE
+from shared.sources.failures import RequestSubject, denied, failure_of
+from shared.sources.listing import bounded, bounded_pages
+from shared.sources.port import Body, Credentials
+from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below
+from shared.sources.settings import SourceSettings
+from shared.uri.buckets import AzUri
+from shared.uri.model_uri import ModelUri
+
+_BLOBS_A_PAGE = "1000"  # of 5,000 a page would have more tags than `plain_xml` lets pass
+_LONGEST_PAGE_BYTES = 32 * 1024 * 1024
+_DENIED = frozenset({"AuthenticationFailed", "NoAuthenticationInformation", "PublicAccessNotPermitted"})
+
+
+class AzSource:
+    """The blobs of one URI."""
+
+    def __init__(
+        self,
+        uri: ModelUri,
+        credentials: Credentials,
+        settings: SourceSettings,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if not isinstance(uri, AzUri):
+            raise InvalidURI(f"{uri} is not an az:// URI")
+        self._uri, self._now = uri, now
+        self._client = HttpClient(settings)
+        self._requests = AzRequests(uri.account, credentials, settings, self._client, now)
+        self._keys = PrefixKeys(uri.prefix)
+
+    def resolve(self) -> Manifest:
+        """List the blobs: the one that the URI names exactly, else all below it, never those beside it."""
+        found = self._head(self._uri.prefix) if self._uri.prefix else None
+        exact = file_of(last_name(self._uri.prefix), found) if found and not found.is_directory else None
+        files = choose_files(self._uri, exact, self._files_below, place="container", thing="blob")
+        return build_manifest(str(self._uri), "", files)
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """Open a part of a blob, if it still is the listed one."""
+        return self._keys.open(file.path, lambda key: self._open_key(key, file, offset, length))
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._client.close()
+
+    def _head(self, key: str) -> Blob | None:
+        """Return the blob of a key; None where it is not there or not ours to see: the listing says that in words."""
+        reply = self._client.send(self._requests.call("HEAD", f"{self._uri.container}/{key}", {}, {}))
+        reply.close()
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise self._failure(reply, str(self._uri))
+        return blob_of_headers(key, reply.headers) if reply.status == HTTPStatus.OK else None
+
+    def _files_below(self) -> Iterator[File]:
+        pages = bounded_pages(self._pages(beginning_of(self._uri.prefix)), str(self._uri))
+        for blob in bounded((blob for page in pages for blob in page.blobs), str(self._uri)):
+            path = path_below(self._uri.prefix, blob.name, blob.size)
+            if path is not None and not blob.is_directory:
+                yield file_of(path, blob)
+
+    def _pages(self, prefix: str) -> Iterator[BlobPage]:
+        marker = ""
+        while True:
+            asked = {"include": "metadata", "prefix": prefix, "marker": marker, "maxresults": _BLOBS_A_PAGE}
+            query = {"restype": "container", "comp": "list", **asked}
+            reply = self._client.send(self._requests.call("GET", self._uri.container, query, {}))
+            if reply.status != HTTPStatus.OK:
+                reply.read_small()
+                reply.close()
+                raise self._failure(reply, str(self._uri))
+            page = parse_page(reply.read_all(_LONGEST_PAGE_BYTES), reply.host)
+            yield page
+            marker = page.next_marker
+            if not marker:
+                return
+
+    def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
+        headers = {**range_header(file, offset, length), **({"If-Match": file.etag} if file.etag else {})}
+        call = self._requests.call("GET", f"{self._uri.container}/{key}", {}, headers)
+        what = f"az://{self._uri.account}/{self._uri.container}/{key}"
+        try:
+            return open_range(
+                self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what)
+            )
+        except SourceChanged:
+            # To If-Match, what is not there at all differs, too.
+            if self._head(key) is None:
+                raise SourceNotFound(f"there is no {what}; correct the URI") from None
+            raise
+
+    def _failure(self, reply: Reply, what: str) -> LarderError:
+        subject = RequestSubject(what, AZURE, self._requests.grant)
+        code = reply.headers.get("x-ms-error-code", "")
+        if code in _DENIED or (code.startswith("Authorization") and reply.status == HTTPStatus.FORBIDDEN):
+            return denied(subject, code)
+        return failure_of(reply.status, reply.headers, subject, self._now())

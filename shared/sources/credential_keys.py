@@ -1,0 +1,124 @@
+"""Which keys of a Secret belong to which kind of source: the one table of them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shared.http.origins import origin_of
+from shared.uri.artifact import ArtifactUri
+from shared.uri.model_uri import HttpsUri, ModelUri, PvcUri
+
+DOCKER_CONFIG_KEYS = (".dockerconfigjson", "config.json")
+GOOGLE_KEY = "GOOGLE_APPLICATION_CREDENTIALS"
+AZURE_LOGIN_KEYS = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
+OCI_KEYS = ("OCI_CLI_TENANCY", "OCI_CLI_USER", "OCI_CLI_FINGERPRINT", "OCI_CLI_KEY_CONTENT")
+AWS_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+ENDPOINT_KEY = "AWS_ENDPOINT_URL"
+TOKEN = "token"  # noqa: S105 - the name of a key
+_WORD = re.compile("[^a-z0-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeKeys:
+    """The keys of one kind of source.
+
+    Each of `ways` is a set of keys that are enough together; `extras` go along with them. `places` are no secrets: they
+    say where to ask, and may stand alone. `takes_token`: a Secret may keep its token under another name.
+    """
+
+    ways: tuple[tuple[str, ...], ...] = ()
+    extras: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    takes_token: bool = False
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All keys whose values are for the source alone, in the order in which they count."""
+        return (*dict.fromkeys(key for way in self.ways for key in way), *self.extras)
+
+    def missing(self, values: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the keys without which those that are there are of no use; none where no way was begun either."""
+        if any(all(values.get(key) for key in way) for way in self.ways):
+            return ()
+        begun = next((way for way in self.ways if any(values.get(key) for key in way)), None)
+        if begun is None and any(values.get(key) for key in self.extras):
+            begun = self.ways[0]
+        return tuple(key for key in begun or () if not values.get(key))
+
+
+HUB_KEYS = SchemeKeys((("HF_TOKEN",), (TOKEN,)), takes_token=True)
+S3_KEYS = SchemeKeys((AWS_KEYS,), ("AWS_SESSION_TOKEN",), ("AWS_REGION", ENDPOINT_KEY))
+GOOGLE_KEYS = SchemeKeys(((GOOGLE_KEY,),))
+AZURE_KEYS = SchemeKeys(
+    (("AZURE_STORAGE_KEY",), ("AZURE_STORAGE_ACCESS_KEY",), ("AZURE_STORAGE_SAS_TOKEN",), AZURE_LOGIN_KEYS)
+)
+REGISTRY_KEYS = SchemeKeys(tuple((key,) for key in DOCKER_CONFIG_KEYS))
+OCI_OBJECT_KEYS = SchemeKeys((OCI_KEYS,), places=("OCI_CLI_REGION",))
+HTTPS_KEYS = SchemeKeys(((TOKEN,),), takes_token=True)
+NO_KEYS = SchemeKeys()
+
+_BY_SCHEME: Mapping[str, SchemeKeys] = {
+    "hf": HUB_KEYS,
+    "s3": S3_KEYS,
+    "gs": GOOGLE_KEYS,
+    "az": AZURE_KEYS,
+    "oci": OCI_OBJECT_KEYS,
+    "https": HTTPS_KEYS,
+}
+_ALL = (*_BY_SCHEME.values(), REGISTRY_KEYS)
+
+
+def keys_of(uri: ModelUri, hub: str) -> SchemeKeys:
+    """Return the keys that the source of a URI takes; of a plugin's, which are not known, none.
+
+    `hub` is the endpoint of the hub, whose token may go with its `https://` URLs as well.
+    """
+    match uri:
+        case ArtifactUri():
+            return REGISTRY_KEYS
+        case HttpsUri(url) if origin_of(url) == origin_of(hub):
+            return HUB_KEYS
+        case _:
+            return _BY_SCHEME.get(str(uri).partition("://")[0], NO_KEYS)
+
+
+def unclaimed(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the values that no kind of source here claims, and the token: what a source from elsewhere may have."""
+    claimed = {key for keys in _ALL for key in (*keys.secrets, *keys.places)} - {TOKEN}
+    return {key: value for key, value in values.items() if key not in claimed}
+
+
+def why_no_token(keys: SchemeKeys, key: str) -> str:
+    """Return why a model may not name this key of its Secret as the token of a source; empty where it may.
+
+    The name must say that it is a token, and must not look like a key of another kind of source, nor like its family
+    (AWS_..., AZURE_...): what stands there would be sent to a host that it is not for.
+    """
+    if not keys.takes_token:
+        return "only hf:// and https:// take a token"
+    if key in keys.secrets:
+        return ""
+    word, families = _word(key), {_family(other) for kind in _ALL for other in kind.secrets if "_" in other}
+    others = families - {_family(own) for own in keys.secrets}
+    if TOKEN not in word or any(word.startswith(family) for family in others):
+        return "its name must have `token` in it, and must not be that of another kind of source"
+    return ""
+
+
+def why_never_a_token(uri: ModelUri, key: str) -> str:
+    """Return why no key of this name is the token of a URI's source, whichever host the hub is; empty where it may be.
+
+    Of a claim nothing is fetched, so any name may stand there.
+    """
+    if isinstance(uri, PvcUri):
+        return ""
+    possible = (HUB_KEYS, HTTPS_KEYS) if isinstance(uri, HttpsUri) else (keys_of(uri, ""),)
+    return min((why_no_token(keys, key) for keys in possible), key=bool)
+
+
+def _family(key: str) -> str:
+    return _word(key.partition("_")[0])
+
+
+def _word(key: str) -> str:
+    return _WORD.sub("", key.lower())

@@ -1,0 +1,53 @@
+"""What the JSON API of Google Cloud Storage says of objects."""
+
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from shared.errors import InvalidURI, Unreachable
+from shared.http.client import Reply
+from shared.manifest import File
+from shared.sources.checksums import best_digest
+
+FIELDS = "name,size,md5Hash,crc32c,generation,contentEncoding"
+_LONGEST_PAGE_BYTES = 16 * 1024 * 1024
+
+
+class GcsObject(msgspec.Struct, frozen=True, rename="camel"):
+    """What the API says of an object; numbers come as text."""
+
+    name: str
+    size: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = 0
+    md5_hash: str = ""
+    crc32c: str = ""
+    generation: str = ""
+    content_encoding: str = ""
+
+
+class GcsPage(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of a listing, and the token of the next; empty at the end."""
+
+    items: tuple[GcsObject, ...] = ()
+    next_page_token: str = ""
+
+
+_Answer = TypeVar("_Answer", GcsObject, GcsPage)
+
+
+def decoded(reply: Reply, kind: type[_Answer]) -> _Answer:
+    """Return an answer that is a success; raises Unreachable."""
+    body = reply.read_all(_LONGEST_PAGE_BYTES)
+    try:
+        return msgspec.json.decode(body, type=kind, strict=False)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Unreachable(f"{reply.host} does not answer as Google Cloud Storage does: {error}") from error
+
+
+def file_of(path: str, found: GcsObject, bucket: str) -> File:
+    """Return the file of an object; each has a CRC-32C, a composed one no MD5."""
+    if found.content_encoding == "gzip":
+        raise InvalidURI(
+            f"gs://{bucket}/{found.name} is kept with Content-Encoding gzip and would come as another file than is "
+            "listed; upload it without that"
+        )
+    return File(path, found.size, best_digest({"crc32c": found.crc32c, "md5": found.md5_hash}), found.generation)

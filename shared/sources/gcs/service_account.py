@@ -1,0 +1,92 @@
+"""Tokens of Google for a service account whose JSON we were given (RFC 7523)."""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from shared.errors import AddressRefused, AuthDenied, InvalidURI
+from shared.http.client import HttpClient
+from shared.http.origins import origin_of
+from shared.sources.credential_hints import GOOGLE
+from shared.sources.credential_keys import GOOGLE_KEY
+from shared.sources.failures import RequestSubject
+from shared.sources.host_grants import HostGrant, host_matches
+from shared.sources.port import Credentials
+from shared.sources.rsa import NotAKey, RsaKey, parse_key
+from shared.sources.tokens import Token, ask_for_token, withheld_token
+
+_SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
+_GOOGLES_OWN = ("oauth2.googleapis.com", "accounts.google.com", "www.googleapis.com")
+_TOKEN_URI = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
+_GOOD_S = 3600
+_LONGEST_JSON = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccount:
+    """Who signs, by which key, and who gives tokens for that."""
+
+    email: str
+    key_id: str
+    token_uri: str
+    key: RsaKey = field(repr=False)
+
+    def assertion(self, now: float) -> str:
+        """Return the signed statement that a token is given for; `now` in seconds since 1970."""
+        issued = int(now)
+        head = {"alg": "RS256", "typ": "JWT", "kid": self.key_id}
+        claims = {
+            "iss": self.email, "scope": _SCOPE, "aud": self.token_uri, "iat": issued, "exp": issued + _GOOD_S,
+        }  # fmt: skip
+        text = f"{_encoded(json.dumps(head).encode())}.{_encoded(json.dumps(claims).encode())}"
+        return f"{text}.{_encoded(self.key.sign(text.encode()))}"
+
+
+def parse_account(text: str) -> ServiceAccount:
+    """Return the account of a JSON key file. Raises AuthDenied, which says nothing of its content."""
+    try:
+        said = json.loads(text[:_LONGEST_JSON])
+        fields = ("type", "client_email", "private_key", "private_key_id")
+        kind, email, pem, key_id = (said.get(name, "") for name in fields)
+        token_uri = said.get("token_uri") or _TOKEN_URI
+    except (ValueError, AttributeError, RecursionError):
+        raise AuthDenied(f"{GOOGLE_KEY} is not the JSON of a key; put a key file there as it was made") from None
+    if kind != "service_account" or not all(isinstance(v, str) and v for v in (email, pem, token_uri)):
+        raise AuthDenied(
+            f"{GOOGLE_KEY} is not the key of a service account (type, client_email and private_key); make such a key"
+        )
+    try:
+        return ServiceAccount(email, str(key_id), token_uri, parse_key(pem))
+    except NotAKey as error:
+        raise AuthDenied(f"{GOOGLE_KEY}: {error}; make a new key of the service account") from None
+
+
+def check_token_uri(url: str, credentials: Credentials, endpoint: str) -> None:
+    """Raise AuthDenied unless a signed statement may go there.
+
+    That is Google's own service, a host that the credentials name, both by https alone, or the endpoint that the
+    administrator configured.
+    """
+    try:
+        origin, configured = origin_of(url), origin_of(endpoint) if endpoint else None
+    except (InvalidURI, AddressRefused) as error:
+        raise AuthDenied(f"{GOOGLE_KEY} names a token_uri that is no URL of http; correct it") from error
+    if urlsplit(url).username or (origin != configured and origin.scheme != "https"):
+        raise AuthDenied(f"{GOOGLE_KEY} names a token_uri with a user or without https; correct it")
+    if origin != configured and not host_matches(origin.host, (*_GOOGLES_OWN, *credentials.hosts), origin.port):
+        held = HostGrant(origin.host, withheld=True, own=credentials.own, place=origin.netloc)
+        raise withheld_token("Google Cloud Storage", GOOGLE, held)
+
+
+def ask_google(client: HttpClient, account: ServiceAccount, now: Callable[[], float], *, own: bool) -> Token:
+    """Exchange a signed statement for a token; raises AuthDenied, RateLimited, Unreachable. `own`: as in a Grant."""
+    host = urlsplit(account.token_uri).hostname or ""
+    form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": account.assertion(now())}
+    subject = RequestSubject(f"a token for {account.email}", GOOGLE, HostGrant(host, {GOOGLE_KEY: "sent"}, own=own))
+    return ask_for_token(client, account.token_uri, form, subject, now())
+
+
+def _encoded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

@@ -1,0 +1,100 @@
+"""Which origin may be told which secret."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shared.errors import AuthDenied
+from shared.http.origins import DEFAULT_PORTS, Origin
+from shared.sources.credential_keys import SchemeKeys
+from shared.sources.port import Credentials
+
+_ANY = "*"
+_LONGEST_PORT = 5  # digits
+
+
+@dataclass(frozen=True, slots=True)
+class HostGrant:
+    """What may be sent to one host: the values, or none and `withheld`, where there are some but not for it.
+
+    `place` is the host with its port, as `larder.dev/hosts` names it. `own`: as in `Credentials`.
+    """
+
+    host: str
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    withheld: bool = False
+    own: bool = False
+    place: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "place", self.place or self.host)
+
+    def as_seen_by(self, origin: Origin) -> "HostGrant":
+        """Return what the origin of an answer got: nothing, where a redirect led there from another."""
+        return self if origin.netloc == self.place else HostGrant(origin.host, own=self.own, place=origin.netloc)
+
+
+def host_matches(host: str, patterns: Sequence[str], port: int = DEFAULT_PORTS["https"]) -> bool:
+    """Say whether a host and its port are those of one of the patterns, HOST or HOST:PORT; HOST alone is port 443.
+
+    Names are compared whole, without case or final dot. `*.` in front of a pattern stands for one or more labels:
+    `*.example.org` is `a.example.org` and `a.b.example.org`, never `example.org` or `badexample.org`. A `*` further
+    on stands for exactly one label, and the last label is never one.
+    """
+    labels = _labels(host)
+    return any(_matches(labels, port, pattern) for pattern in patterns)
+
+
+def _matches(labels: list[str], port: int, pattern: str) -> bool:
+    name, wanted_port = _split(pattern.strip())
+    first, *rest = wanted = _labels(name)
+    if wanted_port != port or wanted[-1] == _ANY or not all(labels):
+        return False
+    if first == _ANY:
+        labels, wanted = labels[max(len(labels) - len(rest), 1) :], rest
+    return len(labels) == len(wanted) and all(w in (_ANY, label) for w, label in zip(wanted, labels, strict=True))
+
+
+def _labels(host: str) -> list[str]:
+    name = host.lower().rstrip(".")
+    return [name] if ":" in name else name.split(".")
+
+
+def _split(pattern: str) -> tuple[str, int]:
+    """Return the name and the port of a pattern; an IPv6 address that has a port stands in brackets."""
+    name, separator, port = pattern.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and len(port) <= _LONGEST_PORT
+    if not separator or not is_port or (":" in name and not name.endswith("]")):
+        name, port = pattern, str(DEFAULT_PORTS["https"])
+    return name.removeprefix("[").removesuffix("]"), int(port)
+
+
+def grant_for(
+    origin: Origin,
+    keys: SchemeKeys,
+    credentials: Credentials,
+    *,
+    defaults: Sequence[str],
+    endpoint: Origin | None = None,
+) -> HostGrant:
+    """Return which of the keys' values may go to an origin.
+
+    It must be one of the credentials' own hosts (`defaults` where they name none), over https, or the endpoint that the
+    administrator configured. Raises AuthDenied where half of the keys are there: nobody meant to ask without any.
+    """
+    values = {key: credentials.values[key] for key in keys.secrets if credentials.values.get(key)}
+    if missing := keys.missing(values):
+        raise half_of(keys, values, missing, "the environment" if credentials.own else "the Secret")
+    plain = HostGrant(origin.host, own=credentials.own, place=origin.netloc)
+    if not values:
+        return plain
+    is_named = origin.scheme == "https" and host_matches(origin.host, credentials.hosts or tuple(defaults), origin.port)
+    if is_named or origin == endpoint:
+        return HostGrant(origin.host, values, own=credentials.own, place=origin.netloc)
+    return HostGrant(origin.host, withheld=True, own=credentials.own, place=origin.netloc)
+
+
+def half_of(keys: SchemeKeys, values: Mapping[str, str], missing: Sequence[str], where: str) -> AuthDenied:
+    """Return the refusal to use some of the keys that are of use only together; no value is in it."""
+    there = " and ".join(key for key in keys.secrets if values.get(key))
+    lacking = " and ".join(missing)
+    return AuthDenied(f"{where} has {there} and lacks {lacking}, without which nothing is sent; add {lacking} to it")

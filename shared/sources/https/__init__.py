@@ -1,0 +1,1 @@
+"""Single files behind https:// URLs."""

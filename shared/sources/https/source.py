@@ -1,0 +1,115 @@
+"""One file behind an https:// URL: size and entity tag or date from its headers, no digest."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from urllib.parse import quote, unquote, urlsplit
+
+from shared.errors import InvalidURI, LarderError, UnsafePath
+from shared.http.client import Call, HttpClient, Reply
+from shared.http.heads import LENGTH
+from shared.http.origins import origin_of, public
+from shared.http.ranges import open_range, precondition, validator_of
+from shared.manifest import File, Manifest, build_manifest
+from shared.sources.credential_hints import HTTPS, HUB
+from shared.sources.credential_keys import HUB_KEYS, keys_of
+from shared.sources.failures import RequestSubject, failure_of
+from shared.sources.host_grants import grant_for
+from shared.sources.port import Body, Credentials
+from shared.sources.settings import SourceSettings
+from shared.uri.model_uri import HttpsUri, ModelUri
+
+_URL_SAFE = "%/:?[]@!$&'()*+,;=~"
+_COMPRESSED = (".gz", ".tgz")  # of these, servers also name the format of the file itself as an encoding
+_TELLS_SIZE = (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
+
+
+class HttpsSource:
+    """The file of one URL; a bearer token goes only to a host that the credentials name."""
+
+    def __init__(
+        self,
+        uri: ModelUri,
+        credentials: Credentials,
+        settings: SourceSettings,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if not isinstance(uri, HttpsUri):
+            raise InvalidURI(f"{uri} is not an https:// URI")
+        self._uri, self._now = uri, now
+        self._url = _ascii_url(uri.url)
+        # A hub's token is for the hub, whatever other hosts the same credentials name.
+        keys = keys_of(uri, settings.hf_endpoint)
+        self._grant = grant_for(origin_of(self._url), keys, credentials, defaults=())
+        self._keys = HUB if keys is HUB_KEYS and credentials.own else HTTPS
+        self._client = HttpClient(settings)
+
+    def resolve(self) -> Manifest:
+        """Return the manifest of the one file; its revision is made from size and entity tag (or date)."""
+        reply = self._head()
+        try:
+            size, validator = self._size_of(reply), validator_of(reply.headers)
+        finally:
+            reply.close()
+        revision = hashlib.sha256(f"{self._uri}\0{size}\0{validator}".encode()).hexdigest()[:40]
+        return build_manifest(str(self._uri), revision, [File(file_name_of(self._uri.url), size, etag=validator)])
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """Open a part of the file, if it still is the resolved one."""
+        call = self._call(precondition(file))
+        return open_range(self._client, call, file, offset, length, failure=self._failure)
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._client.close()
+
+    def _call(self, headers: Mapping[str, str], method: str = "GET") -> Call:
+        token = next(iter(self._grant.values.values()), "")
+        secrets = {"Authorization": f"Bearer {token}"} if token else {}
+        return Call(self._url, method, headers=headers, secrets=secrets)
+
+    def _head(self) -> Reply:
+        """Return an answer that tells the size: to HEAD, or to a GET of one byte where HEAD is not served."""
+        reply = self._client.send(self._call({}, "HEAD"))
+        if reply.status == HTTPStatus.OK and "Content-Length" in reply.headers:
+            return reply
+        reply.close()
+        reply = self._client.send(self._call({"Range": "bytes=0-0"}))
+        if reply.status not in _TELLS_SIZE:
+            reply.close()
+            raise self._failure(reply)
+        return reply
+
+    def _size_of(self, reply: Reply) -> int:
+        total = reply.headers.get("Content-Range", "").rpartition("/")[2]
+        text = total if reply.status != HTTPStatus.OK else reply.headers.get("Content-Length", "")
+        coding = reply.headers.get("Content-Encoding", "identity")
+        if coding.lower() != "identity" and not self._uri.url.endswith(_COMPRESSED):
+            raise InvalidURI(
+                f"{reply.host} sends {public(self._url)} compressed ({coding[:40]!r}) though it was asked for as it "
+                "is; serve it as a plain file"
+            )
+        if not LENGTH.fullmatch(text):
+            raise InvalidURI(
+                f"{reply.host} does not say how long {public(self._url)} is (neither Content-Length nor "
+                "Content-Range); serve it as a plain file"
+            )
+        return int(text)
+
+    def _failure(self, reply: Reply) -> LarderError:
+        subject = RequestSubject(public(self._url), self._keys, self._grant.as_seen_by(origin_of(reply.url)))
+        return failure_of(reply.status, reply.headers, subject, self._now())
+
+
+def file_name_of(url: str) -> str:
+    """Return the name that the last part of a URL's path gives its file; raises UnsafePath."""
+    name = unquote(urlsplit(url).path.rpartition("/")[2])
+    if "/" in name:
+        raise UnsafePath(f"{public(url)} gives its file the name {name!r}, which would leave its directory")
+    return name
+
+
+def _ascii_url(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(path=quote(parts.path, safe=_URL_SAFE), query=quote(parts.query, safe=_URL_SAFE)).geturl()

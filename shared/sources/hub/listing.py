@@ -1,0 +1,214 @@
+"""Listing a repository by `huggingface_hub`, with its retries, caches and telemetry out of the way."""
+
+import re
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from logging import CRITICAL
+
+import httpx2
+import huggingface_hub
+from huggingface_hub import HfApi, constants
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.hf_api import RepoFile
+from huggingface_hub.utils import logging
+
+from shared.errors import AddressRefused, InvalidURI, Unreachable
+from shared.http.connections import make_tls_context, tls_error_message
+from shared.http.origins import origin_of, public
+from shared.manifest import File
+from shared.sources.failures import REDIRECT_TRIES
+from shared.sources.listing import LONGEST_LIST_S, bounded
+from shared.sources.settings import SourceSettings
+
+_LONGEST_BYTES = 64 * 1024 * 1024  # of an answer, unpacked; 1,000 files take about half a MiB
+_LONGEST_S = 60.0
+_OF_THE_WAY = ("content-encoding", "content-length", "transfer-encoding")
+_COMMIT = re.compile(r"[0-9a-zA-Z]{1,100}")
+_DIGEST = re.compile(r"git-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64}")
+_MOST_PAGES = 2000
+_MOST_REDIRECTS = 5
+_BEYOND_BYTES = 2**63  # no file system counts so far
+
+
+class HubRefusal(Exception):
+    """A hub answered with a status of 400 or more."""
+
+    def __init__(self, status: int, headers: Mapping[str, str]) -> None:
+        super().__init__(f"status {status}")
+        self.status, self.headers = status, headers
+
+
+class _Transport(httpx2.HTTPTransport):
+    """Requests to one hub alone, whose failures are ours at once: the library retries only errors that it knows."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        self._origin = origin_of(settings.hf_endpoint)
+        self._timeout = _timeout(settings).as_dict()
+        proxy = settings.proxies.of(self._origin.scheme, self._origin.host)
+        super().__init__(verify=make_tls_context(settings.ca_bundle), proxy=proxy.url if proxy else None)
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        url = str(request.url)
+        _refuse_circles(url)
+        request.extensions = {**request.extensions, "timeout": self._timeout}  # the library itself asks for none
+        if origin_of(url) != self._origin:
+            raise AddressRefused(
+                f"the hub {self._origin.netloc} leads to {public(url)} while it is listed, which is not followed; "
+                "configure the endpoint that is meant (HF_ENDPOINT)"
+            )
+        try:
+            response = _whole(super().handle_request(request))
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise Unreachable(f"the hub {self._origin.netloc} cannot be listed: {_words(error)}") from error
+        if response.is_error:
+            raise HubRefusal(response.status_code, response.headers)
+        return response
+
+
+def _refuse_circles(url: str) -> None:
+    """Raise Unreachable where a listing comes back to the same page, or has more of them than a hub has for a model.
+
+    Or takes longer than any does.
+    """
+    if time.monotonic() > _ASKED.until_s:
+        raise Unreachable(f"the hub's list does not come to an end ({public(url)}); check HF_ENDPOINT")
+    if url in _ASKED.urls or len(_ASKED.urls) >= _MOST_PAGES:
+        raise Unreachable(
+            f"the hub answers {public(url)} in a circle or without an end; check HF_ENDPOINT", REDIRECT_TRIES
+        )
+    _ASKED.urls.add(url)
+
+
+def _whole(response: httpx2.Response) -> httpx2.Response:
+    """Return the answer with its body read and unpacked; raises DecodingError for one that is too long or too slow."""
+    body, until = bytearray(), time.monotonic() + _LONGEST_S
+    try:
+        for part in response.iter_bytes():
+            body += part
+            if len(body) > _LONGEST_BYTES or time.monotonic() > until:
+                raise httpx2.DecodingError(
+                    f"its answer is longer than {_LONGEST_BYTES} bytes, or is not here after {_LONGEST_S:.0f} seconds"
+                )
+    finally:
+        response.close()
+    said = [(name, value) for name, value in response.headers.items() if name not in _OF_THE_WAY]
+    return httpx2.Response(response.status_code, headers=said, content=bytes(body))
+
+
+def _words(error: Exception) -> str:
+    """Return the cause of a failure of the library that brings bytes."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return tls_error_message(cause)
+        cause = cause.__cause__ if cause.__cause__ is not None else cause.__context__
+    return str(error) or type(error).__name__
+
+
+def _timeout(settings: SourceSettings) -> httpx2.Timeout:
+    return httpx2.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s)
+
+
+class _Client(httpx2.Client):
+    """The one HTTP client that `huggingface_hub` keeps a process, with our settings."""
+
+    def __init__(self, settings: SourceSettings) -> None:
+        super().__init__(
+            transport=_Transport(settings),
+            timeout=_timeout(settings),
+            follow_redirects=True,
+            max_redirects=_MOST_REDIRECTS,
+        )
+        self.settings = settings
+
+
+_INSTALLING = threading.Lock()
+
+
+class _Asked(threading.local):
+    """What this thread has asked for since its listing began."""
+
+    def __init__(self) -> None:
+        self.urls: set[str] = set()
+        self.until_s = 0.0
+
+
+_ASKED = _Asked()
+
+
+def _ensure_client(settings: SourceSettings) -> None:
+    """Make the library use a client with these settings."""
+    with _INSTALLING:
+        client = huggingface_hub.get_session()
+        if not isinstance(client, _Client) or client.settings != settings:
+            constants.HF_HUB_DISABLE_TELEMETRY = True
+            logging.set_verbosity(CRITICAL)  # what a hub puts into its headers is no line of ours
+            huggingface_hub.set_client_factory(lambda: _Client(settings))
+
+
+def find_commit(repo: str, revision: str, token: str, settings: SourceSettings) -> str:
+    """Return the commit of a revision; raises HubRefusal, LarderError."""
+    with _as_errors(repo, settings):
+        return _commit(_api(token, settings), repo, revision)
+
+
+def list_repository(repo: str, revision: str, token: str, settings: SourceSettings) -> tuple[str, list[File]]:
+    """Return the commit of a revision and its files; raises HubRefusal, LarderError."""
+    with _as_errors(repo, settings):
+        api = _api(token, settings)
+        commit = _commit(api, repo, revision)
+        return commit, list(_files(api, repo, commit))
+
+
+@contextmanager
+def _as_errors(repo: str, settings: SourceSettings) -> Iterator[None]:
+    _ASKED.urls.clear()
+    _ASKED.until_s = time.monotonic() + LONGEST_LIST_S
+    try:
+        yield
+    except HFValidationError as error:
+        raise InvalidURI(f"hf://{repo}: {error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        said = f"{type(error).__name__}: {str(error)[:200]}"
+        raise Unreachable(f"{settings.hf_host} does not answer as a hub does ({said}); check HF_ENDPOINT") from error
+    except httpx2.TooManyRedirects as error:
+        words = f"the hub {settings.hf_host} redirects too often; check HF_ENDPOINT"
+        raise Unreachable(words, REDIRECT_TRIES) from error
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        raise Unreachable(f"the hub {settings.hf_host} cannot be listed: {_words(error)}") from error
+
+
+def _api(token: str, settings: SourceSettings) -> HfApi:
+    _ensure_client(settings)
+    return HfApi(endpoint=settings.hf_endpoint, token=token or False, library_name="larder")
+
+
+def _commit(api: HfApi, repo: str, revision: str) -> str:
+    commit = api.model_info(repo, revision=revision).sha
+    if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
+        raise ValueError("no commit under the name sha")
+    return commit
+
+
+def _files(api: HfApi, repo: str, commit: str) -> Iterator[File]:
+    for entry in bounded(api.list_repo_tree(repo, recursive=True, revision=commit), f"hf://{repo}@{commit}"):
+        if isinstance(entry, RepoFile):
+            yield _file_of(entry)
+
+
+def _file_of(entry: RepoFile) -> File:
+    """Return the file of an entry; the library takes fields as they come. Raises ValueError for what is none."""
+    size, digest = entry.size, f"git-sha1:{entry.blob_id}"
+    if entry.lfs:
+        size, digest = entry.lfs.size, f"sha256:{entry.lfs.sha256}"
+    if not _is_file(entry.path, size, digest):
+        raise ValueError(f"the file {str(entry.path)[:80]!r} without a size or a digest")
+    return File(entry.path, size, digest)
+
+
+def _is_file(path: object, size: object, digest: str) -> bool:
+    is_size = type(size) is int and 0 <= size < _BEYOND_BYTES
+    return isinstance(path, str) and is_size and bool(_DIGEST.fullmatch(digest))

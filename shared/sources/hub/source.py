@@ -1,0 +1,163 @@
+"""A repository of a Hugging Face hub: listed through its client library, fetched by our own byte path."""
+
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Literal, TypeVar
+from urllib.parse import quote
+
+from shared.errors import (
+    AuthDenied,
+    InvalidURI,
+    LarderError,
+    RateLimited,
+    RevisionNotFound,
+    SourceNotFound,
+    Unreachable,
+)
+from shared.http.client import Call, HttpClient, Reply
+from shared.http.origins import Origin, origin_of
+from shared.http.ranges import EmptyBody, RangeBody, open_range
+from shared.manifest import File, Manifest, build_manifest
+from shared.sources.credential_hints import HUB
+from shared.sources.credential_keys import HUB_KEYS
+from shared.sources.failures import RequestSubject, denied, failure_of
+from shared.sources.host_grants import grant_for
+from shared.sources.port import Body, Credentials
+from shared.sources.settings import SourceSettings, default_hosts
+from shared.uri.model_uri import HfUri, ModelUri
+
+T = TypeVar("T")
+
+
+class HfSource:
+    """A model repository at a revision; a commit id once it is resolved."""
+
+    shares_rights: Literal[True] = True
+
+    def __init__(
+        self,
+        uri: ModelUri,
+        credentials: Credentials,
+        settings: SourceSettings,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if not isinstance(uri, HfUri):
+            raise InvalidURI(f"{uri} is not an hf:// URI")
+        self._uri, self._settings, self._now = uri, settings, now
+        self._revision = uri.revision
+        self._hub = origin_of(settings.hf_endpoint)
+        self._grant = grant_for(
+            self._hub,
+            HUB_KEYS,
+            credentials,
+            defaults=default_hosts("hf", settings),
+            endpoint=settings.configured_hub,
+        )
+        self._token = _checked(next(iter(self._grant.values.values()), ""))
+        self._client = HttpClient(settings)
+        self._links: dict[str, str] = {}
+
+    def resolve(self) -> Manifest:
+        """Pin the revision to a commit and list its files: LFS files by SHA-256, others by git blob id."""
+        from shared.sources.hub.listing import list_repository  # noqa: PLC0415 - heavy; controller only
+
+        commit, files = self._ask(list_repository)
+        if not files:
+            raise SourceNotFound(f"{self._uri} is an empty repository; push the model's files, or correct the URI")
+        self._revision = commit
+        return build_manifest(str(HfUri(self._uri.repo, commit)), commit, files)
+
+    def revision(self) -> str:
+        """Return the commit that the revision names now, without a list of files."""
+        from shared.sources.hub.listing import find_commit  # noqa: PLC0415 - heavy; controller only
+
+        return self._ask(find_commit)
+
+    def _ask(self, question: Callable[[str, str, str, SourceSettings], T]) -> T:
+        from shared.sources.hub.listing import HubRefusal  # noqa: PLC0415 - heavy; controller only
+
+        url = f"{self._settings.hf_endpoint}/{self._uri.repo}"
+        self._client.check_hold(url)
+        try:
+            return question(self._uri.repo, self._uri.revision, self._token, self._settings)
+        except HubRefusal as refusal:
+            self._client.note_hold(url, refusal.status, refusal.headers)
+            subject = self._subject(str(self._uri), self._hub)
+            raise decide_hub_failure(refusal.status, refusal.headers, subject, self._now()) from None
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """Open a part of a file at the resolved commit (the URI's revision where `resolve` was not called).
+
+        A hub answers for large files with a signed link; it is used for further parts until it is refused.
+        """
+        if link := self._links.get(file.path):
+            try:
+                return self._open(Call(link), file, offset, length)
+            except LarderError as error:
+                self._links.pop(file.path, None)  # expired, or its host is out of order: the hub knows more
+                if isinstance(error, RateLimited) or (isinstance(error, Unreachable) and error.tries):
+                    raise  # it asks for time, or of few tries none is spent at once
+        revision, path = quote(self._revision, safe=""), quote(file.path)
+        url = f"{self._settings.hf_endpoint}/{self._uri.repo}/resolve/{revision}/{path}"
+        body = self._open(
+            Call(url, secrets={"Authorization": f"Bearer {self._token}"} if self._token else {}), file, offset, length
+        )
+        if body.url not in ("", url) and origin_of(body.url) != origin_of(url):
+            self._links[file.path] = body.url
+        return body
+
+    def _open(self, call: Call, file: File, offset: int, length: int | None) -> RangeBody | EmptyBody:
+        def failure(reply: Reply) -> LarderError:
+            subject = self._subject(f"{self._uri}, file {file.path!r},", origin_of(reply.url))
+            return decide_hub_failure(reply.status, reply.headers, subject, self._now())
+
+        return open_range(self._client, call, file, offset, length, failure=failure)
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._client.close()
+
+    def _subject(self, what: str, origin: Origin) -> RequestSubject:
+        return RequestSubject(what, HUB, self._grant.as_seen_by(origin))
+
+
+def _checked(token: str) -> str:
+    """Return the token without blanks around it; raises AuthDenied for one that no header can carry."""
+    token = token.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise AuthDenied("HF_TOKEN has characters that no token has; put the token alone there")
+    return token
+
+
+def decide_hub_failure(status: int, headers: Mapping[str, str], subject: RequestSubject, now: float) -> LarderError:
+    """Return the error for a hub's refusal.
+
+    Without a token a hub answers 401 for what is private and for what does not exist, with another's token 404.
+    """
+    code, host = headers.get("X-Error-Code") or "", subject.grant.host
+    match code:
+        case "GatedRepo":
+            return denied(subject, "it is gated: accept its terms on the hub with the account of the token")
+        case "RevisionNotFound":
+            return RevisionNotFound(
+                f"{host} has no such revision: {subject.what}; write a branch, tag or commit it has"
+            )
+        case "EntryNotFound":
+            return SourceNotFound(f"{host} has no {subject.what} any more; correct the URI or resolve it again")
+        case "RepoNotFound" if status == HTTPStatus.NOT_FOUND:
+            return SourceNotFound(
+                f"{host} has no {subject.what}, or hides it because it is private: correct the URI, or "
+                f"{_way_in(subject)}"
+            )
+        case "RepoNotFound" if not (subject.grant.values or subject.grant.withheld):
+            return AuthDenied(
+                f"{host} wants credentials for {subject.what} (status {status}): it is private or does not exist, and "
+                f"without a token a hub does not say which; correct the URI, or {_way_in(subject)}"
+            )
+        case _:
+            return failure_of(status, headers, subject, now)
+
+
+def _way_in(subject: RequestSubject) -> str:
+    return subject.keys.own if subject.grant.own else "name a Secret with an HF_TOKEN that may read it"

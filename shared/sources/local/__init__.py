@@ -1,0 +1,1 @@
+"""Files that are on the machine already."""

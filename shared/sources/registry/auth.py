@@ -1,0 +1,141 @@
+"""How a container registry is shown who asks: by a password, or by a token that another service gives for it."""
+
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from shared.errors import AuthDenied, LarderError
+from shared.http.client import Call, HttpClient, Reply
+from shared.http.origins import Origin, origin_of, public
+from shared.sources.credential_hints import REGISTRY
+from shared.sources.failures import RequestSubject, denied, failure_of
+from shared.sources.host_grants import HostGrant, host_matches
+from shared.sources.port import Credentials
+from shared.sources.registry.challenges import Challenge, parse_challenge
+from shared.sources.registry.docker_config import Account, account_for
+from shared.sources.tokens import Token, ask_for_token, bearer, read_token
+from shared.uri.artifact import ArtifactUri
+
+T = TypeVar("T")
+_LONGEST_ANSWER_BYTES = 64 * 1024
+# Registries whose tokens come from a host of another name, as their operators document it.
+_TOKEN_HOSTS = {"registry-1.docker.io": ("auth.docker.io",), "registry.gitlab.com": ("gitlab.com",)}
+
+
+class Challenged(AuthDenied):
+    """The registry answered 401; never leaves this module's `RegistryAuth.run`."""
+
+    def __init__(self, challenge: Challenge, denial: AuthDenied) -> None:
+        super().__init__(str(denial))
+        self.challenge, self.denial = challenge, denial
+
+
+class RegistryAuth:
+    """The right to pull from one repository. Thread-safe; a token is kept until the registry refuses it.
+
+    The docker config binds each account to its registry. A token service gets it where it is at the registry's own
+    host and port (for a person's account at any port of that host, for whom nobody names others), a known one of that
+    registry, or named by the credentials.
+    """
+
+    def __init__(
+        self, uri: ArtifactUri, origin: Origin, repository: str, credentials: Credentials, client: HttpClient
+    ) -> None:
+        self._uri, self._origin, self._repository = uri, origin, repository
+        self._credentials, self._client = credentials, client
+        self._headers: dict[str, str] = {}
+        self._withheld_from: Origin | None = None
+        self._lock = threading.Lock()
+
+    def run(self, act: Callable[[dict[str, str]], T]) -> T:
+        """Return what `act` makes of the headers that show who asks; once more where the registry wants others."""
+        used = self._headers
+        try:
+            return act(used)
+        except Challenged as challenged:
+            fresh = self._meet(challenged, used)
+        try:
+            return act(fresh)
+        except Challenged as challenged:
+            raise self._denied(challenged.denial) from None
+
+    def failure_of(self, reply: Reply, what: str) -> LarderError:
+        """Return the error for an answer that is no success; to be raised within `run`."""
+        subject = RequestSubject(what, REGISTRY, self._grant.as_seen_by(origin_of(reply.url)))
+        error = failure_of(reply.status, reply.headers, subject, time.time())
+        is_challenge = reply.status == HTTPStatus.UNAUTHORIZED and origin_of(reply.url) == self._origin
+        if not is_challenge or not isinstance(error, AuthDenied):
+            return error
+        return Challenged(parse_challenge(reply.headers.get("WWW-Authenticate", "")), error)
+
+    @property
+    def _account(self) -> Account:
+        return account_for(self._uri.registry, self._credentials.values)
+
+    @property
+    def _grant(self) -> HostGrant:
+        return self._shown_to(self._origin, self._account)
+
+    def _shown_to(self, origin: Origin, account: Account) -> HostGrant:
+        shown = {"account": "sent"} if account else {}
+        return HostGrant(origin.host, shown, own=self._credentials.own, place=origin.netloc)
+
+    def _denied(self, denial: AuthDenied) -> AuthDenied:
+        if self._withheld_from is None:
+            return denial
+        place = self._withheld_from.netloc
+        held = HostGrant(self._withheld_from.host, withheld=True, own=self._credentials.own, place=place)
+        subject = RequestSubject(f"a token for {self._uri}", REGISTRY, held)
+        return denied(subject, "it is the registry's token service")
+
+    def _meet(self, challenged: Challenged, used: dict[str, str]) -> dict[str, str]:
+        """Return other headers than those that were refused; raises AuthDenied where there are none."""
+        with self._lock:
+            if self._headers is not used:
+                return self._headers  # another thread was faster
+            account = self._account
+            match challenged.challenge.scheme:
+                case "basic" if account.basic and account.basic != used:
+                    self._headers = account.basic
+                case "bearer":
+                    self._headers = bearer(self._ask(challenged.challenge, account).value)
+                case _:
+                    raise challenged.denial
+            return self._headers
+
+    def _ask(self, challenge: Challenge, account: Account) -> Token:
+        realm = origin_of(challenge.realm)
+        if realm.scheme not in ("https", self._origin.scheme):
+            raise AuthDenied(
+                f"{self._origin.host} sends those who want a token to {public(challenge.realm)}, which is plain http "
+                "and is not asked; let the registry's operator correct its realm"
+            )
+        if account and not self._may_have_account(realm):
+            account, self._withheld_from = Account(), realm
+        scope = {"service": challenge.service, "scope": f"repository:{self._repository}:pull"}
+        subject = RequestSubject(f"a token for {self._uri}", REGISTRY, self._shown_to(realm, account))
+        if account.identity_token:
+            form = {"grant_type": "refresh_token", "client_id": "larder", "refresh_token": account.identity_token}
+            return ask_for_token(self._client, challenge.realm, form | scope, subject, time.time())
+        return self._ask_plainly(challenge.realm, scope, account, subject)
+
+    def _may_have_account(self, realm: Origin) -> bool:
+        if realm == self._origin or (self._credentials.own and realm.host == self._origin.host):
+            return True
+        named = (*_TOKEN_HOSTS.get(self._origin.netloc, ()), *self._credentials.hosts)
+        return host_matches(realm.host, named, realm.port)
+
+    def _ask_plainly(self, realm: str, scope: dict[str, str], account: Account, subject: RequestSubject) -> Token:
+        joint = "&" if urlsplit(realm).query else "?"
+        reply = self._client.send(Call(f"{realm}{joint}{urlencode(scope)}", secrets=account.basic))
+        if reply.status != HTTPStatus.OK:
+            reply.read_small()
+            reply.close()
+            raise self._denied_or(failure_of(reply.status, reply.headers, subject, time.time()))
+        return read_token(reply.read_all(_LONGEST_ANSWER_BYTES), realm)
+
+    def _denied_or(self, error: LarderError) -> LarderError:
+        return self._denied(error) if isinstance(error, AuthDenied) else error

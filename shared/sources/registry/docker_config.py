@@ -1,0 +1,79 @@
+"""Which account a docker config has for a registry."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from shared.errors import AuthDenied
+from shared.sources.credential_keys import DOCKER_CONFIG_KEYS
+
+_DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
+_LONGEST = 1024 * 1024
+_NAMES = " or ".join(DOCKER_CONFIG_KEYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """User and password, or a token that stands for both; empty where the config has none for the registry."""
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    identity_token: str = field(default="", repr=False)
+
+    @property
+    def basic(self) -> dict[str, str]:
+        """The header that carries user and password; none where there are none."""
+        if not self.user or self.identity_token:
+            return {}
+        return {"Authorization": f"Basic {base64.b64encode(f'{self.user}:{self.password}'.encode()).decode()}"}
+
+    def __bool__(self) -> bool:
+        return bool(self.user or self.identity_token)
+
+
+class _Entry(msgspec.Struct):
+    auth: str = ""
+    username: str = ""
+    password: str = ""
+    identitytoken: str = ""
+
+
+class _Config(msgspec.Struct):
+    auths: dict[str, _Entry] = {}
+
+
+def account_for(registry: str, values: Mapping[str, str]) -> Account:
+    """Return the account for HOST[:PORT]; it is bound to that name by the config itself. Raises AuthDenied.
+
+    Programs that the config names as keepers of passwords are not run.
+    """
+    text = next((values[key] for key in DOCKER_CONFIG_KEYS if values.get(key)), "")
+    if not text:
+        return Account()
+    try:
+        config = msgspec.json.decode(text[:_LONGEST], type=_Config)
+    except (msgspec.MsgspecError, RecursionError):
+        raise AuthDenied(f"the docker config ({_NAMES}) is not the JSON of one; write it anew") from None
+    names = _DOCKER_HUB if registry in _DOCKER_HUB else {registry}
+    entry = next((entry for key, entry in config.auths.items() if _host_of(key) in names), None)
+    return _account_of(entry) if entry else Account()
+
+
+def _host_of(key: str) -> str:
+    """Return the registry that a key of `auths` is for: `https://index.docker.io/v1/` is index.docker.io."""
+    return key.rpartition("://")[2].partition("/")[0].lower()
+
+
+def _account_of(entry: _Entry) -> Account:
+    user, password = entry.username, entry.password
+    if entry.auth:
+        try:
+            user, _, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            raise AuthDenied(
+                f"an entry of the docker config ({_NAMES}) is no user and password; write it anew"
+            ) from None
+    return Account(user, password.rstrip("\0"), entry.identitytoken)

@@ -1,0 +1,189 @@
+"""An artifact in a container registry: each layer that names a file is that file, addressed by its SHA-256."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Literal
+
+import msgspec
+
+from shared.errors import InvalidURI, RevisionNotFound, SourceNotFound, Unreachable, UnsafePath
+from shared.http.client import Call, HttpClient
+from shared.http.origins import origin_of
+from shared.http.ranges import open_range
+from shared.manifest import File, Manifest, build_manifest
+from shared.sources.port import Body, Credentials
+from shared.sources.registry.auth import RegistryAuth
+from shared.sources.settings import SourceSettings
+from shared.uri.artifact import ArtifactUri
+from shared.uri.model_uri import ModelUri
+
+_DOCKER_HUB, _DOCKER_HUB_API = "docker.io", "registry-1.docker.io"
+_INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+_MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+_EMPTY = "application/vnd.oci.empty.v1+json"
+_NAMES = ("org.cncf.model.filepath", "org.cnai.model.filepath", "org.opencontainers.image.title")
+_PACKED = re.compile(r"application/vnd\.(?:cncf|cnai)\.model\.[^+]*\.tar(?:\+(.*))?")
+_FORMS = {None: "tar", "gzip": "tar.gz"}
+_UNPACK = "io.deis.oras.content.unpack"
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_LONGEST_MANIFEST_BYTES = 4 * 1024 * 1024  # as registries themselves
+
+
+class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
+    """What a manifest says of a blob, or an index of a manifest."""
+
+    digest: str
+    size: int
+    media_type: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class ArtifactManifest(msgspec.Struct, frozen=True, rename="camel"):
+    """A manifest or an index, whichever it is."""
+
+    layers: tuple[Descriptor, ...] = ()
+    manifests: tuple[Descriptor, ...] = ()
+
+
+class ArtifactSource:
+    """The layers of one artifact; a tag is resolved once and pinned to its digest."""
+
+    shares_rights: Literal[True] = True
+
+    def __init__(self, uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> None:
+        if not isinstance(uri, ArtifactUri):
+            raise InvalidURI(f"{uri} is not the URI of an artifact")
+        self._uri = uri
+        base, self._repository = _place_of(uri, settings)
+        self._base = f"{base}/v2/{self._repository}"
+        self._client = HttpClient(settings)
+        self._auth = RegistryAuth(uri, origin_of(base), self._repository, credentials, self._client)
+
+    def resolve(self) -> Manifest:
+        """List the layers; those of the only manifest where the URI names an index of one."""
+        digest, manifest = self._manifest(self._uri.reference)
+        pinned = ArtifactUri(self._uri.registry, self._uri.repository, digest)
+        if manifest.manifests:
+            if len(manifest.manifests) > 1:
+                raise InvalidURI(
+                    f"{self._uri} is an index of {len(manifest.manifests)} manifests; name one of them by its digest"
+                )
+            _, manifest = self._manifest(_checked(manifest.manifests[0], pinned).digest)
+        files = decide_files(manifest, self._uri)
+        if not files:
+            raise SourceNotFound(f"{self._uri} has no layer that is a file; push the model's files as layers")
+        return build_manifest(str(pinned), digest.removeprefix("sha256:"), files)
+
+    def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
+        """Open a part of a layer, which its digest alone names."""
+        if not _DIGEST.fullmatch(file.digest):
+            raise SourceNotFound(f"{self._uri} has no file {file.path!r}; resolve it again")
+        url, what = f"{self._base}/blobs/{file.digest}", f"{self._uri}, file {file.path!r},"
+
+        def act(headers: dict[str, str]) -> Body:
+            call = Call(url, secrets=headers)
+            return open_range(
+                self._client, call, file, offset, length, failure=lambda reply: self._auth.failure_of(reply, what)
+            )
+
+        return self._auth.run(act)
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        self._client.close()
+
+    def _manifest(self, reference: str) -> tuple[str, ArtifactManifest]:
+        """Return the digest and the content of a manifest, held against the digest where one was asked for."""
+        body = self._auth.run(lambda headers: self._fetch(reference, headers))
+        digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        if ":" in reference and digest != reference:
+            raise Unreachable(f"{self._uri}: the registry sent another manifest than {reference}; it is asked again")
+        try:
+            return digest, msgspec.json.decode(body, type=ArtifactManifest)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise Unreachable(f"{self._uri}: the registry's answer is no manifest ({error})") from error
+
+    def _fetch(self, reference: str, headers: dict[str, str]) -> bytes:
+        accept = {"Accept": ", ".join((*_MANIFESTS, *_INDEXES))}
+        reply = self._client.send(Call(f"{self._base}/manifests/{reference}", headers=accept, secrets=headers))
+        if reply.status == HTTPStatus.OK:
+            return reply.read_all(_LONGEST_MANIFEST_BYTES)
+        said = reply.read_small()
+        reply.close()
+        if b"MANIFEST_UNKNOWN" in said and self._has_repository(headers):
+            raise RevisionNotFound(f"{self._uri.registry} has no {self._uri}; write a tag or digest that it has")
+        raise self._auth.failure_of(reply, str(self._uri))
+
+    def _has_repository(self, headers: dict[str, str]) -> bool:
+        """Say whether the registry knows the repository; some say of an unknown one that the manifest is."""
+        reply = self._client.send(Call(f"{self._base}/tags/list?n=1", secrets=headers))
+        reply.read_small()
+        reply.close()
+        return reply.status != HTTPStatus.NOT_FOUND
+
+
+def decide_files(manifest: ArtifactManifest, uri: ArtifactUri) -> list[File]:
+    """Return the files of a manifest, those of packed layers as archives.
+
+    Raises InvalidURI for layers that are neither, UnsafePath where two have the same name.
+    """
+    layers = [layer for layer in manifest.layers if layer.media_type != _EMPTY]
+    files = [_file_of(_checked(layer, uri), uri) for layer in layers]
+    named: dict[str, File] = {}
+    for file in files:
+        if (other := named.setdefault(file.path, file)) is not file:
+            raise UnsafePath(
+                f"{uri} has two layers for {file.path!r}, {other.digest} and {file.digest}; push it with one of them"
+            )
+    return files
+
+
+def _checked(found: Descriptor, uri: ArtifactUri) -> Descriptor:
+    if not _DIGEST.fullmatch(found.digest) or found.size < 0:
+        raise InvalidURI(
+            f"{uri} names {found.digest[:80]!r}, which is no SHA-256, or a size that is none; push it anew"
+        )
+    return found
+
+
+def _file_of(layer: Descriptor, uri: ArtifactUri) -> File:
+    said = layer.annotations or {}
+    path = next((said[name] for name in _NAMES if said.get(name)), "")
+    if not path:
+        raise InvalidURI(
+            f"{uri} has a layer that names no file ({layer.media_type or 'no type'}, {layer.digest}), as an image of "
+            "containers has; push files with org.opencontainers.image.title, or as a ModelPack"
+        )
+    if form := _form_of(layer, said, uri):
+        return File(_archive_name(path, layer.digest), layer.size, layer.digest, archive=form)
+    return File(path, layer.size, layer.digest)
+
+
+def _form_of(layer: Descriptor, said: Mapping[str, str], uri: ArtifactUri) -> str:
+    """Return how a layer is packed, empty where it is the file itself. Its files have their own paths in it."""
+    if said.get(_UNPACK) == "true":
+        return "tar.gz"  # as oras packs directories, whatever type it was told to write
+    if not (found := _PACKED.fullmatch(layer.media_type)):
+        return ""
+    if found[1] not in _FORMS:
+        raise InvalidURI(
+            f"{uri} has a layer that is packed by {found[1]} ({layer.media_type}, {layer.digest}), which cannot be "
+            "unpacked; push it raw, as a tar, or packed by gzip"
+        )
+    return _FORMS[found[1]]
+
+
+def _archive_name(path: str, digest: str) -> str:
+    """Return what an archive is called: the file or directory that it was made of, or its digest for all of them."""
+    name = path.removeprefix("./").rstrip("/")
+    return f"layer-{digest.removeprefix('sha256:')[:12]}" if name in ("", ".") else name
+
+
+def _place_of(uri: ArtifactUri, settings: SourceSettings) -> tuple[str, str]:
+    """Return the URL of the registry and the repository's full name there."""
+    if uri.registry == _DOCKER_HUB:
+        return f"https://{_DOCKER_HUB_API}", uri.repository if "/" in uri.repository else f"library/{uri.repository}"
+    configured = {origin_of(registry).netloc: registry for registry in settings.registries}
+    return configured.get(uri.registry, f"https://{uri.registry}"), uri.repository

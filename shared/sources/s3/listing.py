@@ -1,0 +1,135 @@
+"""Listing what is below a prefix by boto3, over our connections, without its retries, profiles and environment."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import boto3
+import botocore.session
+from botocore import UNSIGNED
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shared.errors import Unreachable
+from shared.http.client import Call, HttpClient
+from shared.http.origins import public
+from shared.sources.listing import bounded, in_time
+from shared.sources.plain_xml import plain_xml
+from shared.sources.prefix_keys import beginning_of, path_below
+from shared.sources.s3.errors import error_fields
+from shared.sources.s3.requests import Requests
+from shared.sources.settings import PATH_STYLE, VIRTUAL_STYLE
+from shared.uri.model_uri import S3Uri
+
+_MOST_PAGE_BYTES = 5 * 2**20  # of a thousand keys, each of 1 KiB at most, three characters a byte where it is quoted
+_OURS = frozenset({"accept-encoding", "host", "user-agent"})  # headers that our client says itself, with these values
+
+
+class S3Refusal(Exception):
+    """S3 answered with an error."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], fields: Mapping[str, str]) -> None:
+        super().__init__(f"status {status}")
+        self.status, self.headers, self.fields = status, headers, fields
+
+
+def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient, until_s: float) -> list[str]:
+    """Return what follows the prefix in each key below it, without the empty objects that stand for directories.
+
+    `until_s`: as in `in_time`. Raises S3Refusal, Unreachable, AddressRefused, TooManyFiles.
+    """
+    client = _client(requests, connections)
+    try:
+        paginator = client.get_paginator("list_objects_v2")
+        found = bounded(paginator.paginate(Bucket=uri.bucket, Prefix=beginning_of(uri.prefix)), str(uri))
+        pages = in_time(found, until_s, str(uri))
+        listed = bounded((entry for page in pages for entry in page.get("Contents", ())), str(uri))
+        entries = [(str(entry["Key"]), int(entry["Size"])) for entry in listed]
+    except (BotoCoreError, ClientError) as error:  # what it takes for no list, it calls an error of the server
+        raise Unreachable(f"{requests.grant.host} cannot be listed for {uri}: {error}") from error
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        said = f"{type(error).__name__}: {str(error)[:200]}"
+        raise Unreachable(
+            f"{requests.grant.host} does not list {uri} as S3 does ({said}); it is asked again"
+        ) from error
+    finally:
+        client.close()
+    paths = (path_below(uri.prefix, key, size) for key, size in entries)
+    return [path for path in paths if path is not None]
+
+
+def _client(requests: Requests, connections: HttpClient) -> Any:  # noqa: ANN401 - boto3 has no types
+    """Return a client that opens no connection itself: an address that is checked must be the one that is used."""
+    keys = requests.grant.values
+    config = Config(
+        signature_version="s3v4" if keys else UNSIGNED,
+        s3={"addressing_style": VIRTUAL_STYLE if requests.is_virtual else PATH_STYLE},
+        retries={"total_max_attempts": 1},
+        ignore_configured_endpoint_urls=True,
+    )
+    session = boto3.session.Session(botocore_session=_session_without_files())
+    client = session.client(
+        "s3",
+        region_name=requests.region,
+        endpoint_url=requests.endpoint if requests.named or requests.settings.s3_endpoint else None,
+        aws_access_key_id=keys.get("AWS_ACCESS_KEY_ID"),
+        aws_secret_access_key=keys.get("AWS_SECRET_ACCESS_KEY"),
+        aws_session_token=keys.get("AWS_SESSION_TOKEN"),
+        config=config,
+    )
+
+    def send(request: AWSPreparedRequest, **_: object) -> AWSResponse:
+        return _send(connections, request)
+
+    client.meta.events.register("before-send.s3", send)
+    return client
+
+
+def _send(connections: HttpClient, request: AWSPreparedRequest) -> AWSResponse:
+    """Send what botocore prepared, and return the answer with its body read.
+
+    Raises S3Refusal, Unreachable, RateLimited, AddressRefused. A refusal ends it here: botocore would follow a redirect
+    to another region by itself, and then the next.
+    """
+    headers = {name: _text(value) for name, value in request.headers.items() if name.lower() not in _OURS}
+    reply = connections.send(Call(request.url, request.method, secrets=headers, follow=False))
+    if reply.status >= HTTPStatus.MULTIPLE_CHOICES:
+        said = reply.read_small()
+        reply.close()
+        raise S3Refusal(reply.status, reply.headers, error_fields(said))
+    body = reply.read_all(_MOST_PAGE_BYTES)
+    try:
+        body = plain_xml(body).encode()
+    except ValueError as error:
+        problem = f"{public(request.url)}: the answer is no list of S3: {error}; check the endpoint"
+        raise Unreachable(problem) from None
+    return AWSResponse(request.url, reply.status, dict(reply.headers), _Whole(body))
+
+
+def _text(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """The body of an answer, as botocore wants to read it."""
+
+    body: bytes
+
+    def stream(self) -> Iterator[bytes]:
+        """Yield the body."""
+        yield self.body
+
+
+def _session_without_files() -> Any:  # noqa: ANN401 - botocore has no types
+    """Return a session that takes nothing from a profile or the files in a home directory."""
+    nothing = (None, None, os.devnull, None)
+    session = botocore.session.Session(
+        {"profile": (None, None, None, None), "config_file": nothing, "credentials_file": nothing}
+    )
+    # No time of an answer is read, and understanding them takes as long as all else of a listing.
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
+    return session

@@ -1,0 +1,103 @@
+"""Requests for the objects of one bucket: where they go and how they are signed."""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import quote
+
+from shared.errors import AuthDenied, InvalidURI
+from shared.http.client import Call
+from shared.http.origins import endpoint_origin, origin_of
+from shared.sources.credential_keys import AWS_KEYS, ENDPOINT_KEY, S3_KEYS
+from shared.sources.host_grants import HostGrant, grant_for
+from shared.sources.port import Credentials
+from shared.sources.s3.endpoint import named_endpoint
+from shared.sources.s3.sigv4 import Keys, Signer
+from shared.sources.settings import VIRTUAL_STYLE, SourceSettings, default_hosts
+
+_REGION = re.compile(r"[a-z0-9-]{1,40}")
+
+
+@dataclass(frozen=True)
+class Requests:
+    """A bucket in a region; requests go unsigned where there is no key for the host.
+
+    `pinned` is the HOST:PORT of the one endpoint that a Secret may lead to; empty where none may.
+    """
+
+    bucket: str
+    region: str
+    credentials: Credentials
+    settings: SourceSettings
+    pinned: str = ""
+
+    def __post_init__(self) -> None:
+        if not _REGION.fullmatch(self.region):  # it becomes a part of host names, and a Secret may have named it
+            raise InvalidURI(f"{self.region!r} is not a region; write one such as eu-west-1")
+
+    @cached_property
+    def named(self) -> str:
+        """The HOST:PORT of the endpoint that the credentials name; empty where they name none. Raises AuthDenied.
+
+        Bytes of one endpoint are never taken for those of another: what was listed at one is asked for there alone.
+        """
+        named = named_endpoint(self.credentials.values, self.settings)
+        if named != self.pinned:
+            at = self.pinned or "that counts without a Secret"
+            raise AuthDenied(
+                f"the files of {self.bucket} are those of the endpoint {at}, and the {ENDPOINT_KEY} of the "
+                f"Secret is {named or 'none that counts'}; correct it, or ask for a refresh of the model"
+            )
+        return named
+
+    @cached_property
+    def endpoint(self) -> str:
+        """The URL of the service that holds the bucket. Raises AuthDenied."""
+        if self.named:
+            return f"https://{self.named}"
+        suffix = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
+        return self.settings.s3_endpoint or f"https://s3.{self.region}.{suffix}"
+
+    @cached_property
+    def is_virtual(self) -> bool:
+        """Whether the bucket's name stands in front of the host; never one that no certificate covers."""
+        configured = self.settings.s3_endpoint and self.settings.s3_addressing != VIRTUAL_STYLE
+        return "." not in self.bucket and not self.named and not configured
+
+    @cached_property
+    def grant(self) -> HostGrant:
+        """What may be sent to the endpoint; a bucket's own host is looked at as the endpoint's."""
+        return grant_for(
+            origin_of(self.endpoint),
+            S3_KEYS,
+            self.credentials,
+            defaults=default_hosts("s3", self.settings),
+            endpoint=endpoint_origin(self.settings.s3_endpoint),
+        )
+
+    def url_of(self, key: str) -> str:
+        """Return an object's URL."""
+        path = quote(key, safe="/-_.~")
+        if not self.is_virtual:
+            return f"{self.endpoint}/{self.bucket}/{path}"
+        scheme, _, place = self.endpoint.partition("://")
+        return f"{scheme}://{self.bucket}.{place}/{path}"
+
+    def call(self, method: str, key: str, headers: Mapping[str, str], query: str = "") -> Call:
+        """Return a request for an object; redirects are not followed, because a signature is for one host.
+
+        `query` is as `Signer.sign` wants it.
+        """
+        url = f"{self.url_of(key)}?{query}" if query else self.url_of(key)
+        secrets = self._signer.sign(method, url, headers, time.time()) if self._signer else {}
+        return Call(url, method, headers=headers, secrets=secrets, follow=False)
+
+    @cached_property
+    def _signer(self) -> Signer | None:
+        values = self.grant.values
+        if not values:
+            return None
+        access_key, secret_key = (values[key] for key in AWS_KEYS)
+        return Signer(Keys(access_key, secret_key, values.get("AWS_SESSION_TOKEN", "")), self.region)

@@ -1,0 +1,57 @@
+"""Which source serves which scheme; the only module of this package that callers need besides the port."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+from shared.errors import InvalidURI
+from shared.plugins import installed_plugins
+from shared.sources.port import Credentials, Source
+from shared.sources.settings import SourceSettings, default_hosts
+from shared.uri.artifact import ArtifactUri
+from shared.uri.model_uri import ModelUri, PluginUri
+
+__all__ = ["SERVED_SCHEMES", "default_hosts", "open_source"]
+
+Factory = Callable[[ModelUri, Credentials, SourceSettings], Source]
+
+# Package and class of each; a source is loaded when first used.
+_PLACES: Mapping[str, tuple[str, str]] = {
+    "hf": ("hub", "HfSource"),
+    "s3": ("s3", "S3Source"),
+    "gs": ("gcs", "GsSource"),
+    "az": ("azure", "AzSource"),
+    "oci": ("oci", "OciObjectsSource"),
+    "https": ("https", "HttpsSource"),
+    "local": ("local", "LocalSource"),
+}
+_ARTIFACTS = ("registry", "ArtifactSource")
+SERVED_SCHEMES = tuple(_PLACES)
+
+
+def open_source(uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> Source:
+    """Return the source of a URI without contacting it; InvalidURI where none serves the scheme."""
+    scheme = str(uri).partition("://")[0]
+    if isinstance(uri, PluginUri):
+        return _load_plugin(uri.scheme)(uri, credentials, settings)
+    place = _ARTIFACTS if isinstance(uri, ArtifactUri) else _PLACES.get(scheme)
+    if place is None:
+        raise InvalidURI(f"{uri}: no source fetches {scheme}://; write one of {', '.join(SERVED_SCHEMES)}")
+    package, name = place
+    factory: Factory = getattr(import_module(f"shared.sources.{package}.source"), name)
+    return factory(uri, credentials, settings)
+
+
+def _load_plugin(scheme: str) -> Factory:
+    """Return the factory of a plugin; InvalidURI, which names it, where it does not load."""
+    point = installed_plugins().get(scheme)
+    if point is None:
+        raise InvalidURI(f"no source for {scheme}:// is installed here; install its distribution in both images")
+    try:
+        factory: Factory = point.load()
+    except Exception as error:
+        distribution = point.dist.name if point.dist else "unknown"
+        raise InvalidURI(
+            f"the source of {scheme}:// ({point.value} of the distribution {distribution}) cannot be loaded: "
+            f"{type(error).__name__}: {error}; correct or remove that distribution"
+        ) from error
+    return factory

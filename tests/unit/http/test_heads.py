@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.http.heads import NotHttp, parse_head
+
+
+def head(*lines: bytes) -> bytes:
+    return b"\r\n".join((b"HTTP/1.1 200 OK", *lines))
+
+
+def test_headers_are_found_whatever_their_case_and_joined() -> None:
+    found = parse_head(head(b"Content-Length: 5", b"X-A:1", b"x-a:  2 "), "GET")
+    assert (found.status, found.length, found.keeps) == (200, 5, True)
+    assert found.headers["x-A"] == "1, 2"
+    assert "nothing" not in found.headers
+    assert found.headers.get("nothing") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "keeps"),
+    [
+        (b"HTTP/1.1 200 OK\r\nConnection: close", False),
+        (b"HTTP/1.0 200 OK", False),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive", True),
+        (b"HTTP/1.1 200", True),
+    ],
+)
+def test_whether_the_connection_is_kept(text: bytes, *, keeps: bool) -> None:
+    assert parse_head(text, "GET").keeps is keeps
+
+
+@pytest.mark.parametrize("status", [b"204", b"304"])
+def test_some_answers_have_no_body(status: bytes) -> None:
+    assert parse_head(b"HTTP/1.1 " + status + b" x\r\nTransfer-Encoding: chunked", "GET").length == 0
+    assert parse_head(head(b"Content-Length: 7"), "HEAD").length == 0
+
+
+def test_a_body_without_a_length_ends_with_chunks_or_the_connection() -> None:
+    chunked = parse_head(head(b"Transfer-Encoding: Chunked", b"Content-Length: 3"), "GET")
+    assert (chunked.length, chunked.chunked) == (None, True)
+    rest = parse_head(head(), "GET")
+    assert (rest.length, rest.chunked) == (None, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"HTTP/2 200",
+        b"HTTP/1.1 20",
+        b"HTTP/1.1 2000 x",
+        head(b"Content-Length: 1", b"Content-Length: 2"),
+        head(b"Content-Length: -1"),
+        head(b"Content-Length: 0x10"),
+        head("Content-Length: ٣".encode()),
+        head(b"Transfer-Encoding: gzip, chunked"),
+        head(b"no colon"),
+        head(b" folded: line"),
+        head(b"two words: x"),
+        head(b": no name"),
+    ],
+)
+def test_what_is_not_clear_is_refused(text: bytes) -> None:
+    with pytest.raises(NotHttp):
+        parse_head(text, "GET")
+
+
+def test_the_same_length_twice_is_clear() -> None:
+    assert parse_head(head(b"Content-Length: 2", b"Content-Length: 2"), "GET").length == 2
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_head_or_refused(text: bytes) -> None:
+    try:
+        parse_head(text, "GET")
+    except NotHttp:
+        return
+
+
+def test_a_header_is_8_kib_at_most() -> None:
+    assert parse_head(head(b"X-A: " + b"x" * 8000), "GET").headers["x-a"] == "x" * 8000
+    for line in (b"X-A: " + b"x" * 9000, b"x" * 9000 + b": a"):
+        with pytest.raises(NotHttp, match="of 8192 at most"):
+            parse_head(head(line), "GET")

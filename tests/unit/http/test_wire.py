@@ -1,0 +1,51 @@
+"""How much a connection waits for at a time: much only where round trips are short."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from shared.http.wire import Wire
+
+LARGE = 2**30
+
+
+@pytest.fixture
+def near() -> Iterator[socket.socket]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()[:2]) as connected,
+        listening.accept()[0],
+    ):
+        yield connected
+
+
+def least(connected: socket.socket) -> int:
+    return connected.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+
+
+def test_of_a_large_body_from_nearby_much_is_waited_for(near: socket.socket) -> None:
+    wire = Wire(near, 5.0)
+    wire.expect(LARGE)
+    assert least(near) == 128 * 1024
+    wire.expect(0)
+    assert least(near) == 1
+
+
+def test_of_a_small_body_is_taken_what_comes(near: socket.socket) -> None:
+    Wire(near, 5.0).expect(1000)
+    assert least(near) == 1
+
+
+def test_where_the_kernel_knows_no_round_trip_is_taken_what_comes() -> None:
+    connected, other = socket.socketpair()
+    with closing(connected), closing(other):
+        Wire(connected, 5.0).expect(LARGE)
+        assert least(connected) == 1
+
+
+def test_over_long_round_trips_is_taken_what_comes(near: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.http.wire._NEAR_US", 0)
+    Wire(near, 5.0).expect(LARGE)
+    assert least(near) == 1

@@ -1,0 +1,34 @@
+"""What the controller is told while downloads and removals run."""
+
+from agent.reconciler.activity import COMPLETE, DOWNLOAD, Activity, Ending, Removal
+
+KEY, OTHER = ("m", "r1"), ("m", "r0")
+
+
+def told(activity: Activity) -> list[tuple[str, str, int, int]]:
+    return [(e.id, e.revision, e.done, e.total) for e in activity.report().entries]
+
+
+def test_downloads_and_removals_are_told_side_by_side_while_they_run() -> None:
+    activity = Activity()
+    progress = activity.start(KEY, "hf://o/m", DOWNLOAD)
+    progress.total = 10
+    progress.receive(4)
+    activity.removals[OTHER] = Removal(20)
+    activity.free(OTHER, 5)
+    activity.free(OTHER, 0)  # a blob that another snapshot keeps
+    assert told(activity) == [("m", "r1", 4, 10), ("m", "r0", 5, 20)]
+    activity.end(KEY, DOWNLOAD, Ending(COMPLETE))
+    activity.removals.pop(OTHER)
+    assert told(activity) == []
+
+
+def test_what_is_freed_counts_though_nobody_follows_it() -> None:
+    activity = Activity()
+    activity.free(OTHER, 5)
+    assert activity.freed_bytes == 5
+
+
+def test_a_removal_of_nothing_that_has_a_size_is_not_told() -> None:
+    activity = Activity(removals={OTHER: Removal(0)})
+    assert told(activity) == []

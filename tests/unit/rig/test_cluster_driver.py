@@ -1,0 +1,28 @@
+from typing import Any
+
+import pytest
+
+from rig.larder.cluster_driver import Json, is_ready
+
+
+def _model(kind: str, status: dict[str, Any]) -> Json:
+    return {"kind": kind, "metadata": {"generation": 2}, "status": status}
+
+
+@pytest.mark.parametrize(("kind", "word"), [("ClusterBaseModel", "state"), ("ClusterModelCache", "storageStatus")])
+def test_a_model_is_ready_by_the_word_of_its_kind(kind: str, word: str) -> None:
+    assert is_ready(_model(kind, {word: "Ready", "observedGeneration": 2}))
+    assert not is_ready(_model(kind, {word: "Failed", "observedGeneration": 2}))
+    assert not is_ready(_model(kind, {"other": "Ready", "observedGeneration": 2}))
+
+
+def test_one_whose_pods_get_an_older_revision_is_not_where_it_shall_be() -> None:
+    status = {"state": "Ready", "observedGeneration": 2}
+    for word, ready in (("True", False), ("False", True)):
+        told = status | {"conditions": [{"type": "Updating", "status": word}]}
+        assert is_ready(_model("ClusterBaseModel", told)) is ready
+
+
+@pytest.mark.parametrize("told", [{}, {"state": "Ready"}, {"state": "Ready", "observedGeneration": 1}])
+def test_a_status_of_an_earlier_spec_does_not_count(told: dict[str, Any]) -> None:
+    assert not is_ready(_model("ClusterBaseModel", told))

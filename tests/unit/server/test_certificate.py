@@ -1,0 +1,33 @@
+"""Until when a certificate is valid, against the end that it was issued with."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import trustme
+
+from shared.server.serve import not_after
+
+
+@pytest.mark.parametrize("year", [2049, 2050, 2150])  # two digits for the year, and from 2050 on four
+def test_both_spellings_of_a_year(year: int) -> None:
+    end = datetime(year, 3, 4, 5, 6, 7, tzinfo=UTC)
+    pem = trustme.CA().issue_cert("larder", not_after=end).cert_chain_pems[0].bytes()
+    assert not_after(pem.decode()) == end.timestamp()
+
+
+def test_the_first_of_a_chain_counts() -> None:
+    soon, late = (datetime(2030, 1, 1, tzinfo=UTC) + timedelta(days=n) for n in (0, 9))
+    authority = trustme.CA()
+    chain = "".join(
+        authority.issue_cert("larder", not_after=end).cert_chain_pems[0].bytes().decode() for end in (soon, late)
+    )
+    assert not_after(chain) == soon.timestamp()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "no PEM", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"],
+)
+def test_what_is_no_certificate_is_said(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the words are the library's
+        not_after(text)

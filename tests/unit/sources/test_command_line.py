@@ -1,0 +1,110 @@
+"""How long the commands of a person wait for a source: time is an argument."""
+
+from collections.abc import Callable
+
+import pytest
+
+from shared.errors import LarderError, RateLimited, Unreachable
+from shared.sources.command_line import HOPELESS_S, POLICY, StallDeadline
+from shared.sources.retry import Timing, retry
+
+Answer = Callable[[float], LarderError | None]
+DOWN = Unreachable("status 503")
+
+
+def asks(after_s: float) -> RateLimited:
+    return RateLimited(f"wait {after_s:.0f} s", after_s)
+
+
+def ends(answer: Answer, chance: float = 0.5) -> tuple[float, int, LarderError | None]:
+    """Return when it ends that a source is asked, how often it was, and with which failure.
+
+    The source answers at each second as `answer` says; an answer takes a tenth of a second.
+    """
+    now, asked = [0.0], [0]
+
+    def act() -> None:
+        asked[0] += 1
+        now[0] += 0.1
+        if failure := answer(now[0]):
+            raise failure
+
+    def wait(pause_s: float, _: LarderError) -> None:
+        now[0] += pause_s
+
+    try:
+        retry(act, POLICY, Timing(lambda: now[0], lambda least, most: least + (most - least) * chance), wait)
+    except LarderError as error:
+        return now[0], asked[0], error
+    return now[0], asked[0], None
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.99])
+@pytest.mark.parametrize("after_s", [0, 1, 5, 30, 45, 60])
+def test_a_source_that_asks_to_wait_for_a_minute_is_waited_for(after_s: float, chance: float) -> None:
+    end_s, asked, failure = ends(lambda now: asks(after_s) if now < 60 else None, chance)
+    assert failure is None
+    assert 60 <= end_s <= 60 + after_s + 10
+    assert asked <= 30
+
+
+def test_what_fails_after_a_minute_of_that_is_tried_again() -> None:
+    end_s, _, failure = ends(lambda now: asks(5) if now < 60 else DOWN if now < 80 else None)
+    assert failure is None
+    assert end_s < 90
+
+
+def test_one_that_asks_for_ever_is_left_in_the_end_and_one_that_asks_for_more_at_once() -> None:
+    end_s, _, failure = ends(lambda _: asks(5))
+    assert isinstance(failure, RateLimited)
+    assert POLICY.asked_s - 20 <= end_s <= POLICY.asked_s + 1
+    end_s, asked, failure = ends(lambda _: asks(3600))
+    assert isinstance(failure, RateLimited)
+    assert (asked, end_s) == (1, 0.1)
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.99])
+def test_one_that_is_down_is_tried_for_all_of_the_patience_and_no_longer(chance: float) -> None:
+    assert ends(lambda now: DOWN if now < 30 else None, chance)[2] is None
+    end_s, asked, failure = ends(lambda _: DOWN, chance)
+    assert failure is DOWN
+    assert POLICY.patience_s - POLICY.longest_s - 1 <= end_s <= POLICY.patience_s + 1
+    assert 8 < asked < 30
+
+
+def test_one_that_asks_and_breaks_in_turn_for_ever_is_left() -> None:
+    tries = iter(range(1000))
+    end_s, _, failure = ends(lambda _: DOWN if next(tries) % 2 else asks(1))
+    assert failure is not None
+    assert end_s <= POLICY.asked_s + POLICY.patience_s
+
+
+def lost_after(trouble: Callable[[int], LarderError | None], came: Callable[[int], bool] = lambda _: False) -> int:
+    """Return after how many seconds of looking hope is lost; 1000 where it never is."""
+    hope = StallDeadline(0)
+    for second in range(1000):
+        if came(second):
+            hope.renew(second)
+        hope.note(trouble(second), second)
+        if hope.is_lost(second):
+            return second
+    return 1000
+
+
+def test_hope_lasts_as_long_as_what_was_asked_for_and_then_as_ever() -> None:
+    assert lost_after(lambda _: None) == HOPELESS_S
+    assert lost_after(lambda _: DOWN) == HOPELESS_S
+    once = asks(60)
+    assert lost_after(lambda second: once if second >= 10 else None) == 10 + 60 + HOPELESS_S
+    assert lost_after(lambda _: asks(5)) == POLICY.asked_s + HOPELESS_S
+    assert lost_after(lambda _: asks(3600)) == POLICY.asked_s + HOPELESS_S
+
+
+def test_what_comes_renews_hope() -> None:
+    assert lost_after(lambda _: None, lambda second: second == 30) == 30 + HOPELESS_S
+    assert lost_after(lambda _: asks(5), lambda second: second % 100 == 0) == 1000
+
+
+def test_what_comes_meanwhile_from_another_file_shortens_no_wait() -> None:
+    once = asks(100)
+    assert lost_after(lambda _: once, lambda second: second == 10) == 100 + HOPELESS_S

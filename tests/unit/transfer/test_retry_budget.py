@@ -1,0 +1,181 @@
+from collections.abc import Callable
+
+import pytest
+
+from agent.transfer.retry_budget import SharedRetryBudget
+from agent.transfer.stall_detector import LEAST_RATE
+from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
+from shared.sources.command_line import POLICY as AT_HAND
+from shared.sources.retry import RetryPolicy, Timing
+
+POLICY = RetryPolicy(attempts=3, patience_s=60, first_s=1, longest_s=10)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def retry_budget(clock: Clock) -> SharedRetryBudget:
+    return SharedRetryBudget(POLICY, Timing(clock, lambda _, most: most))
+
+
+def test_waits_longer_each_time_and_gives_up() -> None:
+    clock = Clock()
+    tried = retry_budget(clock)
+    for expected in (1.0, 2.0):
+        clock.now += 20
+        assert tried.pause(Unreachable("gone"), 100) == expected
+    clock.now += 20
+    with pytest.raises(Unreachable):
+        tried.pause(Unreachable("gone"), 100)
+
+
+def test_progress_has_no_end() -> None:
+    clock = Clock()
+    tried = retry_budget(clock)
+    for missing in range(100, 0, -1):
+        clock.now += 20
+        assert tried.pause(Unreachable("cut"), missing, 1) <= 10
+
+
+def test_receivers_that_meet_the_same_trouble_wait_together() -> None:
+    clock = Clock()
+    tried = retry_budget(clock)
+    clock.now = 20
+    assert tried.pause(Unreachable("gone"), 100) == 1.0
+    clock.now += 0.25
+    assert [tried.pause(Unreachable("gone"), 100) for _ in range(10)] == [0.75] * 10
+
+
+def requests_of(cut_bytes: int, size: int, *, seconds: float = 10**9, receivers: int = 1) -> tuple[int, float]:
+    """Return how many requests a server gets that cuts every answer after so many bytes, and the seconds waited.
+
+    It ends when the file is whole, or after `seconds`; the bytes themselves take no time.
+    """
+    clock = Clock()
+    tried = SharedRetryBudget(RetryPolicy(), Timing(clock, lambda _, most: most))
+    asks_at, left, asked = [0.0] * receivers, size, 0
+    while left > 0 and (now := min(asks_at)) < seconds:
+        clock.now = now
+        asked += 1
+        left -= cut_bytes
+        asks_at[asks_at.index(now)] += tried.pause(Unreachable("cut"), left, cut_bytes)
+    return asked, clock.now
+
+
+@pytest.mark.parametrize("receivers", [1, 4, 16])
+@pytest.mark.parametrize("cut_bytes", [1, 1000, 4096, 10_000])
+def test_a_server_that_cuts_every_answer_after_little_is_not_hammered(cut_bytes: int, receivers: int) -> None:
+    asked, _ = requests_of(cut_bytes, 10**12, seconds=70, receivers=receivers)
+    assert 5 * receivers <= asked <= 100 * receivers
+
+
+def test_a_server_that_cuts_every_answer_after_much_is_not_slowed() -> None:
+    asked, waited_s = requests_of(50 * 10**6, 5 * 10**9)
+    assert asked == 100
+    assert waited_s < 0.1
+
+
+def test_what_comes_in_small_parts_still_comes_faster_than_it_would_drip() -> None:
+    _, waited_s = requests_of(16 * 1024, 10**7)
+    assert 10**7 / waited_s >= LEAST_RATE * 0.9
+
+
+def test_real_progress_ends_the_long_pauses() -> None:
+    clock = Clock()
+    tried = SharedRetryBudget(RetryPolicy(), Timing(clock, lambda _, most: most))
+    pauses = []
+    for left, brought in ((100, 1), (99, 1), (98, 1), (97, 1), (96, 2**20), (95, 0)):
+        clock.now += 100
+        pauses.append(tried.pause(Unreachable("cut"), left, brought))
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 0.5 / 64, 0.5]
+
+
+def test_a_failure_now_and_then_among_pieces_that_come_does_not_lengthen_the_pauses() -> None:
+    clock = Clock()
+    tried = SharedRetryBudget(RetryPolicy(), Timing(clock, lambda _, most: most))
+    for left in range(100, 90, -1):
+        clock.now += 600
+        assert tried.pause(Unreachable("503"), left) == 0.5
+        tried.succeed()
+
+
+def test_one_who_gets_nothing_waits_longer_each_time_while_another_brings_all() -> None:
+    clock = Clock()
+    tried = SharedRetryBudget(POLICY, Timing(clock, lambda _, most: most))
+    pauses = []
+    for missing in range(6, 0, -1):
+        clock.now += 20
+        pauses.append(tried.pause(Unreachable("gone"), missing))
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+def test_where_few_tries_tell_one_receiver_spends_them() -> None:
+    clock = Clock()
+    tried = retry_budget(clock)
+    wrong = Unreachable("compressed", tries=2)
+    assert tried.pause(wrong, 100) == 1.0
+    assert tried.pause(wrong, 100) == 5.0
+    clock.now = 1.0
+    with pytest.raises(Unreachable):
+        tried.pause(wrong, 100)
+
+
+def test_nobody_asks_sooner_than_the_server_wants_because_another_waits_for_less() -> None:
+    clock = Clock()
+    tried = retry_budget(clock)
+    clock.now = 1
+    tried.pause(Unreachable("gone"), 100)
+    assert tried.pause(RateLimited("later", 20), 100) >= 20
+    assert tried.pause(Unreachable("gone"), 100) >= 20
+    assert tried.pause(Unreachable("cut"), 99, 2**20) < 1
+    assert tried.pause(Unreachable("gone"), 99) >= 20
+
+
+def test_what_somebody_must_act_on_is_raised_even_while_others_wait() -> None:
+    tried = retry_budget(Clock())
+    tried.pause(Unreachable("gone"), 100)
+    with pytest.raises(AuthDenied):
+        tried.pause(AuthDenied("no"), 100)
+
+
+def test_a_server_that_asks_for_more_than_there_is_patience_for_is_left() -> None:
+    with pytest.raises(RateLimited):
+        retry_budget(Clock()).pause(RateLimited("later", 3600), 100)
+
+
+def waits(policy: RetryPolicy, failure: Callable[[float], LarderError | None], receivers: int) -> float:
+    """Return when a server gives a file that fails as told at each second; raises what ends it sooner."""
+    clock = Clock()
+    tried = SharedRetryBudget(policy, Timing(clock, lambda least, most: (least + most) / 2))
+    asks_at = [0.0] * receivers
+    while True:
+        clock.now = min(asks_at)
+        error = failure(clock.now)
+        if error is None:
+            return clock.now
+        asks_at[asks_at.index(clock.now)] += tried.pause(error, 100) + 0.01
+
+
+@pytest.mark.parametrize("receivers", [1, 4])
+@pytest.mark.parametrize("after_s", [0, 5, 30, 60])
+@pytest.mark.parametrize("policy", [RetryPolicy(), AT_HAND], ids=["an agent's", "a person's"])
+def test_a_server_that_asks_to_wait_for_a_minute_is_waited_for(
+    policy: RetryPolicy, after_s: float, receivers: int
+) -> None:
+    starting = [Unreachable("just started"), None]
+
+    def failure(now: float) -> LarderError | None:
+        return RateLimited("later", after_s) if now < 60 else starting.pop(0)
+
+    assert waits(policy, failure, receivers) <= 60 + after_s + 2 * policy.longest_s
+
+
+def test_a_server_that_is_down_for_less_than_the_patience_is_waited_for() -> None:
+    assert waits(AT_HAND, lambda now: Unreachable("down") if now < 33 else None, 1) < 40
+    with pytest.raises(Unreachable):
+        waits(AT_HAND, lambda now: Unreachable("down") if now < 60 else None, 1)

@@ -1,0 +1,23 @@
+from agent.transfer.stall_detector import StallDetector
+
+
+def test_a_body_that_drips_is_given_up_after_a_window() -> None:
+    pace = StallDetector(least_rate=1000, window_s=10)
+    assert [pace.observe(500, 1.0) for _ in range(9)] == [None] * 9
+    assert pace.observe(500, 1.0) == 500
+
+
+def test_one_that_flows_is_not() -> None:
+    pace = StallDetector(least_rate=1000, window_s=10)
+    assert [pace.observe(1000, 1.0) for _ in range(50)] == [None] * 50
+
+
+def test_a_limit_lowers_what_is_asked_of_one_body() -> None:
+    pace = StallDetector(least_rate=1000, window_s=10)
+    assert [pace.observe(500, 1.0, limit=2000) for _ in range(20)] == [None] * 20
+
+
+def test_a_window_begins_anew() -> None:
+    pace = StallDetector(least_rate=1000, window_s=2)
+    assert pace.observe(10_000, 2.0) is None
+    assert pace.observe(10, 2.0) == 5
