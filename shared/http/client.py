@@ -15,10 +15,10 @@ from shared.http.heads import Head, NotHttp, parse_head
 from shared.http.origins import Origin, origin_of, public
 from shared.http.proxies import Proxy
 from shared.http.rate_limited_origins import RateLimitedOrigins
+from shared.http.settings import ClientSettings
 from shared.http.wire import MOMENT_S, Wire
-from shared.sources.failures import REDIRECT_TRIES
-from shared.sources.settings import SourceSettings
 
+REDIRECT_TRIES = 1  # a server that leads astray does so again a second later
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _STANDARD = ("User-Agent: larder", "Accept-Encoding: identity")
 _MOST_ERROR_BYTES = 64 * 1024
@@ -122,7 +122,7 @@ class Reply:
 class HttpClient:
     """Requests with redirects followed by us: at most `Call.redirects`, never to plain http, never with secrets."""
 
-    def __init__(self, settings: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: ClientSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._pool, self._clock, self._holds = ConnectionPool(settings, clock), clock, RateLimitedOrigins(clock)
 
     def send(self, call: Call) -> Reply:

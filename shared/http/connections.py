@@ -11,9 +11,9 @@ from shared.errors import Unreachable
 from shared.http.address_checks import Network, connect, refuse_known
 from shared.http.origins import Origin, origin_of
 from shared.http.proxies import Proxy
+from shared.http.settings import ClientSettings
 from shared.http.tunnels import open_tunnel
 from shared.http.wire import Wire
-from shared.sources.settings import SourceSettings
 
 _KEEP_IDLE_S = 20.0  # servers commonly close after 30 to 60 s
 _KEEP_IDLE = 64
@@ -22,7 +22,7 @@ _KEEP_IDLE = 64
 class ConnectionPool:
     """Connections by origin; `lease` prefers a kept one, `give_back` keeps it for the next."""
 
-    def __init__(self, settings: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: ClientSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._clock = settings, clock
         self._allowed = settings.allowed_networks
         self._trusted = {origin_of(endpoint) for endpoint in settings.endpoints}

@@ -9,8 +9,8 @@ from shared.byte_ranges import ByteRange
 from shared.errors import LarderError, SourceChanged, Unreachable
 from shared.http.client import Call, HttpClient, Reply
 from shared.http.origins import origin_of, public
+from shared.http.retry_after import seconds_of
 from shared.manifest import File
-from shared.sources.failures import seconds_of
 
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]+|\*)", re.IGNORECASE)
 _SCRATCH_BYTES = 256 * 1024

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from shared.errors import RateLimited
 from shared.http.origins import Origin, public
-from shared.sources.failures import asked_wait_s, wait_message
+from shared.http.retry_after import asked_wait_s, wait_message
 
 
 class RateLimitedOrigins:

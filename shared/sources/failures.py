@@ -1,21 +1,14 @@
 """What a status that is not a success means, in words that say what to do."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from shared.errors import AuthDenied, LarderError, RateLimited, SourceChanged, SourceNotFound, Unreachable
+from shared.http.client import REDIRECT_TRIES
+from shared.http.retry_after import DEFAULT_WAIT_S, asked_wait_s, stated_wait_s, wait_message
 from shared.sources.credential_hints import CredentialHint
 from shared.sources.host_grants import HostGrant
-
-_DEFAULT_WAIT_S = 30.0
-_LONGEST_WAIT_S = 3600.0
-REDIRECT_TRIES = 1  # a server that leads astray does so again a second later
-_SECONDS = re.compile(r"\d+(\.\d+)?")
-_SECONDS_TO_RESET = re.compile(r";\s*t=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +53,12 @@ def failure_of(status: int, headers: Mapping[str, str], subject: RequestSubject,
 
 
 def rate_limited(
-    headers: Mapping[str, str], subject: RequestSubject, now: float, unsaid_s: float = _DEFAULT_WAIT_S
+    headers: Mapping[str, str], subject: RequestSubject, now: float, unsaid_s: float = DEFAULT_WAIT_S
 ) -> RateLimited:
     """Return what a server's demand for fewer requests means; `unsaid_s` is waited where it does not say how long."""
-    said_s = _stated_wait_s(headers, now)
+    said_s = stated_wait_s(headers, now)
     wait_s = unsaid_s if said_s is None else said_s
     return RateLimited(f"{subject.grant.host} asks to wait {wait_message(wait_s, now)} before {subject.what}", wait_s)
-
-
-def asked_wait_s(status: int, headers: Mapping[str, str], now: float) -> float | None:
-    """Return how many seconds an answer asks to be left alone; None where it does not."""
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
-        stated_s = _stated_wait_s(headers, now)
-        return _DEFAULT_WAIT_S if stated_s is None else stated_s
-    return _stated_wait_s(headers, now) if status == HTTPStatus.SERVICE_UNAVAILABLE else None
 
 
 def denied(subject: RequestSubject, detail: str) -> AuthDenied:
@@ -102,31 +87,3 @@ def _denied_to_person(subject: RequestSubject, detail: str) -> AuthDenied:
     refused = "refuses these credentials" if grant.values else "wants credentials"
     held = ", and yours were not sent because they are for other hosts" if grant.withheld else ""
     return AuthDenied(f"{grant.host} {refused} for {subject.what} ({detail}){held}; {subject.keys.own}")
-
-
-def _stated_wait_s(headers: Mapping[str, str], now: float) -> float | None:
-    text = headers.get("Retry-After") or ""
-    if _SECONDS.fullmatch(text.strip()):
-        return min(float(text), _LONGEST_WAIT_S)
-    if found := _SECONDS_TO_RESET.search(headers.get("RateLimit") or ""):  # how the public hub says it
-        return min(float(found.group(1)), _LONGEST_WAIT_S)
-    at = seconds_of(text)
-    if at is None:
-        return None
-    said = seconds_of(headers.get("Date") or "")  # the server's clock, by which it reckons
-    return min(max(at - (now if said is None else said), 0.0), _LONGEST_WAIT_S)
-
-
-def wait_message(wait_s: float, now: float) -> str:
-    """Return how long that is, and until when; of what asks for more than an hour, an hour is waited."""
-    until = datetime.fromtimestamp(now + wait_s, UTC).strftime("%H:%M:%SZ")
-    return f"{'at least ' if wait_s == _LONGEST_WAIT_S else ''}{wait_s:.0f} s (until {until})"
-
-
-def seconds_of(text: str) -> float | None:
-    """Return the seconds since 1970 of a date in a header; None where it is none."""
-    try:
-        date = parsedate_to_datetime(text)
-        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None

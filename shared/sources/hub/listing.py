@@ -16,10 +16,10 @@ from huggingface_hub.hf_api import RepoFile
 from huggingface_hub.utils import logging
 
 from shared.errors import AddressRefused, InvalidURI, Unreachable
+from shared.http.client import REDIRECT_TRIES
 from shared.http.connections import make_tls_context, tls_error_message
 from shared.http.origins import origin_of, public
 from shared.manifest import File
-from shared.sources.failures import REDIRECT_TRIES
 from shared.sources.listing import LONGEST_LIST_S, bounded
 from shared.sources.settings import SourceSettings
 

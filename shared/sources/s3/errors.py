@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from shared.errors import AuthDenied, InvalidURI, LarderError, SourceNotFound, Unreachable
-from shared.sources.failures import REDIRECT_TRIES, RequestSubject, denied, failure_of, rate_limited
+from shared.http.client import REDIRECT_TRIES
+from shared.sources.failures import RequestSubject, denied, failure_of, rate_limited
 
 _FIELD = re.compile(r"<(Code|Region|ServerTime)>([^<]{1,200})</\1>")
 _SLOW_DOWN_S = 5.0

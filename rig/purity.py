@@ -1,0 +1,111 @@
+"""Modules that are pure stay so: `python -m rig.purity`, a part of `make check`.
+
+Pure is by name what is called `decide` or `report` and all below a folder `placement` or `selection`, and by its own
+word whatever says so at its head (`SAYS_SO`). Neither it nor anything of ours that it imports may import what
+`FORBIDDEN` names, and it calls no clock of `datetime`.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Container, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("agent", "controller", "shared")
+NAMES = ("decide", "report")
+FOLDERS = ("placement", "selection")
+SAYS_SO = re.compile(r"no input or output|plain functions? of|plain arithmetic|pure functions?", re.IGNORECASE)
+FORBIDDEN = frozenset((
+    "aiohttp", "asyncio", "concurrent", "fcntl", "http", "httpx", "kubernetes", "logging", "multiprocessing",
+    "os", "pathlib", "random", "secrets", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl",
+    "structlog", "subprocess", "sys", "tempfile", "threading", "time", "urllib.request",
+))  # fmt: skip
+_CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today"), ("uuid", "uuid4")}
+# Imports of pure modules that are not followed, each with its reason; one that is no longer needed is an error.
+EXCEPTIONS: Mapping[tuple[str, str], str] = {
+    ("agent.store.overhead", "agent.store.snapshot"): "takes the form of a snapshot's mark, to know its size",
+    ("agent.store.overhead", "agent.store.tree"): "takes two functions on sizes and paths",
+    ("controller.cli.support.summary", "controller.cli.status.show"): "has the table written into a string",
+    ("controller.cli.why.models", "controller.state.ownership"): "takes the name of an annotation",
+}
+
+
+def is_pure(module: str, head: str) -> bool:
+    """Return whether a module claims to be pure, by its name or by the docstring at its head."""
+    *folders, name = module.split(".")
+    return name in NAMES or any(folder in FOLDERS for folder in (*folders, name)) or bool(SAYS_SO.search(head))
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def modules(root: Path = ROOT) -> dict[str, Path]:
+    """Return the files of our modules by name."""
+    found = (path for package in PACKAGES for path in sorted((root / package).rglob("*.py")))
+    return {".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in found}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Yield what is imported at any depth, but for the sake of types alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        else:
+            yield from imports(node)
+
+
+def impurities(module: str, ours: Mapping[str, Path], excepted: Container[tuple[str, str]] = ()) -> Iterator[str]:
+    """Yield what is wrong with a pure module, each with the way that leads there."""
+    for node in ast.walk(_tree(ours[module])):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            called = node.value.id, node.attr
+            if called in _CLOCKS:
+                yield f"{module}:{node.lineno} calls {'.'.join(called)}"
+    ways: list[tuple[str, ...]] = [(module,)]
+    seen = {module}
+    while ways:
+        way = ways.pop(0)
+        for name in imports(_tree(ours[way[-1]])):
+            parts = name.split(".")
+            if parts[0] in FORBIDDEN or ".".join(parts[:2]) in FORBIDDEN:
+                yield f"{' -> '.join(way)} -> {name}"
+            target = name if name in ours else name.rpartition(".")[0]
+            if target in ours and target not in seen and (way[-1], target) not in excepted:
+                seen.add(target)
+                ways.append((*way, target))
+
+
+def problems(root: Path, exceptions: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    """Yield every impurity below a root, and every exception that nothing needs."""
+    ours = modules(root)
+    pure = [module for module, path in ours.items() if is_pure(module, ast.get_docstring(_tree(path)) or "")]
+    for module in pure:
+        yield from impurities(module, ours, exceptions)
+    for edge in exceptions:
+        without = exceptions.keys() - {edge}
+        if edge[0] not in ours or not any(_has(impurities(module, ours, without)) for module in pure):
+            yield f"the exception for {edge[0]} -> {edge[1]} is needed no more; take it out of rig/purity.py"
+
+
+def _has(found: Iterator[str]) -> bool:
+    return next(found, None) is not None
+
+
+def main() -> int:
+    """Print what is impure; return 1 where something is."""
+    wrong = sorted(set(problems(ROOT, EXCEPTIONS)))
+    for line in wrong:
+        print(line)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""How long an answer asks to be left alone: Retry-After, and RateLimit as the public hub says it."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+DEFAULT_WAIT_S = 30.0
+_LONGEST_WAIT_S = 3600.0
+_SECONDS = re.compile(r"\d+(\.\d+)?")
+_SECONDS_TO_RESET = re.compile(r";\s*t=(\d+)")
+
+
+def asked_wait_s(status: int, headers: Mapping[str, str], now: float) -> float | None:
+    """Return how many seconds an answer asks to be left alone; None where it does not."""
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        stated_s = stated_wait_s(headers, now)
+        return DEFAULT_WAIT_S if stated_s is None else stated_s
+    return stated_wait_s(headers, now) if status == HTTPStatus.SERVICE_UNAVAILABLE else None
+
+
+def stated_wait_s(headers: Mapping[str, str], now: float) -> float | None:
+    """Return how many seconds the headers of an answer ask for; None where they do not. `now` in seconds since 1970."""
+    text = headers.get("Retry-After") or ""
+    if _SECONDS.fullmatch(text.strip()):
+        return min(float(text), _LONGEST_WAIT_S)
+    if found := _SECONDS_TO_RESET.search(headers.get("RateLimit") or ""):  # how the public hub says it
+        return min(float(found.group(1)), _LONGEST_WAIT_S)
+    at = seconds_of(text)
+    if at is None:
+        return None
+    said = seconds_of(headers.get("Date") or "")  # the server's clock, by which it reckons
+    return min(max(at - (now if said is None else said), 0.0), _LONGEST_WAIT_S)
+
+
+def wait_message(wait_s: float, now: float) -> str:
+    """Return how long that is, and until when; of what asks for more than an hour, an hour is waited."""
+    until = datetime.fromtimestamp(now + wait_s, UTC).strftime("%H:%M:%SZ")
+    return f"{'at least ' if wait_s == _LONGEST_WAIT_S else ''}{wait_s:.0f} s (until {until})"
+
+
+def seconds_of(text: str) -> float | None:
+    """Return the seconds since 1970 of a date in a header; None where it is none."""
+    try:
+        date = parsedate_to_datetime(text)
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+
+from rig.purity import EXCEPTIONS, ROOT, is_pure, problems
+
+
+def write(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / "agent" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("module", "head", "pure"),
+    [
+        ("agent.reconciler.decide", "", True),
+        ("controller.models.report", "", True),
+        ("controller.placement.demand", "", True),
+        ("controller.claims.outcome", "What a Job says. No input or output, no clock.", True),
+        ("agent.store.reservations", "Who was promised bytes: plain arithmetic.", True),
+        ("agent.store.store", "The store.", False),
+        ("controller.cli.status.reporting", "", False),
+    ],
+)
+def test_purity_is_by_name_or_by_a_modules_own_word(module: str, head: str, *, pure: bool) -> None:
+    assert is_pure(module, head) is pure
+
+
+@pytest.mark.parametrize("name", ["os", "random", "threading", "time", "asyncio", "httpx"])
+def test_no_pure_module_imports_input_output_clocks_or_threads(tmp_path: Path, name: str) -> None:
+    write(tmp_path, decide=f"import {name}\n")
+    assert list(problems(tmp_path, {})) == [f"agent.decide -> {name}"]
+
+
+def test_what_a_pure_module_imports_is_held_to_it_as_well(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        decide="def f():\n    from agent.helper import g\n",
+        helper="from os import path\n",
+        free="import os\n",
+    )
+    assert list(problems(tmp_path, {})) == ["agent.decide -> agent.helper -> os.path"]
+
+
+def test_a_clock_of_datetime_is_found(tmp_path: Path) -> None:
+    write(tmp_path, decide="from datetime import datetime\n\nNOW = datetime.now()\n")
+    assert list(problems(tmp_path, {})) == ["agent.decide:3 calls datetime.now"]
+
+
+def test_imports_for_types_alone_are_free(tmp_path: Path) -> None:
+    write(tmp_path, decide="from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from pathlib import Path\n")
+    assert not list(problems(tmp_path, {}))
+
+
+def test_an_exception_holds_for_its_import(tmp_path: Path) -> None:
+    write(tmp_path, decide="import agent.helper\n", helper="import os\n")
+    assert not list(problems(tmp_path, {("agent.decide", "agent.helper"): "why"}))
+
+
+def test_an_exception_that_nothing_needs_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, decide="import agent.helper\n", helper="")
+    (found,) = problems(tmp_path, {("agent.decide", "agent.helper"): "why"})
+    assert "is needed no more" in found
+
+
+def test_every_exception_of_ours_is_needed_and_nothing_is_impure() -> None:
+    assert list(problems(ROOT, EXCEPTIONS)) == []
