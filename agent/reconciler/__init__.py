@@ -1,1 +1,1 @@
-"""What the node shall hold, step by step: observe, decide, act."""
+"""The reconciler that brings a node to its desired state: observe, decide, act."""

@@ -1,4 +1,4 @@
-"""What the agent can do about a difference between what is wanted and what is there."""
+"""The actions that bring the actual state of a node closer to the desired one."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -9,7 +9,7 @@ from shared.api.model_node import Entry
 
 @dataclass(frozen=True, slots=True)
 class ChangeLabels:
-    """Set (`"true"`) and drop (None) labels of our two families on the own Node, in one patch."""
+    """Set (`"true"`) and remove (None) labels of our two families on the agent's own Node, in one patch."""
 
     changes: tuple[tuple[str, str | None], ...]
 
@@ -23,14 +23,17 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Reserve room for every missing byte of a prepared entry, or none."""
+    """Reserve space for all missing bytes of a prepared entry, or for none."""
 
     entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Fetch what is missing, verify it and commit; `repair` mends a snapshot that is already in its place."""
+    """Download what is missing, verify and commit it.
+
+    With `repair`, an existing snapshot is repaired in place.
+    """
 
     entry: Entry
     repair: bool
@@ -38,21 +41,21 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End what runs for the entry; its verified bytes stay."""
+    """Stop the work on an entry and keep its verified bytes."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Give back what is reserved for the entry, and start over if it is still wanted."""
+    """Release an entry's reservation, and start over if the entry is still wanted."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove the entry's files, if a live read still shows this very wish: same ModelNode, same generation."""
+    """Remove an entry's files if a live read still shows the same ModelNode at the same generation."""
 
     entry: Entry
     uid: str
@@ -61,14 +64,14 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Say that the entry is not the agent's affair."""
+    """Record that the agent does not handle this entry."""
 
     entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
-    """Read what the unpacked files of the entry are."""
+    """Read the metadata of an entry's unpacked files."""
 
     entry: Entry
 

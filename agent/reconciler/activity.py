@@ -1,4 +1,4 @@
-"""How far the running downloads are: written by their threads, read by the loop."""
+"""Progress of running downloads, written by their threads and read by the event loop."""
 
 import asyncio
 from collections import Counter
@@ -29,7 +29,7 @@ COMPLETE, STOPPED, FAILED = "complete", "stopped", "failed"
 
 
 class Ending(NamedTuple):
-    """How a download ended: complete, stopped, or failed for a reason."""
+    """How a download ended: complete, stopped, or failed with a reason."""
 
     result: str
     reason: str = ""
@@ -37,7 +37,10 @@ class Ending(NamedTuple):
 
 @dataclass(slots=True)
 class Removal:
-    """How far a removal is, in bytes; `total` counts what other snapshots share as well, which stays."""
+    """Progress of a removal, in bytes.
+
+    `total` includes bytes shared with other snapshots, which stay on disk.
+    """
 
     total: int
     done: int = 0
@@ -45,9 +48,9 @@ class Removal:
 
 @dataclass(slots=True)
 class Activity:
-    """Every download and removal that runs, and what has happened since the start.
+    """All running downloads and removals, and counters since the agent started.
 
-    The loop's own but for `traffic` and `scrub`.
+    Only the event loop writes it, except `traffic` and `scrub`.
     """
 
     running: dict[Key, Progress] = field(default_factory=dict)
@@ -64,29 +67,29 @@ class Activity:
     traffic: Mapping[str, Traffic] = field(default_factory=lambda: {scheme: Traffic() for scheme in SERVED_SCHEMES})
 
     def start(self, key: Key, uri: str, kind: str) -> Progress:
-        """Return the progress of a new download from this URI."""
+        """Register a new download from this URI and return its progress."""
         self.started[kind] += 1
         progress = self.running[key] = Progress(traffic=self.traffic.get(uri.partition("://")[0]))
         return progress
 
     def end(self, key: Key, kind: str, ending: Ending) -> None:
-        """Forget a download that ended like this."""
+        """Drop a finished download and count how it ended."""
         self.running.pop(key, None)
         self.ended[kind, ending] += 1
 
     def free(self, key: Key, size_bytes: int) -> None:
-        """Count bytes that a removal has given back."""
+        """Count bytes freed by a removal."""
         self.freed_bytes += size_bytes
         if removal := self.removals.get(key):
             removal.done += size_bytes
 
     def troubles(self) -> Mapping[Key, Cause]:
-        """Return what each download is trying again just now."""
+        """Return the failure each download is currently retrying, by key."""
         found = ((key, progress.trouble) for key, progress in self.running.items())
         return {key: Cause(error.reason, str(error)) for key, error in found if error}
 
     def report(self) -> ProgressReport:
-        """Return where every download and removal is."""
+        """Return the progress of all downloads and removals."""
         downloads = (EntryProgress(*k, p.done, p.total, round(p.rate())) for k, p in self.running.items())
         removals = (EntryProgress(*k, r.done, r.total) for k, r in self.removals.items() if r.total)
         return ProgressReport((*downloads, *removals))
@@ -94,7 +97,10 @@ class Activity:
 
 @dataclass(slots=True)
 class ProgressReporter:
-    """Tells the controller every second while something runs, and the loop when a download's trouble changes."""
+    """Reports progress to the controller every second while something runs.
+
+    Calls `on_trouble` when the failure that a download is retrying changes.
+    """
 
     activity: Activity
     api: ControllerClient
@@ -102,7 +108,7 @@ class ProgressReporter:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self) -> None:
-        """Ends only by cancellation; downloads go on when nobody listens."""
+        """Report until cancelled; downloads continue when the controller cannot be reached."""
         before: Mapping[Key, Cause] = {}
         pause_s = _EVERY_S
         while True:

@@ -1,4 +1,4 @@
-"""What the ModelNode says of the agent and its store as a whole."""
+"""Conditions of the ModelNode: the state of the agent and of its store as a whole."""
 
 import msgspec
 
@@ -11,13 +11,22 @@ ON_ROOT_DISK = "StoreOnRootDisk"
 
 
 def node_conditions(volume: StoreVolume, disk_size: int, floor: int, generation: int) -> list[Condition]:
-    """Return the conditions, observed at this generation; sizes in bytes; `lastTransitionTime` is left empty."""
+    """Return the conditions observed at this generation.
+
+    `lastTransitionTime` is left empty.
+
+    Args:
+        volume: The store's volume.
+        disk_size: Size of its disk in bytes.
+        floor: Bytes of the disk that must stay free.
+        generation: Generation of the ModelNode that was observed.
+    """
     told = (_ready(volume), _on_root_disk(volume, disk_size, floor))
     return [msgspec.structs.replace(condition, observed_generation=generation) for condition in told]
 
 
 def _ready(volume: StoreVolume) -> Condition:
-    """Return whether the agent does what the spec says; how far each entry is, they say themselves."""
+    """Return whether the agent can act on the spec; each entry's progress is in its own status."""
     if why := volume.why_refused():
         return _condition(READY, "False", "StoreRefused", why)
     return _condition(READY, "True", "AgentFollows", "the agent brings the node to what the spec says")

@@ -1,4 +1,4 @@
-"""The last look before files are removed: does the API server itself still say so?"""
+"""The last check before files are removed: a live read from the API server."""
 
 from agent.reconciler.actions import Remove
 from agent.reconciler.node import OwnNode
@@ -9,7 +9,12 @@ from shared.names import snapshot_label
 
 
 async def confirm_removal(node: OwnNode, node_uid: str, action: Remove) -> None:
-    """Read the ModelNode and the Node live; NotGranted where they are not what was acted on. Raises KubeError."""
+    """Read the ModelNode and the Node live and check that the removal is still wanted.
+
+    Raises:
+        NotGranted: Either of them has changed since the decision.
+        KubeError: One of them could not be read.
+    """
     live = await get_object(node.kube, f"{PATH}/{node.name}", ModelNode)
     if live is None or not is_same_wish(live, node_uid, action):
         raise NotGranted("the ModelNode has changed since it was read; nothing is removed")
@@ -19,7 +24,7 @@ async def confirm_removal(node: OwnNode, node_uid: str, action: Remove) -> None:
 
 
 def is_same_wish(live: ModelNode, node_uid: str, action: Remove) -> bool:
-    """Tell whether this ModelNode is the one that was acted on, for this node, and still says Absent."""
+    """Tell whether this is the ModelNode that was acted on, for this node, and still asks for Absent."""
     same = live.metadata.uid == action.uid and live.metadata.generation == action.generation
     ours = bool(node_uid) and live.spec.node_uid == node_uid
     says = [e.state for e in live.spec.entries if e.key == action.entry.key]

@@ -1,4 +1,4 @@
-"""What to do next: a plain function of what is wanted, what is there and what is under way."""
+"""The next actions: a plain function of desired state, actual state and work in progress."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -22,11 +22,11 @@ from agent.reconciler.observation import (
 from shared.api.model_node import Entry, EntryState, ModelNode
 from shared.names import ready_label, snapshot_label
 
-_MOST_PREPARING = 8  # at one time: the controller's API counts what a node asks for
+_MOST_PREPARING = 8  # concurrently: the controller's API rate-limits each node
 
 
 def decide(observation: Observation) -> list[Action]:
-    """Return the next actions in the order to take them; an empty list means: wait for a change."""
+    """Return the next actions in execution order; an empty list means: wait for a change."""
     actions: list[Action] = []
     changes = label_changes(observation)
     if changes and observation.patch_due_s <= observation.now_s:
@@ -43,7 +43,7 @@ def decide(observation: Observation) -> list[Action]:
 
 
 def next_due_s(observation: Observation) -> float | None:
-    """Return when the clock alone will make `decide` answer otherwise, in the loop's seconds."""
+    """Return when time alone will change the result of `decide`, on the loop's clock in seconds."""
     dues = [s.due_s for key, s in observation.failures.items() if key in observation.entries]
     dues += [due_s for key, due_s in observation.readings_due.items() if key in observation.entries]
     if label_changes(observation):
@@ -63,7 +63,7 @@ def _end(key: Key, work: Work, entry: Entry | None, observation: Observation) ->
         case Fetching(stopping=True) | Removing():
             return
         case Removed():
-            if entry is None or entry.state != EntryState.ABSENT or key in observation.held:  # somebody put files back
+            if entry is None or entry.state != EntryState.ABSENT or key in observation.held:  # files have reappeared
                 yield Forget(key)
         case Fetching() | Preparing() if entry is None or not wanted or not _may_go_on(entry, work, observation):
             yield Stop(key)
@@ -84,7 +84,10 @@ def _still_needed(entry: Entry, work: Prepared | Reserved, observation: Observat
 
 
 def _removals(observation: Observation, node: ModelNode) -> Iterator[Action]:
-    """Nothing else removes: the state is written out, and neither label of the snapshot is on the Node any more."""
+    """Yield the removals, the only place that does.
+
+    An entry is removed only if its state is explicitly Absent and neither label of its snapshot is still on the Node.
+    """
     for entry in node.spec.entries:
         if entry.state != EntryState.ABSENT or entry.key in observation.works or observation.blocked(entry):
             continue
@@ -121,7 +124,7 @@ def _may_start(observation: Observation, entry: Entry) -> bool:
 
 
 def _inspections(observation: Observation) -> Iterator[Action]:
-    """One after the other, and only what pods get already: nothing waits for it."""
+    """Yield at most one inspection, and only of a snapshot that pods can already use, so it delays nothing."""
     if observation.inspecting is None:
         due = (e for e in observation.entries.values() if is_present(e) and observation.wants_inspection(e))
         yield from (Inspect(entry) for entry in islice(due, 1))

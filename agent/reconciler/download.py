@@ -1,4 +1,4 @@
-"""One download from start to commit: the part that blocks, for a thread."""
+"""One download from start to commit: the blocking part, which runs in a thread."""
 
 import threading
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from shared.uri.model_uri import parse_uri
 
 @dataclass(frozen=True, slots=True)
 class Downloader:
-    """Fetches entries into the store, all of them through one bucket of bytes."""
+    """Downloads entries into the store under one shared rate limit."""
 
     store: Store
     sources: SourceSettings
@@ -37,9 +37,16 @@ class Downloader:
         progress: Progress,
         stop: threading.Event,
     ) -> tuple[Snapshot, int]:
-        """Fetch what is missing, verify it and commit; return the snapshot and the bytes moved.
+        """Download what is missing, verify it and commit it.
 
-        With `mends`, put right that snapshot instead. Raises LarderError, or Stopped when `stop` was set.
+        With `mends`, that snapshot is repaired instead.
+
+        Returns:
+            The snapshot, and the number of bytes transferred.
+
+        Raises:
+            LarderError: The download failed.
+            Stopped: `stop` was set.
         """
         is_repair = mends is not None and mends.manifest_digest == manifest.digest
         result = self._fetch(entry, manifest, granted, progress, stop, prove_access=not is_repair)
@@ -50,7 +57,7 @@ class Downloader:
         return self.store.repair(mends, manifest, result.blobs, result.unpacked), result.moved
 
     def _refuse_pickles(self, manifest: Manifest, result: FetchResult) -> None:
-        """Look at every file before any is committed; with one that may be a pickle all go. Raises PickleRefused."""
+        """Check every file before any is committed; if one may be a pickle, discard them all. Raises PickleRefused."""
         from shared.safe_files.refuse import refuse_pickles  # noqa: PLC0415 - what few agents need
 
         try:
@@ -69,7 +76,7 @@ class Downloader:
         *,
         prove_access: bool,
     ) -> FetchResult:
-        """Try the claims' credentials in their order: one that the source accepts is enough."""
+        """Try the credentials of the claims in order until the source accepts one."""
         offered = [Credentials(g.values, g.hosts) for g in granted.grants] or [ANONYMOUS]
         refusals: list[AuthDenied] = []
         for credentials in offered:
@@ -94,5 +101,5 @@ class Downloader:
 
 
 def reservation_of(key: Key) -> str:
-    """Return the name under which an entry's bytes are reserved."""
+    """Return the name of an entry's reservation."""
     return "@".join(key)

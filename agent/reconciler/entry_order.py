@@ -1,4 +1,4 @@
-"""Whose turn it is among the entries of a node."""
+"""The order in which a node's entries are processed."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -7,14 +7,15 @@ from agent.reconciler.observation import Fetching, Observation, Preparing
 from shared.api.model_node import Entry
 from shared.names import namespace_of
 
-_CLUSTER_SHARE = 4  # cluster-scoped models take this many turns while each namespace takes one
+_CLUSTER_SHARE = 4  # cluster-scoped models get this many turns for each turn of a namespace
 
 
 def by_turn(observation: Observation, entries: Iterable[Entry], step: type[Preparing | Fetching]) -> list[Entry]:
-    """Return the entries in the order in which they take the step: damaged ones first, then namespaces in turns.
+    """Return the entries in the order in which they take the step: damaged ones first, then round-robin by namespace.
 
-    Within a namespace the higher priority goes first, then the older wish. Entries at that step already count: of
-    three that namespace `a` wants, with one under way, and one of `b`, the order is b1, a2, a3.
+    Within a namespace, higher priority goes first, then the earlier request. Entries already at that step count as
+    turns taken: if namespace `a` wants three entries, one of them in progress, and namespace `b` wants one, the order
+    is b1, a2, a3.
     """
     lanes: defaultdict[tuple[bool, str], list[Entry]] = defaultdict(list)
     for entry in entries:
@@ -29,7 +30,7 @@ def by_turn(observation: Observation, entries: Iterable[Entry], step: type[Prepa
 
 
 def by_rank(observation: Observation, entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries in the order in which they get room, as evictions count on: namespaces do not matter."""
+    """Return the entries in the order in which they get space, regardless of namespace; evictions rely on it."""
     return sorted(entries, key=lambda e: (e.key not in observation.held, *_rank(e)))
 
 

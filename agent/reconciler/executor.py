@@ -1,4 +1,4 @@
-"""Carry out what was decided: short things at once, long ones as tasks that wake the loop when they end."""
+"""Executes actions: short ones at once, long ones as tasks that wake the loop when they end."""
 
 import asyncio
 import threading
@@ -36,7 +36,10 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ActionExecutor:
-    """Acts for one node; `jobs` owns what takes long, `wake` asks for another decision."""
+    """Executes actions for one node.
+
+    `jobs` owns long-running tasks; `wake` requests another decision.
+    """
 
     cache: StateCache
     store: Store
@@ -59,7 +62,7 @@ class ActionExecutor:
     _halts: dict[Key, InsufficientStorage] = field(default_factory=dict, init=False)
 
     async def act(self, action: Action) -> None:
-        """Take one action, or begin it; one that meets an error of ours fails its own entry and nothing else."""
+        """Execute an action, or start it; an internal error fails only the entry it belongs to."""
         try:
             await self._take(action)
         except Exception as error:  # noqa: BLE001 - as above; it is counted and logged
@@ -91,18 +94,18 @@ class ActionExecutor:
                 assert_never(action)
 
     def stop_all(self) -> None:
-        """Ask every download to end; what it verified stays."""
+        """Ask all downloads to stop; verified bytes are kept."""
         for stop in self._stops.values():
             stop.set()
 
     def halt(self, why: InsufficientStorage) -> None:
-        """Stop every download because the disk fills up; each goes on when there is room for what it lacks."""
+        """Stop all downloads because the disk is filling up; each resumes when its missing bytes fit."""
         for key, stop in self._stops.items():
             self._halts[key] = why
             stop.set()
 
     async def settle(self, longest_s: float) -> None:
-        """End everything that runs, the downloads in their own time, up to `longest_s` seconds."""
+        """Stop all work, giving downloads up to `longest_s` seconds to end on their own."""
         self.stop_all()
         self.inspector.stop()
         tasks = set(self._tasks.values())
@@ -126,7 +129,7 @@ class ActionExecutor:
         else:
             self.cache.manifests[entry.key] = manifest
             self.cache.works[entry.key] = Prepared(entry.manifest)
-            if self.cache.unfinished_to_keep() is not None:  # with the last manifest, the others may be dropped
+            if self.cache.unfinished_to_keep() is not None:  # all known: unfinished files of others may be dropped
                 self.cache.retry_shortages(self.clock())
 
     async def _reserve(self, entry: Entry) -> None:
@@ -136,10 +139,10 @@ class ActionExecutor:
             need = await self._in_thread(self._take_room, entry, manifest, limit, keep)
         except InsufficientStorage as error:
             self._wait_for_space(entry, error)
-            with suppress(LarderError):  # what is free now counts from here on, and not what the last look found
+            with suppress(LarderError):  # the current free space counts from here on, not that of the last scan
                 self.cache.take_free(await self._in_thread(self.store.disk_free))
             if changes != self.cache.disk_changes:
-                self.cache.retry_shortages(self.clock())  # it was counted while files went
+                self.cache.retry_shortages(self.clock())  # the need was computed while files were being removed
             return
         except LarderError as error:
             self._note_failure(entry, error)
@@ -148,9 +151,13 @@ class ActionExecutor:
         _LOG.info("space_reserved", model=entry.id, revision=entry.revision, need_bytes=need)
 
     def _take_room(self, entry: Entry, manifest: Manifest, limit: int, keep: list[Manifest] | None) -> int:
-        """Reserve what is missing; returns how many bytes. Raises InsufficientStorage, StoreFailure.
+        """Reserve space for the missing bytes and return how many there are.
 
-        Where that fails and `keep` says what must stay of unfinished files, the others go first.
+        If they do not fit and `keep` is given, unfinished files that no manifest in `keep` needs are dropped first.
+
+        Raises:
+            InsufficientStorage: They do not fit.
+            StoreFailure: The store's volume is refused, or cannot be read.
         """
         need = self.store.missing_bytes(manifest)
         need += self.store.overhead_bytes(manifest, entry.id) if limit else 0
@@ -208,15 +215,15 @@ class ActionExecutor:
             self.cache.manifests.pop(entry.key, None)
             log.info("snapshot_complete", moved_bytes=moved, verified=snapshot.verified)
         finally:
-            stop.set()  # a cancelled task leaves its thread behind
+            stop.set()  # cancelling the task does not stop its thread
             self.activity.end(entry.key, kind, ending)
             self._stops.pop(entry.key, None)
             self._halts.pop(entry.key, None)
-            await self._release(entry.key)  # while it is still at work: the next one's promise has the same name
+            await self._release(entry.key)  # before the work: the next reservation has the same name
             self.cache.works.pop(entry.key, None)
 
     def _stop(self, key: Key) -> None:
-        """End a work, if it has not ended since that was decided."""
+        """Stop a work, unless it has ended since the decision."""
         match self.cache.works.get(key):
             case Fetching() as work:
                 self.cache.works[key] = replace(work, stopping=True)
@@ -265,12 +272,12 @@ class ActionExecutor:
             self.cache.disk_changes += 1
 
     def _size_of(self, key: Key) -> int:
-        """Return the bytes of what a snapshot consists of, each content once; 0 where there is none."""
+        """Return a snapshot's size in bytes, each content counted once; 0 if there is none."""
         held = self.cache.held.get(key)
         return sum(contents_of([held]).values()) if held else 0
 
     async def _discard(self, entry: Entry) -> None:
-        """Drop what an unfinished download left, unless a running one counts on the same contents."""
+        """Drop what an unfinished download left, unless a running download shares any of it."""
         manifest = self.cache.manifests.pop(entry.key, None)
         if manifest is None:
             return
@@ -283,7 +290,7 @@ class ActionExecutor:
         _LOG.info(f"Skipping PVC storage type for model {entry.id}", model=entry.id, node=self.node.name)
 
     async def _break_off(self, action: Action, error: Exception) -> None:
-        """Count an error of ours against what it happened to."""
+        """Count an internal error against the entry or the labels it happened to."""
         doing = type(action).__name__
         match action:
             case ChangeLabels():
@@ -299,7 +306,7 @@ class ActionExecutor:
                 assert_never(action)
 
     async def _fail(self, doing: str, key: Key, error: Exception) -> None:
-        """Give up what was begun for an entry, and try it again later if it is still wanted then."""
+        """Give up an entry's current work; it is retried later if still wanted."""
         self.activity.internal_errors.note(doing, error, model=key[0], revision=key[1], node=self.node.name)
         words = f"{doing} failed with {type(error).__name__}: {error}; report it with the agent's log"
         for entry in self.cache.entries_of(key):

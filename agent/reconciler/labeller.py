@@ -1,4 +1,4 @@
-"""Puts the own Node's labels right, and waits after a refusal."""
+"""Corrects the labels of the agent's own Node, with backoff after a failure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,10 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 @dataclass(slots=True)
 class Labeller:
-    """One patch for each set of changes; `look_at_node` is called where another Node may have taken the name."""
+    """Applies each set of changes in one patch.
+
+    Calls `look_at_node` when another Node may have taken the name.
+    """
 
     cache: StateCache
     node: OwnNode
@@ -25,7 +28,7 @@ class Labeller:
     _failures: int = field(default=0, init=False)
 
     async def change(self, changes: Mapping[str, str | None]) -> None:
-        """Set and drop these labels; a failure is noted in the book as the time of the next try."""
+        """Set and remove these labels; after a failure, record the next attempt in the cache."""
         try:
             view = await self.node.label(self.cache.node.uid, changes)
         except KubeError as error:
@@ -42,7 +45,7 @@ class Labeller:
         _LOG.info("labels_changed", node=self.node.name, set=sorted(changes.keys() - dropped), dropped=dropped)
 
     def put_off(self, reason: str, message: str) -> None:
-        """Try again later, after a failure."""
+        """Schedule the next attempt after a failure."""
         self._failures += 1
         delay_s = self.backoff.delay_s(self._failures)
         self.cache.patch_due_s = self.clock() + delay_s

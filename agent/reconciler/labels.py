@@ -1,4 +1,4 @@
-"""Which of the node's labels the disk and the ModelNode bear out."""
+"""The node labels that the disk and the ModelNode justify."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ ON = "true"
 
 @dataclass(frozen=True, slots=True)
 class Borne:
-    """Labels that one snapshot bears out: to be set, or to be left where they are set already."""
+    """Labels that one snapshot justifies: `wanted` are set, `kept` are left if already set."""
 
     wanted: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
 
 
 def ours(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels that the agent owns; model-cache-ready-x.org/y has a prefix of its own and is another's."""
+    """Return the labels the agent owns; model-cache-ready-x.org/y has its own prefix and belongs to others."""
     return {k: v for k, v in labels.items() if k.startswith(SNAPSHOT_PREFIX) or _is_ready_label(k)}
 
 
@@ -28,7 +28,7 @@ def _is_ready_label(key: str) -> bool:
 
 
 def label_changes(observation: Observation) -> dict[str, str | None]:
-    """Return the patch that makes the node's labels true, drops first; empty where they are."""
+    """Return the patch that corrects the node's labels, removals first; empty if they are correct."""
     borne = list(_borne(observation, observation.held))
     wanted = frozenset[str]().union(*(b.wanted for b in borne))
     kept = wanted.union(*(b.kept for b in borne))
@@ -38,7 +38,7 @@ def label_changes(observation: Observation) -> dict[str, str | None]:
 
 
 def is_ready_by_another(observation: Observation, key: Key) -> bool:
-    """Tell whether another revision of the model, named by an entry or not, bears out its ready label."""
+    """Tell whether another revision of the model, listed or not, justifies its ready label."""
     others = (held for held in observation.held if held[0] == key[0] and held != key)
     ready = ready_label(key[0])
     return any(ready in borne.wanted | borne.kept for borne in _borne(observation, others))
@@ -48,7 +48,7 @@ def _borne(observation: Observation, keys: Iterable[Key]) -> Iterator[Borne]:
     entries = observation.entries
     for key in keys:
         held = observation.held[key]
-        if not isinstance(observation.works.get(key), Removing):  # its files may be gone at any moment
+        if not isinstance(observation.works.get(key), Removing):  # its files may disappear at any moment
             yield _borne_by(observation, key, held, entries.get(key))
 
 
@@ -63,7 +63,7 @@ def _borne_by(observation: Observation, key: Key, held: HeldSnapshot, entry: Ent
     sound = observation.is_sound(key, entry.manifest)
     match entry.state:
         case EntryState.PRESENT:
-            if not held.damaged:  # a snapshot of another manifest is intact too: its labels stay while it is replaced
+            if not held.damaged:  # a snapshot of another manifest is intact too and keeps its labels until replaced
                 return Borne(wanted=both) if sound else Borne(kept=both)
             return _mended_first(entry, both)
         case EntryState.DRAINING:
@@ -76,5 +76,8 @@ def _borne_by(observation: Observation, key: Key, held: HeldSnapshot, entry: Ent
 
 
 def _mended_first(entry: Entry, labels: frozenset[str]) -> Borne:
-    """A node's restart would kill the pods whose selectors name these labels, so users keep them."""
+    """Keep the labels of a damaged snapshot that pods use.
+
+    If the node restarted without them, pods whose selectors name them would be killed.
+    """
     return Borne(kept=labels) if entry.in_use else Borne()

@@ -1,4 +1,4 @@
-"""The agent's loop: observe, decide, act, report; woken by every change and by the clock."""
+"""The agent's loop: observe, decide, act, report; every change and the clock wake it."""
 
 import asyncio
 import math
@@ -37,7 +37,7 @@ _READ_BACKOFF = Backoff(first_s=0.2, cap_s=5)
 
 @dataclass(slots=True)
 class Reconciler:
-    """Keeps the disk and the labels of one node as its ModelNode says."""
+    """Keeps the disk and the labels of one node in line with its ModelNode."""
 
     cache: StateCache
     store: Store
@@ -58,36 +58,36 @@ class Reconciler:
     _node_is_stale: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def wake(self) -> None:
-        """Ask for another decision."""
+        """Request another decision."""
         self._woken.set()
 
     def look_at_node(self) -> None:
-        """Ask for a fresh read of the own Node: another may have taken its name."""
+        """Request a fresh read of the agent's own Node: another may have taken its name."""
         self._node_is_stale.set()
 
     def take_model_node(self, node: ModelNode | None) -> None:
-        """Take the newest ModelNode, None where there is none."""
+        """Take the newest ModelNode, or None if there is none."""
         self.cache.take_model_node(node, self.clock())
         if node and node.spec.node_uid != self.cache.node.uid:
             self.look_at_node()
         self.wake()
 
     def take_sync(self) -> None:
-        """Know that what was taken is all there is."""
+        """Record that the initial list is complete."""
         self.cache.synced = True
         self.wake()
 
     def space(self) -> Space:
-        """Return the store's bytes as they were last read, under today's limit."""
+        """Return the store's space as last read, with the current limit."""
         return replace(self.cache.space, limit=self.cache.storage_limit)
 
     def why_not_alive(self) -> str:
-        """Return how long the loop has been silent, if that is too long."""
-        silent_s = self.clock() - self._beat_s  # not a number before the first turn
+        """Return how long the loop has been silent if that is too long, or an empty string."""
+        silent_s = self.clock() - self._beat_s  # not a number before the first iteration
         return f"the loop has been silent for {silent_s:.0f} s" if silent_s > _STILL_ALIVE_S else ""
 
     def why_not_ready(self) -> str:
-        """Return what the agent still waits for; empty once it has adopted what was on disk."""
+        """Return what the agent is waiting for; empty once it has adopted what is on disk."""
         if self._adopted:
             return ""
         if math.isnan(self._beat_s):
@@ -95,11 +95,11 @@ class Reconciler:
         return "labels are not checked yet" if self.cache.synced else "the ModelNode is not watched yet"
 
     def observation(self) -> Observation:
-        """Return what is known now."""
+        """Return the current observation."""
         return observe(self.cache, self._works(), self.slots, self.clock())
 
     async def prepare(self) -> None:
-        """Learn the node and the disk; only then can anything be decided."""
+        """Read the Node and the disk, which every decision needs."""
         await asyncio.get_running_loop().run_in_executor(self.threads, self.store.sweep)
         await self.scanner.read()
         failures = 0
@@ -130,7 +130,7 @@ class Reconciler:
             await self._pause(next_due_s(observation))
 
     async def tidy(self) -> None:
-        """Drop the unfinished files that nothing has wanted for long, now and then."""
+        """Periodically drop unfinished files that nothing has wanted for a long time."""
         while True:
             await self.sleep(_TIDY_EVERY_S)
             if self.observation().authority is None:
@@ -146,7 +146,7 @@ class Reconciler:
                 _LOG.info("unfinished_files_dropped", node=self.node.name, count=count)
 
     async def watch_node(self) -> None:
-        """Read the own Node now and then, and whenever it may be another one."""
+        """Read the agent's own Node periodically, and whenever it may have been replaced."""
         failures = 0
         while True:
             await wait(self._node_is_stale, self.node_s)
@@ -162,7 +162,7 @@ class Reconciler:
                 continue
             failures = 0
             if before != self.cache.label_changes:
-                self._node_is_stale.set()  # our own patch overtook the read
+                self._node_is_stale.set()  # our own patch overtook this read
                 continue
             if view.uid != self.cache.node.uid:
                 _LOG.info("node_replaced", node=self.node.name, uid=view.uid)

@@ -1,4 +1,4 @@
-"""The agent's own Node: its uid and our labels on it."""
+"""The agent's own Node: its UID and our labels on it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _INVALID = 422
 
 @dataclass(frozen=True, slots=True)
 class OwnNodeState:
-    """The uid of the Node, and its labels of our two families."""
+    """The UID of the Node and its labels of our two families."""
 
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -30,20 +30,25 @@ class OwnNode:
 
     @property
     def path(self) -> str:
-        """Where the Node is."""
+        """The API path of the Node."""
         return f"/api/v1/nodes/{self.name}"
 
     async def read(self) -> OwnNodeState:
-        """Return the Node as it is now. Raises KubeError."""
+        """Return the current state of the Node. Raises KubeError."""
         return _view(await self.kube.request("GET", self.path))
 
     async def label(self, uid: str, changes: Mapping[str, str | None]) -> OwnNodeState:
-        """Set and drop labels in one patch, if the Node still has this uid: Conflict where another took the name."""
+        """Set and remove labels in one patch.
+
+        Raises:
+            Conflict: The Node no longer has this UID; another took its name.
+            KubeError: The patch failed.
+        """
         body = {"metadata": {"uid": uid, "labels": dict(changes)}}
         try:
             return _view(await self.kube.request("PATCH", self.path, body=body, content_type=MERGE_PATCH))
         except Refused as error:
-            if error.code == _INVALID:  # a uid is immutable: that is how the server says that it is another Node
+            if error.code == _INVALID:  # UIDs are immutable, so this is how the server reports a replaced Node
                 raise Conflict(str(error)) from error
             raise
 

@@ -1,4 +1,4 @@
-"""What the book knows of the disk: the kernel tells of changes, and a look now and then finds what it does not tell."""
+"""Keeps the cached state of the disk current: inotify reports changes, periodic scans find the rest."""
 
 import asyncio
 import math
@@ -20,15 +20,15 @@ from agent.store.store import Store
 from shared.errors import LarderError
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_SHARE = 200  # a look at all files every so many times what it costs: half a percent of a core
-_HASTE = 10  # what was told is looked at sooner, at a tenth of a core at most
-_SETTLE_S = 0.25  # one change seldom comes alone
-_WATCHED = 60  # where the kernel tells, looks that nothing asked for are so much rarer
+_SHARE = 200  # a full scan runs at intervals of this many times its cost: half a percent of a core
+_HASTE = 10  # reported changes are scanned sooner, using at most a tenth of a core
+_SETTLE_S = 0.25  # changes seldom come alone
+_WATCHED = 60  # with inotify, periodic scans are this much rarer
 
 
 @dataclass(slots=True)
 class Scanner:
-    """Reads the store into the book; `scan_s` is how often, in seconds."""
+    """Scans the store into the cache; `scan_s` is the interval in seconds."""
 
     cache: StateCache
     store: Store
@@ -47,11 +47,11 @@ class Scanner:
     _cost_s: float = field(default=0.0, init=False)
 
     def look(self) -> None:
-        """Ask for a fresh look at the files: something was written or removed."""
+        """Request a fresh scan: something was written or removed."""
         self._stale.set()
 
     async def run(self, on_change: Callable[[], None]) -> None:
-        """Look again and again, until cancelled; `on_change` is called after each look."""
+        """Scan until cancelled; `on_change` is called after each scan."""
         loop = asyncio.get_running_loop()
         if self.watch:
             loop.add_reader(self.watch.descriptor, self._hear, self.watch)
@@ -69,7 +69,7 @@ class Scanner:
                 loop.remove_reader(self.watch.descriptor)
 
     async def read(self) -> None:
-        """Look at every file of every snapshot, and at the space. Raises StoreFailure."""
+        """Check every file of every snapshot, and read the space. Raises StoreFailure."""
         while True:
             before = self.cache.disk_changes
             held, space = await asyncio.get_running_loop().run_in_executor(self.threads, self._read)
@@ -87,8 +87,8 @@ class Scanner:
 
     @property
     def _due_s(self) -> float:
-        """When to look at the files though nobody asked."""
-        rare = self._watched and not self.activity.running  # downloads change the figures without a word of the kernel
+        """Return when the next scan is due without a request."""
+        rare = self._watched and not self.activity.running  # inotify does not report how downloads change the space
         return self._looked_s + max(self.scan_s * (_WATCHED if rare else 1), self._cost_s * _SHARE)
 
     def _say_if_unwatched(self) -> None:
@@ -116,7 +116,7 @@ class Scanner:
 
     def _read(self) -> tuple[dict[Key, Snapshot], Space]:
         began_s = self.cpu_clock()
-        if self.watch:  # before the look, so that no change falls between the two
+        if self.watch:  # before the scan, so that no change falls between the two
             covered = self.watch.cover([self.store.blobs_directory], births=False)
             self._watched = self.watch.cover(self.store.directories(), births=True) and covered
         held = {(s.id, s.revision): s for s in self.store.snapshots()}

@@ -1,4 +1,4 @@
-"""Downloads under way leave the disk alone when others fill it."""
+"""Stops running downloads when others fill the disk."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ _EVERY_S = 1.0
 
 @dataclass(slots=True)
 class SpaceGuard:
-    """Looks at the free space every second while a download runs; `halt` ends them all, with the reason."""
+    """Checks free space every second while a download runs; `halt` stops all downloads with the reason."""
 
     store: Store
     volume: StoreVolume

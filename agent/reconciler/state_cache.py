@@ -1,4 +1,4 @@
-"""What the agent knows, kept by the event loop alone."""
+"""The agent's cached state, owned by the event loop."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -16,13 +16,13 @@ from shared.api.unpacked_metadata import UnpackedMetadata
 from shared.manifest import Manifest
 from shared.metadata.remembered import INTERRUPTED, interruption_wait
 
-_BLOCK_BYTES = 4096  # of the usual file systems
+_BLOCK_BYTES = 4096  # of common file systems
 _OWN_BLOCKS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Bytes in use, reserved, allowed (0: no limit), free on the disk, of that to stay free, and the disk's own."""
+    """Bytes used, reserved, allowed (0: no limit), free on the disk, to be kept free, and the disk's total."""
 
     used: int = 0
     reserved: int = 0
@@ -34,7 +34,7 @@ class Space:
 
 @dataclass(slots=True)
 class StateCache:
-    """The node, its ModelNode, the snapshots, and what is under way or has failed, by entry."""
+    """The node, its ModelNode, the snapshots, and work in progress and failures by entry."""
 
     node: OwnNodeState = field(default_factory=lambda: OwnNodeState(""))
     synced: bool = False
@@ -51,11 +51,11 @@ class StateCache:
     space: Space = field(default_factory=Space)
     tightest: SpaceRetries | None = None
     patch_due_s: float = 0.0
-    disk_changes: int = 0  # a scan that began before one of them is void
-    label_changes: int = 0  # as is a read of the Node
+    disk_changes: int = 0  # a scan that began before the latest change is void
+    label_changes: int = 0  # likewise for a read of the Node
 
     def take_model_node(self, node: ModelNode | None, now_s: float) -> None:
-        """Take the newest ModelNode; new rules, or entries that are wanted no more, may let the waiting ones in."""
+        """Take the newest ModelNode; changed rules or dropped entries may let waiting entries in."""
         before, self.model_node = self.model_node, node
         if node is None:
             return
@@ -71,7 +71,7 @@ class StateCache:
             self.retry_shortages(now_s)
 
     def _take_readings(self, node: ModelNode, named: set[Key], now_s: float) -> None:
-        """Know what an earlier agent of this node read, and forget what is wanted no more."""
+        """Adopt the metadata that an earlier agent of this node read, and forget entries no longer wanted."""
         for key in self.readings.keys() - named:
             del self.readings[key]
             self.readings_due.pop(key, None)
@@ -86,13 +86,13 @@ class StateCache:
                 self.readings_due[status.key] = now_s + wait_s
 
     def retry_shortages(self, now_s: float) -> None:
-        """Let every entry that did not fit ask again, all at once, so that the first by priority is first."""
+        """Let all entries that did not fit ask again together, so that the highest priority goes first."""
         for key, failure in self.failures.items():
             if failure.due_s == WHEN_SPACE_CHANGES_S:
                 self.failures[key] = replace(failure, due_s=now_s)
 
     def take_space(self, space: Space, now_s: float) -> None:
-        """Take new figures; where they have more room, and now and then in any case, those that wait ask again."""
+        """Take new space figures; waiting entries ask again when there is more space, and periodically in any case."""
         self.space, used, free = space, space.used, space.disk_free - space.floor
         short = [s.trouble.shortage for s in self.failures.values() if s.due_s == WHEN_SPACE_CHANGES_S]
         if self.tightest is None or not short:
@@ -104,27 +104,27 @@ class StateCache:
             self.tightest = self.tightest.seen(used, free)
 
     def take_free(self, disk_free: int) -> None:
-        """Take what was free on the disk when an entry did not fit."""
+        """Take the free space of the disk, in bytes, at the time an entry did not fit."""
         if self.tightest:
             self.tightest = self.tightest.seen(self.tightest.used, disk_free - self.space.floor)
 
     def take_arrived(self, key: Key, snapshot: Snapshot) -> None:
-        """Take a snapshot that was committed just now, and count it: the last look at the disk had part of it alone.
+        """Take a snapshot that was just committed and count its bytes, of which the last scan saw only a part.
 
-        Else it would be told Ready beside figures in which there seems to be room for others.
+        Otherwise it would be reported Ready beside figures that still show space for others.
         """
         self.take_held(self.held | {key: snapshot})
         untold = max(0, sum(contents_of(self.held.values()).values()) - self.space.used)
         self.space = replace(self.space, used=self.space.used + untold, disk_free=max(0, self.space.disk_free - untold))
 
     def take_held(self, held: dict[Key, Snapshot]) -> None:
-        """Take the snapshots that are on the disk."""
+        """Replace the snapshots on disk."""
         self.held, self.frees = held, sole_bytes(held)
 
     def unfinished_to_keep(self) -> list[Manifest] | None:
-        """Return the manifests whose unfinished files must stay; None where none may be dropped to make room.
+        """Return the manifests whose unfinished files must stay; None if none may be dropped to make room.
 
-        That is where the node may not evict, and while some manifest of what is wanted is not here.
+        None is returned where the node may not evict, and while the manifest of a wanted entry is missing.
         """
         node = self.model_node
         if node is None or node.spec.eviction_policy != LEAST_RECENTLY_USED:
@@ -134,17 +134,17 @@ class StateCache:
         return list(self.manifests.values()) if wanted <= self.manifests.keys() else None
 
     def entries_of(self, key: Key) -> list[Entry]:
-        """Return the entry of this key, if the ModelNode has one."""
+        """Return the entry with this key as a list of one; empty if the ModelNode has none."""
         return [e for e in self.model_node.spec.entries if e.key == key] if self.model_node else []
 
     @property
     def storage_limit(self) -> int:
-        """What the ModelNode allows; 0 is no limit."""
+        """The limit in bytes from the ModelNode; 0 means no limit."""
         return self.model_node.spec.storage_limit if self.model_node else 0
 
 
 def observe(cache: StateCache, works: Mapping[Key, Work], slots: int, now_s: float) -> Observation:
-    """Return the book as one frozen value; `works` are its own with the downloads' troubles filled in."""
+    """Return the cache as one frozen value; `works` replaces its own, with the failures that downloads are retrying."""
     return Observation(
         now_s=now_s,
         node_uid=cache.node.uid,
@@ -165,15 +165,15 @@ def observe(cache: StateCache, works: Mapping[Key, Work], slots: int, now_s: flo
 
 
 def held_of(snapshot: Snapshot) -> HeldSnapshot:
-    """Return what a decision needs of a snapshot."""
+    """Return the part of a snapshot that decisions need."""
     return HeldSnapshot(snapshot.manifest_digest, tuple(snapshot.damaged), snapshot.verified, bool(snapshot.unpacked))
 
 
 def sole_bytes(held: Mapping[Key, Snapshot]) -> dict[Key, int]:
-    """Return the bytes, in blocks, that would go with each snapshot alone; 0 where others have all its files.
+    """Return the bytes, in blocks, freed by removing each snapshot alone; 0 if others share all its files.
 
-    Beside the files that no other one has, these are its directory, its mark, and the model's directory, which goes
-    with the last revision.
+    Besides the files no other snapshot has, that includes its directory, its mark, and the model's directory, which is
+    removed with the last revision.
     """
     sizes = {key: contents_of([snapshot]) for key, snapshot in held.items()}
     holders = Counter(sha256 for files in sizes.values() for sha256 in files)
@@ -186,7 +186,7 @@ def _blocks_bytes(sizes: Iterable[int]) -> int:
 
 
 def contents_of(snapshots: Iterable[Snapshot]) -> dict[str, int]:
-    """Return the size of each content that the snapshots consist of, by its digest: what several have counts once."""
+    """Return the size of each content in these snapshots by digest; shared contents count once."""
     return {f.sha256: f.size for snapshot in snapshots for f in snapshot.files}
 
 

@@ -1,4 +1,4 @@
-"""How the agent reports where each entry stands."""
+"""How the agent reports the state of each entry."""
 
 from typing import assert_never
 
@@ -24,15 +24,15 @@ from shared.names import ready_label
 from shared.quantity import format_bytes
 
 _LONGEST_MESSAGE = 2000
-# What another attempt answers before a byte comes: there is room now, or the source was resolved again.
+# Failures that a retry resolves before any byte arrives: there is space now, or the source was resolved again.
 _ANSWERED = frozenset((InsufficientStorage.__name__, SourceChanged.__name__))
 _SHORTER_MESSAGES = (500, 200, 80, 0)
-_MOST_UNNAMED = 500  # the controller answers a hundred at a time, and the others are reported then
-_MOST_BYTES = 384 * 1024  # of a status: with the spec, the object stays below 1 MiB
+_MOST_UNNAMED = 500  # the controller answers a hundred at a time; the rest are reported then
+_MOST_BYTES = 384 * 1024  # of a status, so that the object stays below 1 MiB with its spec
 
 
 def statuses(observation: Observation) -> list[EntryStatus]:
-    """Return the status of every entry, and of every snapshot that no entry names; `since` is left empty."""
+    """Return the status of every entry and of every unlisted snapshot; `since` is left empty."""
     entries = observation.entries
     reported = [_with_space(s, e, observation) for e in entries.values() if (s := _of_entry(e, observation))]
     unnamed = sorted(key for key in observation.held if key not in entries)
@@ -40,7 +40,7 @@ def statuses(observation: Observation) -> list[EntryStatus]:
 
 
 def fitted(status: ModelNodeStatus) -> ModelNodeStatus:
-    """Return the status with messages cut as far as it takes to bound its size; then the last entries lose metadata."""
+    """Return the status within its size limit: messages are cut as needed, then the last entries lose metadata."""
     for longest in _SHORTER_MESSAGES:
         if len(msgspec.json.encode(status)) <= _MOST_BYTES:
             break
@@ -50,7 +50,7 @@ def fitted(status: ModelNodeStatus) -> ModelNodeStatus:
 
 
 def _with_less_metadata(status: ModelNodeStatus, surplus_bytes: int) -> ModelNodeStatus:
-    """Return the status so many bytes smaller: the last entries go without metadata, which other nodes may tell."""
+    """Return the status this many bytes smaller: the last entries lose metadata, which other nodes may report."""
     entries = list(status.entries)
     for index in reversed(range(len(entries))):
         if surplus_bytes <= 0:
@@ -75,7 +75,7 @@ def _of_entry(entry: Entry, observation: Observation) -> EntryStatus | None:
 
 
 def _with_space(status: EntryStatus, entry: Entry, observation: Observation) -> EntryStatus:
-    """Add what goes with the entry, and what must go for it; 0 while that is being asked again."""
+    """Add the bytes that removing the entry frees and those it lacks; the shortage is 0 while it is asking again."""
     failure, frees = observation.failure(entry), observation.frees.get(entry.key, 0)
     if failure is None or status.phase != Phase.FAILED or failure.due_s != WHEN_SPACE_CHANGES_S:
         return msgspec.structs.replace(status, frees=frees)
@@ -119,7 +119,7 @@ def _described(status: EntryStatus, observation: Observation) -> EntryStatus:
 
 
 def _tried_again(entry: Entry, phase: Phase, failure: Failure | None, trouble: Cause | None) -> EntryStatus:
-    """Return the status of an entry that no byte has come for since it failed: why it failed stands until one does."""
+    """Return the status of an entry that has received no byte since it failed; the failure stays until one arrives."""
     if failure is None or failure.passing or failure.trouble.reason in _ANSWERED:
         return _status(entry, phase, trouble)
     return msgspec.structs.replace(_status(entry, phase, failure.trouble), attempts=failure.failures)
@@ -132,7 +132,10 @@ def _damage(paths: tuple[str, ...]) -> Cause | None:
 
 
 def _draining(entry: Entry, observation: Observation) -> EntryStatus:
-    """The acknowledgement comes after the label is gone from the Node, or is another revision's."""
+    """Return the status of a draining entry.
+
+    It is acknowledged only after the label is gone from the Node, or belongs to another revision.
+    """
     at_work = isinstance(observation.works.get(entry.key), Fetching)
     if at_work or not _ready_is_not_ours(entry, observation):
         return _status(
@@ -142,7 +145,7 @@ def _draining(entry: Entry, observation: Observation) -> EntryStatus:
 
 
 def _evicted(entry: Entry) -> Cause | None:
-    """Say why an entry goes that objects still want."""
+    """Return why an entry that objects still want is evicted."""
     if not entry.evicted_for:
         return None
     verb, size = "evicted" if entry.state == EntryState.ABSENT else "being evicted", format_bytes(entry.size)

@@ -1,8 +1,8 @@
-"""The agent's half of its ModelNode: written on a transition, at most once a second, never on a stale read.
+"""The agent's half of its ModelNode: written on transitions, at most once a second, never from a stale read.
 
-A long status is written less often: what many entries do in a few seconds is one write.
+Long statuses are written less often, so many changes within a few seconds become one write.
 
-Whether an agent is there is told by its pod's readiness, so a status that stays as it is needs no write.
+Readiness of the agent's pod shows whether the agent is alive, so an unchanged status needs no write.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from shared.kube.transport import Kube
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _LEAST_STEP_BYTES = 2**30
 _STEP_SHARE = 0.01
-_BYTES_S = 64 * 1024  # a status of a thousand entries has 250 KiB: it is written every four seconds at most
+_BYTES_S = 64 * 1024  # a status of a thousand entries has 250 KiB, so it is written at most every four seconds
 
 
 def wall_clock() -> str:
-    """Return the time as it stands in objects."""
+    """Return the current time in the format of Kubernetes objects."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def transitions(status: ModelNodeStatus) -> tuple[object, ...]:
-    """Return what must be told at once; texts and figures may wait."""
+    """Return what must be reported immediately; messages and figures may wait."""
     entries = tuple(
         (s.key, s.phase, s.observed, s.reason, s.verified, s.shortage > 0, s.metadata) for s in status.entries
     )
@@ -45,10 +45,10 @@ def transitions(status: ModelNodeStatus) -> tuple[object, ...]:
 
 
 def have_moved(status: ModelNodeStatus, told: ModelNodeStatus) -> bool:
-    """Return whether a figure is off by more than 1 GiB and more than 1 % of the disk, or an entry failed once more.
+    """Return whether a figure is off by more than 1 GiB and 1 % of the disk, or an entry failed once more.
 
-    The disk is what is used and what is free. Five thousand disks that others write to as well would otherwise cost a
-    write each, all the time.
+    The disk's size is taken as used plus free. Without this threshold, five thousand disks shared with other writers
+    would each cost a write all the time.
     """
     step = max(_LEAST_STEP_BYTES, _STEP_SHARE * (status.used + status.disk_free))
     pairs = ((status.used, told.used), (status.reserved, told.reserved), (status.disk_free, told.disk_free))
@@ -57,7 +57,7 @@ def have_moved(status: ModelNodeStatus, told: ModelNodeStatus) -> bool:
 
 
 def with_since(status: ModelNodeStatus, before: ModelNodeStatus, now: str) -> ModelNodeStatus:
-    """Return the status with the time at which each entry took its phase, and each condition its status."""
+    """Return the status with the time at which each entry entered its phase and each condition its status."""
     known = {s.key: s for s in before.entries}
     standing = {(c.type, c.status): c.last_transition_time for c in before.conditions}
     return msgspec.structs.replace(
@@ -77,11 +77,12 @@ def _dated(status: EntryStatus, before: EntryStatus | None, now: str) -> EntrySt
 
 @dataclass(slots=True)
 class StatusWriter:
-    """Writes the newest status that was offered; `run` ends only by cancellation.
+    """Writes the newest status offered; `run` ends only by cancellation.
 
-    Every `figures_s` it looks at what is no transition. The first difference after one is written, for figures follow
-    what was done; then those that have moved after `moved_s`, and any after `latest_s`. Both are shortened by up to
-    half, so that nodes do not all write at one time: 5,000 that download at once make under 40 such writes a second.
+    Changes that are no transition are checked every `figures_s` seconds. The first one after a transition is written at
+    once, since figures lag behind work; later ones are written after `moved_s` if a figure has moved, after `latest_s`
+    otherwise. Both waits are shortened by up to half to spread the nodes' writes: 5,000 nodes downloading at once make
+    fewer than 40 such writes per second.
     """
 
     kube: Kube
@@ -98,23 +99,23 @@ class StatusWriter:
     _offered: ModelNodeStatus | None = field(default=None, init=False)
     _written: ModelNodeStatus | None = field(default=None, init=False)
     _written_at: float = field(default=0.0, init=False)
-    _haste: float = field(default=1.0, init=False)  # how much the waits are shortened until the next write
+    _haste: float = field(default=1.0, init=False)  # factor by which the waits are shortened until the next write
     _unsettled: bool = field(default=False, init=False)  # the last write was a transition
-    _pause_s: float = field(default=0.0, init=False)  # how long the last write was worth
+    _pause_s: float = field(default=0.0, init=False)  # minimum pause after the last write, from its size
     _news: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def offer(self, status: ModelNodeStatus) -> None:
-        """Take the newest status; a transition is written soon, figures by and by."""
+        """Take the newest status; transitions are written soon, figures eventually."""
         self._offered = status
         if self._written is None or transitions(status) != transitions(self._written):
             self._news.set()
 
     def forget(self) -> None:
-        """Offer nothing until the next status: the ModelNode is gone, or is not ours."""
+        """Offer nothing until the next status: the ModelNode is gone or is not ours."""
         self._offered = self._written = None
 
     async def run(self) -> None:
-        """Write whenever there is news."""
+        """Write whenever something has changed."""
         failures = 0
         while True:
             await self._wait_for_news()
@@ -131,7 +132,7 @@ class StatusWriter:
                 await self.sleep(max(self.least_s, self._pause_s))
 
     async def flush(self) -> None:
-        """Write what is left, once, at the end."""
+        """Write a pending change once, on shutdown."""
         if self._news.is_set():
             await self._write()
 
@@ -163,7 +164,7 @@ class StatusWriter:
         return self.clock() - self._written_at >= wait_s * self._haste
 
     def _changed(self, found: dict[str, Any], status: ModelNodeStatus) -> dict[str, Any] | None:
-        """Return the object with our half in place; None where it is another node's, or says the same already."""
+        """Return the object with our half updated; None if it belongs to another node or is already up to date."""
         spec = msgspec.convert(found.get("spec") or {}, ModelNodeSpec)
         if spec.node_uid != status.node_uid:
             return None

@@ -1,10 +1,10 @@
-"""Waiting for an event or for time, whichever is first."""
+"""Waits for an event or a timeout, whichever comes first."""
 
 import asyncio
 
 
 async def wait(event: asyncio.Event, longest_s: float) -> bool:
-    """Return whether the event was set, once it is, or after `longest_s` seconds."""
+    """Wait up to `longest_s` seconds and return whether the event is set."""
     try:
         async with asyncio.timeout(longest_s):
             await event.wait()
