@@ -62,10 +62,15 @@ class ListMeta(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One page of a list, its items not decoded yet."""
+    """One page of a list, its items not decoded yet; null where a metadata-only list is empty."""
 
     metadata: ListMeta
-    items: list[msgspec.Raw]
+    listed: list[msgspec.Raw] | None = msgspec.field(name="items")
+
+    @property
+    def items(self) -> list[msgspec.Raw]:
+        """Return the items, an empty list for null."""
+        return self.listed or []
 
 
 class Event(msgspec.Struct, frozen=True):
