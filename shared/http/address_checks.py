@@ -1,4 +1,4 @@
-"""Connecting to a host only after every address that it resolves to was looked at."""
+"""Connects to a host only after checking every address it resolves to."""
 
 import socket
 import time
@@ -11,7 +11,7 @@ from shared.errors import AddressRefused, Unreachable
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Where clouds answer with the credentials of the node itself; some of these addresses look public.
+# Cloud endpoints that hand out the credentials of the node itself. Some of them look like public addresses.
 _METADATA = frozenset(
     ip_address(text)
     for text in (
@@ -33,27 +33,27 @@ _METADATA = frozenset(
         "169.254.0.23",
     )
 )
-# Packets to these are sent on to the IPv4 address in their last bits, and so they count as that address.
+# Packets to these are forwarded to the IPv4 address in their last 32 bits, so they are judged as that address.
 _TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("::ffff:0:0:0/96"))
-_LOCAL_NAT64 = ip_network("64:ff9b:1::/48")  # RFC 8215; each site chooses how long its prefix is
-# The bytes that hold an IPv4 address behind a prefix of 48, 56 and 64 bits (RFC 6052); behind 96 it is the last four.
+_LOCAL_NAT64 = ip_network("64:ff9b:1::/48")  # RFC 8215; each site chooses its own prefix length
+# The bytes that hold the IPv4 address after a prefix of 48, 56 or 64 bits (RFC 6052). After a /96 it is the last four.
 _NAT64_BYTES = ((6, 7, 9, 10), (7, 9, 10, 11), (9, 10, 11, 12))
 _COMPATIBLE = ip_network("::/96")
 _THIS_NETWORK = ip_network("0.0.0.0/8")
 _GLOBAL_UNICAST = ip_network("2000::/3")
 _DOCUMENTATION = ip_network("3fff::/20")
 _LOW_32_BITS = 0xFFFFFFFF
-_TRIES = 2  # of a name's addresses, so many may keep us waiting to the end
+_TRIES = 2  # at most this many unresponsive addresses of a name use up their full timeout
 
 
 def why_refused(address: Address, allowed: Sequence[Network]) -> str:
-    """Say what kind of address must not be contacted, "" where it may be."""
+    """Return the kind of address that makes it forbidden, or "" if it may be contacted."""
     whys = (_why_one(found, address, allowed) for found in _meant(address))
     return next((why for why in whys if why), "")
 
 
 def _why_one(found: Address, address: Address, allowed: Sequence[Network]) -> str:
-    """Judge one address that `address` may lead to, by itself or by what it is written in."""
+    """Judge one address that `address` may lead to, by itself or by the address it is embedded in."""
     if found in _METADATA:
         exact = any(n.prefixlen == n.max_prefixlen and n.network_address in (found, address) for n in allowed)
         return "" if exact else "metadata service"
@@ -63,7 +63,7 @@ def _why_one(found: Address, address: Address, allowed: Sequence[Network]) -> st
 
 
 def _meant(address: Address) -> tuple[Address, ...]:
-    """Return the address, or the IPv4 ones that an IPv6 one may carry; each must be allowed."""
+    """Return the address, or the IPv4 addresses that an IPv6 one may embed; each must be allowed."""
     if isinstance(address, IPv4Address):
         return (address,)
     low = IPv4Address(int(address) & _LOW_32_BITS)
@@ -94,16 +94,25 @@ def _kind(address: Address) -> str:
 
 
 def _is_unicast(address: Address) -> bool:
-    """Return whether an IPv6 address is one of those that are given out to the public, whatever Python knows of it."""
+    """Return whether an IPv6 address is from a range assigned to the public, whatever Python knows about it."""
     if isinstance(address, IPv4Address):
         return True
     return address in _GLOBAL_UNICAST and address not in _DOCUMENTATION
 
 
 def connect(host: str, port: int, *, allowed: Sequence[Network] | None, timeout_s: float) -> socket.socket:
-    """Return a connected socket; `allowed` None means that the host is trusted whatever it resolves to.
+    """Return a connected socket.
 
-    Raises AddressRefused where no address may be contacted, Unreachable where none answers.
+    Args:
+        host: The host name or address to connect to.
+        port: The TCP port.
+        allowed: Networks that may be contacted although they are not public; None trusts the host whatever it resolves
+            to.
+        timeout_s: The limit for each address, in seconds.
+
+    Raises:
+        AddressRefused: No address of the host may be contacted.
+        Unreachable: No allowed address answers, or the name does not resolve.
     """
     failure: OSError | None = None
     refused, until = "", time.monotonic() + _TRIES * timeout_s
@@ -124,7 +133,7 @@ def connect(host: str, port: int, *, allowed: Sequence[Network] | None, timeout_
 
 
 def refuse_known(host: str, port: int, allowed: Sequence[Network]) -> None:
-    """Raise AddressRefused where a host that a proxy will look up resolves here to what must not be contacted.
+    """Raise AddressRefused if a host that a proxy will resolve has a forbidden address when resolved here.
 
     A name that only the proxy can resolve is left to the proxy's own rules.
     """

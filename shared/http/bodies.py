@@ -1,4 +1,4 @@
-"""The bodies of answers, by how their end is told."""
+"""Response bodies, one class for each way that their end is marked."""
 
 import re
 from typing import Protocol
@@ -10,7 +10,7 @@ _HEX = re.compile(rb"[0-9A-Fa-f]{1,15}")
 
 
 class BrokeOff(EOFError):
-    """The connection ended before the body; `missing_bytes` where that is known, else 0."""
+    """The connection ended before the body did; `missing_bytes` is 0 if the length is unknown."""
 
     def __init__(self, missing_bytes: int = 0) -> None:
         super().__init__()
@@ -18,17 +18,17 @@ class BrokeOff(EOFError):
 
 
 class WireBody(Protocol):
-    """Bytes that come over a wire; `ended` once all are read."""
+    """Bytes read from a connection; `ended` is set once all are read."""
 
     ended: bool
 
     def read_once(self, buffer: memoryview) -> int:
-        """Take what comes next; 0 at the end. Raises OSError, BrokeOff, NotHttp."""
+        """Read what comes next; 0 at the end. Raises OSError, BrokeOff, NotHttp."""
         ...
 
 
 def body_of(head: Head, wire: Wire) -> WireBody:
-    """Return the body that follows a head."""
+    """Return the body that follows a response head."""
     if head.length is not None:
         return _Sized(wire, head.length)
     return _Chunked(wire) if head.chunked else _Rest(wire)
@@ -81,14 +81,14 @@ class _Chunked:
         self._left = int(text, 16)
         if self._left:
             return True
-        # Nothing in trailers is wanted, and they may have no end: the connection goes with them.
+        # Trailers are not used and may never end, so the connection is dropped with them.
         self._has_trailers = bool(self._wire.read_line())
         self.ended = not self._has_trailers
         return False
 
 
 class _Rest:
-    """All until the connection ends; such a connection is never kept, because `ended` stays False."""
+    """A body that lasts until the connection closes; `ended` stays False, so the connection is never kept."""
 
     ended = False
 

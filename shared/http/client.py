@@ -1,4 +1,4 @@
-"""The byte path: blocking HTTP/1.1 requests on kept connections, read straight into the caller's buffer."""
+"""Blocking HTTP/1.1 requests over kept connections, read straight into the buffer of the caller."""
 
 import re
 import time
@@ -18,24 +18,31 @@ from shared.http.rate_limited_origins import RateLimitedOrigins
 from shared.http.settings import ClientSettings
 from shared.http.wire import MOMENT_S, Wire
 
-REDIRECT_TRIES = 1  # a server that leads astray does so again a second later
+REDIRECT_TRIES = 1  # a server with a bad redirect sends the same one a second later
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _STANDARD = ("User-Agent: larder", "Accept-Encoding: identity")
 _MOST_ERROR_BYTES = 64 * 1024
 _MOST_INTERIM = 20
-_ERROR_S = 10.0  # what an error says beyond its status is worth so much time
-_ANSWER_S = 60.0  # a whole answer that is no file, however it drips
+_ERROR_S = 10.0  # seconds to read the body of an error
+_ANSWER_S = 60.0  # seconds to read a whole answer that is not a file, however slowly it arrives
 _NOT_A_LINE = re.compile("[\r\n\0]|[^\0-\xff]")
-_NOT_A_TARGET = re.compile(r"[\s\0]")  # more of them would be another request line
+_NOT_A_TARGET = re.compile(r"[\s\0]")  # either would start a second request line
 _TARGET = re.compile(r"[^:/?#]+://[^/?#]*([^#]*)")  # path and query
 _NOT_URL = re.compile(r"[^!-~]")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request; `secrets` are headers that never go to another origin; `redirects` is how many may still come.
+    """One request.
 
-    A `body` goes out with its length; where there is one, redirects are not followed.
+    Args:
+        url: An http or https URL.
+        method: The HTTP method.
+        headers: Headers that go to every origin, redirects included.
+        secrets: Headers that never go to another origin.
+        redirects: How many more redirects may be followed.
+        follow: Whether redirects are followed at all.
+        body: Sent with its length; a request with a body never follows redirects.
     """
 
     url: str
@@ -48,7 +55,7 @@ class Call:
 
 
 class Reply:
-    """A status, headers and a body that is read in parts; close it when done."""
+    """A response: status, headers and a body that is read in parts. Close it when done."""
 
     def __init__(
         self, url: str, head: Head, body: WireBody, release: Callable[[bool], None], clock: Callable[[], float]
@@ -60,13 +67,13 @@ class Reply:
 
     @property
     def host(self) -> str:
-        """The host that gave the last answer."""
+        """The host that sent this response, after any redirects."""
         return origin_of(self.url).host
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer, or take what came within a moment; 0 at the end. Raises Unreachable.
+        """Fill the buffer, or return what arrived within a moment; 0 at the end. Raises Unreachable.
 
-        TLS gives 16 KiB at a time, and whoever takes a part does much for it.
+        TLS returns 16 KiB at a time, and every part costs the caller a lot of work.
         """
         if self._failure is not None:
             raise self._failure
@@ -85,7 +92,7 @@ class Reply:
         return filled
 
     def read_all(self, most_bytes: int) -> bytes:
-        """Return the whole body of an answer and close it; raises Unreachable where it breaks off or is longer."""
+        """Return the whole body and close the response; raises Unreachable if it breaks off or is too long."""
         parts, left = [], most_bytes + 1
         buffer = memoryview(bytearray(min(left, _MOST_ERROR_BYTES)))
         until = self._clock() + _ANSWER_S
@@ -102,7 +109,7 @@ class Reply:
         return b"".join(parts)
 
     def read_small(self) -> bytes:
-        """Return the body of an error or a short answer, at most 64 KiB of it."""
+        """Return the body of an error or a short answer, truncated to 64 KiB."""
         body = bytearray(_MOST_ERROR_BYTES)
         filled, until = 0, self._clock() + _ERROR_S
         with suppress(LarderError):
@@ -113,22 +120,25 @@ class Reply:
         return bytes(body[:filled])
 
     def close(self) -> None:
-        """Give the connection back where the body was read to its end, else drop it."""
+        """Return the connection to the pool if the body was read to its end, else drop it."""
         if not self._released:
             self._released = True
             self._release(self._body.ended and self._keeps and self._failure is None)
 
 
 class HttpClient:
-    """Requests with redirects followed by us: at most `Call.redirects`, never to plain http, never with secrets."""
+    """A client that follows redirects itself: at most `Call.redirects`, never to plain http, never with secrets."""
 
     def __init__(self, settings: ClientSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._pool, self._clock, self._holds = ConnectionPool(settings, clock), clock, RateLimitedOrigins(clock)
 
     def send(self, call: Call) -> Reply:
-        """Return the last answer, whatever its status, unless it asks for time.
+        """Send a request and return the final response, whatever its status.
 
-        Raises RateLimited, also for every later request until that time, Unreachable, AddressRefused.
+        Raises:
+            RateLimited: The origin asks for a pause; raised for every later request to it until the pause ends.
+            Unreachable: No response arrives, or it is not HTTP.
+            AddressRefused: The host resolves to a forbidden address, or a redirect leads to one.
         """
         origin = origin_of(call.url)
         self._holds.check(origin, call.url)
@@ -147,7 +157,7 @@ class HttpClient:
         return self.send(decide_redirect(call, reply.status, location))
 
     def check_hold(self, url: str) -> None:
-        """Raise RateLimited where the origin of a URL has asked for time, for requests that others send."""
+        """Raise RateLimited if the origin of a URL has asked for a pause; for requests sent by other clients."""
         self._holds.check(origin_of(url), url)
 
     def note_hold(self, url: str, status: int, headers: Mapping[str, str]) -> None:
@@ -155,7 +165,7 @@ class HttpClient:
         self._holds.note(origin_of(url), url, status, headers)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close all kept connections."""
         self._pool.close()
 
     def _send_once(self, origin: Origin, call: Call) -> Reply:
@@ -164,7 +174,7 @@ class HttpClient:
             return self._exchange(origin, wire, call)
         except (OSError, EOFError, NotHttp) as error:
             wire.close()
-            # A server may close a kept connection at any time; that says nothing about the request.
+            # A server may close a kept connection at any time, which says nothing about the request.
             if not reused or isinstance(error, TimeoutError | NotHttp):
                 raise _unreachable(call.url, error) from error
         wire = self._pool.open(origin)
@@ -196,7 +206,7 @@ def _final_head(wire: Wire, method: str) -> Head:
     for _ in range(_MOST_INTERIM):
         head = parse_head(wire.read_head(), method)
         if head.status >= HTTPStatus.OK:
-            return head  # those before it say "go on", or "early hints"
+            return head  # earlier heads are interim: 100 Continue or 103 Early Hints
     raise NotHttp("interim answers without an end")
 
 
@@ -216,7 +226,7 @@ def _request(origin: Origin, call: Call, proxy: Proxy | None) -> bytes:
 
 
 def decide_redirect(call: Call, status: int, location: str) -> Call:
-    """Return the request that a redirect asks for, without secrets where it leads to another origin."""
+    """Return the request for a redirect, without secrets if it leads to another origin."""
     if not location:
         raise Unreachable(f"{public(call.url)} answered {status} without saying where to go", REDIRECT_TRIES)
     if call.redirects == 0:

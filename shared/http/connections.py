@@ -1,4 +1,4 @@
-"""Kept HTTP/1.1 connections, shared by threads, opened with our own checks."""
+"""A pool of kept HTTP/1.1 connections, shared by threads and opened with our own address checks."""
 
 import socket
 import ssl
@@ -15,12 +15,12 @@ from shared.http.settings import ClientSettings
 from shared.http.tunnels import open_tunnel
 from shared.http.wire import Wire
 
-_KEEP_IDLE_S = 20.0  # servers commonly close after 30 to 60 s
+_KEEP_IDLE_S = 20.0  # servers commonly close idle connections after 30 to 60 s
 _KEEP_IDLE = 64
 
 
 class ConnectionPool:
-    """Connections by origin; `lease` prefers a kept one, `give_back` keeps it for the next."""
+    """Connections by origin. `lease` prefers a kept connection; `give_back` keeps it for the next request."""
 
     def __init__(self, settings: ClientSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._clock = settings, clock
@@ -31,7 +31,7 @@ class ConnectionPool:
         self._tls: ssl.SSLContext | None = None
 
     def lease(self, origin: Origin) -> tuple[Wire, bool]:
-        """Return a connection and whether it was used before; raises Unreachable, AddressRefused."""
+        """Return a connection and whether it is reused; raises Unreachable, AddressRefused."""
         with self._lock:
             kept = self._idle.get(origin, [])
             while kept:
@@ -42,7 +42,7 @@ class ConnectionPool:
         return self.open(origin), False
 
     def give_back(self, origin: Origin, connection: Wire) -> None:
-        """Keep a connection whose last answer was read to its end."""
+        """Keep a connection whose last response was read to its end."""
         with self._lock:
             kept = self._idle.setdefault(origin, [])
             if len(kept) < _KEEP_IDLE:
@@ -51,7 +51,7 @@ class ConnectionPool:
         connection.close()
 
     def close(self) -> None:
-        """Close what is kept; what is leased is closed by who has it."""
+        """Close the kept connections; each leased one is closed by its user."""
         with self._lock:
             kept = [connection for several in self._idle.values() for _, connection in several]
             self._idle.clear()
@@ -59,7 +59,7 @@ class ConnectionPool:
             connection.close()
 
     def open(self, origin: Origin) -> Wire:
-        """Return a new connection, its addresses checked unless the administrator configured the endpoint."""
+        """Return a new connection; its address is checked unless the administrator configured the endpoint."""
         allowed = None if self._is_trusted(origin) else self._allowed
         tls = self._tls_context() if origin.scheme == "https" else None
         proxy = self._settings.proxies.of(origin.scheme, origin.host)
@@ -76,7 +76,7 @@ class ConnectionPool:
         return Wire(connected, self._settings.read_timeout_s, None if tls else proxy)
 
     def _connect_through(self, proxy: Proxy, origin: Origin, allowed: Sequence[Network] | None) -> socket.socket:
-        """Return a connection to the proxy, through it where secrecy asks for that."""
+        """Connect to the proxy, and open a tunnel through it if the request must stay secret."""
         if allowed is not None:
             refuse_known(origin.host, origin.port, allowed)
         try:
@@ -103,7 +103,7 @@ class ConnectionPool:
 
 
 def make_tls_context(ca_bundle: str | None) -> ssl.SSLContext:
-    """Return a verifying context for the system's authorities, or for those of the bundle alone."""
+    """Return a verifying TLS context for the system's certificate authorities, or only for those of the bundle."""
     try:
         if ca_bundle and Path(ca_bundle).is_dir():
             return ssl.create_default_context(capath=ca_bundle)
@@ -114,7 +114,7 @@ def make_tls_context(ca_bundle: str | None) -> ssl.SSLContext:
 
 
 def tls_error_message(error: OSError) -> str:
-    """Return what was wrong with a TLS connection, and the way out where it is the certificate."""
+    """Return what went wrong in TLS, and how to fix it if the certificate is the cause."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"its certificate is not accepted ({error.verify_message}); if its authority is right, "

@@ -1,4 +1,4 @@
-"""The head of an HTTP/1.1 answer: its status, its headers, and how long its body is."""
+"""The head of an HTTP/1.1 response: its status, its headers and the length of its body."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,16 +8,16 @@ from functools import lru_cache
 _STATUS = re.compile(r"HTTP/1\.([01]) ([0-9]{3})(?: [^\r\n]*)?")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NO_BODY = frozenset({204, 304})
-_LONGEST_LINE = 8192  # as servers limit the headers of requests; signed URLs have some two thousand bytes
-LENGTH = re.compile(r"[0-9]{1,18}")  # of anything in bytes, as a file system can count it
+_LONGEST_LINE = 8192  # like the limit of servers on request headers; signed URLs have about two thousand bytes
+LENGTH = re.compile(r"[0-9]{1,18}")  # any number of bytes that a file system can count
 
 
 class NotHttp(ValueError):
-    """What came is no HTTP/1.1, or says two things of its own length."""
+    """The response is not HTTP/1.1, or contradicts itself about its length."""
 
 
 class Headers(Mapping[str, str]):
-    """Headers by their names, whatever their case; one that came several times has its values in one, by commas."""
+    """Headers by case-insensitive name; the values of a repeated header are joined by commas."""
 
     __slots__ = ("_values",)
 
@@ -36,7 +36,7 @@ class Headers(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """`length` is that of the body in bytes, None where chunks or the connection's end tell where it ends."""
+    """A parsed head; `length` is in bytes, or None if chunks or the end of the connection mark the end of the body."""
 
     status: int
     headers: Headers
@@ -46,7 +46,7 @@ class Head:
 
 
 def parse_head(text: bytes, method: str) -> Head:
-    """Return what a head says, without the blank line at its end; raises NotHttp."""
+    """Parse a head that has no blank line at its end; raises NotHttp."""
     first, *lines = text.decode("latin-1").split("\r\n")
     if longest := next((line for line in (first, *lines) if len(line) > _LONGEST_LINE), None):
         raise NotHttp(f"a header of {len(longest)} bytes ({longest[:40]!r}...), of {_LONGEST_LINE} at most")
@@ -69,7 +69,7 @@ def parse_head(text: bytes, method: str) -> Head:
 
 @lru_cache(maxsize=256)
 def _lower(name: str) -> str:
-    """Return a header's name in small letters: the same few come with each answer. Raises NotHttp."""
+    """Return a header name in lower case, cached because every response has the same few. Raises NotHttp."""
     if not _NAME.fullmatch(name):
         raise NotHttp("a header without a name")
     return name.lower()
@@ -84,7 +84,7 @@ def _framing(headers: Mapping[str, str]) -> tuple[int | None, bool]:
     if "content-length" not in headers:
         return None, False
     text = headers["content-length"]
-    if not LENGTH.fullmatch(text):  # said twice, perhaps
+    if not LENGTH.fullmatch(text):  # the header may be repeated
         text, *others = {part.strip() for part in text.split(",")}
         if others or not LENGTH.fullmatch(text):
             raise NotHttp("no clear length")

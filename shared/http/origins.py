@@ -1,4 +1,4 @@
-"""Origins of URLs: scheme, host and port, to which secrets and connections are bound."""
+"""Origins (scheme, host and port), to which secrets and connections are bound."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +11,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Scheme, host and port: what a connection leads to and what a secret is bound to."""
+    """Scheme, host and port: what a connection leads to and a secret is bound to."""
 
     scheme: str
     host: str
@@ -25,19 +25,19 @@ class Origin:
 
 
 def origin_of(url: str) -> Origin:
-    """Return the origin of an http(s) URL; raises InvalidURI, AddressRefused for other schemes."""
+    """Return the origin of an http(s) URL; raises InvalidURI, or AddressRefused for other schemes."""
     slash = url.find("/", url.find("://") + 3)
     return _origin(url if slash < 0 else url[:slash])
 
 
 def endpoint_origin(endpoint: str) -> Origin | None:
-    """Return the origin of an endpoint that somebody may have configured; None where nobody did."""
+    """Return the origin of an optional endpoint; None if none is configured."""
     return origin_of(endpoint) if endpoint else None
 
 
 @lru_cache(maxsize=256)
 def _origin(url: str) -> Origin:
-    """Return the origin of a URL that may be cut before its path: thousands of files have the same."""
+    """Return the origin of a URL that may be cut before its path, so that thousands of files share a cache entry."""
     try:
         parts = urlsplit(url)
         port, host = parts.port, _ascii(parts.hostname or "")
@@ -56,7 +56,7 @@ def _ascii(host: str) -> str:
 
 
 def public(url: str) -> str:
-    """Return a URL as it may stand in messages: without user, query and fragment, which can hold secrets."""
+    """Return a URL for messages: without user, query and fragment, which may hold secrets."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which proxy leads to a host, as the usual variables say it."""
+"""Chooses the proxy for a host from the usual environment variables."""
 
 import base64
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _DEFAULT_PORT = 8080
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy; `url` may have a user in it, and `authorization` is that for a header, empty for nobody."""
+    """An HTTP proxy; `url` may contain a user, and `authorization` is its header value, empty without a user."""
 
     url: str = field(repr=False)
     host: str
@@ -21,9 +21,9 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Proxies:
-    """URLs of the proxies for https and for http, and the hosts that are reached without: names, their ends, CIDRs.
+    """The proxies for https and for http, and the hosts that bypass them: names, domain suffixes and CIDRs.
 
-    Raises ValueError for a URL that names no HTTP proxy.
+    Raises ValueError for a URL that is not an HTTP proxy.
     """
 
     https: str = field(default="", repr=False)
@@ -35,7 +35,7 @@ class Proxies:
             _parse(url)
 
     def of(self, scheme: str, host: str) -> Proxy | None:
-        """Return the proxy on the way to a host, None where there is none."""
+        """Return the proxy for a host; None if it is reached directly."""
         proxy = _parse(self.https if scheme == "https" else self.http)
         return None if proxy is None or self._is_direct(host) else proxy
 
@@ -53,7 +53,7 @@ class Proxies:
 
 
 def proxies_from_environ(environ: Mapping[str, str]) -> Proxies:
-    """Return what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say, in capitals or not. Raises ValueError."""
+    """Read HTTPS_PROXY, HTTP_PROXY and NO_PROXY, in upper or lower case. Raises ValueError."""
 
     def read(name: str) -> str:
         return environ.get(name) or environ.get(name.lower()) or ""

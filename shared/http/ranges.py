@@ -1,4 +1,4 @@
-"""A part of a file over HTTP: asked for by Range, and what came held against what was promised."""
+"""Requests for a byte range of a file, with the response checked against what was resolved."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from shared.manifest import File
 
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]+|\*)", re.IGNORECASE)
 _SCRATCH_BYTES = 256 * 1024
-_CODED_TRIES = 3  # one such answer may be a proxy's slip
+_CODED_TRIES = 3  # a single compressed response may be a glitch of a proxy
 _MOST_SHOWN = 80
-_WEAK, _DATED = "W/", "Last-Modified: "  # how `File.etag` begins where it is no strong entity tag
+_WEAK, _DATED = "W/", "Last-Modified: "  # prefixes of a `File.etag` that is not a strong entity tag
 
 
 class EmptyBody:
-    """A part without bytes; nothing is asked for it."""
+    """A range without bytes, for which no request is sent."""
 
     skips, url = False, ""
 
@@ -39,7 +39,7 @@ class EmptyBody:
 
 
 class RangeBody:
-    """The promised bytes of a reply, which came from `url`: no fewer (Unreachable), and no more are read."""
+    """The promised bytes of a response from `url`. Fewer raise Unreachable; more are never read."""
 
     def __init__(self, reply: Reply, name: str, skip_bytes: int, left_bytes: int) -> None:
         self._reply, self._name, self._skip_bytes, self._left_bytes = reply, name, skip_bytes, left_bytes
@@ -47,7 +47,7 @@ class RangeBody:
         self._scratch = memoryview(bytearray(min(_SCRATCH_BYTES, skip_bytes)))
 
     def skip(self, most_bytes: int) -> int:
-        """Pass over what a server sent that ignores Range; raises Unreachable where the answer breaks off."""
+        """Discard bytes from a server that ignores Range; raises Unreachable if the response breaks off."""
         most_bytes = min(most_bytes, self._skip_bytes, len(self._scratch))
         if most_bytes <= 0:
             return 0
@@ -56,7 +56,7 @@ class RangeBody:
         return size
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill the start of the buffer; raises Unreachable where the answer breaks off."""
+        """Fill the start of the buffer; raises Unreachable if the response breaks off."""
         while self.skip(_SCRATCH_BYTES):
             pass
         if self._left_bytes == 0 or len(buffer) == 0:
@@ -66,7 +66,7 @@ class RangeBody:
         return size
 
     def close(self) -> None:
-        """Give the connection back where the answer was read to its end, else drop it."""
+        """Return the connection to the pool if the response was read to its end, else drop it."""
         self._reply.close()
 
     def _read(self, buffer: memoryview) -> int:
@@ -78,7 +78,7 @@ class RangeBody:
 
 
 def range_header(file: File, offset: int, length: int | None) -> dict[str, str]:
-    """Return the header that `open_range` sends for a part; none for the whole. Some signatures include it."""
+    """Return the Range header that `open_range` sends, or none for the whole file. Some signatures cover it."""
     span = _span_of(file, offset, length)
     return {} if span == ByteRange(0, file.size) else {"Range": f"bytes={span.start}-{span.end - 1}"}
 
@@ -96,7 +96,7 @@ def open_range(
     *,
     failure: Callable[[Reply], LarderError],
 ) -> RangeBody | EmptyBody:
-    """Ask for a part of a file and return its body; `failure` says what a status that is no success means."""
+    """Request a range of a file and return its body; `failure` maps an unsuccessful response to its error."""
     span = _span_of(file, offset, length)
     if span.size_bytes <= 0:
         return EmptyBody()
@@ -113,7 +113,7 @@ def open_range(
 
 
 def _stale_link(url: str, reply: Reply) -> LarderError | None:
-    """Return the error for a refusal elsewhere than where we asked: signed links expire and are given out anew."""
+    """Return the error for a refusal by a redirect target: signed links expire, and the origin issues new ones."""
     refused = reply.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
     if not refused or origin_of(reply.url) == origin_of(url):
         return None
@@ -124,10 +124,11 @@ def _stale_link(url: str, reply: Reply) -> LarderError | None:
 
 
 def decide_skip(status: int, headers: Mapping[str, str], file: File, span: ByteRange, host: str) -> int:
-    """Return how many bytes of a successful answer stand before the span, or raise for one that does not fit.
+    """Return how many bytes of a successful response precede the range.
 
-    Raises SourceChanged where size, entity tag or date are others than resolved, Unreachable where the range is
-    another.
+    Raises:
+        SourceChanged: Size, entity tag or date differ from what was resolved.
+        Unreachable: The response holds another range.
     """
     if has_changed(file.etag, headers):
         told = f"{_present(file.etag, headers)[:_MOST_SHOWN]!r} now, {file.etag[:_MOST_SHOWN]!r} then"
@@ -150,7 +151,10 @@ def decide_skip(status: int, headers: Mapping[str, str], file: File, span: ByteR
 
 
 def _check_coding(file: File, headers: Mapping[str, str], size_bytes: int, host: str) -> None:
-    """Refuse what is compressed on its way; stores also say so of a file that is kept like that, in its own size."""
+    """Refuse a response that was compressed in transit.
+
+    Stores also declare an encoding for a file that is stored compressed; such a response has the size of the file.
+    """
     coding, length = headers.get("Content-Encoding") or "identity", headers.get("Content-Length") or ""
     if coding.lower() != "identity" and length != str(size_bytes):
         raise Unreachable(
@@ -166,9 +170,10 @@ def _check_total(file: File, total: str, host: str) -> None:
 
 
 def validator_of(headers: Mapping[str, str]) -> str:
-    """Return what tells this version of a file from others, as it stands in `File.etag`: its entity tag, else its date.
+    """Return what identifies this version of a file, in the form of `File.etag`: its entity tag, else its date.
 
-    A date that is not before that of the answer tells nothing (RFC 9110, 8.8.2.2): some servers say "now" each time.
+    A date that is not before the date of the response proves nothing (RFC 9110, 8.8.2.2): some servers always send
+    "now".
     """
     if tag := headers.get("ETag") or "":
         return tag
@@ -177,22 +182,22 @@ def validator_of(headers: Mapping[str, str]) -> str:
 
 
 def precondition(file: File) -> dict[str, str]:
-    """Return the header with which a server itself refuses another version; it does so by a strong tag only."""
+    """Return the header that makes the server itself refuse another version; only a strong tag can do that."""
     is_strong = bool(file.etag) and not file.etag.startswith((_WEAK, _DATED))
     return {"If-Match": file.etag} if is_strong else {}
 
 
 def has_changed(resolved: str, headers: Mapping[str, str]) -> bool:
-    """Say whether an answer tells another entity tag, weak or strong, or another date than `File.etag` has.
+    """Return whether a response has another entity tag (weak or strong) or date than `File.etag`.
 
-    An equal weak tag is no promise of equal bytes, but another one is another version.
+    Equal weak tags do not promise equal bytes, but different ones are different versions.
     """
     present = _present(resolved, headers)
     return bool(resolved and present) and _opaque(resolved) != _opaque(present)
 
 
 def _present(resolved: str, headers: Mapping[str, str]) -> str:
-    """Return what an answer tells of the kind that was resolved."""
+    """Return the tag or date of a response, whichever kind was resolved."""
     if not resolved.startswith(_DATED):
         return headers.get("ETag") or ""
     date = headers.get("Last-Modified") or ""

@@ -1,4 +1,4 @@
-"""Origins that asked to be left alone, and until when."""
+"""Origins that asked for a pause, and until when."""
 
 import threading
 import time
@@ -10,9 +10,11 @@ from shared.http.retry_after import asked_wait_s, wait_message
 
 
 class RateLimitedOrigins:
-    """No request goes to an origin before the time that it asked for, whoever sends it. Thread-safe.
+    """Holds back every request to an origin until its pause ends. Thread-safe.
 
-    `clock` in seconds that no change of the time moves, `now` in seconds since 1970, for dates in headers.
+    Args:
+        clock: Monotonic seconds.
+        now: Seconds since 1970, for dates in headers.
     """
 
     def __init__(self, clock: Callable[[], float], now: Callable[[], float] = time.time) -> None:
@@ -21,7 +23,7 @@ class RateLimitedOrigins:
         self._lock = threading.Lock()
 
     def check(self, origin: Origin, url: str) -> None:
-        """Raise RateLimited where the origin is to be left alone now."""
+        """Raise RateLimited if the origin has asked for a pause that is not over."""
         with self._lock:
             left_s = self._until.get(origin, 0.0) - self._clock()
             if left_s <= 0:
@@ -30,7 +32,7 @@ class RateLimitedOrigins:
         raise self._error(origin, url, left_s)
 
     def note(self, origin: Origin, url: str, status: int, headers: Mapping[str, str]) -> None:
-        """Raise RateLimited where an answer asks for time, and hold back every later request until then."""
+        """Raise RateLimited if a response asks for a pause, and hold back every later request until it ends."""
         wait_s = asked_wait_s(status, headers, self._now())
         if wait_s is None:
             return

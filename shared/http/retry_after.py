@@ -1,4 +1,4 @@
-"""How long an answer asks to be left alone: Retry-After, and RateLimit as the public hub says it."""
+"""The pause that a response asks for: Retry-After, and RateLimit as the public hub sends it."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _SECONDS_TO_RESET = re.compile(r";\s*t=(\d+)")
 
 
 def asked_wait_s(status: int, headers: Mapping[str, str], now: float) -> float | None:
-    """Return how many seconds an answer asks to be left alone; None where it does not."""
+    """Return the pause in seconds that a response asks for; None if it asks for none."""
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         stated_s = stated_wait_s(headers, now)
         return DEFAULT_WAIT_S if stated_s is None else stated_s
@@ -21,27 +21,27 @@ def asked_wait_s(status: int, headers: Mapping[str, str], now: float) -> float |
 
 
 def stated_wait_s(headers: Mapping[str, str], now: float) -> float | None:
-    """Return how many seconds the headers of an answer ask for; None where they do not. `now` in seconds since 1970."""
+    """Return the pause in seconds that the headers ask for; None if they ask for none. `now` in seconds since 1970."""
     text = headers.get("Retry-After") or ""
     if _SECONDS.fullmatch(text.strip()):
         return min(float(text), _LONGEST_WAIT_S)
-    if found := _SECONDS_TO_RESET.search(headers.get("RateLimit") or ""):  # how the public hub says it
+    if found := _SECONDS_TO_RESET.search(headers.get("RateLimit") or ""):  # the format of the public hub
         return min(float(found.group(1)), _LONGEST_WAIT_S)
     at = seconds_of(text)
     if at is None:
         return None
-    said = seconds_of(headers.get("Date") or "")  # the server's clock, by which it reckons
+    said = seconds_of(headers.get("Date") or "")  # the server computed its date by this clock
     return min(max(at - (now if said is None else said), 0.0), _LONGEST_WAIT_S)
 
 
 def wait_message(wait_s: float, now: float) -> str:
-    """Return how long that is, and until when; of what asks for more than an hour, an hour is waited."""
+    """Return how long the pause is and when it ends; pauses longer than an hour are cut to an hour."""
     until = datetime.fromtimestamp(now + wait_s, UTC).strftime("%H:%M:%SZ")
     return f"{'at least ' if wait_s == _LONGEST_WAIT_S else ''}{wait_s:.0f} s (until {until})"
 
 
 def seconds_of(text: str) -> float | None:
-    """Return the seconds since 1970 of a date in a header; None where it is none."""
+    """Return the date of a header in seconds since 1970; None if it is not a date."""
     try:
         date = parsedate_to_datetime(text)
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()

@@ -1,4 +1,4 @@
-"""What the client must be told: a port, which the settings of all sources fill."""
+"""The settings of the HTTP client: a port, implemented by the settings of all sources."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,31 +8,31 @@ from shared.http.proxies import Proxies
 
 
 class ClientSettings(Protocol):
-    """Time-outs, trust and proxies."""
+    """Timeouts, certificates, proxies and trusted endpoints."""
 
     @property
     def connect_timeout_s(self) -> float:
-        """Seconds that a connection may take."""
+        """Limit for connecting, in seconds."""
         ...
 
     @property
     def read_timeout_s(self) -> float:
-        """Seconds without a byte after which an answer is given up."""
+        """Seconds without a byte after which a response fails."""
         ...
 
     @property
     def ca_bundle(self) -> str | None:
-        """The file of the only authorities to trust, None for the system's."""
+        """The file with the only trusted certificate authorities; None for those of the system."""
         ...
 
     @property
     def proxies(self) -> Proxies:
-        """Which proxy leads where."""
+        """The proxies to use."""
         ...
 
     @property
     def endpoints(self) -> Sequence[str]:
-        """URLs that the administrator named: they may lead to any address."""
+        """URLs that the administrator configured, which may resolve to any address."""
         ...
 
     @property
@@ -41,5 +41,5 @@ class ClientSettings(Protocol):
         ...
 
     def is_bucket_host(self, host: str, port: int) -> bool:
-        """Tell whether a bucket of a trusted endpoint is reached by a host of its own."""
+        """Return whether this is the host of a bucket at a trusted endpoint."""
         ...

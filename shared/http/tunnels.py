@@ -1,4 +1,4 @@
-"""A way to a host through an HTTP proxy."""
+"""Tunnels through HTTP proxies (CONNECT)."""
 
 import socket
 from http import HTTPStatus
@@ -12,7 +12,7 @@ _BEGIN_OF_SUCCESS, _END_OF_SUCCESS = 200, 300
 
 
 def open_tunnel(connected: socket.socket, proxy: Proxy, host: str, port: int, timeout_s: float) -> None:
-    """Have the proxy at the other end connect to a host: what is sent from now on goes there. Raises Unreachable."""
+    """Make the connected proxy open a tunnel to a host; later bytes go there. Raises Unreachable."""
     place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}", "User-Agent: larder"]
     if proxy.authorization:
@@ -33,4 +33,4 @@ def open_tunnel(connected: socket.socket, proxy: Proxy, host: str, port: int, ti
         raise Unreachable(
             f"the proxy {proxy.host} port {proxy.port} opens no way to {place} (status {status}); {way_out}"
         )
-    connected.settimeout(timeout_s)  # as it was
+    connected.settimeout(timeout_s)  # restore the timeout

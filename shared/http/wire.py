@@ -1,4 +1,4 @@
-"""One connection: requests go out, heads and bytes of bodies come in, the bytes straight into the caller's buffer."""
+"""One connection: sends requests, reads heads, and reads bodies straight into the buffer of the caller."""
 
 import socket
 import ssl
@@ -13,18 +13,20 @@ _MOST_HEAD_BYTES = 64 * 1024
 _AHEAD_BYTES = 16 * 1024
 _MOST_LINE_BYTES = 1024
 _END = b"\r\n\r\n"
-MOMENT_S = 0.25  # a read returns with what it has after this long, so that slowness can be seen from outside
+MOMENT_S = 0.25  # a read returns what it has after this long, so that a slow transfer is visible from outside
 _LARGE_BYTES = 2**20
 _RTT, _RTT_OFFSET, _NEAR_US = struct.Struct("I"), 68, 3000  # tcpi_rtt of struct tcp_info, in microseconds
-_AT_A_TIME_BYTES = 128 * 1024  # of a large body so much is waited for: fewer calls, and still in the processor's cache
+_AT_A_TIME_BYTES = 128 * 1024  # largest single wait for a body: few calls, and it fits the CPU cache
 
 
 class Wire:
-    """A socket, and what was read of it ahead of being asked for. Every method may raise OSError.
+    """A socket and its read-ahead buffer. Every method may raise OSError.
 
-    `timeout_s` is how long nothing may come, or go; `via` is the proxy at the other end that is asked in the origin's
-    place, if there is one. A plain socket blocks in the kernel, which is cheaper than to ask before each read whether
-    there is something.
+    A plain socket blocks in the kernel, which costs less than polling before each read.
+
+    Args:
+        timeout_s: The longest pause without a byte sent or received, in seconds.
+        via: The proxy that receives the requests instead of the origin, if there is one.
     """
 
     __slots__ = ("_ahead", "_is_plain", "_socket", "_timeout_s", "_waits_for_much", "via")
@@ -41,7 +43,7 @@ class Wire:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing came that nobody asked for."""
+        """Return whether no unsolicited bytes have arrived."""
         return not self._ahead
 
     def send(self, request: bytes) -> None:
@@ -52,7 +54,7 @@ class Wire:
             raise TimeoutError from error
 
     def expect(self, size_bytes: int) -> None:
-        """Say how many bytes of a body will come; 0 after them."""
+        """Announce how many bytes of a body follow; 0 after the body."""
         much = self._is_plain and size_bytes >= _LARGE_BYTES
         if much != self._waits_for_much:
             self._waits_for_much = much
@@ -60,7 +62,7 @@ class Wire:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
 
     def read_head(self) -> bytes:
-        """Return the next head, without the blank line at its end. Raises NotHttp; EOFError where none comes."""
+        """Return the next head without the blank line at its end. Raises NotHttp, or EOFError if none comes."""
         text, seen = bytearray(self._ahead), 0
         until = self._until()
         while (at := text.find(_END, max(0, seen - len(_END)))) < 0:
@@ -72,7 +74,7 @@ class Wire:
         return bytes(text[:at])
 
     def readinto(self, buffer: memoryview) -> int:
-        """Take what has come, at most what fits; 0 at the connection's end."""
+        """Read what has arrived, as far as it fits; 0 at the end of the connection."""
         if not self._ahead:
             return self._receive(buffer)
         size = min(len(buffer), len(self._ahead))
@@ -81,7 +83,7 @@ class Wire:
         return size
 
     def read_line(self) -> bytes:
-        """Return the next line without its end. Raises NotHttp; EOFError where the connection ends in it."""
+        """Return the next line without its line end. Raises NotHttp, or EOFError if the connection ends within it."""
         until = self._until()
         while (at := self._ahead.find(b"\r\n")) < 0:
             if len(self._ahead) > _MOST_LINE_BYTES:
@@ -91,7 +93,7 @@ class Wire:
         return line
 
     def close(self) -> None:
-        """End the connection, also for who reads from it now."""
+        """Close the connection, even while another thread reads from it."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -100,7 +102,7 @@ class Wire:
         return time.monotonic() + self._timeout_s
 
     def _read_part(self, until: float) -> bytes:
-        if time.monotonic() >= until:  # each byte of a head that drips would otherwise be waited for anew
+        if time.monotonic() >= until:  # otherwise every byte of a slow head would restart the timeout
             raise TimeoutError
         part = bytearray(_AHEAD_BYTES)
         size = self._receive(memoryview(part))
@@ -113,7 +115,7 @@ class Wire:
         while True:
             try:
                 return self._socket.recv_into(buffer)
-            except BlockingIOError as error:  # nothing came for a moment
+            except BlockingIOError as error:  # nothing arrived in time
                 until = until or time.monotonic() + self._timeout_s - MOMENT_S
                 if time.monotonic() >= until:
                     raise TimeoutError from error
@@ -125,7 +127,7 @@ def _timeval(seconds: float) -> bytes:
 
 
 def _is_near(connected: socket.socket) -> bool:
-    """Tell whether round trips are short; over long ones, who waits for much at a time halves the rate."""
+    """Return whether round trips are short; over long ones, waiting for large reads halves the rate."""
     try:
         told = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RTT.size + _RTT_OFFSET)
     except OSError:
