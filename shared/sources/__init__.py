@@ -1,1 +1,1 @@
-"""Where models come from: one port, one module a kind of source."""
+"""The sources that models come from: one port and one package for each kind of source."""

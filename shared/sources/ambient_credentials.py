@@ -1,4 +1,4 @@
-"""A person's own credentials, found where the usual programs find them."""
+"""The credentials of the person at the shell, found where the usual programs look for them."""
 
 import configparser
 from collections.abc import Iterator, Mapping
@@ -15,10 +15,10 @@ _TRUE = {"1", "ON", "YES", "TRUE"}
 
 
 def credentials_from_environ(environ: Mapping[str, str], settings: SourceSettings) -> Credentials:
-    """Return a person's own credentials; each may go to the default hosts of its scheme, and nowhere else.
+    """Return the ambient credentials; each may go to the default hosts of its scheme and nowhere else.
 
-    A variable comes before the file that the same program would read: `huggingface_hub`'s token file, the profile of
-    the AWS tools, docker's config. What cannot be read is left out; no program is run and nobody is asked.
+    A variable takes precedence over the file that the same program would read: the token file of `huggingface_hub`, the
+    profile of the AWS tools, the docker config. Unreadable files are skipped; no program is run and nobody is prompted.
     """
     values = {key: environ[key] for key in _SECRET_KEYS if environ.get(key)}
     if token := _hub_token(environ):
@@ -56,7 +56,7 @@ def _hub_token(environ: Mapping[str, str]) -> str:
 
 
 def _aws_profile(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the keys and the region that the files of the AWS tools have for the profile."""
+    """Return the keys and the region of the profile from the files of the AWS tools."""
     home, name = _home(environ) / ".aws", environ.get("AWS_PROFILE") or environ.get("AWS_DEFAULT_PROFILE") or "default"
     config = _section(environ.get("AWS_CONFIG_FILE") or home / "config", f"profile {name}", name)
     keys = config | _section(environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials", name)
@@ -78,7 +78,7 @@ def _home(environ: Mapping[str, str]) -> Path:
 
 
 def _text_of(path: Path) -> str:
-    """Return what stands in a file; nothing where it cannot be read."""
+    """Return the text of a file, or "" if it cannot be read."""
     with suppress(OSError, ValueError), path.open("rb") as file:
         return file.read(_LONGEST_FILE_BYTES).decode()
     return ""

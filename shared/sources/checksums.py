@@ -3,12 +3,12 @@
 import base64
 from collections.abc import Mapping
 
-# From best to good enough: what tells most for its cost, MD5 last, which takes longer than SHA-256 does.
+# In order of preference: the strongest for its cost first. MD5 is last, because it is slower than SHA-256.
 _BYTES = {"sha256": 32, "crc64nvme": 8, "crc32c": 4, "crc32": 4, "md5": 16}
 
 
 def base64_digest(algorithm: str, text: str) -> str:
-    """Return the digest `algorithm:hex` for a checksum in base64; "" where the text is none of that length."""
+    """Return the digest `algorithm:hex` of a base64 checksum, or "" if its length is wrong."""
     try:
         raw = base64.b64decode(text, validate=True)
     except ValueError:
@@ -17,6 +17,6 @@ def base64_digest(algorithm: str, text: str) -> str:
 
 
 def best_digest(told: Mapping[str, str]) -> str:
-    """Return the digest to check a file against, of checksums in base64 by algorithm; "" where there is none."""
+    """Return the best digest among base64 checksums by algorithm, or "" if there is none."""
     digests = (base64_digest(algorithm, told.get(algorithm, "")) for algorithm in _BYTES)
     return next((digest for digest in digests if digest), "")

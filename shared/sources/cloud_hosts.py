@@ -1,4 +1,4 @@
-"""The hosts of the clouds' storage services, and of nothing else of theirs: other names there are anyone's servers."""
+"""The hosts of the storage services of the clouds, as narrow patterns: other names in their domains can be anyone's."""
 
 _S3_OF_A_REGION = ("s3", "s3.dualstack", "s3-fips", "s3-fips.dualstack")
 _ACCESS_POINTS = (
@@ -25,4 +25,4 @@ AWS_HOSTS = (
 GOOGLE_HOSTS = ("storage.googleapis.com",)
 AZURE_HOSTS = ("*.blob.core.windows.net",)
 ORACLE_HOSTS = ("objectstorage.*.oraclecloud.com",)
-ORACLE_S3_HOSTS = ("*.compat.objectstorage.*.oraclecloud.com",)  # speak S3, so a Secret of s3:// names them
+ORACLE_S3_HOSTS = ("*.compat.objectstorage.*.oraclecloud.com",)  # these speak S3, so Secrets for s3:// may name them

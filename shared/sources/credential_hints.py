@@ -1,4 +1,4 @@
-"""Where the credentials of each source stand: as keys of a Secret, and with a person who gives a command."""
+"""Where the credentials of each source are found: keys of a Secret, and places at the shell."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,12 @@ from shared.sources.credential_keys import AZURE_LOGIN_KEYS, DOCKER_CONFIG_KEYS,
 
 @dataclass(frozen=True, slots=True)
 class CredentialHint:
-    """`secret`: the keys by name; `own`: what a person shall do, as the end of a sentence."""
+    """Hints for messages.
+
+    Args:
+        secret: The keys of a Secret, by name.
+        own: What a person at the shell should do, worded as the end of a sentence.
+    """
 
     secret: str
     own: str

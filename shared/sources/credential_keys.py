@@ -1,4 +1,4 @@
-"""Which keys of a Secret belong to which kind of source: the one table of them."""
+"""The one table of which keys of a Secret belong to which kind of source."""
 
 import re
 from collections.abc import Mapping
@@ -22,8 +22,11 @@ _WORD = re.compile("[^a-z0-9]")
 class SchemeKeys:
     """The keys of one kind of source.
 
-    Each of `ways` is a set of keys that are enough together; `extras` go along with them. `places` are no secrets: they
-    say where to ask, and may stand alone. `takes_token`: a Secret may keep its token under another name.
+    Args:
+        ways: Sets of keys; each set is enough to authenticate.
+        extras: Optional keys that accompany a way.
+        places: Keys that are not secret but say where to ask; they may stand alone.
+        takes_token: Whether a Secret may keep the token under another name.
     """
 
     ways: tuple[tuple[str, ...], ...] = ()
@@ -33,11 +36,11 @@ class SchemeKeys:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """All keys whose values are for the source alone, in the order in which they count."""
+        """All keys with secret values, in order of precedence."""
         return (*dict.fromkeys(key for way in self.ways for key in way), *self.extras)
 
     def missing(self, values: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the keys without which those that are there are of no use; none where no way was begun either."""
+        """Return the keys that are missing to complete a way; none if no way was begun."""
         if any(all(values.get(key) for key in way) for way in self.ways):
             return ()
         begun = next((way for way in self.ways if any(values.get(key) for key in way)), None)
@@ -69,9 +72,9 @@ _ALL = (*_BY_SCHEME.values(), REGISTRY_KEYS)
 
 
 def keys_of(uri: ModelUri, hub: str) -> SchemeKeys:
-    """Return the keys that the source of a URI takes; of a plugin's, which are not known, none.
+    """Return the keys that the source of a URI takes; none for a plugin, whose keys are unknown.
 
-    `hub` is the endpoint of the hub, whose token may go with its `https://` URLs as well.
+    `hub` is the endpoint of the hub, whose token may also go with its `https://` URLs.
     """
     match uri:
         case ArtifactUri():
@@ -83,16 +86,16 @@ def keys_of(uri: ModelUri, hub: str) -> SchemeKeys:
 
 
 def unclaimed(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the values that no kind of source here claims, and the token: what a source from elsewhere may have."""
+    """Return the token and the values that no built-in source claims: what a plugin may receive."""
     claimed = {key for keys in _ALL for key in (*keys.secrets, *keys.places)} - {TOKEN}
     return {key: value for key, value in values.items() if key not in claimed}
 
 
 def why_no_token(keys: SchemeKeys, key: str) -> str:
-    """Return why a model may not name this key of its Secret as the token of a source; empty where it may.
+    """Return why a model may not use this key of its Secret as a token, or "" if it may.
 
-    The name must say that it is a token, and must not look like a key of another kind of source, nor like its family
-    (AWS_..., AZURE_...): what stands there would be sent to a host that it is not for.
+    The name must say that it is a token, and must not look like a key or a key prefix (AWS_..., AZURE_...) of another
+    kind of source: its value would go to a host that it is not meant for.
     """
     if not keys.takes_token:
         return "only hf:// and https:// take a token"
@@ -106,9 +109,9 @@ def why_no_token(keys: SchemeKeys, key: str) -> str:
 
 
 def why_never_a_token(uri: ModelUri, key: str) -> str:
-    """Return why no key of this name is the token of a URI's source, whichever host the hub is; empty where it may be.
+    """Return why this key can never be the token of the URI, whatever the hub is, or "" if it can.
 
-    Of a claim nothing is fetched, so any name may stand there.
+    Nothing is fetched for a claim, so any name is accepted there.
     """
     if isinstance(uri, PvcUri):
         return ""

@@ -1,4 +1,4 @@
-"""What a status that is not a success means, in words that say what to do."""
+"""Maps unsuccessful statuses to errors that say what to do."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from shared.sources.host_grants import HostGrant
 
 @dataclass(frozen=True, slots=True)
 class RequestSubject:
-    """What a request was about: the thing, the credentials that would open it, and what was sent."""
+    """The subject of a request: the thing, the credentials that would open it, and what was sent."""
 
     what: str
     keys: CredentialHint
@@ -55,14 +55,14 @@ def failure_of(status: int, headers: Mapping[str, str], subject: RequestSubject,
 def rate_limited(
     headers: Mapping[str, str], subject: RequestSubject, now: float, unsaid_s: float = DEFAULT_WAIT_S
 ) -> RateLimited:
-    """Return what a server's demand for fewer requests means; `unsaid_s` is waited where it does not say how long."""
+    """Return the error for a 429 or similar; the wait is `unsaid_s` seconds if the server names none."""
     said_s = stated_wait_s(headers, now)
     wait_s = unsaid_s if said_s is None else said_s
     return RateLimited(f"{subject.grant.host} asks to wait {wait_message(wait_s, now)} before {subject.what}", wait_s)
 
 
 def denied(subject: RequestSubject, detail: str) -> AuthDenied:
-    """Return the refusal, with the way out that fits what was sent."""
+    """Return the refusal, with advice that fits what was sent."""
     host = subject.grant.host
     if subject.grant.own:
         return _denied_to_person(subject, detail)
@@ -82,7 +82,7 @@ def denied(subject: RequestSubject, detail: str) -> AuthDenied:
 
 
 def _denied_to_person(subject: RequestSubject, detail: str) -> AuthDenied:
-    """Return the refusal for who gave a command: there is no Secret, but environment and files."""
+    """Return the refusal for a person at the shell: advises on environment and files, because there is no Secret."""
     grant = subject.grant
     refused = "refuses these credentials" if grant.values else "wants credentials"
     held = ", and yours were not sent because they are for other hosts" if grant.withheld else ""

@@ -1,4 +1,4 @@
-"""Which origin may be told which secret."""
+"""Decides which origin may receive which secret."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,9 +14,10 @@ _LONGEST_PORT = 5  # digits
 
 @dataclass(frozen=True, slots=True)
 class HostGrant:
-    """What may be sent to one host: the values, or none and `withheld`, where there are some but not for it.
+    """What may be sent to one host.
 
-    `place` is the host with its port, as `larder.dev/hosts` names it. `own`: as in `Credentials`.
+    The values, or none and `withheld` if there are values that are not for this host. `place` is the host with its
+    port, as `larder.dev/hosts` names it. `own`: as in `Credentials`.
     """
 
     host: str
@@ -29,16 +30,16 @@ class HostGrant:
         object.__setattr__(self, "place", self.place or self.host)
 
     def as_seen_by(self, origin: Origin) -> "HostGrant":
-        """Return what the origin of an answer got: nothing, where a redirect led there from another."""
+        """Return what the origin of a response received: nothing if a redirect led there from another origin."""
         return self if origin.netloc == self.place else HostGrant(origin.host, own=self.own, place=origin.netloc)
 
 
 def host_matches(host: str, patterns: Sequence[str], port: int = DEFAULT_PORTS["https"]) -> bool:
-    """Say whether a host and its port are those of one of the patterns, HOST or HOST:PORT; HOST alone is port 443.
+    """Return whether a host and its port match a pattern, HOST or HOST:PORT; HOST alone means port 443.
 
-    Names are compared whole, without case or final dot. `*.` in front of a pattern stands for one or more labels:
-    `*.example.org` is `a.example.org` and `a.b.example.org`, never `example.org` or `badexample.org`. A `*` further
-    on stands for exactly one label, and the last label is never one.
+    Names are compared whole, ignoring case and a final dot. A leading `*.` stands for one or more labels:
+    `*.example.org` matches `a.example.org` and `a.b.example.org`, never `example.org` or `badexample.org`. A later `*`
+    stands for exactly one label, and the last label is never `*`.
     """
     labels = _labels(host)
     return any(_matches(labels, port, pattern) for pattern in patterns)
@@ -60,7 +61,7 @@ def _labels(host: str) -> list[str]:
 
 
 def _split(pattern: str) -> tuple[str, int]:
-    """Return the name and the port of a pattern; an IPv6 address that has a port stands in brackets."""
+    """Return the name and the port of a pattern; an IPv6 address with a port is in brackets."""
     name, separator, port = pattern.rpartition(":")
     is_port = port.isascii() and port.isdigit() and len(port) <= _LONGEST_PORT
     if not separator or not is_port or (":" in name and not name.endswith("]")):
@@ -76,10 +77,11 @@ def grant_for(
     defaults: Sequence[str],
     endpoint: Origin | None = None,
 ) -> HostGrant:
-    """Return which of the keys' values may go to an origin.
+    """Return which values may be sent to an origin.
 
-    It must be one of the credentials' own hosts (`defaults` where they name none), over https, or the endpoint that the
-    administrator configured. Raises AuthDenied where half of the keys are there: nobody meant to ask without any.
+    The origin must be a host of the credentials (`defaults` if they name none) over https, or the endpoint that the
+    administrator configured. Raises AuthDenied if only a part of a required set of keys is present, because nobody
+    means to send an anonymous request then.
     """
     values = {key: credentials.values[key] for key in keys.secrets if credentials.values.get(key)}
     if missing := keys.missing(values):
@@ -94,7 +96,7 @@ def grant_for(
 
 
 def half_of(keys: SchemeKeys, values: Mapping[str, str], missing: Sequence[str], where: str) -> AuthDenied:
-    """Return the refusal to use some of the keys that are of use only together; no value is in it."""
+    """Return the error for an incomplete set of keys; it contains no value."""
     there = " and ".join(key for key in keys.secrets if values.get(key))
     lacking = " and ".join(missing)
     return AuthDenied(f"{where} has {there} and lacks {lacking}, without which nothing is sent; add {lacking} to it")

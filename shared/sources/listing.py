@@ -1,4 +1,4 @@
-"""How long a listing may become, and take."""
+"""Limits on the length and the duration of a listing."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -9,11 +9,11 @@ from shared.errors import TooManyFiles, Unreachable
 T = TypeVar("T")
 MOST_ENTRIES = 100_000  # several times what a manifest can hold
 MOST_PAGES = 2_000  # a page has a thousand entries or more
-LONGEST_LIST_S = 900.0  # of a source that a stranger may have chosen; as many objects as may be take some minutes
+LONGEST_LIST_S = 900.0  # for sources that a stranger may have chosen; the largest allowed listing takes minutes
 
 
 def bounded(entries: Iterable[T], what: str, most: int = MOST_ENTRIES) -> Iterator[T]:
-    """Yield the entries as they come; TooManyFiles where they do not end: nothing beyond is asked for or kept."""
+    """Yield entries up to a limit; raises TooManyFiles beyond it, without reading or keeping more."""
     for count, entry in enumerate(entries, 1):
         if count > most:
             raise TooManyFiles(
@@ -23,7 +23,7 @@ def bounded(entries: Iterable[T], what: str, most: int = MOST_ENTRIES) -> Iterat
 
 
 def in_time(parts: Iterable[T], until_s: float, what: str, clock: Callable[[], float] = time.monotonic) -> Iterator[T]:
-    """Yield the parts as they come; Unreachable where one comes after `until_s` on the clock."""
+    """Yield parts as they arrive; raises Unreachable once one arrives after `until_s` on the clock."""
     for part in parts:
         if clock() >= until_s:
             raise Unreachable(f"the list of {what} does not come to an end; choose a longer prefix")
@@ -31,9 +31,9 @@ def in_time(parts: Iterable[T], until_s: float, what: str, clock: Callable[[], f
 
 
 def bounded_pages(pages: Iterable[T], what: str) -> Iterator[T]:
-    """Yield the pages of a list as they come; Unreachable where they are too many, or come for too long.
+    """Yield the pages of a listing; raises Unreachable if there are too many or they take too long.
 
-    A page without entries, of which some stores make many, costs a request as well.
+    Empty pages, which some stores produce in numbers, cost a request as well.
     """
     for count, page in enumerate(in_time(pages, time.monotonic() + LONGEST_LIST_S, what)):
         if count >= MOST_PAGES:

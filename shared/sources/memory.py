@@ -1,4 +1,4 @@
-"""The in-memory twin of a source, with switches for what can go wrong on the way."""
+"""The in-memory twin of a source, with injectable faults."""
 
 import copy
 import hashlib
@@ -16,14 +16,15 @@ from shared.uri.model_uri import ModelUri
 
 @dataclass(slots=True)
 class MemoryFaults:
-    """What shall go wrong; change it at any time, also while bodies are being read.
+    """Faults to inject; may be changed at any time, even while bodies are being read.
 
-    `truncate_at`: path -> the file position at which every body breaks off with Unreachable.
-    `corrupt`: paths whose first byte arrives flipped.
-    `on_open`: errors raised by the next opens, one each.
-    `changed`: every open raises SourceChanged.
-    `before_read`: called with (path, position) ahead of each read; may block or raise.
-    `most_bytes`: the most that one `readinto` returns; None = as much as fits.
+    Args:
+        truncate_at: By path, the file position at which every body breaks off with Unreachable.
+        corrupt: Paths whose first byte arrives flipped.
+        on_open: Errors raised by the next opens, one each.
+        changed: Whether every open raises SourceChanged.
+        before_read: Called with (path, position) before each read; may block or raise.
+        most_bytes: The most bytes that one `readinto` returns; None for no limit.
     """
 
     truncate_at: dict[str, int] = field(default_factory=dict)
@@ -35,9 +36,10 @@ class MemoryFaults:
 
 
 class MemorySource:
-    """Files from a dict; `token` is the HF_TOKEN that it wants; `served_bytes` counts what its bodies gave out.
+    """Files from a dict.
 
-    `archives` tells of those that are to be unpacked how they are packed, by path.
+    `token` is the HF_TOKEN that it requires, and `archives` maps the paths of archives to be unpacked to their format.
+    `served_bytes` counts the bytes that its bodies returned.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class MemorySource:
         self._lock = threading.Lock()
 
     def resolve(self) -> Manifest:
-        """List the files as they are now; the revision is made from their contents."""
+        """List the present files; the revision is made from their contents."""
         self._check_token()
         if not self.files:
             raise SourceNotFound(f"hf://{self._repo} has no files")
@@ -94,7 +96,7 @@ class MemorySource:
 
     @property
     def served_bytes(self) -> int:
-        """How many bytes all bodies gave out, those of views with other credentials included."""
+        """The number of bytes that all bodies returned, including those of views with other credentials."""
         return self._served[0]
 
     def count(self, size_bytes: int) -> None:
@@ -111,7 +113,7 @@ class MemorySource:
 
 
 class MemoryRepository(MemorySource):
-    """One whose files are all for the same readers."""
+    """A source whose files all have the same readers."""
 
     shares_rights: Literal[True] = True
 
@@ -125,12 +127,12 @@ class MemoryBody:
         self._source, self._path, self._position, self._end = source, path, position, end
 
     def skip(self, most_bytes: int) -> int:
-        """Return 0: parts are served as they are asked for."""
+        """Return 0, because any part can be read directly."""
         del most_bytes
         return 0
 
     def readinto(self, buffer: memoryview) -> int:
-        """Copy what is left into the buffer, as far as the faults let it."""
+        """Copy the remaining bytes into the buffer, as far as the faults permit."""
         faults = self._source.faults
         if faults.before_read is not None:
             faults.before_read(self._path, self._position)
@@ -147,7 +149,7 @@ class MemoryBody:
         return size
 
     def close(self) -> None:
-        """Do nothing: there is no connection to give back."""
+        """Do nothing: there is no connection to return."""
 
     def _at_end(self) -> int:
         if self._position < self._end:
@@ -156,7 +158,7 @@ class MemoryBody:
 
 
 def open_from(sources: Mapping[str, MemorySource]) -> Callable[[ModelUri, Credentials, SourceSettings], Source]:
-    """Return a stand-in for `registry.open_source`: sources by repository (`org/name`) or by canonical URI."""
+    """Return a stand-in for `schemes.open_source`: sources by repository (`org/name`) or by canonical URI."""
 
     def open_source(uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> Source:
         del settings

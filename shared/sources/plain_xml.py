@@ -1,16 +1,16 @@
-"""What every XML of a stranger has to pass before a parser sees it."""
+"""The checks that untrusted XML has to pass before it is parsed."""
 
-# A page of a thousand has some twenty for each key of S3, fifty for each blob of Azure, and more with its metadata. As
-# a tree each takes far more memory than in the text.
+# A page of a thousand has about twenty tags per key for S3 and fifty per blob for Azure, and more with metadata. Parsed
+# into a tree, a tag takes far more memory than as text.
 MOST_TAGS = 200_000
-_MOST_QUOTES = 2 * MOST_TAGS  # two for each attribute
+_MOST_QUOTES = 2 * MOST_TAGS  # two per attribute
 
 
 def plain_xml(body: bytes) -> str:
-    """Return a document's text, without a byte order mark. Raises ValueError, which says what is wrong with it.
+    """Return the text of a document without a byte order mark. Raises ValueError that says what is wrong.
 
-    Nothing is declared in it, so no parser has anything to expand or to fetch. It is UTF-8, as what stores send: in
-    another encoding a declaration could not be seen.
+    Declarations are refused, so a parser has nothing to expand or fetch. The encoding must be UTF-8, which is what
+    stores send: a declaration could hide in another one.
     """
     try:
         text = body.decode("utf-8-sig")

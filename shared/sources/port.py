@@ -11,9 +11,9 @@ from shared.manifest import File, Manifest
 class Credentials:
     """Secret values by their usual names (HF_TOKEN or token, AWS_ACCESS_KEY_ID, ...) and the hosts they may go to.
 
-    `hosts` are host names without ports, or `*.` and a name (`hosts.host_matches`); none means the scheme's own. A
-    source sends the values to no other, but for an endpoint that the administrator configured; redirects included.
-    `own`: they are a person's, of environment and files, and no Secret's; messages name the one or the other.
+    `hosts` are patterns for `host_grants.host_matches`; none means the default hosts of the scheme. A source sends the
+    values to no other host, redirects included, except to an endpoint that the administrator configured. `own` marks
+    ambient credentials, which come from environment and files instead of a Secret; messages name the right one.
     """
 
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -25,56 +25,61 @@ ANONYMOUS = Credentials()
 
 
 class Body(Protocol):
-    """An open part of a file: bytes in order, until `readinto` returns 0. Errors are LarderErrors.
+    """An open part of a file: bytes in order until `readinto` returns 0. Every error is a LarderError.
 
-    `skips` is whether the server sent the file from its start, so that parts of it cost as much as the whole.
+    `skips` is set if the server sent the file from its start, so that a part costs as much as the whole.
     """
 
     skips: bool
 
     def skip(self, most_bytes: int) -> int:
-        """Pass over some of what was sent before the part; return how many bytes, 0 at the part. Raises Unreachable.
+        """Discard some bytes before the part; return how many, or 0 once at the part. Raises Unreachable.
 
-        Who needs no say in how that goes need not call it: `readinto` passes over what is left.
+        Calling it is optional: `readinto` discards what is left.
         """
         ...
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill the start of the buffer and return how many bytes came; 0 at the end. Raises Unreachable."""
+        """Fill the start of the buffer and return how many bytes arrived; 0 at the end. Raises Unreachable."""
         ...
 
     def close(self) -> None:
-        """Give the connection back where the body was read to its end, else drop it."""
+        """Return the connection to the pool if the body was read to its end, else drop it."""
         ...
 
 
 class Source(Protocol):
-    """One model at one place. Methods block and are called from threads, several at a time."""
+    """One model at one place. Methods block and are called from several threads at a time."""
 
     def resolve(self) -> Manifest:
-        """List the files of the present revision, pinned.
+        """List the files of the current revision, pinned.
 
-        Raises SourceNotFound, RevisionNotFound, AuthDenied, RateLimited, Unreachable, AddressRefused, UnsafePath.
+        Raises: SourceNotFound, RevisionNotFound, AuthDenied, RateLimited, Unreachable, AddressRefused, UnsafePath.
         """
         ...
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open `length` bytes (all that follow where None) of a file of the manifest, from `offset` on.
+        """Open a part of a file of the manifest.
 
-        Raises as `resolve`, and SourceChanged where the file is no longer the resolved one.
+        Args:
+            file: A file that `resolve` listed.
+            offset: The first byte.
+            length: The number of bytes; None for all that follow.
+
+        Raises: As `resolve`, and SourceChanged if the file is no longer the resolved one.
         """
         ...
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close all kept connections."""
         ...
 
 
 @runtime_checkable
 class SharedRights(Protocol):
-    """A source that whoever may read one large file of may read whole, such as a repository.
+    """A source such as a repository, where everyone who may read one large file may read all files.
 
-    Of others, a bucket among them, each file can have readers of its own.
+    In other sources, such as buckets, each file can have its own readers.
     """
 
     shares_rights: Literal[True]
@@ -82,8 +87,8 @@ class SharedRights(Protocol):
 
 @runtime_checkable
 class Probe(Protocol):
-    """A source that can tell what its present revision is for less than a listing costs."""
+    """A source that can find its current revision more cheaply than by a listing."""
 
     def revision(self) -> str:
-        """Return the revision that `resolve` would pin; raises as that does."""
+        """Return the revision that `resolve` would pin; raises as `resolve` does."""
         ...

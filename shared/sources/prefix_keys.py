@@ -1,4 +1,4 @@
-"""The objects of a bucket that a URI means, and which of them a path of the manifest stands for."""
+"""Maps between the object keys that a URI covers and the paths of a manifest."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -12,21 +12,21 @@ T = TypeVar("T")
 
 
 class PrefixUri(Protocol):
-    """A URI that names an object, or everything below a prefix; where that is empty, the whole bucket."""
+    """A URI that names an object or everything below a prefix; an empty prefix means the whole bucket."""
 
     @property
     def prefix(self) -> str:
-        """The key of the object, or what all keys begin with before a slash; without one at either end."""
+        """The key of the object, or the common prefix of all keys; no slash at either end."""
         ...
 
 
 def beginning_of(prefix: str) -> str:
-    """Return what every key below a prefix begins with."""
+    """Return the string that every key below a prefix starts with."""
     return f"{prefix}/" if prefix else ""
 
 
 def path_below(prefix: str, key: str, size_bytes: int) -> str | None:
-    """Return what follows `prefix/` in a key; None for others, and for empty objects that stand for directories."""
+    """Return the part of a key after `prefix/`; None for other keys and for empty directory placeholders."""
     beginning = beginning_of(prefix)
     if not key.startswith(beginning) or (key.endswith("/") and not size_bytes):
         return None
@@ -34,7 +34,7 @@ def path_below(prefix: str, key: str, size_bytes: int) -> str | None:
 
 
 def size_of(headers: Mapping[str, str], name: str) -> int:
-    """Return the length of an object that an answer to HEAD describes; raises Unreachable where it has none."""
+    """Return the object size from a HEAD response; raises Unreachable if it has none."""
     text = headers.get("Content-Length") or ""
     if not LENGTH.fullmatch(text):
         raise Unreachable(f"the store does not say how long {name!r} is (Content-Length); it is asked again")
@@ -49,9 +49,9 @@ def choose_files(
     place: str = "bucket",
     thing: str = "object",
 ) -> list[File]:
-    """Return the object that a URI names exactly, else all below its prefix.
+    """Return the object that a URI names exactly, else all objects below its prefix.
 
-    Raises SourceNotFound where there is neither, and what `below` raises. `place` and `thing` are the store's words.
+    Raises SourceNotFound if there is neither, and what `below` raises. `place` and `thing` are the terms of the store.
     """
     files = [exact] if exact else list(below())
     if not files and not uri.prefix:
@@ -62,12 +62,12 @@ def choose_files(
 
 
 def last_name(prefix: str) -> str:
-    """Return the path in the manifest of the object that a prefix names exactly."""
+    """Return the manifest path of the object that a prefix names exactly."""
     return prefix.rpartition("/")[2]
 
 
 class PrefixKeys:
-    """The keys of one prefix; what was found is remembered. Thread-safe."""
+    """The keys of one prefix; remembers what was found. Thread-safe."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -75,15 +75,15 @@ class PrefixKeys:
         self._lock = threading.Lock()
 
     def open(self, path: str, open_key: Callable[[str], T]) -> T:
-        """Return what `open_key` makes of the path's key; raises what it raises for the last one that is possible.
+        """Return what `open_key` returns for the key of a path; if none opens, raises the error for its last candidate.
 
-        Only a file with the prefix's own last name has two: the prefix itself, and one below it.
+        Only a path equal to the last name of the prefix has two candidates: the prefix itself, and a key below it.
         """
         *likely, last = self._keys_of(path)
         for key in likely:
             try:
                 opened = open_key(key)
-            except (SourceNotFound, AuthDenied):  # stores say 403 for what is missing to who may not list
+            except (SourceNotFound, AuthDenied):  # stores answer 403 for a missing object if the caller may not list
                 continue
             self._remember(path, key)
             return opened

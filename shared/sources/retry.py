@@ -1,4 +1,4 @@
-"""Whether a request to a source is worth another try, and when; `shared.kube.backoff` computes the waits."""
+"""Decides whether and when to retry a request to a source; `shared.kube.backoff` computes the waits."""
 
 import random
 import time
@@ -10,14 +10,14 @@ from shared.errors import InsufficientStorage, LarderError, RateLimited, SourceC
 from shared.kube.backoff import Backoff, Uniform
 
 T = TypeVar("T")
-WORTH_BYTES = 16 * 1024  # an attempt that brings so much was worth its request
+WORTH_BYTES = 16 * 1024  # an attempt that brought this much was worth its request
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long a file is tried without a byte of progress; with progress there is no end.
+    """How often and how long to retry a file without progress, in seconds; with progress, retries are unlimited.
 
-    `asked_s` is the patience with a server that asks for time, where it is more than `patience_s`.
+    `asked_s` replaces `patience_s` for a server that asks for a pause, if it is longer.
     """
 
     attempts: int = 6
@@ -29,7 +29,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Time and chance."""
+    """Clock and randomness."""
 
     clock: Callable[[], float] = time.monotonic
     uniform: Uniform = random.uniform
@@ -45,12 +45,18 @@ def pause_before_retry(
     poor: int = 0,
     brought_bytes: int = 0,
 ) -> float | None:
-    """Return how long to wait before the next try, None to give up.
+    """Return how many seconds to wait before the next try; None to give up.
 
-    `failures` counts those since the last progress, this one included; `idle_s` is the time since. `brought_bytes` came
-    before this failure: the more, the shorter is the pause. `poor` counts the failures since an attempt brought
-    WORTH_BYTES: they lengthen it though each may have brought something. A server that asks for more time than there is
-    patience for is left to the caller's longer back-off.
+    Args:
+        policy: The limits.
+        error: The failure.
+        failures: Failures since the last progress, this one included.
+        idle_s: Seconds since the last progress.
+        uniform: Draws the jitter.
+        poor: Failures since an attempt brought WORTH_BYTES. They lengthen the wait even if each brought some bytes.
+        brought_bytes: Bytes that arrived before this failure; the more, the shorter the wait.
+
+    A server that asks for more time than the policy allows is left to the longer backoff of the caller.
     """
     if not error.retryable or isinstance(error, InsufficientStorage | StoreFailure | SourceChanged):
         return None
@@ -70,9 +76,9 @@ def _most_tries(policy: RetryPolicy, error: LarderError) -> int:
 
 
 class RetryBudget:
-    """The tries and the time that are left for failures without progress; time comes with each call. Not thread-safe.
+    """The tries and the time left for failures without progress; the caller passes the time. Not thread-safe.
 
-    A server that asks for time is alive: what fails afterwards has the whole budget again.
+    A server that asks for a pause is alive, so failures after the pause get the whole budget again.
     """
 
     def __init__(self, policy: RetryPolicy, uniform: Uniform, now: float) -> None:
@@ -80,12 +86,12 @@ class RetryBudget:
         self.renew(now)
 
     def renew(self, now: float) -> None:
-        """Note that there was progress."""
+        """Record progress."""
         self._failures = self._since_asked = 0
         self._began = self._asked_until = now
 
     def pause_s(self, error: LarderError, now: float, *, poor: int = 0, brought_bytes: int = 0) -> float | None:
-        """Count a failure and return how long to wait, None to give up, as `pause_before_retry` does."""
+        """Count a failure and return the wait in seconds, or None to give up, as `pause_before_retry` does."""
         asks = isinstance(error, RateLimited)
         self._failures += 1
         self._since_asked += 1
@@ -99,9 +105,9 @@ class RetryBudget:
 
 
 def retry(act: Callable[[], T], policy: RetryPolicy, timing: Timing, wait: Callable[[float, LarderError], None]) -> T:
-    """Return what `act` returns, tried again as the policy says; raises its failure where that makes no sense.
+    """Return what `act` returns, retrying as the policy says; raises the last failure when it gives up.
 
-    `wait` is told for how many seconds, and why; what it raises ends this.
+    `wait` is called with the seconds to wait and the failure; an exception from it ends the retries.
     """
     budget = RetryBudget(policy, timing.uniform, timing.clock())
     while True:

@@ -1,14 +1,14 @@
-"""Signing by an RSA key in PEM, as cloud accounts have them: PKCS #1 v1.5 with SHA-256 (RFC 8017, section 8.2.1)."""
+"""Signs with RSA keys in PEM, as cloud accounts use them: PKCS #1 v1.5 with SHA-256 (RFC 8017, section 8.2.1)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _SMALLEST_BITS, _LARGEST_BITS = 1024, 4096
-_LONGEST_PEM = 4096  # one of 4096 bits has 3272 characters; validating one of 8192 would take seconds
+_LONGEST_PEM = 4096  # a key of 4096 bits has 3272 characters; validating one of 8192 bits would take seconds
 
 
 class NotAKey(ValueError):
-    """The text is no RSA key that can sign; the message never has any of it."""
+    """The text is not an RSA key that can sign; the message never contains any of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class RsaKey:
 
 
 def parse_key(pem: str) -> RsaKey:
-    """Return the key of an unencrypted PKCS #8 or PKCS #1 PEM. Raises NotAKey."""
+    """Parse an unencrypted PKCS #8 or PKCS #1 PEM. Raises NotAKey."""
     # An agent that never signs need not pay 9 MB for this.
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Which source serves which scheme; the only module of this package that callers need besides the port."""
+"""Maps URI schemes to sources; callers need only this module and the port."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -14,7 +14,7 @@ __all__ = ["SERVED_SCHEMES", "default_hosts", "open_source"]
 
 Factory = Callable[[ModelUri, Credentials, SourceSettings], Source]
 
-# Package and class of each; a source is loaded when first used.
+# Package and class of each source, which is imported when first used.
 _PLACES: Mapping[str, tuple[str, str]] = {
     "hf": ("hub", "HfSource"),
     "s3": ("s3", "S3Source"),
@@ -29,7 +29,7 @@ SERVED_SCHEMES = tuple(_PLACES)
 
 
 def open_source(uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> Source:
-    """Return the source of a URI without contacting it; InvalidURI where none serves the scheme."""
+    """Return the source of a URI without contacting it; raises InvalidURI if no source serves the scheme."""
     scheme = str(uri).partition("://")[0]
     if isinstance(uri, PluginUri):
         return _load_plugin(uri.scheme)(uri, credentials, settings)
@@ -42,7 +42,7 @@ def open_source(uri: ModelUri, credentials: Credentials, settings: SourceSetting
 
 
 def _load_plugin(scheme: str) -> Factory:
-    """Return the factory of a plugin; InvalidURI, which names it, where it does not load."""
+    """Load the factory of a plugin; raises InvalidURI, naming the plugin, if that fails."""
     point = installed_plugins().get(scheme)
     if point is None:
         raise InvalidURI(f"no source for {scheme}:// is installed here; install its distribution in both images")

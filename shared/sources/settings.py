@@ -1,4 +1,4 @@
-"""What an administrator sets for all sources, and what a person's shell brings along for `larder fetch`."""
+"""Settings that the administrator makes for all sources, and that the shell provides for `larder fetch`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,27 @@ _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """Endpoints, opened addresses, certificates and time-outs; endpoints named here are trusted as they are.
+    """Endpoints, opened addresses, certificates and timeouts. Raises ValueError.
 
-    `s3_endpoint`, `gs_endpoint`, `az_endpoint` and `oci_endpoint` (object storage) are empty for the cloud itself;
-    `s3_addressing` is where a bucket's name stands at `s3_endpoint`: in its `path` or, `virtual`, in front of its host;
-    `registries` are URLs of container registries, one of plain http among them if it says so; `allow_addresses` are
-    CIDRs that hosts named by a URI or a redirect may resolve to though they are not public; `ca_bundle` replaces the
-    system's certificates, and `s3_ca_bundle` both for S3; `local_roots` are absolute directories that `local://` may
-    read below; `proxies` lead to hosts beyond. Raises ValueError.
+    Endpoints named here are trusted whatever they resolve to.
+
+    Args:
+        hf_endpoint: The URL of the hub.
+        s3_endpoint: The URL of the S3 service; empty for AWS.
+        s3_region: The region used until a bucket names its own.
+        allow_addresses: CIDRs that hosts named by a URI or a redirect may resolve to although they are not public.
+        ca_bundle: Replaces the certificate authorities of the system.
+        connect_timeout_s: Limit for connecting, in seconds.
+        read_timeout_s: Limit for a pause without a byte, in seconds.
+        gs_endpoint: The URL of Google Cloud Storage; empty for the cloud itself.
+        az_endpoint: The URL of Azure Blob Storage; empty for the cloud itself.
+        oci_endpoint: The URL of OCI Object Storage; empty for the cloud itself.
+        oci_region: The region of OCI Object Storage.
+        registries: URLs of container registries; `http://` allows plain http.
+        local_roots: Absolute directories below which `local://` may read.
+        proxies: The proxies to use.
+        s3_addressing: `path` or `virtual`: whether `s3_endpoint` takes the bucket name in the path or before the host.
+        s3_ca_bundle: Replaces `ca_bundle` and the authorities of the system for S3.
     """
 
     hf_endpoint: str = DEFAULT_HF_ENDPOINT
@@ -66,7 +79,7 @@ class SourceSettings:
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """Every endpoint that is configured, and the hub; their addresses are not looked at."""
+        """All configured endpoints, and the hub; their addresses are not checked."""
         own = (self.hf_endpoint, self.s3_endpoint, self.gs_endpoint, self.az_endpoint, self.oci_endpoint)
         return tuple(endpoint for endpoint in (*own, *self.registries) if endpoint)
 
@@ -94,7 +107,7 @@ class SourceSettings:
         return urlsplit(self.s3_endpoint).hostname or ""
 
     def is_bucket_host(self, host: str, port: int) -> bool:
-        """Return whether a bucket of the S3 endpoint has this host: one label in front of the endpoint's."""
+        """Return whether a bucket of the S3 endpoint has this host: one label before the host of the endpoint."""
         if self.s3_addressing != VIRTUAL_STYLE or not self.s3_host:
             return False
         parts = urlsplit(self.s3_endpoint)
@@ -121,7 +134,7 @@ def _check_endpoint(name: str, endpoint: str) -> None:
 
 
 def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
-    """Return the settings that the usual variables name; called at composition roots only. Raises ValueError."""
+    """Return the settings from the usual variables; for composition roots only. Raises ValueError."""
     allow = environ.get("LARDER_ALLOW_ADDRESSES", "").replace(",", " ").split()
     return SourceSettings(
         hf_endpoint=environ.get("HF_ENDPOINT", "").rstrip("/") or DEFAULT_HF_ENDPOINT,
@@ -142,7 +155,7 @@ def settings_from_environ(environ: Mapping[str, str]) -> SourceSettings:
 
 
 def _ca_bundle(environ: Mapping[str, str], names: Sequence[str]) -> str | None:
-    """Return the first file or directory of certificates that is named; ValueError where it is not there."""
+    """Return the first file or directory of certificates that is set; raises ValueError if it does not exist."""
     name = next((name for name in names if environ.get(name)), None)
     if name is None:
         return None
@@ -152,22 +165,22 @@ def _ca_bundle(environ: Mapping[str, str], names: Sequence[str]) -> str | None:
 
 
 def connection_string(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields of AZURE_STORAGE_CONNECTION_STRING, their names in lower case."""
+    """Return the fields of AZURE_STORAGE_CONNECTION_STRING, with names in lower case."""
     fields = environ.get("AZURE_STORAGE_CONNECTION_STRING", "").split(";")
     return {name.strip().lower(): value.strip() for name, _, value in (field.partition("=") for field in fields)}
 
 
 def _own_blob_endpoint(environ: Mapping[str, str]) -> str:
-    """Return the endpoint of a connection string where it is not Azure's own; the account is the end of its path."""
+    """Return the endpoint of a connection string if it is not that of Azure; its path ends with the account."""
     said = connection_string(environ)
     endpoint, account = said.get("blobendpoint", "").rstrip("/"), said.get("accountname", "")
     return endpoint.removesuffix(f"/{account}") if account and endpoint.endswith(f"/{account}") else ""
 
 
 def default_hosts(scheme: str, settings: SourceSettings) -> tuple[str, ...]:
-    """Return the patterns of hosts that a Secret without `larder.dev/hosts` may be used with (see `host_matches`).
+    """Return the host patterns for a Secret without `larder.dev/hosts` (see `host_matches`).
 
-    Those of `oci` are object storage's; a docker config names the hosts of its accounts itself.
+    Those for `oci` cover object storage only; a docker config names the hosts of its accounts itself.
     """
     endpoint, hosts = {
         "hf": (settings.hf_endpoint, ()),

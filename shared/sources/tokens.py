@@ -1,4 +1,4 @@
-"""Access tokens that a service gives for an account's key: kept until shortly before they end."""
+"""Access tokens that a service issues for the key of an account, kept until shortly before they expire."""
 
 import json
 import threading
@@ -22,14 +22,14 @@ _SHORTEST_S, _LONGEST_S = 60.0, 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token and how long it is good, in seconds."""
+    """A bearer token and its lifetime in seconds."""
 
     value: str = field(repr=False)
     good_s: float = 300.0
 
 
 class KeptToken:
-    """One token for many threads, asked for anew when it ends; `clock` in seconds that no change of the time moves."""
+    """One token shared by many threads and renewed when it expires; `clock` in monotonic seconds."""
 
     def __init__(self, ask: Callable[[], Token], clock: Callable[[], float] = time.monotonic) -> None:
         self._ask, self._clock = ask, clock
@@ -37,7 +37,7 @@ class KeptToken:
         self._lock = threading.Lock()
 
     def get(self) -> str:
-        """Return a token that is still good. Raises what asking raises."""
+        """Return a valid token. Raises what the request for one raises."""
         with self._lock:
             if not self._value or self._clock() >= self._until:
                 token = self._ask()
@@ -46,7 +46,7 @@ class KeptToken:
 
 
 def ask_for_token(client: HttpClient, url: str, form: Mapping[str, str], subject: RequestSubject, now: float) -> Token:
-    """Return the token that an OAuth 2 service gives for a form; raises AuthDenied, RateLimited, Unreachable."""
+    """Request a token from an OAuth 2 service; raises AuthDenied, RateLimited, Unreachable."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     reply = client.send(Call(url, "POST", headers=headers, body=urlencode(form).encode()))
     if reply.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
@@ -60,7 +60,7 @@ def ask_for_token(client: HttpClient, url: str, form: Mapping[str, str], subject
 
 
 def read_token(body: bytes, url: str) -> Token:
-    """Return the token in a service's answer; raises Unreachable where there is none."""
+    """Return the token in a response; raises Unreachable if there is none."""
     try:
         answer = json.loads(body)
         value = answer.get("access_token") or answer.get("token")
@@ -73,12 +73,12 @@ def read_token(body: bytes, url: str) -> Token:
 
 
 def bearer(token: str) -> dict[str, str]:
-    """Return the header that carries a token; none for no token."""
+    """Return the header that carries a token; empty without a token."""
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def _error_of(body: bytes) -> str:
-    """Return the service's own word for its refusal, such as invalid_grant."""
+    """Return the error code of the service, such as invalid_grant."""
     try:
         word = json.loads(body).get("error")
     except (ValueError, AttributeError, RecursionError):
@@ -87,5 +87,5 @@ def _error_of(body: bytes) -> str:
 
 
 def withheld_token(what: str, keys: CredentialHint, grant: HostGrant) -> AuthDenied:
-    """Return the refusal to send a key to a token service that nobody vouches for."""
+    """Return the refusal to send a key to a token service that is not trusted."""
     return denied(RequestSubject(f"a token for {what}", keys, grant), "it is a token service")

@@ -1,4 +1,4 @@
-"""What the blob service says of blobs: pages of a listing in XML, and headers."""
+"""Decodes what the blob service says about blobs: pages of a listing in XML, and headers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from shared.sources.prefix_keys import size_of
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A blob's whole name, its size in bytes, its entity tag in quotes, its MD5 in base64, "" where there is none."""
+    """A blob: its full name, its size in bytes, its quoted entity tag, and its MD5 in base64 ("" without one)."""
 
     name: str
     size: int
@@ -26,14 +26,14 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class BlobPage:
-    """A part of a listing, and where the next begins; empty at the end."""
+    """A page of a listing; `next_marker` names the next page and is empty on the last."""
 
     blobs: tuple[Blob, ...]
     next_marker: str
 
 
 def parse_page(body: bytes, host: str) -> BlobPage:
-    """Return a page of a listing; raises Unreachable for what is none. Entities are not read: none are served."""
+    """Parse a page of a listing; raises Unreachable if it is malformed. Entities are refused: stores send none."""
     try:
         root = ET.fromstring(plain_xml(body))  # noqa: S314 - without a document type there is nothing to expand
         blobs = tuple(_blob_of(element) for element in root.iterfind("Blobs/Blob"))
@@ -60,12 +60,12 @@ def _blob_of(element: ET.Element) -> Blob:
 
 
 def blob_of_headers(name: str, headers: Mapping[str, str]) -> Blob:
-    """Return the blob that an answer to HEAD describes; raises Unreachable where it has no length."""
+    """Return the blob that a HEAD response describes; raises Unreachable if it has no length."""
     folder = headers.get("x-ms-meta-hdi_isfolder", "").lower() == "true"
     is_directory = folder or headers.get("x-ms-resource-type") == "directory"
     return Blob(name, size_of(headers, name), headers.get("ETag", ""), headers.get("Content-MD5", ""), is_directory)
 
 
 def file_of(path: str, blob: Blob) -> File:
-    """Return the file of a blob; one that was uploaded in blocks may have no MD5."""
+    """Return the file of a blob. A blob uploaded in blocks may have no MD5."""
     return File(path, blob.size, base64_digest("md5", blob.md5), blob.etag)

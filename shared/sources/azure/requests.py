@@ -1,4 +1,4 @@
-"""Requests to the blob service of one Azure storage account: where they go and how they show who asks."""
+"""Requests to the blob service of one Azure storage account: their URLs and their authentication."""
 
 import base64
 import binascii
@@ -27,7 +27,7 @@ _LOGIN = "https://login.microsoftonline.com"
 _SCOPE = "https://storage.azure.com/.default"
 _TENANT = re.compile(r"[A-Za-z0-9.-]{1,253}")
 _SAS = re.compile(r"[!-\"$-~]+")
-# What a shared key signs of the standard headers, in this order.
+# The standard headers that a shared key signs, in this order.
 _SIGNED = (
     "Content-Encoding", "Content-Language", "Content-Length", "Content-MD5", "Content-Type", "Date",
     "If-Modified-Since", "If-Match", "If-None-Match", "If-Unmodified-Since", "Range",
@@ -36,7 +36,10 @@ _SIGNED = (
 
 @dataclass(frozen=True)
 class AzRequests:
-    """An account; `now` in seconds since 1970. A key comes before a signature in the URL, that before a login."""
+    """Requests for one account, with `now` in seconds since 1970.
+
+    A shared key takes precedence over a SAS token, and that over a login.
+    """
 
     account: str
     credentials: Credentials
@@ -46,14 +49,14 @@ class AzRequests:
 
     @cached_property
     def base(self) -> str:
-        """The URL of the account; the account is in the path of an endpoint that the administrator configured."""
+        """The URL of the account; at an endpoint that the administrator configured, the account is part of the path."""
         if self.settings.az_endpoint:
             return f"{self.settings.az_endpoint}/{self.account}"
         return f"https://{self.account}.blob.core.windows.net"
 
     @cached_property
     def grant(self) -> HostGrant:
-        """What may be sent to the account's host."""
+        """What may be sent to the host of the account."""
         return grant_for(
             origin_of(self.base),
             AZURE_KEYS,
@@ -63,7 +66,7 @@ class AzRequests:
         )
 
     def call(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Call:
-        """Return a request, signed as it is: what is added later is not. Raises AuthDenied and what a login raises."""
+        """Return a signed request; headers added later are not covered. Raises AuthDenied and what a login raises."""
         url = f"{self.base}/{quote(path, safe='/-_.~')}"
         said = urlencode({name: value for name, value in query.items() if value}, quote_via=quote)
         stamped = {**headers, "x-ms-version": _VERSION, "x-ms-date": formatdate(self.now(), usegmt=True)}
@@ -100,7 +103,7 @@ class AzRequests:
 
 
 def string_to_sign(method: str, url: str, account: str, headers: Mapping[str, str]) -> str:
-    """Return what a shared key signs, by the rules of 2015-02-21 and later."""
+    """Return the text that a shared key signs, for service version 2015-02-21 and later."""
     parts = urlsplit(url)
     by_name = {name.lower(): value for name, value in headers.items()}
     standard = [by_name.get(name.lower(), "") for name in _SIGNED]
@@ -111,7 +114,7 @@ def string_to_sign(method: str, url: str, account: str, headers: Mapping[str, st
 
 
 def sign(text: str, key: str) -> str:
-    """Return the signature of a text by an account's key. Raises AuthDenied where the key is none."""
+    """Sign a text with the key of an account. Raises AuthDenied if the key is malformed."""
     try:
         secret = base64.b64decode(key.strip(), validate=True)
     except binascii.Error:

@@ -1,4 +1,4 @@
-"""A blob, or everything below a prefix, of a container in an Azure storage account."""
+"""The source for `az://`: a blob, or everything below a prefix, of a container in an Azure storage account."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from shared.sources.settings import SourceSettings
 from shared.uri.buckets import AzUri
 from shared.uri.model_uri import ModelUri
 
-_BLOBS_A_PAGE = "1000"  # of 5,000 a page would have more tags than `plain_xml` lets pass
+_BLOBS_A_PAGE = "1000"  # a page of 5,000 would exceed the tag limit of `plain_xml`
 _LONGEST_PAGE_BYTES = 32 * 1024 * 1024
 _DENIED = frozenset({"AuthenticationFailed", "NoAuthenticationInformation", "PublicAccessNotPermitted"})
 
@@ -42,22 +42,22 @@ class AzSource:
         self._keys = PrefixKeys(uri.prefix)
 
     def resolve(self) -> Manifest:
-        """List the blobs: the one that the URI names exactly, else all below it, never those beside it."""
+        """List the blob that the URI names exactly, else all blobs below it; never its siblings."""
         found = self._head(self._uri.prefix) if self._uri.prefix else None
         exact = file_of(last_name(self._uri.prefix), found) if found and not found.is_directory else None
         files = choose_files(self._uri, exact, self._files_below, place="container", thing="blob")
         return build_manifest(str(self._uri), "", files)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open a part of a blob, if it still is the listed one."""
+        """Open a part of a blob, provided that it is still the listed one."""
         return self._keys.open(file.path, lambda key: self._open_key(key, file, offset, length))
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close all kept connections."""
         self._client.close()
 
     def _head(self, key: str) -> Blob | None:
-        """Return the blob of a key; None where it is not there or not ours to see: the listing says that in words."""
+        """Return the blob of a key; None if it is missing or not visible, which the listing then explains."""
         reply = self._client.send(self._requests.call("HEAD", f"{self._uri.container}/{key}", {}, {}))
         reply.close()
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -96,7 +96,7 @@ class AzSource:
                 self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what)
             )
         except SourceChanged:
-            # To If-Match, what is not there at all differs, too.
+            # If-Match also fails for a missing blob.
             if self._head(key) is None:
                 raise SourceNotFound(f"there is no {what}; correct the URI") from None
             raise

@@ -1,4 +1,4 @@
-"""What the JSON API of Google Cloud Storage says of objects."""
+"""Decodes what the JSON API of Google Cloud Storage says about objects."""
 
 from typing import Annotated, TypeVar
 
@@ -14,7 +14,7 @@ _LONGEST_PAGE_BYTES = 16 * 1024 * 1024
 
 
 class GcsObject(msgspec.Struct, frozen=True, rename="camel"):
-    """What the API says of an object; numbers come as text."""
+    """An object as the API describes it; numbers are strings."""
 
     name: str
     size: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = 0
@@ -25,7 +25,7 @@ class GcsObject(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class GcsPage(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of a listing, and the token of the next; empty at the end."""
+    """A page of a listing, and the token of the next page; empty on the last."""
 
     items: tuple[GcsObject, ...] = ()
     next_page_token: str = ""
@@ -35,7 +35,7 @@ _Answer = TypeVar("_Answer", GcsObject, GcsPage)
 
 
 def decoded(reply: Reply, kind: type[_Answer]) -> _Answer:
-    """Return an answer that is a success; raises Unreachable."""
+    """Decode a successful response; raises Unreachable."""
     body = reply.read_all(_LONGEST_PAGE_BYTES)
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
@@ -44,7 +44,7 @@ def decoded(reply: Reply, kind: type[_Answer]) -> _Answer:
 
 
 def file_of(path: str, found: GcsObject, bucket: str) -> File:
-    """Return the file of an object; each has a CRC-32C, a composed one no MD5."""
+    """Return the file of an object. Every object has a CRC-32C; a composed one has no MD5."""
     if found.content_encoding == "gzip":
         raise InvalidURI(
             f"gs://{bucket}/{found.name} is kept with Content-Encoding gzip and would come as another file than is "

@@ -1,4 +1,4 @@
-"""Tokens of Google for a service account whose JSON we were given (RFC 7523)."""
+"""Google access tokens for a service account with a JSON key (RFC 7523)."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ _LONGEST_JSON = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """Who signs, by which key, and who gives tokens for that."""
+    """A service account, its private key, and the service that issues its tokens."""
 
     email: str
     key_id: str
@@ -34,7 +34,7 @@ class ServiceAccount:
     key: RsaKey = field(repr=False)
 
     def assertion(self, now: float) -> str:
-        """Return the signed statement that a token is given for; `now` in seconds since 1970."""
+        """Return the signed JWT that is exchanged for a token; `now` in seconds since 1970."""
         issued = int(now)
         head = {"alg": "RS256", "typ": "JWT", "kid": self.key_id}
         claims = {
@@ -45,7 +45,7 @@ class ServiceAccount:
 
 
 def parse_account(text: str) -> ServiceAccount:
-    """Return the account of a JSON key file. Raises AuthDenied, which says nothing of its content."""
+    """Parse a JSON key file. Raises AuthDenied with a message that reveals nothing of the content."""
     try:
         said = json.loads(text[:_LONGEST_JSON])
         fields = ("type", "client_email", "private_key", "private_key_id")
@@ -64,10 +64,10 @@ def parse_account(text: str) -> ServiceAccount:
 
 
 def check_token_uri(url: str, credentials: Credentials, endpoint: str) -> None:
-    """Raise AuthDenied unless a signed statement may go there.
+    """Raise AuthDenied unless a signed assertion may go to this URL.
 
-    That is Google's own service, a host that the credentials name, both by https alone, or the endpoint that the
-    administrator configured.
+    Allowed are the endpoint that the administrator configured and, over https only, the service of Google and the hosts
+    that the credentials name.
     """
     try:
         origin, configured = origin_of(url), origin_of(endpoint) if endpoint else None
@@ -81,7 +81,7 @@ def check_token_uri(url: str, credentials: Credentials, endpoint: str) -> None:
 
 
 def ask_google(client: HttpClient, account: ServiceAccount, now: Callable[[], float], *, own: bool) -> Token:
-    """Exchange a signed statement for a token; raises AuthDenied, RateLimited, Unreachable. `own`: as in a Grant."""
+    """Exchange a signed assertion for a token; raises AuthDenied, RateLimited, Unreachable. `own`: as in HostGrant."""
     host = urlsplit(account.token_uri).hostname or ""
     form = {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": account.assertion(now())}
     subject = RequestSubject(f"a token for {account.email}", GOOGLE, HostGrant(host, {GOOGLE_KEY: "sent"}, own=own))

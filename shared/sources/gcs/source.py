@@ -1,4 +1,4 @@
-"""An object, or everything below a prefix, of a bucket of Google Cloud Storage, by its JSON API."""
+"""The source for `gs://`: an object, or everything below a prefix, of a bucket, through the JSON API."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +30,7 @@ _GOOGLE = "https://storage.googleapis.com"
 
 
 class GsSource:
-    """The objects of one URI, each pinned to its generation; without a key, as anybody may see them."""
+    """The objects of one URI, each pinned to its generation; requests are anonymous without a key."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class GsSource:
         self._token = self._make_token()
 
     def resolve(self) -> Manifest:
-        """List the objects: the one that the URI names exactly, else all below it, never those beside it."""
+        """List the object that the URI names exactly, else all objects below it; never its siblings."""
         found = self._describe(self._uri.prefix) if self._uri.prefix else None
         exact = file_of(last_name(self._uri.prefix), found, self._uri.bucket) if found else None
         return build_manifest(str(self._uri), "", choose_files(self._uri, exact, self._files_below))
@@ -67,7 +67,7 @@ class GsSource:
         return self._keys.open(file.path, lambda key: self._open_key(key, file, offset, length))
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close all kept connections."""
         self._client.close()
 
     def _make_token(self) -> KeptToken | None:
@@ -102,10 +102,11 @@ class GsSource:
                 return
 
     def _describe(self, key: str) -> GcsObject | None:
-        """Return the fields of the live object; None where there is none."""
+        """Return the metadata of the live object; None if there is none."""
         reply = self._send(f"/{quote(key, safe='')}", {"fields": FIELDS})
         if reply.status in (HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            # Google says 403 for what is missing to who may not list; the listing that follows is refused in words.
+            # Google answers 403 for a missing object if the caller may not list. The listing that follows explains the
+            # refusal.
             reply.read_small()
             reply.close()
             return None
@@ -115,7 +116,7 @@ class GsSource:
 
     def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
         query = {"alt": "media", "generation": file.etag}
-        # The entity tag of an answer is another than the generation, which the request itself insists on.
+        # The entity tag of the response is not the generation; the request itself insists on the generation.
         plain = msgspec.structs.replace(file, etag="")
         try:
             return open_range(

@@ -1,4 +1,4 @@
-"""One file behind an https:// URL: size and entity tag or date from its headers, no digest."""
+"""The source for `https://`: one file, with size and entity tag or date from its headers, and no digest."""
 
 import hashlib
 import time
@@ -21,7 +21,7 @@ from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import HttpsUri, ModelUri
 
 _URL_SAFE = "%/:?[]@!$&'()*+,;=~"
-_COMPRESSED = (".gz", ".tgz")  # of these, servers also name the format of the file itself as an encoding
+_COMPRESSED = (".gz", ".tgz")  # for these, servers also declare the format of the file itself as an encoding
 _TELLS_SIZE = (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
 
 
@@ -39,14 +39,14 @@ class HttpsSource:
             raise InvalidURI(f"{uri} is not an https:// URI")
         self._uri, self._now = uri, now
         self._url = _ascii_url(uri.url)
-        # A hub's token is for the hub, whatever other hosts the same credentials name.
+        # The token of a hub is only for the hub, whatever other hosts the credentials name.
         keys = keys_of(uri, settings.hf_endpoint)
         self._grant = grant_for(origin_of(self._url), keys, credentials, defaults=())
         self._keys = HUB if keys is HUB_KEYS and credentials.own else HTTPS
         self._client = HttpClient(settings)
 
     def resolve(self) -> Manifest:
-        """Return the manifest of the one file; its revision is made from size and entity tag (or date)."""
+        """Return the manifest of the file; its revision is made from size and entity tag (or date)."""
         reply = self._head()
         try:
             size, validator = self._size_of(reply), validator_of(reply.headers)
@@ -56,12 +56,12 @@ class HttpsSource:
         return build_manifest(str(self._uri), revision, [File(file_name_of(self._uri.url), size, etag=validator)])
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open a part of the file, if it still is the resolved one."""
+        """Open a part of the file, provided that it is still the resolved one."""
         call = self._call(precondition(file))
         return open_range(self._client, call, file, offset, length, failure=self._failure)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close all kept connections."""
         self._client.close()
 
     def _call(self, headers: Mapping[str, str], method: str = "GET") -> Call:
@@ -70,7 +70,7 @@ class HttpsSource:
         return Call(self._url, method, headers=headers, secrets=secrets)
 
     def _head(self) -> Reply:
-        """Return an answer that tells the size: to HEAD, or to a GET of one byte where HEAD is not served."""
+        """Return a response that states the size: to HEAD, or to a GET of one byte if HEAD is not supported."""
         reply = self._client.send(self._call({}, "HEAD"))
         if reply.status == HTTPStatus.OK and "Content-Length" in reply.headers:
             return reply
@@ -103,7 +103,7 @@ class HttpsSource:
 
 
 def file_name_of(url: str) -> str:
-    """Return the name that the last part of a URL's path gives its file; raises UnsafePath."""
+    """Return the file name in the last segment of the path of a URL; raises UnsafePath."""
     name = unquote(urlsplit(url).path.rpartition("/")[2])
     if "/" in name:
         raise UnsafePath(f"{public(url)} gives its file the name {name!r}, which would leave its directory")

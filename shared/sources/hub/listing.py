@@ -1,4 +1,4 @@
-"""Listing a repository by `huggingface_hub`, with its retries, caches and telemetry out of the way."""
+"""Lists a repository through `huggingface_hub`, without its retries, caches and telemetry."""
 
 import re
 import ssl
@@ -23,18 +23,18 @@ from shared.manifest import File
 from shared.sources.listing import LONGEST_LIST_S, bounded
 from shared.sources.settings import SourceSettings
 
-_LONGEST_BYTES = 64 * 1024 * 1024  # of an answer, unpacked; 1,000 files take about half a MiB
+_LONGEST_BYTES = 64 * 1024 * 1024  # limit of a decompressed response; 1,000 files take about half a MiB
 _LONGEST_S = 60.0
 _OF_THE_WAY = ("content-encoding", "content-length", "transfer-encoding")
 _COMMIT = re.compile(r"[0-9a-zA-Z]{1,100}")
 _DIGEST = re.compile(r"git-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64}")
 _MOST_PAGES = 2000
 _MOST_REDIRECTS = 5
-_BEYOND_BYTES = 2**63  # no file system counts so far
+_BEYOND_BYTES = 2**63  # more than any file system can count
 
 
 class HubRefusal(Exception):
-    """A hub answered with a status of 400 or more."""
+    """The hub answered with a status of 400 or more."""
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
         super().__init__(f"status {status}")
@@ -42,7 +42,7 @@ class HubRefusal(Exception):
 
 
 class _Transport(httpx2.HTTPTransport):
-    """Requests to one hub alone, whose failures are ours at once: the library retries only errors that it knows."""
+    """Requests to a single hub; failures become our errors at once, as the library retries only errors it knows."""
 
     def __init__(self, settings: SourceSettings) -> None:
         self._origin = origin_of(settings.hf_endpoint)
@@ -53,7 +53,7 @@ class _Transport(httpx2.HTTPTransport):
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         url = str(request.url)
         _refuse_circles(url)
-        request.extensions = {**request.extensions, "timeout": self._timeout}  # the library itself asks for none
+        request.extensions = {**request.extensions, "timeout": self._timeout}  # the library sets none
         if origin_of(url) != self._origin:
             raise AddressRefused(
                 f"the hub {self._origin.netloc} leads to {public(url)} while it is listed, which is not followed; "
@@ -69,10 +69,7 @@ class _Transport(httpx2.HTTPTransport):
 
 
 def _refuse_circles(url: str) -> None:
-    """Raise Unreachable where a listing comes back to the same page, or has more of them than a hub has for a model.
-
-    Or takes longer than any does.
-    """
+    """Raise Unreachable if a listing repeats a page, has too many pages, or takes too long."""
     if time.monotonic() > _ASKED.until_s:
         raise Unreachable(f"the hub's list does not come to an end ({public(url)}); check HF_ENDPOINT")
     if url in _ASKED.urls or len(_ASKED.urls) >= _MOST_PAGES:
@@ -83,7 +80,7 @@ def _refuse_circles(url: str) -> None:
 
 
 def _whole(response: httpx2.Response) -> httpx2.Response:
-    """Return the answer with its body read and unpacked; raises DecodingError for one that is too long or too slow."""
+    """Read and decompress the body of a response; raises DecodingError if it is too long or too slow."""
     body, until = bytearray(), time.monotonic() + _LONGEST_S
     try:
         for part in response.iter_bytes():
@@ -99,7 +96,7 @@ def _whole(response: httpx2.Response) -> httpx2.Response:
 
 
 def _words(error: Exception) -> str:
-    """Return the cause of a failure of the library that brings bytes."""
+    """Return the cause of a failure in the transport library."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):
@@ -113,7 +110,7 @@ def _timeout(settings: SourceSettings) -> httpx2.Timeout:
 
 
 class _Client(httpx2.Client):
-    """The one HTTP client that `huggingface_hub` keeps a process, with our settings."""
+    """The one HTTP client that `huggingface_hub` keeps for a process, with our settings."""
 
     def __init__(self, settings: SourceSettings) -> None:
         super().__init__(
@@ -129,7 +126,7 @@ _INSTALLING = threading.Lock()
 
 
 class _Asked(threading.local):
-    """What this thread has asked for since its listing began."""
+    """The pages that this thread has requested since its listing began."""
 
     def __init__(self) -> None:
         self.urls: set[str] = set()
@@ -145,7 +142,7 @@ def _ensure_client(settings: SourceSettings) -> None:
         client = huggingface_hub.get_session()
         if not isinstance(client, _Client) or client.settings != settings:
             constants.HF_HUB_DISABLE_TELEMETRY = True
-            logging.set_verbosity(CRITICAL)  # what a hub puts into its headers is no line of ours
+            logging.set_verbosity(CRITICAL)  # headers sent by a hub must not become our log lines
             huggingface_hub.set_client_factory(lambda: _Client(settings))
 
 
@@ -200,7 +197,7 @@ def _files(api: HfApi, repo: str, commit: str) -> Iterator[File]:
 
 
 def _file_of(entry: RepoFile) -> File:
-    """Return the file of an entry; the library takes fields as they come. Raises ValueError for what is none."""
+    """Return the file of an entry. Raises ValueError if it is malformed: the library does not validate fields."""
     size, digest = entry.size, f"git-sha1:{entry.blob_id}"
     if entry.lfs:
         size, digest = entry.lfs.size, f"sha256:{entry.lfs.sha256}"

@@ -1,4 +1,4 @@
-"""A repository of a Hugging Face hub: listed through its client library, fetched by our own byte path."""
+"""The source for `hf://`: a repository, listed through the hub's client library and fetched by our own HTTP client."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class HfSource:
-    """A model repository at a revision; a commit id once it is resolved."""
+    """A model repository at a revision, which is a commit id once resolved."""
 
     shares_rights: Literal[True] = True
 
@@ -69,7 +69,7 @@ class HfSource:
         return build_manifest(str(HfUri(self._uri.repo, commit)), commit, files)
 
     def revision(self) -> str:
-        """Return the commit that the revision names now, without a list of files."""
+        """Return the commit of the revision, without listing files."""
         from shared.sources.hub.listing import find_commit  # noqa: PLC0415 - heavy; controller only
 
         return self._ask(find_commit)
@@ -87,17 +87,17 @@ class HfSource:
             raise decide_hub_failure(refusal.status, refusal.headers, subject, self._now()) from None
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open a part of a file at the resolved commit (the URI's revision where `resolve` was not called).
+        """Open a part of a file at the resolved commit, or at the revision of the URI before `resolve`.
 
-        A hub answers for large files with a signed link; it is used for further parts until it is refused.
+        A hub answers with a signed link for large files; the link is reused for further parts until it is refused.
         """
         if link := self._links.get(file.path):
             try:
                 return self._open(Call(link), file, offset, length)
             except LarderError as error:
-                self._links.pop(file.path, None)  # expired, or its host is out of order: the hub knows more
+                self._links.pop(file.path, None)  # expired, or its host is down: ask the hub again
                 if isinstance(error, RateLimited) or (isinstance(error, Unreachable) and error.tries):
-                    raise  # it asks for time, or of few tries none is spent at once
+                    raise  # the host asks for a pause, or retrying now would waste one of few tries
         revision, path = quote(self._revision, safe=""), quote(file.path)
         url = f"{self._settings.hf_endpoint}/{self._uri.repo}/resolve/{revision}/{path}"
         body = self._open(
@@ -115,7 +115,7 @@ class HfSource:
         return open_range(self._client, call, file, offset, length, failure=failure)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close all kept connections."""
         self._client.close()
 
     def _subject(self, what: str, origin: Origin) -> RequestSubject:
@@ -123,7 +123,7 @@ class HfSource:
 
 
 def _checked(token: str) -> str:
-    """Return the token without blanks around it; raises AuthDenied for one that no header can carry."""
+    """Return the token without surrounding blanks; raises AuthDenied if no header can carry it."""
     token = token.strip()
     if not token.isascii() or not token.isprintable() or " " in token:
         raise AuthDenied("HF_TOKEN has characters that no token has; put the token alone there")
@@ -131,9 +131,9 @@ def _checked(token: str) -> str:
 
 
 def decide_hub_failure(status: int, headers: Mapping[str, str], subject: RequestSubject, now: float) -> LarderError:
-    """Return the error for a hub's refusal.
+    """Return the error for a refusal by the hub.
 
-    Without a token a hub answers 401 for what is private and for what does not exist, with another's token 404.
+    Without a token a hub answers 401 for private and for missing repositories; with the token of another user, 404.
     """
     code, host = headers.get("X-Error-Code") or "", subject.grant.host
     match code:

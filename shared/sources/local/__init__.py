@@ -1,1 +1,1 @@
-"""Files that are on the machine already."""
+"""Files that are already on the machine."""

@@ -1,4 +1,4 @@
-"""Opening what is below a directory, without ever leaving it: links are followed by us, one component at a time."""
+"""Opens paths below a directory without ever leaving it: symlinks are resolved here, one component at a time."""
 
 import os
 import stat
@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 
 from shared.errors import AuthDenied, LarderError, SourceNotFound, Unreachable, UnsafePath
 
-_MOST_LINKS = 40  # as the kernel
+_MOST_LINKS = 40  # the limit of the kernel
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class Beneath:
-    """A root; paths are relative to it. Every method raises SourceNotFound, AuthDenied, UnsafePath, Unreachable.
+    """A root directory; all paths are relative to it.
 
-    Messages call the root `place` and a path what `name_of` makes of it; without these, as they are on this machine.
+    Every method raises SourceNotFound, AuthDenied, UnsafePath, Unreachable. Messages call the root `place` and map
+    paths by `name_of`; by default both are shown as they are on this machine.
     """
 
     root: str
@@ -25,7 +26,7 @@ class Beneath:
     name_of: Callable[[str], str] | None = None
 
     def open(self, path: str) -> int:
-        """Return a descriptor for reading of the regular file or directory that a path leads to."""
+        """Return a read-only descriptor of the regular file or directory at a path."""
         walk = self._walk(path)
         try:
             return walk.open()
@@ -35,7 +36,7 @@ class Beneath:
             walk.close()
 
     def files_below(self, path: str) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield (path below `path`, its stat) for each file; a link to a directory is UnsafePath."""
+        """Yield (path below `path`, its stat) for each file; raises UnsafePath for a link to a directory."""
         for name, seen in self.entries_below(path):
             if isinstance(seen, LarderError):
                 raise seen
@@ -54,7 +55,7 @@ class Beneath:
             try:
                 seen, is_link = self._look(inner)
             except (SourceNotFound, UnsafePath) as error:
-                yield name, type(error)(str(error))  # without its frames: there may be many, and a caller may keep them
+                yield name, type(error)(str(error))  # without traceback: there may be many, and a caller may keep them
                 continue
             if not stat.S_ISDIR(seen.st_mode):
                 yield name, seen
@@ -83,7 +84,7 @@ class Beneath:
 
 @dataclass(slots=True)
 class _Walk:
-    """One way down from the root; `_opened` are the descriptors of the directories on it, the root's first."""
+    """One way down from the root; `_opened` holds the descriptors of its directories, the root first."""
 
     root: str
     path: str
@@ -98,11 +99,11 @@ class _Walk:
         mode = os.fstat(found := self.step_through()).st_mode
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
             raise UnsafePath(f"{self.name} is neither a file nor a directory; name one")
-        # What was looked at is opened, whatever stands under the name by now.
+        # Open what was checked, even if the name has been replaced since.
         return os.open(f"/proc/self/fd/{found}", _READ)
 
     def step_through(self) -> int:
-        """Return a descriptor that only names what the path leads to."""
+        """Return an O_PATH descriptor of what the path leads to."""
         self._opened.append(os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         left = [part for part in self.path.split("/") if part][::-1]
         while left:
@@ -110,7 +111,7 @@ class _Walk:
         return self._opened[-1]
 
     def close(self) -> None:
-        """Close every directory on the way."""
+        """Close all directories on the way."""
         for descriptor in self._opened:
             with suppress(OSError):
                 os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Files that are on the machine already, below directories that the administrator named."""
+"""The source for `local://`: files already on the machine, below directories that the administrator configured."""
 
 import os
 import stat
@@ -14,12 +14,12 @@ from shared.uri.model_uri import LocalUri, ModelUri
 
 
 class LocalSource:
-    """A file, or a directory with all below it. There is no digest: size and time of change stand for the content."""
+    """A file, or a directory with all below it. Without digests, size and modification time identify content."""
 
     shares_rights: Literal[True] = True
 
     def __init__(self, uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> None:
-        del credentials  # the file system's permissions are all there is
+        del credentials  # access is governed by the permissions of the file system alone
         if not isinstance(uri, LocalUri):
             raise InvalidURI(f"{uri} is not a local:// URI")
         self._uri = uri
@@ -27,7 +27,7 @@ class LocalSource:
         self._beneath, self._path = Beneath(root), uri.path[len(root) :].strip("/")
 
     def resolve(self) -> Manifest:
-        """List the file, or what is below the directory; the revision is made from names, sizes and times."""
+        """List the file, or everything below the directory; the revision is made from names, sizes and times."""
         descriptor = self._beneath.open(self._path)
         try:
             found = os.fstat(descriptor)
@@ -43,7 +43,7 @@ class LocalSource:
         return build_manifest(str(self._uri), "", files)
 
     def _directories(self) -> str:
-        """Return what stands there in the place of files, in words that follow; "" for nothing."""
+        """Return a phrase for directories found where files were expected; "" if there are none."""
         descriptor = self._beneath.open(self._path)
         try:
             names = sorted(os.listdir(descriptor))  # noqa: PTH208 - a path cannot be made of a descriptor
@@ -54,7 +54,7 @@ class LocalSource:
         return f", only directories: {', '.join(map(repr, names[:3]))}{', ...' if len(names) > 3 else ''}"  # noqa: PLR2004 - as shown
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open a part of a file, if size and time of change are those that were listed."""
+        """Open a part of a file, provided that size and modification time are those that were listed."""
         descriptor = self._open(file)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size != file.size or file.etag not in ("", _tag(found)):
@@ -85,7 +85,7 @@ class LocalBody:
         self._descriptor, self._path, self._position, self._end = descriptor, path, position, end
 
     def skip(self, most_bytes: int) -> int:
-        """Return 0: any part can be read."""
+        """Return 0, because any part can be read directly."""
         del most_bytes
         return 0
 
@@ -111,7 +111,7 @@ class LocalBody:
 
 
 def _root_of(path: str, roots: tuple[str, ...]) -> str:
-    """Return the longest root that a path is or is below; raises InvalidURI."""
+    """Return the longest root that contains a path; raises InvalidURI."""
     stripped = (root.rstrip("/") for root in roots)
     above = [root for root in stripped if path == root or path.startswith(f"{root}/")]
     if not above:

@@ -1,4 +1,4 @@
-"""Requests for the objects of one bucket of OCI Object Storage: where they go and how they are signed."""
+"""Requests for the objects of one OCI Object Storage bucket: their URLs and signatures."""
 
 import base64
 import re
@@ -24,7 +24,7 @@ _ID = re.compile(r"[A-Za-z0-9._:-]{1,255}")
 
 @dataclass(frozen=True)
 class OciRequests:
-    """A bucket; requests go unsigned where there is no key for the host. `now` in seconds since 1970."""
+    """Requests for one bucket, unsigned if there is no key for the host. `now` in seconds since 1970."""
 
     uri: OciObjectsUri
     credentials: Credentials
@@ -33,11 +33,11 @@ class OciRequests:
 
     @cached_property
     def endpoint(self) -> str:
-        """The URL of the service. Raises InvalidURI where nobody names the region."""
+        """The URL of the service. Raises InvalidURI if no region is configured."""
         if self.settings.oci_endpoint:
             return self.settings.oci_endpoint
         region = self.credentials.values.get("OCI_CLI_REGION") or self.settings.oci_region
-        if not _REGION.fullmatch(region):  # it becomes a part of a host name
+        if not _REGION.fullmatch(region):  # it becomes part of a host name
             where = "in the variable OCI_CLI_REGION" if self.credentials.own else "in the Secret's key OCI_CLI_REGION"
             raise InvalidURI(
                 f"{self.uri} does not say in which region the bucket is; name one such as eu-frankfurt-1 {where}"
@@ -56,7 +56,7 @@ class OciRequests:
         )
 
     def call(self, method: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Call:
-        """Return a request for an object, for the list of them where the key is empty. Raises AuthDenied."""
+        """Return a request for an object, or for the listing if the key is empty. Raises AuthDenied."""
         said = urlencode({name: value for name, value in query.items() if value}, quote_via=quote)
         place = f"/n/{quote(self.uri.namespace)}/b/{quote(self.uri.bucket)}/o"
         url = f"{self.endpoint}{place}{'/' if key else ''}{quote(key, safe='-_.~')}{'?' if said else ''}{said}"
@@ -86,14 +86,14 @@ class OciRequests:
 
 
 def string_to_sign(method: str, url: str, date: str) -> str:
-    """Return what a key signs of a request without a body, by version 1 of the signatures."""
+    """Return the text to sign for a request without a body, by version 1 of the signing scheme."""
     parts = urlsplit(url)
     target = f"{parts.path}?{parts.query}" if parts.query else parts.path
     return f"date: {date}\n(request-target): {method.lower()} {target}\nhost: {origin_of(url).netloc}"
 
 
 def authorization(key_id: str, signature: str) -> str:
-    """Return the value of the header."""
+    """Return the value of the Authorization header."""
     return (
         f'Signature version="1",headers="date (request-target) host",keyId="{key_id}",algorithm="rsa-sha256",'
         f'signature="{signature}"'

@@ -1,4 +1,4 @@
-"""An object, or everything below a prefix, of a bucket in OCI Object Storage."""
+"""The source for objects in OCI Object Storage: one object, or everything below a prefix, of a bucket."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ _LONGEST_PAGE_BYTES = 16 * 1024 * 1024
 
 
 class OciObject(msgspec.Struct, frozen=True):
-    """An object as a listing has it; one that was uploaded in parts has no MD5."""
+    """An object as listed; one uploaded in parts has no MD5."""
 
     name: str
     size: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] | None = None
@@ -58,21 +58,21 @@ class OciObjectsSource:
         self._keys = PrefixKeys(uri.prefix)
 
     def resolve(self) -> Manifest:
-        """List the objects: the one that the URI names exactly, else all below it, never those beside it."""
+        """List the object that the URI names exactly, else all objects below it; never its siblings."""
         found = self._head(self._uri.prefix) if self._uri.prefix else None
         exact = _file_of(last_name(self._uri.prefix), found) if found else None
         return build_manifest(str(self._uri), "", choose_files(self._uri, exact, self._files_below))
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open a part of an object, if it still is the listed one."""
+        """Open a part of an object, provided that it is still the listed one."""
         return self._keys.open(file.path, lambda key: self._open_key(key, file, offset, length))
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close all kept connections."""
         self._client.close()
 
     def _head(self, key: str) -> OciObject | None:
-        """Return what the headers of an object say; None where it is not there or not ours to see."""
+        """Return an object from its headers; None if it is missing or not visible."""
         reply = self._client.send(self._requests.call("HEAD", key, {}, {}))
         reply.close()
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -1,4 +1,4 @@
-"""The endpoint that a Secret names for its bucket: a user's word, which is held to more than an administrator's."""
+"""The endpoint that a Secret names for its bucket; users may choose less freely than the administrator."""
 
 import re
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ _FORM = re.compile(rf"https://{_LABEL}(\.{_LABEL})*(:[0-9]{{1,5}})?/?")
 
 
 def named_endpoint(values: Mapping[str, str], settings: SourceSettings) -> str:
-    """Return the endpoint that credentials name, as HOST:PORT; empty where it is not theirs to name.
+    """Return the endpoint that the credentials name as HOST:PORT, or "" if they may not name one.
 
-    An endpoint that the administrator configured comes before it. Raises AuthDenied.
+    An endpoint that the administrator configured takes precedence. Raises AuthDenied.
     """
     text = values.get(ENDPOINT_KEY, "").strip().lower()
     if not text or settings.s3_endpoint:
         return ""
     try:
         port = urlsplit(text).port if _FORM.fullmatch(text) else 0
-    except ValueError:  # of a port that is none
+    except ValueError:  # invalid port
         port = 0
     if port == 0:
         raise AuthDenied(

@@ -1,4 +1,4 @@
-"""What S3's error codes mean, in words that say what to do."""
+"""Maps the error codes of S3 to errors that say what to do."""
 
 import html
 import re
@@ -14,16 +14,16 @@ _SLOW_DOWN_S = 5.0
 
 
 def error_fields(body: bytes) -> dict[str, str]:
-    """Return the fields of an S3 error document that failures need; none where it is not one."""
+    """Return the fields of an S3 error document that the messages need; empty if it is not one."""
     return {name: html.unescape(value) for name, value in _FIELD.findall(body.decode(errors="replace"))}
 
 
 def decide_s3_failure(
     status: int, headers: Mapping[str, str], fields: Mapping[str, str], subject: RequestSubject, now: float
 ) -> LarderError:
-    """Return the error for an S3 answer that is no success; `fields` as `error_fields` gives them.
+    """Return the error for an unsuccessful S3 response; `fields` come from `error_fields`.
 
-    `now` in seconds since 1970.
+    `now` is in seconds since 1970.
     """
     code, host = fields.get("Code", ""), subject.grant.host
     region = headers.get("x-amz-bucket-region") or fields.get("Region") or ""

@@ -1,4 +1,4 @@
-"""Listing what is below a prefix by boto3, over our connections, without its retries, profiles and environment."""
+"""Lists keys below a prefix with boto3, over our own connections and without its retries, profiles and environment."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -24,8 +24,8 @@ from shared.sources.s3.requests import Requests
 from shared.sources.settings import PATH_STYLE, VIRTUAL_STYLE
 from shared.uri.model_uri import S3Uri
 
-_MOST_PAGE_BYTES = 5 * 2**20  # of a thousand keys, each of 1 KiB at most, three characters a byte where it is quoted
-_OURS = frozenset({"accept-encoding", "host", "user-agent"})  # headers that our client says itself, with these values
+_MOST_PAGE_BYTES = 5 * 2**20  # a thousand keys of at most 1 KiB each, three characters per byte if quoted
+_OURS = frozenset({"accept-encoding", "host", "user-agent"})  # headers that our client sets itself, with these values
 
 
 class S3Refusal(Exception):
@@ -37,7 +37,7 @@ class S3Refusal(Exception):
 
 
 def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient, until_s: float) -> list[str]:
-    """Return what follows the prefix in each key below it, without the empty objects that stand for directories.
+    """Return the part after the prefix of each key below it, without empty directory placeholders.
 
     `until_s`: as in `in_time`. Raises S3Refusal, Unreachable, AddressRefused, TooManyFiles.
     """
@@ -48,7 +48,7 @@ def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient, until_s:
         pages = in_time(found, until_s, str(uri))
         listed = bounded((entry for page in pages for entry in page.get("Contents", ())), str(uri))
         entries = [(str(entry["Key"]), int(entry["Size"])) for entry in listed]
-    except (BotoCoreError, ClientError) as error:  # what it takes for no list, it calls an error of the server
+    except (BotoCoreError, ClientError) as error:  # boto3 reports a body that it cannot parse as a server error
         raise Unreachable(f"{requests.grant.host} cannot be listed for {uri}: {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         said = f"{type(error).__name__}: {str(error)[:200]}"
@@ -62,7 +62,7 @@ def list_paths(uri: S3Uri, requests: Requests, connections: HttpClient, until_s:
 
 
 def _client(requests: Requests, connections: HttpClient) -> Any:  # noqa: ANN401 - boto3 has no types
-    """Return a client that opens no connection itself: an address that is checked must be the one that is used."""
+    """Return a client that never opens a connection itself, so that the checked address is the one in use."""
     keys = requests.grant.values
     config = Config(
         signature_version="s3v4" if keys else UNSIGNED,
@@ -89,10 +89,10 @@ def _client(requests: Requests, connections: HttpClient) -> Any:  # noqa: ANN401
 
 
 def _send(connections: HttpClient, request: AWSPreparedRequest) -> AWSResponse:
-    """Send what botocore prepared, and return the answer with its body read.
+    """Send what botocore prepared, and return the response with its body read.
 
-    Raises S3Refusal, Unreachable, RateLimited, AddressRefused. A refusal ends it here: botocore would follow a redirect
-    to another region by itself, and then the next.
+    Raises S3Refusal, Unreachable, RateLimited, AddressRefused. Raising ends the request here: botocore would follow a
+    redirect to another region by itself, and then the next.
     """
     headers = {name: _text(value) for name, value in request.headers.items() if name.lower() not in _OURS}
     reply = connections.send(Call(request.url, request.method, secrets=headers, follow=False))
@@ -115,7 +115,7 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Whole:
-    """The body of an answer, as botocore wants to read it."""
+    """A response body with the interface that botocore reads."""
 
     body: bytes
 
@@ -125,11 +125,11 @@ class _Whole:
 
 
 def _session_without_files() -> Any:  # noqa: ANN401 - botocore has no types
-    """Return a session that takes nothing from a profile or the files in a home directory."""
+    """Return a session that ignores profiles and the files in a home directory."""
     nothing = (None, None, os.devnull, None)
     session = botocore.session.Session(
         {"profile": (None, None, None, None), "config_file": nothing, "credentials_file": nothing}
     )
-    # No time of an answer is read, and understanding them takes as long as all else of a listing.
+    # No timestamp is used, and parsing them takes as long as the rest of a listing.
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
     return session

@@ -1,4 +1,4 @@
-"""What a store keeps of an object that was uploaded in parts: a digest over the digests of these."""
+"""What a store keeps for an object uploaded in parts: a digest over the digests of its parts."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -10,15 +10,15 @@ from shared.part_digests import fits, value_of
 from shared.sources.checksums import base64_digest
 from shared.sources.s3.objects import MD5, content_tag
 
-# In the order of `checksums`. A CRC-64/NVME is always one of a whole object.
+# In the order of `checksums`. A CRC-64/NVME always covers the whole object.
 _CHECKSUMS = ("sha256", "crc32c", "crc32")
 _COUNT = re.compile(r"[1-9][0-9]{0,4}")
-_MOST_PARTS = 10_000  # that S3 takes
+_MOST_PARTS = 10_000  # the limit of S3
 
 
 @dataclass(frozen=True, slots=True)
 class OfParts:
-    """The digest, in hex, over the digests of `count` parts, of which nothing says how long they are."""
+    """The hex digest over the digests of `count` parts; the lengths of the parts are unknown."""
 
     algorithm: str
     digest: str
@@ -26,10 +26,10 @@ class OfParts:
 
 
 def of_parts(headers: Mapping[str, str]) -> OfParts | None:
-    """Return what a HEAD tells of an object's parts; None where that is nothing to check them by.
+    """Return what a HEAD response says about parts; None if nothing can be checked against it.
 
-    An ETag with a count is an MD5 over MD5s by the rules for one without (`s3_objects`), but not with a count of 1:
-    some servers give random ones that look so.
+    An ETag with a count is an MD5 over MD5s under the same conditions as one without (`s3.objects`), unless the count
+    is 1: some servers send random tags of that form.
     """
     for digest, count in _told(headers):
         if digest and _COUNT.fullmatch(count) and int(count) <= _MOST_PARTS:
@@ -39,7 +39,7 @@ def of_parts(headers: Mapping[str, str]) -> OfParts | None:
 
 
 def _told(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield digests of parts and their counts from best to good enough; "" where a text is no digest."""
+    """Yield digests over parts with their counts, best first; "" for a malformed digest."""
     if (headers.get("x-amz-checksum-type") or "COMPOSITE") == "COMPOSITE":
         for algorithm in _CHECKSUMS:
             text, _, count = (headers.get(f"x-amz-checksum-{algorithm}") or "").rpartition("-")
@@ -50,10 +50,10 @@ def _told(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def part_length(found: OfParts, status: int, headers: Mapping[str, str]) -> int:
-    """Return how many bytes a part has, of the answer to a HEAD for it; 0 where that is not told.
+    """Return the bytes of a part from the HEAD response for it; 0 if unknown.
 
-    A count of parts that the answer has must be the same. For an ETag it has to be there: some stores put something
-    else than MD5s into ETags that look so, and few of those answer for single parts as S3 does.
+    If the response has a count of parts, it must agree. For an ETag it is required: some stores put other things than
+    MD5s into ETags of that form, and few of them answer for single parts as S3 does.
     """
     length = headers.get("Content-Length") or ""
     count = headers.get("x-amz-mp-parts-count") or ("" if found.algorithm == "md5" else str(found.count))
@@ -62,10 +62,10 @@ def part_length(found: OfParts, status: int, headers: Mapping[str, str]) -> int:
 
 
 def digest_by_parts(found: OfParts, size_bytes: int, length_of: Callable[[int], int]) -> str:
-    """Return the digest for `File.digest`; "" where the parts are not of one length, or nobody tells of which.
+    """Return the digest for `File.digest`; "" if the parts differ in length or their length is unknown.
 
-    `length_of` tells the bytes of a part by its number, 0 where it cannot. One or two parts follow from the first; of
-    more, the last must be what is left for it too: many a writer ends its parts where its own buffers end.
+    `length_of` returns the bytes of a part by number, or 0 if unknown. One or two parts follow from the first. With
+    more, the last part must also be the remainder, because many writers cut parts where their own buffers end.
     """
     first = length_of(1)
     if not fits(size_bytes, found.count, first):

@@ -1,4 +1,4 @@
-"""What the headers of an object vouch for."""
+"""The digests that the headers of an object provide."""
 
 import re
 from collections.abc import Mapping
@@ -12,14 +12,15 @@ MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 def file_of(path: str, headers: Mapping[str, str]) -> File:
-    """Return the file that an answer to HEAD describes; raises Unreachable where it has no length."""
+    """Return the file that a HEAD response describes; raises Unreachable if it has no length."""
     return File(path, size_of(headers, path), digest_of(headers), headers.get("ETag") or "")
 
 
 def digest_of(headers: Mapping[str, str]) -> str:
-    """Return the digest that S3 keeps of a whole object: a checksum, else an ETag that is an MD5, else "".
+    """Return the digest of a whole object: a checksum, else an ETag that is an MD5, else "".
 
-    A checksum may be one of the parts' checksums, and the ETag of an object in several parts has a `-`: see `s3_parts`.
+    Checksums over the checksums of parts do not count, nor does the ETag of a multipart object, which has a `-`: see
+    `s3.multipart`.
     """
     is_whole = (headers.get("x-amz-checksum-type") or "FULL_OBJECT") == "FULL_OBJECT"
     checksums = {name: headers.get(f"x-amz-checksum-{name}") or "" for name in _CHECKSUMS}
@@ -30,9 +31,9 @@ def digest_of(headers: Mapping[str, str]) -> str:
 
 
 def content_tag(headers: Mapping[str, str]) -> str:
-    """Return the ETag without quotes; "" where it follows from something else than the content.
+    """Return the ETag without quotes; "" if it does not depend on the content.
 
-    That of an object which is encrypted with a customer's key or by KMS is no MD5 though it looks like one.
+    The ETag of an object encrypted with a customer key or by KMS is not an MD5, although it looks like one.
     """
     encrypted = (headers.get("x-amz-server-side-encryption") or "").startswith("aws:kms")
     by_customer = headers.get("x-amz-server-side-encryption-customer-algorithm")

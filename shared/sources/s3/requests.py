@@ -1,4 +1,4 @@
-"""Requests for the objects of one bucket: where they go and how they are signed."""
+"""Requests for the objects of one S3 bucket: their URLs and signatures."""
 
 import re
 import time
@@ -22,9 +22,9 @@ _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 @dataclass(frozen=True)
 class Requests:
-    """A bucket in a region; requests go unsigned where there is no key for the host.
+    """Requests for a bucket in a region, unsigned if there is no key for the host.
 
-    `pinned` is the HOST:PORT of the one endpoint that a Secret may lead to; empty where none may.
+    `pinned` is the HOST:PORT of the only endpoint that a Secret may name; empty if it may name none.
     """
 
     bucket: str
@@ -34,14 +34,14 @@ class Requests:
     pinned: str = ""
 
     def __post_init__(self) -> None:
-        if not _REGION.fullmatch(self.region):  # it becomes a part of host names, and a Secret may have named it
+        if not _REGION.fullmatch(self.region):  # it becomes part of host names, and may come from a Secret
             raise InvalidURI(f"{self.region!r} is not a region; write one such as eu-west-1")
 
     @cached_property
     def named(self) -> str:
-        """The HOST:PORT of the endpoint that the credentials name; empty where they name none. Raises AuthDenied.
+        """The HOST:PORT of the endpoint that the credentials name; "" if they name none. Raises AuthDenied.
 
-        Bytes of one endpoint are never taken for those of another: what was listed at one is asked for there alone.
+        The bytes of one endpoint never stand in for those of another: what was listed at one is only fetched there.
         """
         named = named_endpoint(self.credentials.values, self.settings)
         if named != self.pinned:
@@ -62,13 +62,13 @@ class Requests:
 
     @cached_property
     def is_virtual(self) -> bool:
-        """Whether the bucket's name stands in front of the host; never one that no certificate covers."""
+        """Whether the bucket name is part of the host; never if no certificate would cover it."""
         configured = self.settings.s3_endpoint and self.settings.s3_addressing != VIRTUAL_STYLE
         return "." not in self.bucket and not self.named and not configured
 
     @cached_property
     def grant(self) -> HostGrant:
-        """What may be sent to the endpoint; a bucket's own host is looked at as the endpoint's."""
+        """What may be sent to the endpoint; the host of a bucket counts as the endpoint."""
         return grant_for(
             origin_of(self.endpoint),
             S3_KEYS,
@@ -78,7 +78,7 @@ class Requests:
         )
 
     def url_of(self, key: str) -> str:
-        """Return an object's URL."""
+        """Return the URL of an object."""
         path = quote(key, safe="/-_.~")
         if not self.is_virtual:
             return f"{self.endpoint}/{self.bucket}/{path}"
@@ -86,9 +86,9 @@ class Requests:
         return f"{scheme}://{self.bucket}.{place}/{path}"
 
     def call(self, method: str, key: str, headers: Mapping[str, str], query: str = "") -> Call:
-        """Return a request for an object; redirects are not followed, because a signature is for one host.
+        """Return a request for an object; it follows no redirects, because a signature is for one host.
 
-        `query` is as `Signer.sign` wants it.
+        `query` must be as `Signer.sign` expects it.
         """
         url = f"{self.url_of(key)}?{query}" if query else self.url_of(key)
         secrets = self._signer.sign(method, url, headers, time.time()) if self._signer else {}

@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 of a request without a body, as S3 wants it."""
+"""AWS Signature Version 4 for S3 requests without a body."""
 
 import hashlib
 import hmac
@@ -14,7 +14,7 @@ _NOTHING = hashlib.sha256().hexdigest()
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Whose requests these are; `session_token` is empty for keys that are no session's."""
+    """An access key; `session_token` is empty for a long-term key."""
 
     access: str
     secret: str = field(repr=False)
@@ -22,16 +22,16 @@ class Keys:
 
 
 class Signer:
-    """Signs requests to one region; the key of the day is kept as long as this object, for it is the same for all."""
+    """Signs requests to one region. The signing key of the day is cached, because all requests share it."""
 
     def __init__(self, keys: Keys, region: str) -> None:
         self._keys, self._region = keys, region
-        self._of_day = ("", b"")  # one value: threads sign at midnight too
+        self._of_day = ("", b"")  # one tuple, replaced atomically: threads also sign at midnight
 
     def sign(self, method: str, url: str, headers: Mapping[str, str], now: float) -> dict[str, str]:
         """Return the headers that sign a request; `now` is in seconds since 1970.
 
-        The URL's path and query go out as they are: the query is quoted (RFC 3986), its names in order.
+        Path and query of the URL must be final: the query is quoted (RFC 3986) and sorted by name.
 
         https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
         """

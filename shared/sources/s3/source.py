@@ -1,4 +1,4 @@
-"""An object, or everything below a prefix, of an S3 bucket: listed by boto3, fetched by signed requests of our own."""
+"""The source for `s3://`: an object, or everything below a prefix, listed by boto3 and fetched by our own requests."""
 
 import threading
 import time
@@ -51,11 +51,11 @@ class S3Source:
         self._keys = PrefixKeys(uri.prefix)
 
     def resolve(self) -> Manifest:
-        """List the objects: the one that the URI names exactly, else all below it, never those beside it.
+        """List the object that the URI names exactly, else all objects below it; never its siblings.
 
-        Digests are those that S3 vouches for: checksums or ETags, of the whole or else of the parts.
+        Digests are those that S3 keeps: checksums or ETags, of the whole object or else of its parts.
         """
-        if not self._uri.endpoint:  # nothing is bound to an endpoint yet: where the Secret leads is asked
+        if not self._uri.endpoint:  # not pinned yet: ask the endpoint that the Secret names
             asked = self._requests
             self._requests = replace(asked, pinned=named_endpoint(asked.credentials.values, asked.settings))
         headers = self._head_exact()
@@ -64,17 +64,17 @@ class S3Source:
         return build_manifest(str(self._pinned()), "", files)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open a part of an object, if it still is the listed one."""
+        """Open a part of an object, provided that it is still the listed one."""
         return self._keys.open(file.path, lambda key: self._open_key(key, file, offset, length))
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close all kept connections."""
         self._client.close()
 
     def _head_exact(self) -> Mapping[str, str] | None:
-        """Return the headers of the object that the URI names; None where it is not there or not ours to see.
+        """Return the headers of the object that the URI names; None if it is missing or not visible.
 
-        The bucket itself is asked where the URI names no object: it may be in another region.
+        Without an object in the URI the bucket itself is asked, because it may be in another region.
         """
         reply = self._head(self._uri.prefix)
         region = reply.headers.get(_REGION_HEADER, "")
@@ -83,7 +83,7 @@ class S3Source:
             reply = self._head(self._uri.prefix)
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise self._failure(reply, str(self._uri))
-        # A HEAD that is refused has no body to say why; the listing that follows is refused with one.
+        # A refused HEAD has no body that explains it; the listing that follows is refused with one.
         return reply.headers if reply.status == HTTPStatus.OK and self._uri.prefix else None
 
     def _files_below(self) -> list[File]:
@@ -95,14 +95,14 @@ class S3Source:
         except S3Refusal as refusal:
             subject = self._subject(str(self._uri))
             raise decide_s3_failure(refusal.status, refusal.headers, refusal.fields, subject, self._now()) from None
-        count = min(_MOST_HEADS_A_TASK, len(paths) // _HEADS_AT_ONCE + 1)  # a task for each takes longer
+        count = min(_MOST_HEADS_A_TASK, len(paths) // _HEADS_AT_ONCE + 1)  # one task per object takes longer
         parts = [in_time(paths[i : i + count], until_s, str(self._uri)) for i in range(0, len(paths), count)]
         with ThreadPoolExecutor(_HEADS_AT_ONCE, "s3-head") as threads:
             described = threads.map(lambda part: self._describe_all(part, halt), parts)
             return [file for part in described for file in part]
 
     def _describe_all(self, paths: Iterable[str], halt: threading.Event) -> list[File]:
-        """Return the files, fewer of them only where another one's failure set `halt`: that is raised there."""
+        """Describe all files; some are missing only if another failure set `halt`, which is raised there."""
         try:
             return [self._describe(path) for path in takewhile(lambda _: not halt.is_set(), paths)]
         except BaseException:
@@ -117,7 +117,7 @@ class S3Source:
         return self._file_of(path, key, reply.headers)
 
     def _file_of(self, path: str, key: str, headers: Mapping[str, str]) -> File:
-        """Return the file of an object; where nothing vouches for the whole, its parts are asked for."""
+        """Return the file of an object; asks for its parts if there is no digest of the whole."""
         file = file_of(path, headers)
         found = None if file.digest else of_parts(headers)
         if found is None:
@@ -126,11 +126,11 @@ class S3Source:
         return msgspec.structs.replace(file, digest=digest)
 
     def _part_length(self, key: str, file: File, found: OfParts, number: int) -> int:
-        """Return the bytes of one part, 0 where the store does not tell them; raises where it asks for time."""
+        """Return the bytes of one part, 0 if the store does not say; raises if it asks for a pause."""
         match = {"If-Match": file.etag} if file.etag else {}
         reply = self._client.send(self._requests.call("HEAD", key, match, f"partNumber={number}"))
         reply.close()
-        if reply.status in _NOT_NOW:  # else chance would decide what the bytes are checked against
+        if reply.status in _NOT_NOW:  # otherwise chance would decide which digest the bytes are checked against
             raise self._failure(reply, f"s3://{self._uri.bucket}/{key}")
         return part_length(found, reply.status, reply.headers)
 
@@ -140,9 +140,9 @@ class S3Source:
         return reply
 
     def _pinned(self) -> S3Uri:
-        """Return the URI with the bucket's real region, so that an agent signs for it at once, and a Secret's endpoint.
+        """Return the URI with the real region of the bucket and the endpoint of the Secret, for agents to use at once.
 
-        What another endpoint calls by the same name is another model, whose bytes are never taken for these.
+        The same name at another endpoint is another model, whose bytes never stand in for these.
         """
         if self._requests.settings.s3_endpoint:
             return self._uri
