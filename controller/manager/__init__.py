@@ -1,1 +1,1 @@
-"""What a feature is declared to, and what runs it: watches, queue, workers, leader hooks, metrics, health."""
+"""The manager that features register with: informers, workqueue, workers, leader election, metrics, health."""

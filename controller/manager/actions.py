@@ -1,4 +1,4 @@
-"""What the decisions of several kinds end with."""
+"""Actions that several reconcilers share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Look again after some time, whatever happens."""
+    """Requeue after a delay, whatever else happens."""
 
     after_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSpec:
-    """Fill fields of the spec; None takes one away that was ours."""
+    """Set fields of the spec; None removes a field that Larder set."""
 
     fields: Mapping[str, Any]

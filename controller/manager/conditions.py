@@ -1,4 +1,4 @@
-"""Conditions of the objects that Larder writes a status of. No input or output, no clock."""
+"""Conditions in the status of the objects that Larder manages. No input or output, no clock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ _OURS = frozenset(("Ready", "Resolved", METADATA, DRIFTED, REFRESHED, UPDATING, 
 
 @dataclass(frozen=True, slots=True)
 class ConditionUpdate:
-    """A condition but for its times."""
+    """A condition without its timestamps."""
 
     kind: str
     status: str
@@ -24,14 +24,17 @@ class ConditionUpdate:
 
 
 def progress(about: ConditionUpdate, *, stuck: bool) -> ConditionUpdate:
-    """Return that an object goes on by itself, or that it does not, for the reason of another condition."""
+    """Return the Stalled or Reconciling condition of an object, with the reason and message of `about`."""
     return replace(about, kind=STALLED if stuck else RECONCILING, status="True")
 
 
 def with_conditions(
     before: Sequence[Condition], wanted: Sequence[ConditionUpdate], stamp: str, generation: int
 ) -> list[Condition]:
-    """Return the wanted conditions, and those that were there beside them: our own hold for this generation, too."""
+    """Return the wanted conditions, plus all existing ones of other types.
+
+    Existing conditions of Larder's own types are stamped with this generation, because they still hold.
+    """
     ours = {told.kind for told in wanted} | set(ABNORMAL)
     kept = (c for c in before if c.type not in ours)
     return [

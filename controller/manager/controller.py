@@ -1,4 +1,4 @@
-"""What a feature declares: what it is for, what it owns, what else wakes it, and how a key is reconciled."""
+"""What a feature declares: the kind it reconciles, what it owns, what else triggers it, and its reconcile function."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from prometheus_client.core import Metric
 
 from controller.manager.watches import Watch
 
-NODES_LANE = object()  # all that is about nodes takes its turns together
+NODES_LANE = object()  # all keys about nodes share one fairness lane of the queue
 
 
 class QueueKey(Hashable, Protocol):
-    """The name of something that may need work: a frozen dataclass of its own for each kind of key."""
+    """A workqueue key; each kind of key is its own frozen dataclass."""
 
     @property
     def lane(self) -> Hashable:
-        """What takes turns in the queue, such as the namespace."""
+        """The fairness lane of the key in the queue, such as its namespace: lanes are served in turn."""
 
 
 K = TypeVar("K", bound=QueueKey)
@@ -32,20 +32,21 @@ def _no_gauges() -> Iterable[Metric]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controller(Generic[K]):
-    """A feature, for the manager to run. Only the leader reconciles.
+    """A controller for the manager to run; only the leader reconciles.
 
     Args:
-        name: For logs.
-        key: The type of its keys. Controllers may share one: a turn of a key is then a turn of each that serves it.
-        all_keys: Everything that there is, for a new leader to look at.
-        reconcile: Brings what a key names to what it shall be; returns in how many seconds to look again, or None.
-        for_: The objects that keys name.
-        owns: What a turn makes.
-        watches: Whatever else wakes keys.
-        serves: Whether a key is this controller's now.
-        take_over: Called before a new leader serves any key; a KubeError has it called again.
-        stop: Called when this replica leads no more.
-        gauges: What only the leader knows, read at each scrape.
+        name: Name for logs.
+        key: Type of its keys. Controllers may share a type: each that serves a key then reconciles it.
+        all_keys: Returns every existing key, for a new leader to enqueue.
+        reconcile: Drives the object of a key to its desired state; returns the delay until the next run in seconds, or
+            None.
+        for_: Watches on the objects that the keys name.
+        owns: Watches on the objects that a reconcile creates.
+        watches: Watches on anything else that triggers keys.
+        serves: Returns whether this controller is responsible for a key now.
+        take_over: Called before a new leader reconciles any key; retried after a KubeError.
+        stop: Called when this replica loses leadership.
+        gauges: Metrics that only the leader can report, read at each scrape.
     """
 
     name: str
@@ -62,13 +63,13 @@ class Controller(Generic[K]):
 
     @property
     def woken_by(self) -> tuple[Watch[K], ...]:
-        """Everything that wakes it."""
+        """All watches that enqueue its keys."""
         return (*self.for_, *self.owns, *self.watches)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderTask:
-    """A feature without keys: it runs while this replica leads, until it is cancelled."""
+    """A feature without keys: runs while this replica leads, until it is cancelled."""
 
     name: str
     run: Callable[[], Awaitable[None]]

@@ -17,7 +17,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Writes one Event a transition; a lost Event is logged, for the status says the same."""
+    """Writes one Event per transition; a lost Event is only logged, because the status carries the same information."""
 
     kube: Kube
     now: Callable[[], datetime]

@@ -1,4 +1,4 @@
-"""Health and metrics, in plain HTTP."""
+"""Health and metrics endpoints over plain HTTP."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,10 @@ from controller.manager.metrics import Metrics
 
 
 def health_app(metrics: Metrics, is_ready: Callable[[], bool]) -> FastAPI:
-    """Return `/healthz` (the loop runs; errors in our own code that it survived), `/readyz` and `/metrics`."""
+    """Return the app with `/healthz`, `/readyz` and `/metrics`.
+
+    `/healthz` answers while the event loop runs, and reports the internal errors that the process survived.
+    """
     app = FastAPI(openapi_url=None)
 
     async def healthz() -> Response:

@@ -1,4 +1,4 @@
-"""Follows what the controllers watch."""
+"""Runs the informers of all controllers."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from shared.kube.backoff import Backoff
 from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
 
-_PATIENT = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=15))  # a right that is missing comes with an upgrade
+_PATIENT = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=15))  # missing permissions come with an upgrade
 _log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Informers:
-    """Keeps every sink equal to its collection."""
+    """Keeps every sink in sync with its collection."""
 
     kube: Kube
     definitions: Definitions
@@ -30,7 +30,7 @@ class Informers:
     _followed: list[tuple[Informer[Any], Reflector[Any]]] = field(default_factory=list, init=False)
 
     def add(self, informer: Informer[Any]) -> None:
-        """Follow a collection as well; before `run`."""
+        """Add an informer; call before `run`."""
         if informer.definition is not None:
             self.definitions.add(informer.definition)
         reflector = Reflector(
@@ -45,14 +45,14 @@ class Informers:
         self._followed.append((informer, reflector))
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Run all informers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(keep_running("definitions", self.definitions.run, self.metrics.internal_errors))
             for followed in self._followed:
                 tasks.create_task(keep_running("watch", partial(self._follow, *followed), self.metrics.internal_errors))
 
     async def _follow(self, informer: Informer[Any], reflector: Reflector[Any]) -> None:
-        """A kind that has no definition has no objects; the reflector begins when somebody defines it."""
+        """Start the reflector once the kind has a definition; before that it cannot have any objects."""
         if informer.definition is not None:
             served = self.definitions.served[informer.definition.kind]
             await self.definitions.synced.wait()
@@ -62,12 +62,12 @@ class Informers:
         await reflector.run()
 
     async def synced(self) -> None:
-        """Return once every list that decisions need is there, and whose kinds they are is known."""
+        """Wait until every list that decisions need has been read, and the owner of every kind is known."""
         await asyncio.gather(*(event.wait() for event in self._events()))
 
     @property
     def is_synced(self) -> bool:
-        """Whether every list that decisions need is there, and whose kinds they are is known."""
+        """Whether every list that decisions need has been read, and the owner of every kind is known."""
         return all(event.is_set() for event in self._events())
 
     def _events(self) -> list[asyncio.Event]:

@@ -1,4 +1,4 @@
-"""Runs what features declare: watches, the queue and its workers, leader election, metrics and health."""
+"""Runs what features declare: informers, the workqueue and its workers, leader election, metrics and health."""
 
 import asyncio
 import gc
@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ManagerSettings:
-    """How one replica runs; `lease_annotations` say to the others where it is."""
+    """How one replica runs; `lease_annotations` tell other replicas where to reach it."""
 
     namespace: str
     identity: str
@@ -43,9 +43,9 @@ class ManagerSettings:
 
 
 class Manager:
-    """One replica. Every replica follows the watches; only the leader reconciles.
+    """One replica: every replica runs the informers, only the leader reconciles.
 
-    Add informers and features, then run it.
+    Add informers and features first, then call `run`.
     """
 
     def __init__(self, kube: Kube, ownership: Ownership, settings: ManagerSettings, metrics: Metrics) -> None:
@@ -75,12 +75,12 @@ class Manager:
         )
 
     def follow(self, informers: Iterable[Informer[Any]]) -> None:
-        """Follow collections that more than one feature reads."""
+        """Add informers for collections that several features read."""
         for informer in informers:
             self._informers.add(informer)
 
     def add(self, feature: Feature) -> None:
-        """Run a feature."""
+        """Add a feature."""
         match feature:
             case Controller():
                 self._controllers.append(feature)
@@ -95,15 +95,15 @@ class Manager:
                 assert_never(feature)
 
     def enqueue(self, key: QueueKey) -> None:
-        """Want a key served, by a feature that has worked on it beside the queue."""
+        """Enqueue a key for a feature that has done work on it outside the queue."""
         self._queue.add(key)
 
     def is_leading(self) -> bool:
-        """Return whether a write is still ours to make."""
+        """Return whether this replica still leads and may write."""
         return self._elector.leading
 
     def is_synced(self) -> bool:
-        """Return whether every list that decisions need is there."""
+        """Return whether every list that decisions need has been read."""
         return self._informers.is_synced
 
     async def run(self) -> None:
@@ -114,16 +114,16 @@ class Manager:
             tasks.create_task(serve(health_app(self.metrics, self.is_synced), self._settings.listen_health))
 
     async def _campaign(self) -> None:
-        """Stand for election, lead while it lasts, and stand again."""
+        """Campaign for leadership, lead while it lasts, and campaign again."""
         await self._informers.synced()
-        gc.freeze()  # a hundred thousand objects that stay: every full collection would look at each of them
+        gc.freeze()  # exempt the 100,000 long-lived objects, which every full collection would scan
         while True:
             await self._elector.run()
             self.metrics.leading.set(0)
             _log.info("leadership_lost")
 
     async def _lead(self) -> None:
-        """Serve the queue; nothing is served before every feature has taken over."""
+        """Serve the queue, once every feature has taken over."""
         _log.info("leading", identity=self._settings.identity)
         self.metrics.leading.set(1)
         try:
@@ -149,7 +149,7 @@ class Manager:
             except KubeError as error:
                 _log.warning("takeover_delayed", error=str(error))
                 await asyncio.sleep(_TAKE_OVER_AGAIN_S)
-            except Exception as error:  # noqa: BLE001 - its keys have their turns, and all others have theirs
+            except Exception as error:  # noqa: BLE001 - one failing reconciler must not stop the others
                 self.metrics.internal_errors.note("takeover", error)
                 return
             else:

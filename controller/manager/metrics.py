@@ -1,4 +1,4 @@
-"""What the controller measures of itself; never a label per node and model."""
+"""The controller's own metrics; none has labels per node and model."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ class _InternalErrors(Collector):
         self._errors = errors
 
     def collect(self) -> Iterator[Metric]:
-        """Yield one sample per part of the program."""
+        """Yield one sample per component."""
         family = CounterMetricFamily(
             "larder_controller_internal_errors",
             "Errors that the code does not foresee, by the part that they happened in; each is logged.",
@@ -26,7 +26,7 @@ class _InternalErrors(Collector):
 
 
 class Metrics:
-    """Metrics that are no one feature's, and the registry of one replica, to which features add their own."""
+    """Metrics that belong to no single feature, and the registry of this replica; features register their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
@@ -54,5 +54,5 @@ class Metrics:
         )
 
     def request(self, route: str, status: int) -> None:
-        """Note a request that was answered."""
+        """Count an answered request."""
         self._requests.labels(route, str(status)).inc()

@@ -1,4 +1,4 @@
-"""Requests to an application: how many with which answer, and how much of a body is read."""
+"""ASGI helpers: request counts by status, and bounded request bodies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class CountRequests:
-    """ASGI middleware: tells `count` the template of the route, never the path itself, and the status of the answer."""
+    """ASGI middleware that passes the route's template (never the actual path) and the status to `count`."""
 
     app: ASGIApp
     count: Callable[[str, int], None]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on, and look at the answers' first messages."""
+        """Forward everything, and read the status from the first message of the response."""
 
         async def tell(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -28,11 +28,15 @@ class CountRequests:
 
 
 class BodyTooLargeError(Exception):
-    """The body is larger than any message."""
+    """The request body is larger than any valid message."""
 
 
 async def read_body(request: Request, most_bytes: int) -> bytes:
-    """Return the body; what is announced or sent beyond `most_bytes` is never kept. Raises BodyTooLargeError."""
+    """Return the request body, never buffering more than `most_bytes`.
+
+    Raises:
+        BodyTooLargeError: The announced or received length exceeds `most_bytes`.
+    """
     parts, size = list[bytes](), 0
     async for part in request.stream():
         size += len(part)

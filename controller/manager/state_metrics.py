@@ -1,4 +1,4 @@
-"""What the leader knows of the cluster, read at each scrape; other replicas say nothing."""
+"""Gauges of cluster state, read at each scrape from the leader only."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 
-@dataclass(frozen=True, eq=False)  # a registry keeps its collectors by identity
+@dataclass(frozen=True, eq=False)  # a registry keys its collectors by identity
 class StateMetrics(Collector):
-    """The leader's gauges, those of every controller; `queued` counts the keys in its queue."""
+    """Collects the gauges of every controller on the leader; `queued` returns the length of its queue."""
 
     is_leading: Callable[[], bool]
     queued: Callable[[], int]
     gauges: list[Callable[[], Iterable[Metric]]] = field(default_factory=list)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every gauge, or none on a replica that does not lead."""
+        """Yield every gauge, or nothing on a replica that does not lead."""
         if self.is_leading():
             yield gauge("larder_workqueue_depth", "Keys that wait for a turn.", self.queued())
             for gauges in self.gauges:

@@ -1,4 +1,4 @@
-"""What wakes the keys of a controller."""
+"""Watches that enqueue keys of a controller."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ Ts = TypeVarTuple("Ts")
 
 
 class Queue(Protocol[K_contra]):
-    """Where keys wait for their turn."""
+    """A queue of keys to reconcile."""
 
     def add(self, key: K_contra) -> None:
-        """Want a key served."""
+        """Enqueue a key."""
 
     def add_after(self, key: K_contra, delay_s: float) -> None:
-        """Want a key served in some seconds; of several wishes the earliest counts."""
+        """Enqueue a key after a delay in seconds; if it is already scheduled, the earlier time wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch(Generic[K]):
-    """Something that wakes keys; `informer` is the collection that only this watch follows, if any."""
+    """A source of keys; `informer` is the informer that only this watch needs, if any."""
 
     listen: Callable[[Queue[K]], None]
     informer: Informer[Any] | None = None
@@ -36,7 +36,7 @@ def on(
     after_s: Callable[[], float] | None = None,
     informer: Informer[Any] | None = None,
 ) -> Watch[K]:
-    """Return a watch that wakes the keys which a change concerns: at once, or in the seconds that `after_s` returns."""
+    """Return a watch that enqueues the keys affected by a change, delayed by `after_s()` seconds if given."""
 
     def listen(queue: Queue[K]) -> None:
         def wake(*change: *Ts) -> None:
@@ -54,5 +54,5 @@ def on(
 
 
 def itself(key: K) -> tuple[K]:
-    """Wake the key that a signal tells."""
+    """Enqueue the key that the signal carries."""
     return (key,)

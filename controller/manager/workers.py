@@ -1,4 +1,4 @@
-"""From a key in the queue to the turn that serves it."""
+"""Runs the reconcilers for a key from the queue."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -16,23 +16,23 @@ _log = structlog.get_logger()
 
 
 class NotLeadingError(Exception):
-    """The lease may have gone to another replica; nothing is written."""
+    """Another replica may hold the lease by now, so nothing is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Serves keys while this replica leads."""
+    """Reconciles keys while this replica leads."""
 
     is_leading: Callable[[], bool]
     metrics: Metrics
     _controllers: defaultdict[type, list[Controller[Any]]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, controller: Controller[Any]) -> None:
-        """Have a controller serve its keys, after those that were added before."""
+        """Register a controller; its reconcile runs after those that were registered earlier."""
         self._controllers[controller.key].append(controller)
 
     async def serve(self, key: QueueKey) -> float | None:
-        """Give a key its turn; return in how many seconds it wants another, or None."""
+        """Reconcile a key; return the delay in seconds until it needs another run, or None."""
         if not self.is_leading():
             raise NotLeadingError
         _log.debug("reconcile_started", key=str(key))
@@ -42,11 +42,11 @@ class Workers:
         return min((wait_s for wait_s in again if wait_s is not None), default=None)
 
     def failed(self, key: QueueKey, error: Exception, wait_s: float) -> None:
-        """Tell of a turn that failed; one on a stale memory is ordinary."""
+        """Log and count a failed reconcile; a stale cache is expected and is neither logged nor counted."""
         if isinstance(error, StaleError | NotLeadingError):
             return
         self.metrics.failures.labels(type(key).__name__).inc()
-        if not isinstance(error, LarderError):  # what the code foresees is one of those
+        if not isinstance(error, LarderError):  # every expected error is a LarderError
             self.metrics.internal_errors.note(type(key).__name__, error, key=str(key))
         _log.warning(
             "reconcile_failed", key=str(key), error=f"{type(error).__name__}: {error}", wait_s=round(wait_s, 2)

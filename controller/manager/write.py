@@ -1,4 +1,4 @@
-"""Writes that rest on the version that the decision was made from."""
+"""Writes with optimistic locking on the resourceVersion that the decision was based on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,15 +13,26 @@ from shared.kube.transport import Kube
 
 
 class StaleError(KubeError):
-    """The object is newer than what was decided on; the reflector will bring it."""
+    """The object has changed since it was read; the watch will deliver the new version."""
 
 
 async def replace_part(kube: Kube, path: str, seen: Meta, part: str, value: msgspec.Struct) -> bool:
-    """Set `spec` or `status` of the object that was seen; return whether that changed it.
+    """Replace `spec` or `status` of the object that was read; return whether that changed it.
 
-    Keys that the Struct does not have are other people's and stay, conditions of other types among them; Reconciling
-    and Stalled go unless the value says them. `path` ends in /status for that part. Raises StaleError, NotFound,
-    KubeError.
+    Fields unknown to the Struct, and conditions of other types, belong to others and are preserved. Reconciling and
+    Stalled are removed unless the value contains them.
+
+    Args:
+        kube: The API client.
+        path: API path of the object; for the status it ends in `/status`.
+        seen: Metadata of the version that was read.
+        part: `spec` or `status`.
+        value: The new content.
+
+    Raises:
+        StaleError: The object has changed since it was read.
+        NotFound: The object is gone.
+        KubeError: The request failed.
     """
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +44,7 @@ async def replace_part(kube: Kube, path: str, seen: Meta, part: str, value: msgs
 
 
 def merged(found: Mapping[str, Any], value: msgspec.Struct) -> dict[str, Any]:
-    """Return the value as JSON, with what was found beside its fields."""
+    """Return the value as JSON, merged over the fields of `found` that it does not know."""
     names = {field.encode_name for field in msgspec.structs.fields(value)}
     wanted: dict[str, Any] = msgspec.to_builtins(value)
     if "conditions" in names and (found.get("conditions") or wanted.get("conditions")):
@@ -49,9 +60,12 @@ def _conditions(found: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str
 
 
 async def change_spec(kube: Kube, path: str, seen: Meta, fields: Mapping[str, Any]) -> bool:
-    """Set fields of the spec of the object that was seen, take away those that are None; return whether it changed.
+    """Set fields of the spec of the object that was read, removing those that are None; return whether it changed.
 
-    Raises StaleError, NotFound, KubeError.
+    Raises:
+        StaleError: The object has changed since it was read.
+        NotFound: The object is gone.
+        KubeError: The request failed.
     """
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +78,7 @@ async def change_spec(kube: Kube, path: str, seen: Meta, fields: Mapping[str, An
 
 
 async def change_annotation(kube: Kube, path: str, seen: Meta, name: str, value: str) -> None:
-    """Set an annotation of the object that was seen. Raises StaleError, NotFound, KubeError."""
+    """Set an annotation on the object that was read. Raises StaleError, NotFound, KubeError."""
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
         _require_seen(found, seen, path)
@@ -75,7 +89,7 @@ async def change_annotation(kube: Kube, path: str, seen: Meta, name: str, value:
 
 
 async def change_finalizers(kube: Kube, path: str, seen: Meta, finalizers: list[str]) -> None:
-    """Set the finalizers of the object that was seen. Raises StaleError, NotFound, KubeError."""
+    """Set the finalizers of the object that was read. Raises StaleError, NotFound, KubeError."""
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
         _require_seen(found, seen, path)
