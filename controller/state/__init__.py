@@ -1,1 +1,1 @@
-"""The read model of the cluster: caches with indexes, ownership, served CRDs, live reads."""
+"""The cached state of the cluster: caches with indexes, ownership, served CRDs, live reads."""

@@ -1,4 +1,4 @@
-"""Which nodes have an agent that is ready, and for how long the others have had none."""
+"""Which nodes have a ready agent, and for how long the others have had none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from shared.kube.objects import Key
 
 @dataclass(slots=True)
 class AgentLiveness:
-    """The agents' pods by node; times on the clock that is given."""
+    """The agents' pods by node; times are on the given clock."""
 
     clock: Callable[[], float]
     _pods: dict[str, dict[Key, bool]] = field(default_factory=dict, init=False)
     _away_since: dict[str, float] = field(default_factory=dict, init=False)
 
     def change(self, before: Pod | None, after: Pod | None) -> set[str]:
-        """Take a pod's new state; return the nodes that won or lost their last ready agent by it."""
+        """Apply a change of a pod; return the nodes that gained their first ready agent or lost their last."""
         names = {pod.spec.node_name for pod in (before, after) if pod is not None and pod.spec.node_name}
         was = {name: self.ready(name) for name in names}
         if before is not None and before.spec.node_name:
@@ -33,13 +33,13 @@ class AgentLiveness:
         return any(self._pods.get(name, {}).values())
 
     def away_s(self, name: str) -> float:
-        """Return for how long the node has been without a ready agent, in seconds."""
+        """Return for how many seconds the node has been without a ready agent."""
         if self.ready(name):
             return 0.0
         return self.clock() - self._away_since.setdefault(name, self.clock())
 
     def forget(self, name: str) -> None:
-        """Drop since when a node that is gone has had no agent."""
+        """Drop the state of a deleted node."""
         self._away_since.pop(name, None)
 
     def _drop(self, pod: Pod) -> None:

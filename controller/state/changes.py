@@ -1,4 +1,4 @@
-"""What of a change matters to anybody: a heartbeat, or our own label on a node, does not."""
+"""Filters out changes that matter to no controller, such as heartbeats and our own node labels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ TERMINAL = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class ModelNodeChange:
-    """What changed in a ModelNode; `entries` and `statuses` are the ids of the models that it concerns.
+    """What changed in a ModelNode; `entries` and `statuses` are the ids of the affected models.
 
-    `asked`: its spec is another one. `came_or_went`: there was none before, or there is none now. `used`: the bytes
-    that its group counts.
+    `asked`: its spec changed. `came_or_went`: it was created or deleted. `used`: the bytes that count against its group
+    changed.
     """
 
     name: str
@@ -33,31 +33,31 @@ class ModelNodeChange:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """A signal for each kind of change; every index knows of a change before it is told. None is absence."""
+    """One signal per kind of change, sent after every index is up to date; None means that the object is absent."""
 
     node: Signal[Node | None, Node | None] = field(default_factory=Signal)
     model_node: Signal[ModelNodeChange] = field(default_factory=Signal)
     group: Signal[ModelCacheNodeGroup | None, ModelCacheNodeGroup | None] = field(default_factory=Signal)
-    agent: Signal[str] = field(default_factory=Signal)  # the node that won or lost its agent
+    agent: Signal[str] = field(default_factory=Signal)  # the node whose agent became ready or went away
     user: Signal[Pod | None, Pod | None] = field(default_factory=Signal)
     model: Signal[ModelKey, Demand | None, Demand | None] = field(default_factory=Signal)
     other: Signal[ModelKey, Declared | None, Declared | None] = field(default_factory=Signal)
     service: Signal[InferenceService | None, InferenceService | None] = field(default_factory=Signal)
-    crowded: Signal[str] = field(default_factory=Signal)  # a model id that won or lost its place on a node
+    crowded: Signal[str] = field(default_factory=Signal)  # a model id that gained or lost its place on a node
 
 
 def node_matters(before: Node | None, after: Node | None) -> bool:
-    """Return whether more than heartbeats and our own labels changed."""
+    """Return whether anything but heartbeats and our own labels changed."""
     return before is None or after is None or _facts(before) != _facts(after)
 
 
 def user_matters(before: Pod | None, after: Pod | None) -> bool:
-    """Return whether a pod that uses models came, went, found a node or ended."""
+    """Return whether a pod that uses models was created, deleted, scheduled, or ended."""
     return before is None or after is None or _use(before) != _use(after)
 
 
 def model_node_change(before: ModelNode | None, after: ModelNode | None) -> ModelNodeChange | None:
-    """Return what changed, None where nothing did that matters: disk free is told now and then by every node."""
+    """Return the relevant changes, or None; free disk space, which every node reports regularly, is not one."""
     known = after or before
     if known is None:
         return None
@@ -85,7 +85,7 @@ def _changed_statuses(before: ModelNode | None, after: ModelNode | None) -> froz
 
 
 def _statuses(model_node: ModelNode | None) -> Mapping[tuple[str, str, str], EntryStatus]:
-    """Return the agent's words by the node's uid, model id and revision: another Node of the name says other words."""
+    """Return the agent's statuses by node uid, model id and revision, so that a replaced Node counts as changed."""
     if model_node is None:
         return {}
     return {(model_node.status.node_uid, *s.key): s for s in model_node.status.entries}

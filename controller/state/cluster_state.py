@@ -1,4 +1,4 @@
-"""What the reflectors know, with the indexes that decisions need; everything here is memory, nothing waits."""
+"""The cached cluster state with the indexes that decisions need; all of it is in memory, nothing blocks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -34,15 +34,15 @@ Clock = Callable[[], float]
 
 @dataclass(slots=True)
 class ClusterState:
-    """The caches and the indexes over them; `changed` tells of a change after every index knows it.
+    """The caches and their indexes; `changed` signals a change after every index is up to date.
 
-    They hold what Larder manages; `others` are the models of kinds that another product defined, left alone.
+    The caches hold what Larder manages. `others` are unmanaged models of kinds that another product defined.
     """
 
     default_limits: NodeLimits
     clock: Clock
-    allowed: AllowedSources = EVERY_SOURCE  # what the models of namespaces may name
-    files: Selection = WHOLE  # what models have that say nothing of their files
+    allowed: AllowedSources = EVERY_SOURCE  # sources that namespaced models may name
+    files: Selection = WHOLE  # default for models that do not select files themselves
     store_root: str = "/var/lib/larder"  # where pods mount models from
     changed: Changes = field(default_factory=Changes, init=False)
     ownership: Ownership = field(default_factory=Ownership, init=False)
@@ -109,7 +109,7 @@ class ClusterState:
                 return self.caches.get(name)
 
     def note_other(self, kind: str, name: Key, found: Declared | None) -> None:
-        """Take a model that Larder does not manage; None where there is none of that name, or it is managed."""
+        """Record a model that Larder does not manage; `found` is None if it is gone, or is managed."""
         key = ModelKey(kind, name.namespace, name.name)
         before = self.others.pop(key, None)
         if found is not None:
@@ -117,10 +117,10 @@ class ClusterState:
         self.changed.other.tell(key, before, found)
 
     def held(self) -> HeldObjects:
-        """Return the objects whose files stay though Larder is kept from looking after them.
+        """Return the objects whose files stay on nodes although Larder may not manage them.
 
-        Those whose source is no longer allowed, and those of a kind that is another product's by now. What was managed
-        there because it asked for it has a record; when it asks no more, it is given back, and not held.
+        These are objects whose source is no longer allowed, and objects of a kind that another product has taken over.
+        An object of such a kind that opted in has a record; once it opts out, it is released and no longer held.
         """
         refused = [d for d in self.demands.values() if d.refused and not d.deleting]
         lost = [
@@ -134,34 +134,34 @@ class ClusterState:
         )
 
     def keys_of_id(self, identity: str) -> list[ModelKey]:
-        """Return the declared models that have a model id, or one that is cut to the same name."""
+        """Return the declared models with this model id, or with one that shortens to the same name."""
         return self._keys_of_id.of(short_id(identity))
 
     def same_id(self, identity: str) -> list[Demand]:
-        """Return the demands that have a model id, or one that is cut to the same name."""
+        """Return the demands with this model id, or with one that shortens to the same name."""
         return [self.demands[key] for key in self.keys_of_id(identity)]
 
     def conflict(self, demand: Demand) -> Demand | None:
-        """Return the older demand that has this one's id for another source or other files, or None."""
+        """Return the older demand that uses this one's id for another source or other files, or None."""
         return conflict_of(demand, self.same_id(demand.id))
 
     def is_read_from_claim(self, key: ModelKey) -> bool:
-        """Return whether a model is one on a claim, and not in a state that is the same for all models."""
+        """Return whether a model is read from a claim, unless its state is one that all models share."""
         demand = self.demands.get(key)
         if demand is None or not demand.on_claim or demand.disabled or demand.deleting:
             return False
         return self.conflict(demand) is None
 
     def is_target(self, demand: Demand, node: Node) -> bool:
-        """Return whether a node shall hold a model, as far as its object says."""
+        """Return whether a node should hold a model according to its object."""
         return is_target(demand, self.membership.of(node), node.metadata.name, node.metadata.labels)
 
     def targets_of(self, demand: Demand) -> list[Node]:
-        """Return the nodes that shall hold a model."""
+        """Return the nodes that should hold a model."""
         return [n for n in self.nodes if self.is_target(demand, n)] if demand.stocked else []
 
     def demands_for(self, node: Node) -> list[Demand]:
-        """Return the demands without a conflict that target a node."""
+        """Return the demands that target a node and have no conflict."""
         aimed = (d for d in self.demands.values() if self.is_target(d, node))
         return [d for d in aimed if self.conflict(d) is None]
 
@@ -170,7 +170,7 @@ class ClusterState:
         return self._nodes_of_claim.of(uid)
 
     def sizes_listed(self, name: str) -> Mapping[EntryKey, int]:
-        """Return the entries that a node's ModelNode lists, and the bytes of each; 0 where they are not known."""
+        """Return the entries that a node's ModelNode lists, with their bytes (0: unknown)."""
         found = self.model_node(name)
         return {e.key: e.size for e in found.spec.entries} if found else {}
 

@@ -1,4 +1,4 @@
-"""How long a key waits where many objects can wake it together: one turn will do for all of them."""
+"""Delays that coalesce many changes into one reconcile of a key."""
 
 from collections.abc import Callable
 
@@ -10,10 +10,10 @@ _LONGEST_S = 2.0
 
 
 def by_nodes(cluster: ClusterState) -> Callable[[], float]:
-    """Return the wait for what every node can wake, in seconds."""
+    """Return the delay in seconds for keys that every node can trigger."""
     return lambda: min(len(cluster.nodes) * _S_PER_NODE, _LONGEST_S)
 
 
 def by_models(cluster: ClusterState) -> Callable[[], float]:
-    """Return the wait for nodes, which every model can wake: a look at a node is a look at every model, and a write."""
+    """Return the delay for nodes, which every model triggers: each reconcile scans all models and may write."""
     return lambda: min(len(cluster.demands) * _S_PER_MODEL, _LONGEST_S)

@@ -1,4 +1,4 @@
-"""What a served definition has no fields for: an older chart's drops what this controller writes, without a word."""
+"""Detects fields missing from a served CRD: an older chart's definition silently prunes what we write."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ _MOST_NAMED = 5
 
 
 def missing_fields_message(name: str, wanted: Mapping[str, Any], served: Mapping[str, Any]) -> str:
-    """Return what to do about a definition that drops fields, empty where it keeps all.
+    """Return what to do about a definition that prunes fields, or an empty string if it has them all.
 
     `wanted` and `served` are CustomResourceDefinitions; the served version of the same name is compared.
     """
@@ -28,7 +28,7 @@ def _of_version(wanted: Mapping[str, Any], served: Mapping[str, Any]) -> Iterato
 
 
 def _missing(wanted: Mapping[str, Any], served: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Yield the paths of the properties that would be dropped, the outermost of each branch."""
+    """Yield the paths of the properties that would be pruned, the outermost of each branch."""
     if served.get("x-kubernetes-preserve-unknown-fields"):
         return
     has = served.get("properties") or {}

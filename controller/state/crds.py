@@ -1,4 +1,4 @@
-"""Who defined the kinds that others define as well, and how new: read again and again, for both may change."""
+"""Polls who owns the kinds that other products also define, and their versions; both may change at any time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,17 +29,17 @@ _log = structlog.get_logger()
 
 
 class ServedDefinition(Object, frozen=True, kw_only=True):
-    """A CustomResourceDefinition as it is in the cluster."""
+    """A CustomResourceDefinition as the cluster serves it."""
 
     spec: dict[str, Any] = {}
 
 
 @dataclass(slots=True)
 class Definitions:
-    """Keeps an ownership as the definitions in the cluster say; `synced` is set once all of them were read.
+    """Updates an ownership from the cluster's definitions; `synced` is set once all of them have been read.
 
-    One that is not there is not ours: what another product defines in that moment is never taken for ours. `served`
-    has, by kind, what is set once a definition was there.
+    A missing definition is not ours: another product could define the kind at any moment, and we must not claim that.
+    `served` holds, by kind, an event that is set once the definition exists.
     """
 
     kube: Kube
@@ -54,13 +54,13 @@ class Definitions:
             self.add(definition)
 
     def add(self, definition: Definition) -> None:
-        """Read a definition as well, beside those of Larder's own kinds."""
+        """Also poll this definition, besides those of Larder's own kinds."""
         if definition.kind not in self.served:
             self.served[definition.kind] = asyncio.Event()
             self._wanted[definition.kind] = definition, crd(definition)
 
     async def run(self) -> None:
-        """Read until cancelled; what cannot be read stays as it was."""
+        """Poll until cancelled; a definition that cannot be read keeps its last state."""
         while True:
             try:
                 for definition, wanted in self._wanted.values():
@@ -86,7 +86,7 @@ class Definitions:
             (_log.warning if lost else _log.info)(
                 "definition_changed_hands", kind=definition.kind, ours=not foreign, hint=hint
             )
-        # another product's definition has no fields of ours: what must be kept of its objects is in their annotations
+        # another product's definition lacks our fields, so state that must survive goes into annotations
         lacking = missing_fields_message(definition.name, wanted, {"spec": found.spec}) if found and not foreign else ""
         if self.ownership.learn_missing_fields(definition.kind, lacking) and lacking:
             _log.warning("definition_outdated", kind=definition.kind, hint=lacking)

@@ -1,4 +1,4 @@
-"""Which entries the ModelNodes have no room for."""
+"""Entries that do not fit into their ModelNodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from controller.state.signal import Signal
 
 @dataclass(slots=True)
 class Crowding:
-    """Kept for each node by its last turn; `changed` tells the id of a model that won or lost its place."""
+    """Updated by each node's last reconcile; `changed` carries the id of a model that gained or lost its place."""
 
     changed: Signal[str]
     _why: dict[str, dict[EntryKey, str]] = field(default_factory=dict, init=False)
 
     def note(self, node_name: str, crowded: Mapping[EntryKey, str]) -> None:
-        """Take which entries a node's ModelNode has no room for, and why; words change only with the entries."""
+        """Record which entries do not fit into a node's ModelNode, and why; a new reason alone is no change."""
         before = self._why.pop(node_name, {})
         if crowded:
             self._why[node_name] = {key: before.get(key, why) for key, why in crowded.items()}
@@ -23,9 +23,9 @@ class Crowding:
             self.changed.tell(identity)
 
     def why(self, node_name: str, key: EntryKey) -> str:
-        """Return why a node's ModelNode has no room for an entry; empty where it has."""
+        """Return why an entry does not fit into a node's ModelNode, or an empty string."""
         return self._why.get(node_name, {}).get(key, "")
 
     def forget(self, node_name: str) -> None:
-        """Drop what was known of a node that is gone."""
+        """Drop the state of a deleted node."""
         self._why.pop(node_name, None)

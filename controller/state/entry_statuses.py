@@ -1,4 +1,4 @@
-"""What the agents say of the entries of their ModelNodes."""
+"""Agents' statuses of the entries in their ModelNodes."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -17,19 +17,19 @@ _COMPLETE = (Phase.READY, Phase.REPAIRING)
 
 @dataclass(slots=True)
 class EntryStatuses:
-    """Indexed by entry when first asked, for each ModelNode as it is now."""
+    """Indexes a ModelNode's statuses by entry on first use."""
 
     model_nodes: Cache[ModelNode]
     _by_entry: dict[str, tuple[ModelNode, Statuses]] = field(default_factory=dict, init=False)
     _several: dict[str, tuple[ModelNode, Mapping[str, tuple[str, ...]]]] = field(default_factory=dict, init=False)
 
     def forget(self, name: str) -> None:
-        """Drop what was indexed of a node whose ModelNode changed."""
+        """Drop the index of a node whose ModelNode changed."""
         self._by_entry.pop(name, None)
         self._several.pop(name, None)
 
     def of(self, node: Node) -> Statuses:
-        """Return the agent's words on every entry, unless they are another node's of the same name."""
+        """Return the agent's status of every entry; empty if they belong to an earlier node of the same name."""
         found = self._own(node)
         if found is None:
             return _NO_STATUSES
@@ -39,7 +39,7 @@ class EntryStatuses:
         return known[1]
 
     def complete_on(self, node: Node, identity: str, likely: Iterable[str]) -> tuple[str, ...]:
-        """Return the revisions of a model that are complete on a node; `likely` are those that most nodes have."""
+        """Return a model's revisions that are complete on a node; `likely` are those that most nodes have."""
         several = self._several_on(node).get(identity)
         if several is not None:
             return several
@@ -48,7 +48,7 @@ class EntryStatuses:
         return tuple(revision for revision, status in found if status is not None and status.phase in _COMPLETE)
 
     def _several_on(self, node: Node) -> Mapping[str, tuple[str, ...]]:
-        """Return the complete revisions of each model that has more than one entry on a node: few have, ever."""
+        """Return the complete revisions of each model with several entries on a node, which is rare."""
         found, name = self._own(node), node.metadata.name
         if found is None:
             return {}

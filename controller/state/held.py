@@ -1,13 +1,13 @@
-"""What stays on nodes although Larder is kept from looking after it."""
+"""Files that stay on nodes although Larder may not manage their objects."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class HeldObjects:
-    """The objects that exist and that Larder has been kept from looking after, by uid and by model id.
+    """Existing objects that Larder may not manage, by uid and by model id.
 
-    Their kind's definition lost our label, or their source is no longer allowed: neither takes a file from a node.
+    Their kind's definition lost our label, or their source is no longer allowed; neither removes files from nodes.
     """
 
     uids: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""From a value to the names of what has it."""
+"""An index from a value to the names that have it."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(slots=True)
 class Index(Generic[V, K]):
-    """Whoever knows of a change tells it; a value that nothing has takes no room."""
+    """Callers report each change; values without names take no memory."""
 
-    _names: dict[V, dict[K, None]] = field(default_factory=dict, init=False)  # dicts, for their order is stable
+    _names: dict[V, dict[K, None]] = field(default_factory=dict, init=False)  # dicts, because they keep their order
 
     def move(self, name: K, before: Iterable[V], after: Iterable[V]) -> None:
-        """Note that something had the values `before` and has those `after`."""
+        """Move a name from the values `before` to the values `after`."""
         old, new = set(before), set(after)
         for value in old - new:
             names = self._names.get(value, {})
@@ -26,7 +26,7 @@ class Index(Generic[V, K]):
             self._names.setdefault(value, {})[name] = None
 
     def of(self, value: V) -> list[K]:
-        """Return the names of what has a value."""
+        """Return the names that have a value."""
         return list(self._names.get(value, ()))
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""A collection of the API server that is followed."""
+"""The declaration of an informer."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -12,16 +12,16 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Informer(Generic[T]):
-    """What to follow, and the sink that is kept equal to it.
+    """A collection to watch, and the sink to keep in sync with it.
 
     Args:
-        path: Of the collection.
-        kind: The Struct of an object.
-        sink: Such as a cache.
-        definition: Of a kind that may have no CustomResourceDefinition yet: following begins when it has one.
-        label_selector: Only objects with these labels.
-        name: In metrics and logs; the last segment of the path where empty.
-        waited_for: Whether decisions need its list: a replica is not ready before, and does not stand for election.
+        path: API path of the collection.
+        kind: Struct to decode objects into.
+        sink: Receives the objects, such as a cache.
+        definition: CustomResourceDefinition of the kind, if it may not exist yet; watching starts once it does.
+        label_selector: Limits the collection to objects with these labels.
+        name: Name in metrics and logs; defaults to the last segment of the path.
+        waited_for: Whether decisions need its list; until it is read, a replica is not ready and does not campaign.
     """
 
     path: str

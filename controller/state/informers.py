@@ -1,4 +1,4 @@
-"""What fills the cluster state: every kind that more than one feature reads."""
+"""The informers that fill the cluster state, for every kind that several features read."""
 
 from functools import partial
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ D = TypeVar("D", bound=Declared)
 
 
 def cluster_informers(cluster: ClusterState, namespace: str) -> tuple[Informer[Any], ...]:
-    """Return what fills a cluster state. Models come last: what they need to be judged by is there first."""
+    """Return the informers of a cluster state, models last: what they are judged by must be cached first."""
     groups = ManagedSink(NODE_GROUP.kind, cluster.ownership, cluster.groups, lambda *_: None)
     agents = f"/api/v1/namespaces/{namespace}/pods"
 

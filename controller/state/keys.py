@@ -1,4 +1,4 @@
-"""Names of what is in the cluster state."""
+"""Keys of objects in the cluster state."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -17,5 +17,5 @@ class ModelKey:
 
     @property
     def lane(self) -> Hashable:
-        """Its namespace; cluster-scoped models take their turns together."""
+        """Its namespace; cluster-scoped models share one fairness lane."""
         return self.namespace

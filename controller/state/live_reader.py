@@ -1,4 +1,4 @@
-"""Live reads of what the reflectors also hold, for decisions that must not rest on an old memory."""
+"""Live reads of cached objects, for decisions that must not rest on a stale cache."""
 
 import re
 from collections.abc import Iterable
@@ -31,12 +31,12 @@ def object_path(key: ModelKey) -> str:
 
 
 def is_object_name(text: str) -> bool:
-    """Return whether a text can name an object: anything else must not become a part of an API path."""
+    """Return whether a text is a valid object name; nothing else may become part of an API path."""
     return bool(_NAME.fullmatch(text)) and ".." not in text
 
 
 def keys_of(identity: str) -> list[ModelKey]:
-    """Return the names of all objects that a model id can be of; none for a text that is no id."""
+    """Return the keys of all objects that a model id can belong to; none if it is not a valid id."""
     namespace, _, name = identity.rpartition("_")
     if not is_object_name(name) or (namespace and not is_object_name(namespace)):
         return []
@@ -47,7 +47,7 @@ def keys_of(identity: str) -> list[ModelKey]:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """Reads from the API server. Every method raises KubeError, and then nothing is known."""
+    """Reads from the API server; every method raises KubeError, and then nothing is known."""
 
     kube: Kube
     ownership: Ownership = field(default_factory=Ownership)
@@ -55,7 +55,7 @@ class Live:
     files: Selection = WHOLE
 
     async def demand(self, key: ModelKey) -> Demand | None:
-        """Return what a declared model asks for, None where there is none, or none that Larder manages."""
+        """Return what a declared model asks for, or None if it does not exist or Larder does not manage it."""
         path = object_path(key)
         match key.kind:
             case "BaseModel":
@@ -69,7 +69,7 @@ class Live:
                 return cache_demand(key.kind, cache, self.files) if cache else None
 
     async def node_uid(self, name: str) -> str:
-        """Return the uid of a Node, empty where there is none."""
+        """Return the uid of a Node, or an empty string if it does not exist."""
         node = await get_object(self.kube, f"{NODES}/{name}", Node)
         return node.metadata.uid if node else ""
 
@@ -78,12 +78,12 @@ class Live:
         keys = frozenset(entries)
         node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
         if node is None:
-            return keys  # nobody can tell what a node is to have that is not there
+            return keys  # without the Node object nobody knows what it should hold
         by_id = {identity: await self._aimed_at(node, identity) for identity in {key[0] for key in keys}}
         return frozenset(key for key in keys if any(_may_want(d, key) for d in by_id[key[0]]))
 
     async def spared(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
-        """Return those of the entries that may not be evicted: one that wants it is pinned, or a group forbids it."""
+        """Return those of the entries that may not be evicted: a pinned model wants it, or a group forbids it."""
         keys = frozenset(entries)
         node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
         if node is None or not may_evict(await self._groups_of(node)):
@@ -112,5 +112,5 @@ class Live:
 
 
 def _may_want(demand: Demand, key: EntryKey) -> bool:
-    """A model that is not resolved yet may turn out to want any revision that is there."""
+    """Return whether a demand may want an entry: until it is resolved it may turn out to want any revision."""
     return demand.resolution is None or key[1] in (demand.resolution.revision, demand.serving)

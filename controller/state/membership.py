@@ -1,4 +1,4 @@
-"""Which nodes are in which groups, and what each may use by that."""
+"""Group membership of nodes, and the limits that follow from it."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from shared.kube.objects import Key
 
 @dataclass(slots=True)
 class Membership:
-    """Remembered for nodes as they are now; a node in no group has the default limits."""
+    """Caches the groups of each node; a node in no group has the default limits."""
 
     nodes: Cache[Node]
     groups: Cache[ModelCacheNodeGroup]
@@ -19,7 +19,7 @@ class Membership:
     _names: dict[str, tuple[Node, frozenset[str]]] = field(default_factory=dict, init=False)
 
     def of(self, node: Node) -> frozenset[str]:
-        """Return the names of the groups that a node belongs to."""
+        """Return the names of a node's groups."""
         meta = node.metadata
         known = self._names.get(meta.name)
         if known is not None and known[0] is node:
@@ -30,7 +30,7 @@ class Membership:
         return names
 
     def groups_of(self, node: Node) -> list[ModelCacheNodeGroup]:
-        """Return the groups that a node belongs to, by name."""
+        """Return a node's groups, sorted by name."""
         return [group for name in sorted(self.of(node)) if (group := self.groups.get(Key("", name))) is not None]
 
     def members_of(self, name: str) -> list[Node]:
@@ -38,17 +38,17 @@ class Membership:
         return [n for n in self.nodes if name in self.of(n)]
 
     def limits_of(self, node: Node) -> NodeLimits:
-        """Return what a node may use."""
+        """Return the limits of a node."""
         return limits_of(self.groups_of(node), self.default_limits)
 
     def is_limited(self, node: Node) -> bool:
-        """Return whether some group of the node says how many of its nodes may download at one time."""
+        """Return whether any group of the node limits how many of its nodes may download concurrently."""
         return any(g.spec.max_concurrent_nodes for g in self.groups_of(node))
 
     def forget(self, name: str) -> None:
-        """Drop what was known of a node that changed."""
+        """Drop the cached groups of a node that changed."""
         self._names.pop(name, None)
 
     def clear(self) -> None:
-        """Drop everything: a group changed."""
+        """Drop everything, because a group changed."""
         self._names.clear()

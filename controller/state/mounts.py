@@ -1,4 +1,4 @@
-"""Which models a pod mounts from the store: labels and selectors are the author's own words, volumes never change.
+"""Which models a pod mounts from the store; anyone may set labels and selectors, but volumes are immutable.
 
 No input or output, no clock.
 """
@@ -10,21 +10,21 @@ from shared.names import short_id, snapshot_path
 
 
 def plain_paths(paths: Iterable[str]) -> frozenset[str]:
-    """Return host paths in one spelling."""
+    """Return host paths in normalised form."""
     return frozenset("/" + posixpath.normpath(path).lstrip("/") for path in paths if path)
 
 
 def mounts_snapshot(paths: Collection[str], identity: str, revision: str, store_root: str) -> bool:
-    """Return whether plain paths are a snapshot, in it, or all snapshots of its model.
+    """Return whether normalised paths include a snapshot, a path inside it, or all snapshots of its model.
 
-    The whole store, which agents mount, is no use of one model.
+    Mounting the whole store, as agents do, does not count as using a model.
     """
     model, snapshot = _model(identity, store_root), f"{store_root}/{snapshot_path(identity, revision)}"
     return any(path in (model, snapshot) or path.startswith(snapshot + "/") for path in paths)
 
 
 def mounts_model(paths: Collection[str], identity: str, store_root: str) -> bool:
-    """Return whether plain paths are any snapshot of a model, in one, or all of them."""
+    """Return whether normalised paths include any snapshot of a model, a path inside one, or all of them."""
     model = _model(identity, store_root)
     return any(path == model or path.startswith(model + "/") for path in paths)
 

@@ -1,4 +1,4 @@
-"""Whose kinds these are: where another product defined one, Larder keeps to the objects that ask for it."""
+"""Ownership of kinds: where another product defines a kind, Larder manages only the objects that opt in."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ from shared.kube.objects import Key, Object
 
 MANAGED_ANNOTATION = "larder.dev/managed"
 RECORD_ANNOTATION = "larder.dev/record"
-_ALL_OR_NONE = frozenset(("InferenceService",))  # another product's has a spec of its own
+_ALL_OR_NONE = frozenset(("InferenceService",))  # another product's InferenceService has a different spec
 T = TypeVar("T", bound=Object)
 
 
 @dataclass(slots=True)
 class Ownership:
-    """Which kinds are defined by another product; of those an object is managed where its annotation says so.
+    """Which kinds other products define; objects of those are managed only if their annotation opts in.
 
-    Of an InferenceService of another product nothing is, whatever it says. Of our own it is known what they lack.
+    Another product's InferenceServices are never managed. For our own kinds it also tracks missing CRD fields.
     """
 
     _foreign: set[str] = field(default_factory=set, init=False)
@@ -35,19 +35,19 @@ class Ownership:
         return kind in self._foreign
 
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
-        """Return whether an object of a kind is Larder's to look after."""
+        """Return whether Larder manages an object of this kind with these annotations."""
         if kind in self._foreign and kind in _ALL_OR_NONE:
             return False
         return kind not in self._foreign or annotations.get(MANAGED_ANNOTATION) == "true"
 
     def managed(self, kind: str, found: T | None) -> T | None:
-        """Return an object as Larder knows it, None where it is none of Larder's."""
+        """Return the object if Larder manages it, with what its record adds, else None."""
         if found is None or not self.manages(kind, found.metadata.annotations):
             return None
         return with_record(found, newest=kind in self._foreign)
 
     def learn(self, kind: str, *, foreign: bool) -> bool:
-        """Take who defined a kind; return whether that is news, which its listener has heard then."""
+        """Record who defined a kind; return whether that changed, in which case its listener has been called."""
         if foreign == (kind in self._foreign):
             return False
         self._foreign ^= {kind}
@@ -55,11 +55,11 @@ class Ownership:
         return True
 
     def lacking(self, kind: str) -> str:
-        """Return what to do about the definition of a kind that drops what is written; empty where it keeps all."""
+        """Return what to do if the kind's definition prunes what we write; empty if it keeps everything."""
         return self._lacking.get(kind, "")
 
     def learn_missing_fields(self, kind: str, words: str) -> bool:
-        """Take what the definition of a kind lacks; return whether that is news, which its listener has heard then."""
+        """Record what a kind's definition lacks; return whether that is news, in which case its listener was called."""
         if words == self.lacking(kind):
             return False
         self._lacking[kind] = words
@@ -67,17 +67,17 @@ class Ownership:
         return True
 
     def listen(self, kind: str, listener: Callable[[], None]) -> None:
-        """Have the listener called when a kind has another owner, or another definition."""
+        """Call the listener when the kind's owner or definition changes."""
         self._listeners[kind] = listener
 
 
 def _ignore() -> None:
-    """Hear nothing."""
+    """Do nothing; the default listener."""
 
 
 @dataclass(slots=True)
 class ManagedSink(Generic[T]):
-    """Stands between a reflector and its cache; `on_other` hears of what Larder does not manage, None when it went."""
+    """Filters what a reflector passes to its cache; `on_other` receives unmanaged objects, or None once gone."""
 
     kind: str
     ownership: Ownership
@@ -89,7 +89,7 @@ class ManagedSink(Generic[T]):
         self.ownership.listen(self.kind, self._reconsider)
 
     def replace(self, objects: Sequence[T], unreadable: Collection[Key] = ()) -> None:
-        """Become `objects`, and keep what is known of `unreadable`."""
+        """Replace the contents with `objects`, and keep the known state of `unreadable`."""
         kept = {key: self._all[key] for key in unreadable if key in self._all}
         gone = self._all.keys() - kept.keys() - {obj.key for obj in objects}
         for key in gone:
@@ -98,12 +98,12 @@ class ManagedSink(Generic[T]):
         self._reconsider()
 
     def upsert(self, obj: T) -> None:
-        """Take an object's new state."""
+        """Insert or update an object."""
         self._all[obj.key] = obj
         self._sort(obj)
 
     def remove(self, key: Key) -> None:
-        """Forget an object."""
+        """Remove an object."""
         self._all.pop(key, None)
         self.cache.remove(key)
         self.on_other(key, None)
@@ -122,7 +122,7 @@ class ManagedSink(Generic[T]):
 
 
 class StatusRecord(ApiStruct, frozen=True, kw_only=True):
-    """What must outlive the controller, kept in an annotation: another product's kind may have no fields for it."""
+    """State that must outlive the controller, in an annotation because another product's kind may lack the fields."""
 
     source: str = ""
     resolved_revision: str = ""
@@ -138,7 +138,7 @@ class StatusRecord(ApiStruct, frozen=True, kw_only=True):
 
 
 def record_of(status: StockStatus) -> str:
-    """Return the annotation for a status: the resolution, and what was told of readiness but for its figures."""
+    """Return the annotation for a status: the resolution, and the reported readiness without its message."""
     ready = [msgspec.structs.replace(c, message="") for c in status.conditions if c.type == "Ready"]
     names = [f.name for f in msgspec.structs.fields(StatusRecord) if f.name != "conditions"]
     record = StatusRecord(conditions=ready, **{name: getattr(status, name) for name in names})
@@ -146,10 +146,10 @@ def record_of(status: StockStatus) -> str:
 
 
 def with_record(found: T, *, newest: bool = False) -> T:
-    """Return the object with what its record knows and its status does not say.
+    """Return the object with what its record knows and its status lacks.
 
-    `newest`: the record is written before the status, so it is not mixed with what an older status says; the number of
-    the resolution tells whether the kind was Larder's own since, and nobody wrote records.
+    `newest`: the record is written before the status, so it takes precedence over an older status as a whole. The
+    number of the resolution shows whether Larder has owned the kind since, when no records were written.
     """
     text = found.metadata.annotations.get(RECORD_ANNOTATION)
     if text is None or not isinstance(found, BaseModel | ClusterModelCache):
@@ -157,7 +157,7 @@ def with_record(found: T, *, newest: bool = False) -> T:
     try:
         record = msgspec.json.decode(text, type=StatusRecord)
     except UNREADABLE:
-        return found  # somebody wrote into it: the source is asked again
+        return found  # the record was tampered with, so ask the source again
     known = {f.name: getattr(record, f.name) for f in msgspec.structs.fields(StatusRecord)}
     newest = newest and record.resolution_number >= found.status.resolution_number
     said = {name for name in known if getattr(found.status, name) and (name == "conditions" or not newest)}

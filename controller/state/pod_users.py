@@ -26,7 +26,7 @@ class PodUsers:
     _at: Index[str, Key] = field(default_factory=Index, init=False)
 
     def move(self, before: Pod | None, after: Pod | None) -> None:
-        """Know where a pod is now."""
+        """Record a pod's new place."""
         known = after or before
         if known is not None:
             self._at.move(known.key, _place(before), _place(after))
@@ -34,13 +34,14 @@ class PodUsers:
     def pods_of(self, identity: str, namespace: str) -> list[str]:
         """Return the watched pods that use any revision of a model, as `namespace/name`.
 
-        `namespace` is that of the model, empty for one of the whole cluster: only pods of its own can use it.
+        `namespace` is that of the model, or empty if it is cluster-scoped; only pods of that namespace can use the
+        model.
         """
         using = (pod.metadata for pod in self.pods if self.is_user(pod, identity))
         return sorted(f"{meta.namespace}/{meta.name}" for meta in using if namespace in ("", meta.namespace))
 
     def is_user(self, pod: Pod, identity: str) -> bool:
-        """Return whether a pod has not ended and mounts a model; the label alone could be anybody's."""
+        """Return whether a pod has not ended and mounts a model; the label alone proves nothing."""
         if pod.status.phase in TERMINAL or uses_label(identity) not in pod.metadata.labels:
             return False
         if mounts_model(plain_paths(pod.spec.host_paths), identity, self.store_root):
@@ -54,19 +55,19 @@ class PodUsers:
         return sorted(f"{meta.namespace}/{meta.name}" for meta in using)
 
     def first_user_of(self, identity: str, namespace: str) -> str:
-        """Return the first by name of the watched pods of a namespace that use a model and have not ended, or ""."""
+        """Return the first by name of the running pods of a namespace that use a model, or an empty string."""
         mark = uses_label(identity)
         pods = (p for p in self.pods if p.metadata.namespace == namespace and p.status.phase not in TERMINAL)
         return min((p.metadata.name for p in pods if mark in p.metadata.labels), default="")
 
     def in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
-        """Return the entries of a node that the watched pods on it mount."""
+        """Return the entries of a node that watched pods on it mount."""
         paths = frozenset[str]().union(*(paths for _, paths in self._mounts_at(name)))
         entries = (e.key for e in model_node.spec.entries) if paths else ()
         return frozenset(key for key in entries if mounts_snapshot(paths, *key, self.store_root))
 
     def _mounts_at(self, name: str) -> Iterator[tuple[Pod, frozenset[str]]]:
-        """Yield the watched pods on a node that have not ended, with the directories that they mount."""
+        """Yield the watched pods on a node that have not ended, with the directories they mount."""
         pods = (pod for at in self._at.of(name) if (pod := self.pods.get(at)) is not None)
         yield from ((pod, plain_paths(pod.spec.host_paths)) for pod in pods if pod.status.phase not in TERMINAL)
 

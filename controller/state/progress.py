@@ -1,4 +1,4 @@
-"""How far downloads are: told by agents, kept in memory, never written to the API server byte by byte."""
+"""Download progress as agents report it, kept in memory and never written to the API server byte by byte."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _ALMOST = 99
 
 
 def coarse_percent(done_bytes: int, total_bytes: int) -> int:
-    """Return how much of a download is done, in steps: each is a write to the API server."""
+    """Return the percentage done in coarse steps, because each step is a write to the API server."""
     if total_bytes <= 0 or done_bytes <= 0:
         return 0
     return min(_ALMOST, 100 * done_bytes // total_bytes // STEP_PERCENT * STEP_PERCENT)
@@ -26,13 +26,13 @@ class Mark:
 
     @property
     def percent(self) -> int:
-        """How far it is, in steps."""
+        """Its progress in coarse steps."""
         return coarse_percent(self.done_bytes, self.total_bytes)
 
 
 @dataclass(slots=True)
 class ProgressBook:
-    """The last reports of every node; `on_change` gets the node and the entry that took a visible step."""
+    """The last reports of every node; `on_change` receives the node and entry after each visible step."""
 
     clock: Callable[[], float]
     on_change: Callable[[str, EntryKey], None]
@@ -41,10 +41,10 @@ class ProgressBook:
     _highest: dict[str, dict[EntryKey, int]] = field(default_factory=dict, init=False)
 
     def report(self, node: str, entries: Iterable[EntryProgress], sizes: Mapping[EntryKey, int]) -> None:
-        """Take a node's report of the downloads that run on it; `sizes` are the bytes of what its ModelNode lists.
+        """Record a node's report of its running downloads; `sizes` are the bytes of the entries in its ModelNode.
 
-        What is not listed is left out. A download grows where it is beyond all that was reported of it since its node
-        was granted, and within its size: no report counts twice.
+        Unlisted entries are ignored. A download counts as growing when it exceeds everything reported since its node
+        was granted, up to its size, so no report counts twice.
         """
         before, highest = self._marks.get(node, {}), self._highest.setdefault(node, {})
         known = [((p.id, p.revision), Mark(p.done, p.total)) for p in entries if (p.id, p.revision) in sizes]
@@ -61,27 +61,27 @@ class ProgressBook:
                 self.on_change(node, key)
 
     def of(self, node: str, key: EntryKey) -> tuple[int, int]:
-        """Return bytes done and in all of one entry; zeros where nothing was told."""
+        """Return the bytes done and in total of an entry; zeros if nothing was reported."""
         mark = self._marks.get(node, {}).get(key)
         return (mark.done_bytes, mark.total_bytes) if mark else (0, 0)
 
     def grew_at(self, node: str) -> float | None:
-        """Return when the bytes of some download of a node last grew, on the clock; None where nothing was told."""
+        """Return when the bytes of any download of a node last grew, on the clock; None if nothing was reported."""
         return self._grew_at.get(node)
 
     def begin(self, node: str) -> None:
-        """Know that a node was granted just now: what it fetched before counts for nothing."""
+        """Note that a node was just granted: bytes fetched before no longer count."""
         self._highest.pop(node, None)
 
     def keep_only(self, nodes: Container[str]) -> None:
-        """Drop what other nodes said."""
+        """Drop the reports of all other nodes."""
         for name in [name for name in self._marks if name not in nodes]:
             del self._marks[name]
             self._grew_at.pop(name, None)
             self._highest.pop(name, None)
 
     def clear(self) -> None:
-        """Forget everything: another replica has led meanwhile, and was told what this one was not."""
+        """Drop everything, because another replica has led meanwhile and received the reports."""
         self._marks.clear()
         self._grew_at.clear()
         self._highest.clear()

@@ -1,4 +1,4 @@
-"""Which model a service means, and which services use a model: plain functions of data."""
+"""Which model a service refers to, and which services use a model: plain functions of data."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,16 +11,16 @@ BASE_KINDS = ("BaseModel", "ClusterBaseModel")
 
 
 def model_of(service: InferenceService, demands: Iterable[Demand]) -> Demand | None:
-    """Return the model that a service names, None where there is none.
+    """Return the model that a service refers to, or None.
 
-    Of several with its URI: one that is not going away or disabled, then one of its own namespace, then the oldest.
+    If several have its URI: one that is not being deleted or disabled, then one of its own namespace, then the oldest.
     """
     found = [d for d in demands if refers_to(service, d)]
     return min(found, key=lambda d: (d.deleting or d.disabled, d.kind != "BaseModel", d.age), default=None)
 
 
 def refers_to(service: InferenceService, demand: Demand) -> bool:
-    """Return whether a service's name or URI fits a model."""
+    """Return whether a service's name or URI matches a model."""
     spec, namespace = service.spec, service.metadata.namespace
     if demand.kind not in BASE_KINDS or demand.namespace not in ("", namespace):
         return False
@@ -32,7 +32,7 @@ def refers_to(service: InferenceService, demand: Demand) -> bool:
 def services_with(
     demand: Demand, services: Iterable[InferenceService], demands: Iterable[Demand]
 ) -> Iterator[InferenceService]:
-    """Yield the services whose model is this one, those that are being deleted not among them."""
+    """Yield the services that refer to this model, except those being deleted."""
     known = list(demands)
     for service in services:
         if service.metadata.deletion_timestamp is None and refers_to(service, demand):

@@ -1,4 +1,4 @@
-"""One read of the API server for everybody who asks meanwhile."""
+"""A read of the API server shared by all concurrent callers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 class SharedRead(Generic[T]):
-    """Runs one read at a time; nobody gets an answer that was begun before the question.
+    """Runs one read at a time; no caller gets an answer that started before its call.
 
-    However many ask at one time, there are two reads: the one that is running, and one for all who came since.
+    However many callers there are, at most two reads are outstanding: the running one, and one for all later callers.
     """
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
@@ -19,7 +19,7 @@ class SharedRead(Generic[T]):
         self._next: asyncio.Task[T] | None = None
 
     async def get(self) -> T:
-        """Return what the next read brings, or raise what it raises."""
+        """Return the result of the next read, or raise its error."""
         if self._next is None:
             self._next = asyncio.create_task(self._after(self._running))
             self._next.add_done_callback(_look_at)
@@ -33,6 +33,6 @@ class SharedRead(Generic[T]):
 
 
 def _look_at(task: asyncio.Task[T]) -> None:
-    """Keep asyncio from logging a failure that all who asked have been told, or have stopped waiting for."""
+    """Keep asyncio from logging a failure that every caller has already received, or stopped waiting for."""
     if not task.cancelled():
         task.exception()

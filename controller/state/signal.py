@@ -1,4 +1,4 @@
-"""Who hears of a change."""
+"""A synchronous observer: listeners of a change."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,15 +9,15 @@ Ts = TypeVarTuple("Ts")
 
 @dataclass(slots=True)
 class Signal(Generic[*Ts]):
-    """Tells each listener of every change, in the order in which they began to listen."""
+    """Notifies every listener of each change, in the order of registration."""
 
     _listeners: list[Callable[[Unpack[Ts]], None]] = field(default_factory=list, init=False)
 
     def listen(self, listener: Callable[[Unpack[Ts]], None]) -> None:
-        """Hear of all changes from now on."""
+        """Register a listener."""
         self._listeners.append(listener)
 
     def tell(self, *change: *Ts) -> None:
-        """Pass a change on."""
+        """Notify all listeners of a change."""
         for listener in self._listeners:
             listener(*change)
