@@ -1,1 +1,1 @@
-"""One declared model: resolve its source, report its state, hold its deletion until the nodes are clean."""
+"""Declared models: resolve the source, report the state, hold deletion until the nodes are clean."""

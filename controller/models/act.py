@@ -1,4 +1,4 @@
-"""Applies what was decided for a model to its object."""
+"""Applies the actions decided for a model to its object."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
 
 @dataclass(frozen=True, slots=True)
 class ModelActor:
-    """The writes, each resting on the version that was decided from."""
+    """Writes to model objects, each based on the version that the decision saw."""
 
     kube: Kube
     ownership: Ownership
@@ -33,23 +33,23 @@ class ModelActor:
     now: Callable[[], datetime]
 
     async def add_finalizer(self, key: ModelKey, seen: Declared, name: str) -> None:
-        """Hold the object's deletion until the nodes are clean."""
+        """Hold the object's deletion until the nodes have removed its files."""
         wanted = [*seen.metadata.finalizers, name]
         await change_finalizers(self.kube, object_path(key), seen.metadata, wanted)
 
     async def remove_finalizer(self, key: ModelKey, seen: Declared, name: str) -> None:
-        """Let the object go."""
+        """Remove the finalizer, which releases the object."""
         wanted = [f for f in seen.metadata.finalizers if f != name]
         await change_finalizers(self.kube, object_path(key), seen.metadata, wanted)
 
     async def record(self, key: ModelKey, seen: Declared, record: RecordResolution) -> bool:
-        """Write what the source was resolved to: all nodes fetch that from now on; return whether the status has it."""
+        """Record the resolution, which all nodes fetch from now on; return whether the status has it."""
         status = recorded_status(record, seen.status, self._stamp(), seen.metadata.generation)
         await self._write(key, seen, status)
         return self._goes_first(key, seen, status) is None
 
     async def tell(self, key: ModelKey, seen: Declared, view: ModelView, report: Report) -> None:
-        """Write the status of a report."""
+        """Write the status for a report."""
         stamp = self._stamp()
         status: StockStatus
         if isinstance(seen, BaseModel):
@@ -59,7 +59,7 @@ class ModelActor:
         await self.publish(key, seen, status, warn=report.overall == "Failed" or bool(report.failed))
 
     async def publish(self, key: ModelKey, seen: Declared, status: StockStatus, *, warn: bool) -> None:
-        """Write a status, unless it stands there already, and an Event for each change that people wait for."""
+        """Write a status if it differs, and an Event for each transition that users wait for."""
         if status == seen.status and not self.ownership.is_foreign(key.kind):
             return
         if not await self._write(key, seen, status):
@@ -76,7 +76,7 @@ class ModelActor:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     async def _write(self, key: ModelKey, seen: Declared, status: StockStatus) -> bool:
-        """Return whether the status changed; of another product's kind the record goes before it, alone."""
+        """Return whether the status changed; for another product's kind, write the record first, on its own."""
         path, record = object_path(key), self._goes_first(key, seen, status)
         if record is not None:
             await change_annotation(self.kube, path, seen.metadata, RECORD_ANNOTATION, record)
@@ -84,7 +84,7 @@ class ModelActor:
         return await replace_part(self.kube, f"{path}/status", seen.metadata, "status", status)
 
     def _goes_first(self, key: ModelKey, seen: Declared, status: StockStatus) -> str | None:
-        """Return the record that has to be written before a status, None where there is none to be, or it is there."""
+        """Return the record to write before a status, or None if there is none or it is already there."""
         record = record_of(status) if self.ownership.is_foreign(key.kind) else None
         return record if record != seen.metadata.annotations.get(RECORD_ANNOTATION) else None
 

@@ -1,4 +1,4 @@
-"""Base models and caches on nodes: resolved, placed, reported."""
+"""The controller of declared models: resolves, places and reports base models and caches."""
 
 from controller.manager.controller import Controller
 from controller.manager.watches import on
@@ -16,7 +16,7 @@ _PROGRESS_S = 1.0
 def models_controller(
     cluster: ClusterState, reconciler: ModelReconciler, progressed: Signal[str, EntryKey]
 ) -> Controller[ModelKey]:
-    """Return what keeps models; `progressed` tells the node and the entry of a download that took a visible step."""
+    """Return the models controller; `progressed` carries the node and entry of each visible download step."""
     changed, events, soon = cluster.changed, ModelEvents(cluster), by_nodes(cluster)
     return Controller(
         name="models",

@@ -1,4 +1,4 @@
-"""From a view of a model to what is to be done for it. No input or output, no clock."""
+"""Decides from a view of a model what to do for it. No input or output, no clock."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,24 +13,24 @@ from shared.errors import SourceChanged
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """The files must go before the object does."""
+    """The files must be removed before the object goes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Nothing is left to clean, or nobody answers."""
+    """Nothing is left to clean up, or no node will answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Have the source asked for the commit and the list of files; its answer comes with a later view."""
+    """Ask the source for its commit and file list; the answer arrives in a later view."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordResolution:
-    """Write what the source was resolved to: all nodes fetch that from now on.
+    """Record the resolution, which all nodes fetch from now on.
 
-    `number` orders it among those of objects that share the model, `refreshed` is the refresh that it answers.
+    `number` orders it among the resolutions of objects that share the model; `refreshed` is the refresh it answers.
     """
 
     resolution: Resolution
@@ -40,28 +40,28 @@ class RecordResolution:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The source's answer says what is written already."""
+    """Discard the source's answer, because the status already says the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Have the source asked which revision it has now; nothing moves for that."""
+    """Ask the source which revision it has now, without changing anything on the nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """Tell the user."""
+    """Report the state to the user."""
 
     report: Report
 
 
 Action: TypeAlias = AddFinalizer | RemoveFinalizer | Resolve | RecordResolution | Drop | Look | WriteStatus | Again
 _USERS_AGAIN_S = 30.0
-_LAST_USER_AGAIN_S = 10.0  # nobody watches the services of KServe
+_LAST_USER_AGAIN_S = 10.0  # KServe's services are not watched
 
 
 def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
-    """Return what to do, in order."""
+    """Return the actions, in order."""
     if view.deleted_at is not None:
         return _decide_deleted(view, now, finalizer_s)
     if view.demand.foreign:
@@ -85,7 +85,7 @@ def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
 
 
 def _recordable(view: ModelView) -> RecordResolution | None:
-    """Return what is to be written of the source's answer, or of what another object has newer, or None."""
+    """Return the resolution to record, from the source's answer or a newer one of another object, or None."""
     demand, found = view.demand, view.found
     if found is None:
         return RecordResolution(view.kept, view.highest, demand.refreshed) if view.kept else None
@@ -105,7 +105,7 @@ def _must_ask(view: ModelView) -> bool:
 
 
 def _has_moved(view: ModelView) -> bool:
-    """Return whether a node found that the source is no longer what was resolved."""
+    """Return whether a node found that the source no longer matches the resolution."""
     return any(n.status is not None and n.status.reason == SourceChanged.__name__ for n in view.nodes)
 
 

@@ -1,4 +1,4 @@
-"""Looks now and then whether a source has moved on: a question beside the queue, of which nothing moves."""
+"""Checks periodically, outside the queue, whether a source has moved on; nothing is fetched because of it."""
 
 import asyncio
 import random
@@ -18,16 +18,16 @@ from shared.uri.model_uri import HfUri, parse_uri
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _AT_ONE_TIME = 3
-_AGAIN_S = 900.0  # after a look that failed
+_AGAIN_S = 900.0  # after a failed check
 _log = structlog.get_logger()
 
 
 def is_pinned(uri: str) -> bool:
-    """Return whether a canonical URI names a commit or a digest, which never becomes another."""
+    """Return whether a canonical URI names a commit or digest, which can never change."""
     try:
         parsed = parse_uri(uri)
     except InvalidURI:
-        return True  # there is nothing to ask
+        return True  # nothing to check
     match parsed:
         case HfUri():
             return bool(_COMMIT.fullmatch(parsed.revision))
@@ -39,10 +39,10 @@ def is_pinned(uri: str) -> bool:
 
 @dataclass(slots=True)
 class DriftWatch:
-    """Asks each source every `period_s` seconds (0: never), a few at one time; `on_done` gets the model of each.
+    """Checks each source every `period_s` seconds (0: never), a few at a time; `on_done` receives each model's key.
 
-    `look` returns the revision that a source has now, and raises LarderError. A server that asks to be left alone is,
-    for all models that come from it.
+    `look` returns the current revision of a source, and raises LarderError. When a server asks to be left alone, all
+    checks of models from that server pause.
     """
 
     look: Callable[[Demand], Awaitable[str]]
@@ -60,10 +60,9 @@ class DriftWatch:
         self._slots = FairSlots(_AT_ONE_TIME, self.clock)
 
     def look_in_s(self, uid: str) -> float | None:
-        """Return in how many seconds the next look is due; None where there is none to come, or one is under way.
+        """Return the seconds until the next check; None if none is due, or one is running.
 
-        An object that was never looked at gets any moment of the next period: a new leader does not ask for all at one
-        time.
+        An object that was never checked gets a random moment of the next period, so that a new leader spreads the load.
         """
         if not self.period_s or uid in self._running:
             return None
@@ -71,30 +70,30 @@ class DriftWatch:
         return max(0.0, due - self.clock())
 
     def upstream_of(self, uid: str, uri: str) -> Upstream | None:
-        """Return what the last look at an object's source found, None where nobody has looked since it was resolved."""
+        """Return the result of the last check of an object's source; None if there was none since it was resolved."""
         seen = self._seen.get(uid)
         return seen[1] if seen and seen[0] == uri else None
 
     def start(self, key: ModelKey, demand: Demand) -> None:
-        """Look at the source of a demand unless that is under way."""
+        """Check the source of a demand unless a check is already running."""
         if demand.uid not in self._running:
             task = self._running[demand.uid] = asyncio.create_task(self._look(demand))
             task.add_done_callback(lambda _: self._done(key, demand.uid))
 
     def settle(self, uid: str) -> None:
-        """Know that the source has just been asked in earnest: what an earlier look found is old."""
+        """Discard an earlier result, because the source has just been resolved."""
         self._seen.pop(uid, None)
         self._due[uid] = self.clock() + self._pause_s()
         if task := self._running.get(uid):
             task.cancel()
 
     def forget(self, uid: str) -> None:
-        """Drop what is known of an object that is gone."""
+        """Drop the state of a deleted object."""
         self._seen.pop(uid, None)
         self._due.pop(uid, None)
 
     async def stop(self) -> None:
-        """End what is under way and forget what was seen: another replica may lead from now on."""
+        """Cancel running checks and drop all results, because another replica may lead from now on."""
         running = list(self._running.values())
         for task in running:
             task.cancel()
@@ -117,7 +116,7 @@ class DriftWatch:
                 upstream, wait_s = Upstream(await self.look(demand)), self._pause_s()
             except LarderError as error:
                 upstream, wait_s = self._failed(demand, place, error), self._delay_s(error)
-            except Exception as error:  # noqa: BLE001 - a source that answers nonsense concerns its own model alone
+            except Exception as error:  # noqa: BLE001 - a source with a malformed answer must only affect its own model
                 _log.exception("drift_check_failed", model=demand.id, uri=demand.uri)
                 nonsense = Unreachable(f"the answer of {demand.uri} could not be used ({type(error).__name__})")
                 upstream, wait_s = self._failed(demand, place, nonsense), self._delay_s(nonsense)
@@ -141,6 +140,6 @@ class DriftWatch:
 
 
 def _place(uri: str) -> str:
-    """Return what stands for the server of a source: the hub, else the host, registry or bucket."""
+    """Return the server of a source: the hub, or its host, registry or bucket."""
     scheme, _, rest = uri.partition("://")
     return scheme if scheme == "hf" else f"{scheme}://{rest.partition('/')[0]}"

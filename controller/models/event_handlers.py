@@ -1,4 +1,4 @@
-"""Which models a change concerns."""
+"""Maps changes to the models to reconcile."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ from shared.names import uses_label
 
 @dataclass(frozen=True, slots=True)
 class ModelEvents:
-    """Yields the models to look at; None is absence."""
+    """Yields the keys of the models to reconcile; None means that the object does not exist."""
 
     cluster: ClusterState
 
     def of_model(self, key: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[ModelKey]:
-        """Yield the model, and its rivals for an id unless its status alone has other words."""
+        """Yield the model, and its rivals for an id unless only its status changed."""
         yield key
         if before != after:
             known = (demand for demand in (before, after) if demand is not None)
             yield from (rival for d in known for rival in self.cluster.keys_of_id(d.id) if rival != key)
 
     def of_other(self, key: ModelKey, _before: Declared | None, after: Declared | None) -> Iterator[ModelKey]:
-        """Yield a model that Larder is found not to manage: it is given back."""
+        """Yield a model that Larder turns out not to manage, so that it is released."""
         if after is not None:
             yield key
 
@@ -37,16 +37,16 @@ class ModelEvents:
         return (key for node in (before, after) if node is not None for key in self._at(node))
 
     def of_agent(self, name: str) -> Iterator[ModelKey]:
-        """Yield the models of a node that won or lost its agent."""
+        """Yield the models of a node whose agent became ready or went away."""
         node = self.cluster.node(name)
         return self._at(node) if node is not None else iter(())
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[ModelKey]:
-        """Yield the models whose entry or status changed: one that is being deleted waits for the last to go."""
+        """Yield the models whose entry or status changed; a deleted model waits for its last entry to go."""
         yield from (key for identity in change.statuses | change.entries for key in self.cluster.keys_of_id(identity))
         node = self.cluster.node(change.name)
         if node is not None and change.came_or_went:
-            yield from self._at(node)  # one that is not ours may come, or go
+            yield from self._at(node)  # a ModelNode that is not ours may have come or gone
 
     def of_group(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> Iterator[ModelKey]:
         """Yield the models that name a group."""
@@ -55,17 +55,17 @@ class ModelEvents:
                 yield from (key for key, d in self.cluster.demands.items() if group.metadata.name in d.groups)
 
     def of_user(self, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
-        """Yield the models that are being deleted and that a pod uses: it may be the last."""
+        """Yield the models being deleted that a pod uses: it may be their last user."""
         used = {label for pod in (before, after) if pod is not None for label in pod.metadata.labels}
         return (key for key, demand in self._leaving() if uses_label(demand.id) in used)
 
     def of_service(self, before: InferenceService | None, after: InferenceService | None) -> Iterator[ModelKey]:
-        """Yield the models that are being deleted and that a service names or named: it may be the last user."""
+        """Yield the models being deleted that a service names or named: it may be their last user."""
         known = [service for service in (before, after) if service is not None]
         return (key for key, d in self._leaving() if any(refers_to(service, d) for service in known))
 
     def of_crowded(self, identity: str) -> Iterator[ModelKey]:
-        """Yield the models of an id that won or lost its place on a node."""
+        """Yield the models of an id that gained or lost its place on a node."""
         return iter(self.cluster.keys_of_id(identity))
 
     def of_progress(self, _node: str, entry: EntryKey) -> Iterator[ModelKey]:
@@ -73,11 +73,11 @@ class ModelEvents:
         return iter(self.cluster.keys_of_id(entry[0]))
 
     def _at(self, node: Node) -> Iterator[ModelKey]:
-        """Yield the models that shall be on a node, and those that may wait for it to be clean of them."""
+        """Yield the models that target the node, and those that may wait for it to be clean."""
         for key, demand in self.cluster.demands.items():
             if demand.deleting or self.cluster.is_target(demand, node):
                 yield key
 
     def _leaving(self) -> Iterator[tuple[ModelKey, Demand]]:
-        """Yield the models that are being deleted: each may wait for its last user."""
+        """Yield the models being deleted: each may be waiting for its last user."""
         return ((key, demand) for key, demand in self.cluster.demands.items() if demand.deleting)

@@ -1,4 +1,4 @@
-"""The finalizers that hold a declared model until nodes have let go of it."""
+"""The finalizers that hold a model's deletion until the nodes have released it."""
 
 from controller.state.ownership import Ownership
 
@@ -11,5 +11,5 @@ FINALIZERS = {
 
 
 def finalizer_of(ownership: Ownership, kind: str) -> str:
-    """Return the finalizer for a kind; where another product defined it, one that cannot be that product's own."""
+    """Return the finalizer for a kind; for another product's kind, one that cannot clash with that product's own."""
     return OWN_FINALIZER if ownership.is_foreign(kind) else FINALIZERS[kind]

@@ -1,4 +1,4 @@
-"""Gathers what a decision on a model needs, from memory."""
+"""Gathers everything a decision on a model needs, from caches only."""
 
 from bisect import bisect_left
 from collections.abc import Container, Iterator
@@ -21,7 +21,7 @@ from shared.errors import NameConflict, TooManyModels
 
 @dataclass(frozen=True, slots=True)
 class ModelObserver:
-    """Reads memory only: what is stale there makes a write fail, not a deletion happen."""
+    """Reads caches only; if they are stale, a write fails, but nothing is deleted by mistake."""
 
     cluster: ClusterState
     resolver: Resolver
@@ -29,7 +29,7 @@ class ModelObserver:
     drift: DriftWatch
 
     def view(self, key: ModelKey) -> ModelView | None:
-        """Return the model as the reflectors know it, or None."""
+        """Return the model's view from the caches, or None if it does not exist."""
         declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
         if declared is None or demand is None:
             return None
@@ -87,7 +87,7 @@ class ModelObserver:
         return Obstacle(TooManyModels.__name__, words, retryable=True) if words else None
 
     def _leaving(self, demand: Demand) -> Iterator[Leaving]:
-        """Yield what nodes list for this object though it does not want it there; of a refused one everything stays."""
+        """Yield files that nodes list for this object but should not have; a refused object keeps all of its files."""
         if demand.refused:
             return
         kept = {demand.resolution.revision if demand.resolution else "", demand.serving}
@@ -105,7 +105,7 @@ class ModelObserver:
     def _leaving_from(self, name: str, entry: Entry) -> Leaving | None:
         users = self.cluster.pod_users.users_of(name, entry.key)
         if entry.state == EntryState.PRESENT and not users and not entry.in_use:
-            return None  # the node has not been looked at since
+            return None  # the node has not been reconciled since
         done, total = self.progress.of(name, entry.key) if entry.state == EntryState.ABSENT else (0, 0)
         in_use = entry.state == EntryState.PRESENT or bool(users)
         return Leaving(name, entry.revision, in_use, tuple(users), done, total)
@@ -116,14 +116,14 @@ class ModelObserver:
         return tuple(sorted(name for name, n in nodes if n and n.ready and self.cluster.liveness.ready(name)))
 
     def _kept(self, demand: Demand) -> Resolution | None:
-        """Return what another object of this model has newer, or what nodes kept though no object claims it."""
+        """Return another object's newer resolution of this model, or one that nodes kept though no object claims it."""
         newest = max((d for d in self._sharing(demand) if d.resolution is not None), key=_newness, default=None)
         if newest is None:
             return self._reserved(demand) if demand.reuse else None
         return newest.resolution if newest.resolution != demand.resolution else None
 
     def _sharing(self, demand: Demand) -> list[Demand]:
-        """Return this demand and the others with its id, source and files that are not going away."""
+        """Return this demand and all others with its id, source and files that are not being deleted."""
         others = (d for d in self.cluster.same_id(demand.id) if d.uid != demand.uid and not d.deleting)
         return [demand, *(d for d in others if d.id == demand.id and d.wants_same_as(demand))]
 
@@ -139,13 +139,13 @@ class ModelObserver:
 
 
 def _newness(demand: Demand) -> tuple[int, str, str]:
-    """Order resolved demands: of two answers with one number, any will do as long as it is the same one for all."""
+    """Sort key for resolved demands; between equal numbers any order will do, as long as all objects agree."""
     resolution = demand.resolution
     return demand.number, resolution.revision if resolution else "", resolution.manifest if resolution else ""
 
 
 def _entries_of(model_node: ModelNode, identity: str) -> Iterator[Entry]:
-    """Yield the entries of one model: they are sorted by id, and thousands of nodes may have hundreds each."""
+    """Yield the entries of one model; they are sorted by id, because thousands of nodes may have hundreds each."""
     entries = model_node.spec.entries
     for index in range(bisect_left(entries, identity, key=lambda e: e.id), len(entries)):
         if entries[index].id != identity:
@@ -154,5 +154,5 @@ def _entries_of(model_node: ModelNode, identity: str) -> Iterator[Entry]:
 
 
 def _may_leave(entry: Entry, kept: Container[str]) -> bool:
-    """Return whether an entry is worth a closer look: of thousands of nodes most have what they shall have."""
+    """Return whether an entry needs a closer look; on most of thousands of nodes there is nothing to remove."""
     return entry.revision not in kept or entry.state != EntryState.PRESENT or entry.in_use

@@ -1,4 +1,4 @@
-"""One turn for one model: observe, decide, act."""
+"""Reconciles one model: observe, decide, act."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class ModelReconciler:
-    """Brings a declared model's object to what it shall say."""
+    """Drives a declared model's object to its desired state."""
 
     observer: ModelObserver
     actor: ModelActor
@@ -46,7 +46,10 @@ class ModelReconciler:
     _uids: dict[ModelKey, str] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: ModelKey) -> float | None:
-        """Return in how many seconds to look again, or None. What follows a write rests on its echo."""
+        """Reconcile a model; return the delay in seconds until the next run, or None.
+
+        After a write, the rest waits until the watch delivers it.
+        """
         declared, view = self.observer.cluster.declared(key), self.observer.view(key)
         self._forget_former(key, view.demand.uid if view else "")
         if declared is None or view is None:
@@ -66,16 +69,16 @@ class ModelReconciler:
         return min((wait_s for wait_s in waits if wait_s), default=None)
 
     async def take_over(self) -> None:
-        """Drop what an earlier reign of this replica was told by sources."""
+        """Drop the source answers from an earlier leadership of this replica."""
         self.resolver.drop_answers()
 
     async def stop(self) -> None:
-        """End what is under way beside the queue."""
+        """Cancel the work that runs outside the queue."""
         await self.resolver.stop()
         await self.drift.stop()
 
     def _forget_former(self, key: ModelKey, uid: str) -> None:
-        """Drop what is known of the object that had this key before: it is gone, or another has its name."""
+        """Drop the state of the object that had this key before: it is gone, or another one has its name."""
         former = self._uids.pop(key, uid)
         if uid:
             self._uids[key] = uid
@@ -84,13 +87,13 @@ class ModelReconciler:
             self.drift.forget(former)
 
     async def _leave_alone(self, key: ModelKey) -> None:
-        """Take our finalizer from a model that Larder does not manage any more."""
+        """Remove our finalizer from a model that Larder no longer manages."""
         other = self.observer.cluster.others.get(key)
         if other is not None and OWN_FINALIZER in other.metadata.finalizers:
             await self.actor.remove_finalizer(key, other, OWN_FINALIZER)
 
     async def _apply(self, key: ModelKey, declared: Declared, view: ModelView, action: Action) -> tuple[bool, float]:
-        """Return whether the rest must wait for the echo, and in how many seconds to look again; 0 is never."""
+        """Apply an action; return whether the rest must wait for the watch, and the requeue delay (0: none), in s."""
         match action:
             case AddFinalizer():
                 await self.actor.add_finalizer(key, declared, finalizer_of(self.observer.cluster.ownership, key.kind))
@@ -126,6 +129,6 @@ class ModelReconciler:
             self._settle(view.demand.uid)
 
     def _settle(self, uid: str) -> None:
-        """The source's newest answer is written: neither it nor what an earlier look found counts any more."""
+        """Discard the recorded answer and the result of any earlier drift check."""
         self.resolver.recorded(uid)
         self.drift.settle(uid)

@@ -1,4 +1,4 @@
-"""What the user is told of a model: counts, a phase for each node, one reason. No input or output, no clock."""
+"""What users see of a model: counts, a phase per node, one reason. No input or output, no clock."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ Overall = Literal["Pending", "Downloading", "Ready", "Failed", "Deleting"]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The content of a status, in no kind's own words yet.
+    """The content of a status, independent of the kind it is written to.
 
-    `complete`: every target node that is itself Ready has the revision that pods get; `resolved`: the source's answer
-    is known. `nodes` tell of the resolved revision, `ready` names those that have the one that pods get.
+    `complete`: every Ready target node has the revision that pods get; `resolved`: the source's answer is known.
+    `nodes` describes the resolved revision; `ready` names the nodes with the revision that pods get.
     """
 
     overall: Overall
@@ -41,7 +41,7 @@ class Report:
 
     @property
     def total(self) -> int:
-        """The number of target nodes, those that are not Ready included."""
+        """The number of target nodes, including those that are not Ready."""
         return len(self.nodes)
 
 
@@ -50,7 +50,7 @@ _Rule: TypeAlias = Callable[[ModelView, Rollout], _Summary | None]
 
 
 def report(view: ModelView) -> Report:
-    """Return what to tell of a model."""
+    """Return the report for a model."""
     rollout = derive_rollout(view)
     overall, reason, message = next(s for rule in _RULES if (s := rule(view, rollout)) is not None)
     resolved_reason, resolved_message = _resolved(view)
@@ -144,7 +144,7 @@ def _downloading(_: ModelView, rollout: Rollout) -> _Summary | None:
     return "Downloading", "Downloading", rollout.counts()
 
 
-# The first that applies says it all. A model that pods can have stays Ready while a newer revision is not resolved.
+# The first match decides. A model that pods can use stays Ready while a newer revision is being resolved.
 _RULES: tuple[_Rule, ...] = (
     _being_deleted,
     _kept_from_nodes,
@@ -165,7 +165,7 @@ def _conflict_message(demand: Demand, other: Demand) -> str:
 
 
 def _resolved(view: ModelView) -> tuple[str, str]:
-    """Return the reason and the message of the condition Resolved."""
+    """Return the reason and the message of the Resolved condition."""
     if view.demand.resolution is not None:
         return "Resolved", f"revision {view.demand.resolution.revision}"
     if view.demand.refused:

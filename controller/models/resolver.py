@@ -1,4 +1,4 @@
-"""Asks a source once what a model consists of, and remembers the answer, or why there was none."""
+"""Resolves sources to lists of files, and remembers each answer or failure."""
 
 import asyncio
 import random
@@ -26,15 +26,15 @@ from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
 
-_SOON, _LATE = (1.0, 300.0), (60.0, 1800.0)  # the first wait and the longest
-_SETTLE_S, _SETTLE_CAP_S = 10.0, 300.0  # a source that moves all the time is not asked all the time
+_SOON, _LATE = (1.0, 300.0), (60.0, 1800.0)  # the first and the longest delay
+_SETTLE_S, _SETTLE_CAP_S = 10.0, 300.0  # limits how often a constantly changing source is asked
 _AT_ONE_TIME = 6
-_TAKEN_S = 5.0  # a ConfigMap of ours that is somebody else's is looked at again
+_TAKEN_S = 5.0  # retry interval while a foreign ConfigMap has the name of ours
 _NO_ROOM_S = 60.0
 _ATTEMPT = " (attempt {}; the next is at {})"
 _WHEN = "%Y-%m-%d %H:%M:%S UTC"
-Question = tuple[str, str, str]  # the object's uid, its source, and the key of its choice of files
-Wish = tuple[int, str]  # the generation and the refresh that is asked for: another is not held up by this one's failure
+Question = tuple[str, str, str]  # the object's uid, its source, and the key of its selection of files
+Wish = tuple[int, str]  # generation and requested refresh: the failure of one does not delay another
 _log = structlog.get_logger()
 
 
@@ -44,9 +44,9 @@ def _utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The last attempt for one generation and refresh of one object; times on the clock.
+    """The last attempt for one generation and refresh of one object; times are on the resolver's clock.
 
-    `settle_s` is how long an answer was to stand.
+    `settle_s` is how long the answer was expected to stand.
     """
 
     wish: Wish
@@ -58,10 +58,10 @@ class Attempt:
 
 @dataclass(slots=True)
 class Resolver:
-    """Asks beside the queue, for a source may be slow; `on_done` gets the model that has an answer or a trouble.
+    """Resolves outside the queue, because sources may be slow; `on_done` receives the key after an answer or a failure.
 
-    A failure is kept until its time has come, the object changes, or somebody asks for a refresh. Namespaces take
-    turns, and each may ask `per_minute` times a minute (0: as often as it likes).
+    A failure is kept until its retry is due, the object changes, or somebody requests a refresh. Namespaces take turns,
+    and each may resolve `per_minute` times a minute (0: no limit).
     """
 
     secrets: Secrets
@@ -74,45 +74,46 @@ class Resolver:
     now: Callable[[], datetime] = _utc_now
     _attempts: dict[str, Attempt] = field(default_factory=dict, init=False)
     _answers: dict[str, ResolverAnswer] = field(default_factory=dict, init=False)
-    _taken: dict[str, str] = field(default_factory=dict, init=False)  # by uid the digest whose ConfigMap is another's
+    # by uid, the digest whose ConfigMap name is taken by a foreign object
+    _taken: dict[str, str] = field(default_factory=dict, init=False)
     _running: dict[Question, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _asking: set[Question] = field(default_factory=set, init=False)
-    _gone: set[Question] = field(default_factory=set, init=False)  # asked for objects that are gone meanwhile
+    _gone: set[Question] = field(default_factory=set, init=False)  # queued for objects that have been deleted meanwhile
     _slots: FairSlots = field(init=False)
 
     def __post_init__(self) -> None:
         self._slots = FairSlots(_AT_ONE_TIME, self.clock, self.per_minute)
 
     def trouble_of(self, uid: str, generation: int, refresh: str = "") -> Obstacle | None:
-        """Return why this generation and refresh of the object could not be resolved the last time."""
+        """Return why the last attempt for this generation and refresh failed, or None."""
         last = self._attempts.get(uid)
         return last.trouble if last and last.wish == (generation, refresh) else None
 
     def wait_s(self, uid: str, generation: int, refresh: str = "") -> float:
-        """Return in how many seconds this generation and refresh may be tried (again); 0 is now."""
+        """Return the seconds until this generation and refresh may be tried (again); 0 means now."""
         last = self._attempts.get(uid)
         return max(0.0, last.not_before - self.clock()) if last and last.wish == (generation, refresh) else 0.0
 
     def found(self, uid: str, uri: str, selection: str = "") -> ResolverAnswer | None:
-        """Return an answer for this object, source and choice of files that nobody has recorded."""
+        """Return the answer for this object, source and selection that is not recorded yet, or None."""
         answer = self._answers.get(uid)
         fits = answer and (answer.resolution.uri, answer.resolution.selection) == (uri, selection)
         return answer if fits else None
 
     def recorded(self, uid: str) -> None:
-        """Drop an answer: from now on the object has it."""
+        """Drop an answer that the object's status has recorded."""
         self._answers.pop(uid, None)
 
     def digests_on_their_way(self) -> frozenset[str]:
-        """Return the manifests of answers that no object has yet."""
+        """Return the digests of manifests whose answers no object has recorded yet."""
         return frozenset(answer.resolution.manifest for answer in self._answers.values())
 
     def drop_answers(self) -> None:
-        """Drop what was not recorded: another replica has led meanwhile."""
+        """Drop all unrecorded answers, because another replica has led meanwhile."""
         self._answers.clear()
 
     def forget(self, uid: str) -> None:
-        """Drop what is known of an object that is gone."""
+        """Drop the state of a deleted object."""
         self._attempts.pop(uid, None)
         self._answers.pop(uid, None)
         self._taken.pop(uid, None)
@@ -120,7 +121,7 @@ class Resolver:
         self._gone |= {run for run in self._asking if run[0] == uid}
 
     def start(self, key: ModelKey, demand: Demand, generation: int) -> None:
-        """Ask the source of a demand unless that is under way; a refresh that comes meanwhile has its turn after it."""
+        """Resolve the source of a demand; a refresh requested while that runs is resolved afterwards."""
         run, wish = (demand.uid, demand.uri, demand.selection.key), (generation, demand.refresh)
         if run in self._running:
             return
@@ -132,19 +133,19 @@ class Resolver:
         task.add_done_callback(lambda _: self._done(run, key))
 
     async def upstream_of(self, demand: Demand) -> str:
-        """Return the revision that the source of a demand has now, and keep nothing. Raises LarderError, KubeError."""
+        """Return the revision that a demand's source has now, without keeping it. Raises LarderError, KubeError."""
         credentials = await self.secrets.credentials_of(demand)
         return demand.selection.revision_of(await run_in_daemon_thread(self._look, demand.uri, credentials))
 
     async def stop(self) -> None:
-        """End what is under way: another replica may lead from now on."""
+        """Cancel everything that runs, because another replica may lead from now on."""
         running = list(self._running.values())
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
     def _withdraw(self, uid: str) -> None:
-        """Give up what an object wanted to know and has not asked yet."""
+        """Drop an object's queued requests that have not started."""
         for run, task in self._running.items():
             if run[0] == uid and run not in self._asking:
                 task.cancel()
@@ -178,7 +179,7 @@ class Resolver:
         except LarderError as error:
             _log.warning("source_unresolved", model=demand.id, uri=demand.uri, reason=error.reason)
             self._remember(demand.uid, wish, error)
-        except Exception as error:  # noqa: BLE001 - a source that answers nonsense concerns its own model alone
+        except Exception as error:  # noqa: BLE001 - a source with a malformed answer must only affect its own model
             _log.exception("source_unresolved", model=demand.id, uri=demand.uri)
             words = (
                 f"the answer of {demand.uri} could not be used ({type(error).__name__}); the controller's log has more"
@@ -190,9 +191,9 @@ class Resolver:
             self._attempts[demand.uid] = Attempt(wish, None, 0, self.clock() + settle_s, settle_s)
 
     def _settle_s(self, uid: str, wish: Wish) -> float:
-        """Return how long an answer shall stand: twice as long as one that did not stand for longer than it had to.
+        """Return how long an answer should stand: doubled each time the source moved again too soon.
 
-        Replicas behind one name may give different versions of a file for ever.
+        Replicas behind one name may serve different versions of a file forever.
         """
         last = self._attempts.get(uid)
         if last is None or last.wish != wish or self.clock() >= last.not_before + last.settle_s:
@@ -201,7 +202,7 @@ class Resolver:
 
     async def _resolve(self, demand: Demand) -> Resolution:
         if taken := self._taken.get(demand.uid):
-            await self.manifests.require_own(taken)  # while it is in the way, the source is not asked
+            await self.manifests.require_own(taken)  # the source is not asked while the name is taken
         credentials = await self.secrets.credentials_of(demand)
         listing, manifest, left_out = await run_in_daemon_thread(self._list, demand.uri, demand.selection, credentials)
         try:
@@ -221,7 +222,7 @@ class Resolver:
         )
 
     def _list(self, uri: str, selection: Selection, credentials: Credentials) -> tuple[Manifest, Manifest, LeftOut]:
-        """Return the source's whole list of files, what is selected of it, and what is left out."""
+        """Return the source's full list of files, the selected files, and what was left out."""
         source = open_source(parse_uri(uri), credentials, self.settings)
         try:
             listing = source.resolve()
@@ -248,7 +249,7 @@ class Resolver:
     def _delay_s(self, error: LarderError, failures: int) -> float:
         match error:
             case RateLimited(after_s=after_s):
-                return Backoff(*_SOON, self.uniform).delay_s(1, after_s)  # it said when; failures before do not matter
+                return Backoff(*_SOON, self.uniform).delay_s(1, after_s)  # the server chose the delay
             case NameConflict():
                 return _TAKEN_S
             case TooManyManifests():

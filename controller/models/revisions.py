@@ -1,4 +1,4 @@
-"""What the conditions on a model's revisions say: moved upstream, asked anew, a new one on its way, an old one kept."""
+"""Conditions on a model's revisions: drifted upstream, refreshed, updating, removing an old one."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,7 +10,7 @@ from shared.api.meta import condition_of
 from shared.quantity import format_bytes
 
 EVENTFUL = (DRIFTED, UPDATING)
-NOTEWORTHY = (DRIFTED, UPDATING, REMOVING)  # where they hold, people look for them
+NOTEWORTHY = (DRIFTED, UPDATING, REMOVING)  # conditions that matter to users while they hold
 _SHOWN = 3
 _SHORT = 12
 
@@ -22,18 +22,18 @@ def some(names: Iterable[str], most: int = _SHOWN) -> str:
 
 
 def short(revision: str) -> str:
-    """Return a revision as people quote it."""
+    """Return a revision shortened for display."""
     return revision[:_SHORT]
 
 
 def revision_conditions(view: ModelView, rollout: Rollout) -> Iterator[ConditionUpdate]:
-    """Yield the conditions that are to be written; what is not yielded stays as it is."""
+    """Yield the conditions to write; all others stay unchanged."""
     wanted = (_drifted(view), _refreshed(view), _updating(view, rollout), _removing(view))
     yield from (told for told in wanted if told is not None)
 
 
 def removal_message(leaving: Iterable[Leaving]) -> str:
-    """Return what keeps files of the model where nobody wants them, or how far their removal is."""
+    """Return what keeps unwanted files of the model on nodes, or how far their removal is."""
     listed = [f"revision {short(one.revision)} on {one.node}: {_state(one)}" for one in leaving]
     return "; ".join(listed[:_SHOWN]) + (f"; and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else "")
 
@@ -52,12 +52,12 @@ def _use(leaving: Leaving) -> str:
 
 
 def _cleared(view: ModelView, kind: str, reason: str, message: str) -> ConditionUpdate | None:
-    """Return that a condition does not hold (any more), unless it was never there."""
+    """Return the condition as False, or None if it never existed."""
     return ConditionUpdate(kind, "False", reason, message) if condition_of(view.status.conditions, kind) else None
 
 
 def up_to_date(resolution: Resolution) -> ConditionUpdate:
-    """Return that the source has the resolved revision."""
+    """Return that the source still has the resolved revision."""
     words = f"revision {resolution.revision} is what {resolution.uri} had when it was last asked"
     return ConditionUpdate(DRIFTED, "False", "UpToDate", words)
 
@@ -104,7 +104,7 @@ def _refreshed(view: ModelView) -> ConditionUpdate | None:
 
 
 def _no_more_asked(view: ModelView) -> ConditionUpdate | None:
-    """Return the end of a refresh that was not told with its answer: withdrawn, or of an object that has a record."""
+    """Return the end of a refresh whose answer was not recorded: it was withdrawn, or the object uses a record."""
     before, demand = condition_of(view.status.conditions, REFRESHED), view.demand
     if before is None or before.status == "True" or demand.asks_anew:
         return None

@@ -1,4 +1,4 @@
-"""How far a model is on its nodes: where each stands, and which revision pods get. No input or output, no clock."""
+"""The rollout of a model: the phase of each node, and the revision pods get. No input or output, no clock."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from controller.state.progress import coarse_percent
 from shared.api.meta import NodeState
 from shared.api.model_node import EVICTED, EntryStatus, Phase
 
-NOT_READY = "NotReady"  # the phase of a node that is itself not Ready
+NOT_READY = "NotReady"  # the phase of a node that is not Ready itself
 UNDER_WAY = (Phase.PENDING, Phase.WAITING, Phase.DOWNLOADING)
 _HAS_FILES = (Phase.READY, Phase.REPAIRING, Phase.DOWNLOADING, Phase.DRAINING)
 _MOST_REVISIONS = 8
@@ -21,11 +21,11 @@ class Rollout:
     """A model on its target nodes.
 
     Attributes:
-        nodes: Every target node by name, with the resolved revision; while none is resolved, with the serving one.
+        nodes: Every target node by name, for the resolved revision, or for the serving one while none is resolved.
         serving: The revision that new pods get; empty before the first.
-        updating: Whether that is another one than is resolved, or is to be resolved.
-        ready: The nodes, themselves Ready, that have the serving revision.
-        complete: Whether those are all target nodes that could have it: Ready, and not evicted from.
+        updating: Whether a revision other than the serving one is resolved, or is about to be.
+        ready: The Ready nodes that have the serving revision.
+        complete: Whether `ready` holds every target node that could have it: Ready, and the model not evicted there.
     """
 
     nodes: tuple[NodeState, ...]
@@ -36,11 +36,11 @@ class Rollout:
 
     @property
     def failed(self) -> list[NodeState]:
-        """The nodes that cannot get the revision that `nodes` is about."""
+        """The nodes that cannot get the revision that `nodes` describes."""
         return [n for n in self.nodes if n.phase == Phase.FAILED]
 
     def counts(self) -> str:
-        """Return how many nodes are in which phase, to be read."""
+        """Return the number of nodes in each phase, as text."""
         phases = Counter(n.phase for n in self.nodes)
         ready = phases.pop(Phase.READY, 0)
         others = ", ".join(f"{count} {phase}" for phase, count in sorted(phases.items()))
@@ -48,7 +48,7 @@ class Rollout:
 
 
 def derive_rollout(view: ModelView) -> Rollout:
-    """Sort out where a model is."""
+    """Derive the rollout from a view."""
     resolution, serving = view.demand.resolution, _serving_revision(view)
     updating = serving not in ("", resolution.revision if resolution else "")
     nodes = tuple(_node_state(n, view) for n in sorted(view.nodes, key=lambda n: n.name))
@@ -62,9 +62,9 @@ def derive_rollout(view: ModelView) -> Rollout:
 
 
 def _serving_revision(view: ModelView) -> str:
-    """Return the revision for new pods: it moves on when every live target node has the new one.
+    """Return the revision for new pods: it advances once every live target node has the new one.
 
-    Pods get r1, and r2 is resolved, for the nodes a, b and c:
+    With r1 serving and r2 resolved, on the nodes a, b and c:
 
         a and b have r2, c downloads it                            r1
         a and b have r2, c is not Ready, or had to evict r2        r2
@@ -102,5 +102,5 @@ def _node_state(node: TargetNode, view: ModelView) -> NodeState:
     percent = 100 if status.phase == Phase.READY else coarse_percent(node.done_bytes, node.total_bytes)
     phase = EVICTED if status.reason == EVICTED else status.phase
     if status.attempts and phase in UNDER_WAY:
-        phase = Phase.FAILED  # until bytes come, each attempt would change the state to and fro
+        phase = Phase.FAILED  # otherwise each retry would flip the state until bytes arrive
     return replace(state, phase=phase, percent=percent, reason=status.reason, message=status.message)

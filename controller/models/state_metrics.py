@@ -1,4 +1,4 @@
-"""The models as metrics: each has a label of its own only while it is not ready, the oldest `MOST_NAMED` of them."""
+"""Metrics of models; only the `MOST_NAMED` models that have been unready the longest get a label of their own."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _NEW = "New"
 
 
 def model_gauges(cluster: ClusterState) -> Iterator[Metric]:
-    """Yield the models by state, and since when some are not ready."""
+    """Yield the number of models by state, and since when models have been unready."""
     yield _by_state(cluster)
     yield _not_ready(cluster)
 
@@ -53,7 +53,7 @@ def _not_ready(cluster: ClusterState) -> Metric:
 
 
 def _state(declared: Declared) -> str:
-    """Return the state in the kind's own word, as people read it in its table."""
+    """Return the state as the kind itself spells it, as users see it in its table."""
     match declared:
         case BaseModel():
             return declared.status.state or _NEW
@@ -64,7 +64,7 @@ def _state(declared: Declared) -> str:
 
 
 def _since(demand: Demand, declared: Declared) -> float:
-    """Return since when a model is not ready, in seconds since 1970; 0 where it is, or where no node shall hold it."""
+    """Return since when a model has been unready, in Unix seconds; 0 if it is ready or no node should hold it."""
     if not (demand.stocked or demand.invalid):
         return 0.0
     ready = condition_of(declared.status.conditions, "Ready")

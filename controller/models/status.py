@@ -1,4 +1,4 @@
-"""A report in the words of each kind's status."""
+"""Translates a report into each kind's own status."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -21,7 +21,7 @@ S = TypeVar("S", bound=StockStatus)
 
 
 def recorded_status(record: RecordResolution, before: S, stamp: str, generation: int) -> S:
-    """Return the status with what the source was resolved to."""
+    """Return the status with the recorded resolution."""
     found = record.resolution
     status = msgspec.structs.replace(
         before,
@@ -40,7 +40,7 @@ def recorded_status(record: RecordResolution, before: S, stamp: str, generation:
     told = [up_to_date(found)] if condition_of(before.conditions, DRIFTED) else []
     if record.refreshed != before.refreshed:
         told.append(_answered(record, before))
-    seen = before.observed_generation if before.observed_generation > 0 else generation  # Ready follows with its echo
+    seen = before.observed_generation if before.observed_generation > 0 else generation  # Ready comes later
     return msgspec.structs.replace(status, conditions=with_conditions(before.conditions, told, stamp, seen))
 
 
@@ -53,7 +53,7 @@ def _answered(record: RecordResolution, before: StockStatus) -> ConditionUpdate:
 
 
 def base_model_status(view: ModelView, report: Report, before: BaseModelStatus, stamp: str) -> BaseModelStatus:
-    """Return OME's words: Ready with the first ready node, else Failed with a failed one, else In_Transit."""
+    """Return OME's status: Ready with the first ready node, else Failed with a failed one, else In_Transit."""
     state: State = "In_Transit"
     if report.ready and report.overall != "Deleting":
         state = "Ready"
@@ -63,7 +63,7 @@ def base_model_status(view: ModelView, report: Report, before: BaseModelStatus, 
     return msgspec.structs.replace(
         stocked,
         state=state,
-        nodes_ready=list(report.ready[:MAX_LISTED]),  # the counts tell of all
+        nodes_ready=list(report.ready[:MAX_LISTED]),  # the counts cover all nodes
         nodes_failed=list(report.failed[:MAX_LISTED]),
     )
 
@@ -71,7 +71,7 @@ def base_model_status(view: ModelView, report: Report, before: BaseModelStatus, 
 def cache_status(
     view: ModelView, report: Report, before: ClusterModelCacheStatus, stamp: str
 ) -> ClusterModelCacheStatus:
-    """Return the proposal's words: Ready when every node of the group that is itself Ready has the model."""
+    """Return the proposal's status: Ready when every Ready node of the group has the model."""
     stocked = _stock(view, report, before, stamp, ready=report.overall == "Ready")
     return msgspec.structs.replace(stocked, storage_status=report.overall)
 
@@ -110,12 +110,12 @@ def _stock(view: ModelView, report: Report, before: S, stamp: str, *, ready: boo
 
 
 def _word(phase: str) -> str:
-    """Return the proposal's spelling: `ready`, `downloading`, `notReady`."""
+    """Return the proposal's spelling of a phase: `ready`, `downloading`, `notReady`."""
     return phase[:1].lower() + phase[1:]
 
 
 def _listed(nodes: Sequence[NodeState]) -> list[NodeState]:
-    """Return all nodes, or where there are too many the ones that need attention most."""
+    """Return all nodes, or the ones that need attention most if there are too many."""
     if len(nodes) <= MAX_LISTED:
         return list(nodes)
     return sorted(nodes, key=lambda n: (n.phase == Phase.READY, n.phase != Phase.FAILED, n.name))[:MAX_LISTED]

@@ -1,4 +1,4 @@
-"""What still uses a model that is being deleted: from memory turn by turn, and live before its object goes."""
+"""What still uses a model being deleted: from caches on each reconcile, and read live before the object goes."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,28 +7,28 @@ from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState
 from controller.state.service_references import services_with
 
-Users = tuple[str, ...]  # each as `pod namespace/name` or `InferenceService namespace/name`
+Users = tuple[str, ...]  # each `pod namespace/name` or `InferenceService namespace/name`
 
 
 class LiveUsers(Protocol):
-    """Reads who uses a model now; every method raises LarderError."""
+    """Reads the current users of a model from the API server; every method raises LarderError."""
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
-        """Return the InferenceServices, KServe's among them, as `namespace/name`."""
+        """Return the InferenceServices, including KServe's, as `namespace/name`."""
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the non-terminal pods of any revision, as `namespace/name`."""
+        """Return the non-terminal pods that use any revision, as `namespace/name`."""
 
 
 def known_users(cluster: ClusterState, demand: Demand) -> Users:
-    """Return the users that memory has."""
+    """Return the users known to the caches."""
     services = services_with(demand, cluster.services, cluster.demands.values())
     named = (f"{s.metadata.namespace}/{s.metadata.name}" for s in services)
     return _titled(sorted(named), cluster.pod_users.pods_of(demand.id, demand.namespace))
 
 
 async def live_users(live: LiveUsers, demand: Demand) -> Users:
-    """Return the users as they are now, KServe's services among them; raises LarderError."""
+    """Return the current users, including KServe's services. Raises LarderError."""
     services = await live.services_of(demand.kind, demand.namespace, demand.name)
     return _titled(services, await live.live_users_of(demand.id, demand.namespace))
 

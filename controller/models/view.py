@@ -1,4 +1,4 @@
-"""All that is known of one model when its status is decided."""
+"""Everything known about one model when its status is decided."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ from shared.api.model_node import EntryStatus
 
 @dataclass(frozen=True, slots=True)
 class TargetNode:
-    """A node that shall hold the model. `status` is of the resolved revision; done and total are bytes.
+    """A node that should hold the model; `status` is of the resolved revision, done and total are in bytes.
 
-    `serving` is of the revision that new pods get, where that is another; `revisions` are complete on the node.
+    `serving` is of the revision that new pods get, if that is another; `revisions` are complete on the node.
     `obstacle`: why it cannot be in the node's ModelNode.
     """
 
@@ -28,9 +28,9 @@ class TargetNode:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Files of the model that a node lists and nobody wants there: `users` are pods that keep them, as far as known.
+    """Unwanted files of the model that a node still lists; `users` are the known pods that keep them.
 
-    `in_use` without users: pods that memory does not have, seen by a live read. Bytes are of a removal that runs.
+    `in_use` without `users` means pods that only a live read saw. Bytes describe a removal in progress.
     """
 
     node: str
@@ -43,7 +43,7 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why the source could not be resolved the last time, or a model not be placed on a node."""
+    """Why the source could not be resolved at the last attempt, or why a model cannot be placed on a node."""
 
     reason: str
     message: str
@@ -52,7 +52,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class ResolverAnswer:
-    """What a source answered, and the refresh that its object asked for when the source was asked."""
+    """A source's answer, and the refresh that its object requested when the source was asked."""
 
     resolution: Resolution
     refresh: str = ""
@@ -60,7 +60,7 @@ class ResolverAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """What a source has now, as a look at it found; why it does not say, where there is a trouble."""
+    """A source's current revision as found by a drift check, or why the check failed."""
 
     revision: str
     trouble: Obstacle | None = None
@@ -70,12 +70,12 @@ class Upstream:
 class ModelView:
     """One model.
 
-    `remaining` are the nodes that still list one that is being deleted, and could answer. `kept` is a resolution that
-    is there already, to be taken instead of asking the source: a newer one of another object with the same id and
-    source, or one that nodes kept from before (`ReuseIfExists`); `highest` is the number of the newest of them all.
-    `found` is what the source answered and no status says yet; `trouble` why it did not the last time.
-    `upstream` is what a look at the source found since; the next look is in `look_in_s` seconds, None where there is
-    none to come. `users` are the pods and InferenceServices that use one that is being deleted.
+    `remaining` are nodes that still list a model being deleted, and could answer. `kept` is an existing resolution to
+    use instead of asking the source: a newer one of another object with the same id and source, or one that nodes kept
+    from before (`ReuseIfExists`); `highest` is the highest resolution number among them. `found` is the source's answer
+    that no status has recorded yet; `trouble` is why the last attempt failed. `upstream` is the result of the last
+    drift check; the next is due in `look_in_s` seconds, or never if None. `users` are the pods and InferenceServices
+    that use a model being deleted.
     """
 
     demand: Demand
@@ -98,11 +98,11 @@ class ModelView:
 
     @property
     def upstream_revision(self) -> str:
-        """The revision that the source had when it was last seen; empty where nobody knows."""
+        """The revision the source had when last checked; empty if unknown."""
         return self.upstream.revision if self.upstream and not self.upstream.trouble else self.demand.upstream
 
     @property
     def is_drifted(self) -> bool:
-        """Whether the source has another revision than the one that was resolved."""
+        """Whether the source has a different revision from the resolved one."""
         resolution = self.demand.resolution
         return resolution is not None and self.upstream_revision not in ("", resolution.revision)
