@@ -57,6 +57,9 @@ class Inspector:
     async def _run(self, key: Key, manifest: str, order: SnapshotOrder) -> None:
         try:
             self._take(key, manifest, await self._reading(order))
+        except Exception as error:  # noqa: BLE001 - it costs this model its metadata, and is counted
+            self.errors.note("metadata", error, folder=order.folder)
+            self._take(key, manifest, failed(FAILED, f"{type(error).__name__}; the agent's log has more"))
         finally:
             self.book.inspecting = None
             self.wake()
@@ -67,9 +70,6 @@ class Inspector:
             return await asyncio.get_running_loop().run_in_executor(self.threads, child.read, order)
         except LarderError as error:
             return failed(INTERRUPTED, str(error))
-        except Exception as error:  # noqa: BLE001 - it costs this model its metadata, and is counted
-            self.errors.note("metadata", error, folder=order.folder)
-            return failed(FAILED, f"{type(error).__name__}; the agent's log has more")
         finally:
             child.end()
 

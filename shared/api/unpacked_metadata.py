@@ -99,7 +99,8 @@ class UnpackedMetadata(ApiStruct, frozen=True, kw_only=True):
 def reported(reading: Reading, identity: str, attempts: int = 0) -> UnpackedMetadata:
     """Return a reading as an agent reports it, in at most 1,024 bytes: what is too long is left out, parts first."""
     if reading.metadata is None:
-        return _reported_failure(reading, UnpackedMetadata(identity=identity, attempts=attempts, reason=reading.reason))
+        reason = reading.reason if reading.reason in REASONS else FAILED  # the API server refuses any other
+        return _reported_failure(reading, UnpackedMetadata(identity=identity, attempts=attempts, reason=reason))
     fields = _bounded(reading.metadata)
     for name in ("", *_LEFT_OUT):
         fields.pop(name, None)

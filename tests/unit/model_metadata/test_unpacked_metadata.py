@@ -69,6 +69,12 @@ def test_a_failure_is_small_too(message: str) -> None:
     assert message.startswith(report.message)
 
 
+def test_a_reason_that_the_schema_does_not_know_is_reported_as_a_failure() -> None:
+    report = reported(failed("Unforeseen", "the reader says more than the schema allows"), "i")
+    assert (report.reason, report.message) == ("MetadataFailed", "the reader says more than the schema allows")
+    assert reading_of(report).reason == "MetadataFailed"
+
+
 @pytest.mark.parametrize(
     "report",
     [
