@@ -3,6 +3,7 @@
 import os.path
 from collections.abc import Mapping
 from pathlib import PurePosixPath
+from typing import TypeVar
 
 from agent.metadata.order import SnapshotOrder
 from shared.errors import LarderError
@@ -14,19 +15,26 @@ from shared.metadata.remembered import INTERRUPTED
 from shared.metadata.termination_message import Reading, failed
 from shared.paths import COMPLETED
 
+T = TypeVar("T")
+
 
 class UnpackedFiles:
-    """The files of a snapshot without its mark. Where all are in one directory, the model is that directory."""
+    """The files of a snapshot without its mark. Where all are in one directory, the model is that directory.
+
+    What macOS and version control leave beside it does not count: `__MACOSX`, and names that begin with a dot.
+    """
 
     def __init__(self, folder: str) -> None:
         self._files = DirectoryFiles(folder, shown="the unpacked archive")
         sizes = {path: size for path, size in self._files.sizes.items() if path != COMPLETED}
-        common = os.path.commonpath([PurePosixPath(path).parent for path in sizes]) if sizes else ""
+        counted = [path for path in sizes if not path.startswith((".", "__MACOSX/"))] or list(sizes)
+        common = os.path.commonpath([PurePosixPath(path).parent for path in counted]) if counted else ""
         self._top = f"{common}/" if common else ""
-        self.sizes: Mapping[str, int] = {path.removeprefix(self._top): size for path, size in sizes.items()}
-        self.broken: Mapping[str, LarderError] = {
-            path.removeprefix(self._top): error for path, error in self._files.broken.items()
-        }
+        self.sizes: Mapping[str, int] = self._below_top(sizes)
+        self.broken: Mapping[str, LarderError] = self._below_top(self._files.broken)
+
+    def _below_top(self, found: Mapping[str, T]) -> dict[str, T]:
+        return {path.removeprefix(self._top): of for path, of in found.items() if path.startswith(self._top)}
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """Return a part of a file. Raises LarderError."""

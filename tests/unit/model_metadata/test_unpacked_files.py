@@ -1,0 +1,56 @@
+"""Which of an archive's files are the model: those of the one directory, whatever was packed beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.metadata.child import UnpackedFiles, read_unpacked
+from agent.metadata.order import SnapshotOrder
+
+CONFIG = b'{"model_type": "llama"}'
+
+
+def unpacked(folder: Path, *paths: str) -> Path:
+    for path in (*paths, ".completed"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(CONFIG)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "junk",
+    ["__MACOSX/._m", "__MACOSX/m/._config.json", ".DS_Store", "._m", ".git/config", ".cache/huggingface/config.json"],
+)
+def test_junk_beside_the_one_directory_does_not_count(tmp_path: Path, junk: str) -> None:
+    files = UnpackedFiles(str(unpacked(tmp_path, "m/config.json", "m/sub/a.txt", junk)))
+    assert files.sizes == {"config.json": len(CONFIG), "sub/a.txt": len(CONFIG)}
+    assert files.read("config.json", 0, 100) == CONFIG
+    found = read_unpacked(SnapshotOrder(folder=str(tmp_path))).metadata
+    assert found
+    assert (found.model_type, found.size_bytes) == ("llama", 2 * len(CONFIG))
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ("config.json", "m/a.txt"),
+        ("config.json", ".gitattributes"),
+        ("m/config.json", "README.md"),
+        ("m/config.json", "__MACOSX.txt"),
+    ],
+)
+def test_anything_else_beside_a_directory_makes_the_whole_archive_the_model(
+    tmp_path: Path, paths: tuple[str, ...]
+) -> None:
+    assert set(UnpackedFiles(str(unpacked(tmp_path, *paths))).sizes) == set(paths)
+
+
+def test_a_directory_that_looks_like_junk_is_the_model_where_there_is_nothing_else(tmp_path: Path) -> None:
+    assert set(UnpackedFiles(str(unpacked(tmp_path, ".m/config.json"))).sizes) == {"config.json"}
+
+
+def test_a_broken_link_in_the_junk_is_none_of_the_model(tmp_path: Path) -> None:
+    unpacked(tmp_path, "m/config.json", "__MACOSX/._m")
+    (tmp_path / "__MACOSX/gone").symlink_to("nowhere")
+    (tmp_path / "m/gone").symlink_to("nowhere")
+    assert set(UnpackedFiles(str(tmp_path)).broken) == {"gone"}
