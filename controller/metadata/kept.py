@@ -40,7 +40,7 @@ def kept_reading(
 
     `node` is the one that read it, where one did.
     """
-    values = _as_stored(reading.metadata) if reading.metadata else (before.values if before else {})
+    values = as_stored(reading.metadata) if reading.metadata else (before.values if before else {})
     missing, unchecked = reading.found is False, reading.found is None
     if reading.found is None and before is not None:
         missing, unchecked = before.missing, before.unchecked
@@ -58,7 +58,7 @@ def kept_reading(
     )
 
 
-def _as_stored(found: Metadata) -> dict[str, Any]:
+def as_stored(found: Metadata) -> dict[str, Any]:
     """Return metadata as it comes back from the API server: what is told again is compared with that."""
     values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
     return values

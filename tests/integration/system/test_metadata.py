@@ -186,15 +186,35 @@ def test_nodes_that_contradict_one_another_are_named_and_neither_counts(site: Si
     site.web.files = {"/m.tar.gz": archive()}
     name = declare(site, f"{site.web_url}/m.tar.gz")
     site.label("a", {"metadata": name})
+    site.label("c", {"metadata": name})
     wait_told(site, KIND, name, "Read")
+    site.until(lambda: site.status(KIND, name)["ready"] == "2/2", "both nodes to have it")
+    site.until(lambda: all("metadata" in said for _, said in site.listed(name).values()), "both nodes to tell")
     site.cluster.agents["a"].process.stop()  # whoever has its token speaks for it
     forge(site, "a", name, modelType="forged")
-    site.until(lambda: site.get(KIND, name)["spec"].get("modelType") == "forged", "the only node to be believed")
-    site.label("c", {"metadata": name})
     message = wait_told(site, KIND, name, "MetadataConflict")["message"]
     assert "nodes a and c say different things" in message
     site.until(lambda: not FILLED.keys() & site.get(KIND, name)["spec"].keys(), "the spec to be as it was written")
     assert values(site, KIND, name) == {}
+    site.cluster.start_agent("a")
+
+
+def test_the_only_node_that_changes_its_word_is_believed_no_more(site: Site) -> None:
+    site.web.files = {"/m.tar.gz": archive()}
+    name = declare(site, f"{site.web_url}/m.tar.gz")
+    site.label("a", {"metadata": name})
+    wait_told(site, KIND, name, "Read")
+    site.cluster.agents["a"].process.stop()
+    forge(site, "a", name, modelType="forged")
+    message = wait_told(site, KIND, name, "MetadataConflict")["message"]
+    assert "node a changed what it says" in message
+    site.until(lambda: not FILLED.keys() & site.get(KIND, name)["spec"].keys(), "the spec to be as it was written")
+    before = site.status(KIND, name)["metadata"]
+    forge(site, "a", name, modelType="forged once more")
+    bystander = declare(site, site.push(files=repository()))
+    wait_told(site, KIND, bystander, "Read")
+    assert site.status(KIND, name)["metadata"] == before
+    assert not FILLED.keys() & site.get(KIND, name)["spec"].keys()
     site.cluster.start_agent("a")
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,6 +88,55 @@ def test_a_failure_is_told_until_a_node_can_read_it() -> None:
     assert "node a" in told(decide(failed, NOW)).told.message
     assert not [a for a in decide(failed, NOW + timedelta(days=9)) if isinstance(a, Read | Again)]
     assert heard(failed, a=BROKEN, b=READ).spec == FILLED
+
+
+def saying(model_type: str) -> Reading:
+    return Reading(metadata=Metadata(model_type=model_type))
+
+
+def test_a_node_that_changes_its_word_is_believed_no_more() -> None:
+    for first in (READ, Reading(metadata=Metadata())):
+        seen = heard(read(view(spec={"vendor": "v"}), EMPTY), a=first)
+        torn = heard(seen, a=OTHER)
+        assert torn.spec == {"vendor": "v"}
+        shown = told(decide(torn, NOW)).told
+        assert (shown.status, shown.reason) == ("False", "MetadataConflict")
+        assert "node a changed what it says" in shown.message
+        for word in ("x", "y"):
+            assert heard(torn, a=saying(word)) == torn
+
+
+def test_a_node_that_contradicts_one_that_left_is_named_with_it() -> None:
+    torn = heard(heard(read(view(), EMPTY), b=READ), a=OTHER)
+    assert reason(torn) == "MetadataConflict"
+    assert "nodes a and b say different things" in told(decide(torn, NOW)).told.message
+
+
+@pytest.mark.parametrize("earlier", [view(), moved(heard(read(view(), EMPTY), a=READ), "r2")], ids=["new", "flipped"])
+def test_the_first_failure_of_files_stays_until_values_come_unless_it_was_an_interruption(
+    earlier: MetadataView,
+) -> None:
+    failures = [Reading(reason=r, message=f"{r} {n}") for r in ("MetadataMissing", "MetadataFailed") for n in (1, 2)]
+    interruptions = [Reading(reason=KILLED.reason, message=f"killed {n}") for n in (1, 2)]
+    for first in failures:
+        failed = heard(read(earlier, EMPTY), a=first)
+        assert told(decide(failed, NOW)).told.reason == first.reason
+        for other in (*failures, *interruptions):
+            assert heard(failed, a=other) == failed
+        assert heard(failed, a=READ).spec == FILLED
+    killed = heard(read(earlier, EMPTY), a=interruptions[0])
+    assert heard(killed, a=interruptions[1]) == killed
+    for lasting in failures:
+        assert reason(heard(killed, a=lasting, b=interruptions[1])) == lasting.reason
+
+
+@given(st.lists(st.sampled_from([*map(saying, "xyz"), BROKEN, KILLED, EMPTY, Reading(BROKEN.found, "MetadataFailed")])))
+def test_one_node_that_says_something_else_each_turn_causes_four_writes_at_most(words: list[Reading]) -> None:
+    seen, writes = read(view(spec={}), EMPTY), 0
+    for word in words:
+        before, seen = seen, heard(seen, a=word)
+        writes += (before.status, before.spec) != (seen.status, seen.spec)
+    assert writes <= 4, "interrupted, failed, values, conflict"
 
 
 def test_what_was_known_stays_while_nodes_read_the_next_archive() -> None:
