@@ -1,1 +1,1 @@
-"""The node's disk: blobs, snapshots, partial files and reservations below one root."""
+"""The store on a node's disk: blobs, snapshots, partial files and reservations under one root."""

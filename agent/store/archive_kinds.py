@@ -1,4 +1,4 @@
-"""How archives are packed."""
+"""The archive formats."""
 
 from enum import Enum
 
@@ -7,7 +7,7 @@ from shared.manifest import File
 
 
 class Kind(Enum):
-    """How an archive is made."""
+    """The format of an archive."""
 
     TAR = "tar"
     TAR_GZIP = "tar.gz"
@@ -15,7 +15,7 @@ class Kind(Enum):
 
 
 def kind_of(archive: File) -> Kind:
-    """Return how an archive is packed. Raises InvalidURI for what a newer controller may know."""
+    """Return the format of an archive. Raises InvalidURI for one that only a newer controller knows."""
     try:
         return Kind(archive.archive)
     except ValueError as error:

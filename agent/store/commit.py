@@ -1,4 +1,4 @@
-"""How verified blobs become a snapshot: the rename is the commit."""
+"""Turns verified blobs into a snapshot; a rename is the commit."""
 
 import secrets
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from shared.errors import StoreFailure
 
 
 def prepare(layout: Layout, mark: Completed, disk: Disk) -> Path:
-    """Build the snapshot beside its place; returns where. Raises OSError, StoreFailure."""
+    """Build the snapshot next to its final path and return where. Raises OSError, StoreFailure."""
     model = layout.model(mark.id)
     tmp = model / f"{TMP_PREFIX}{mark.revision}-{secrets.token_hex(4)}"
     try:
@@ -23,7 +23,7 @@ def prepare(layout: Layout, mark: Completed, disk: Disk) -> Path:
         sync_directory(layout.blobs, disk)
         sync_directory(layout.models, disk)
     except OSError as error:
-        with suppress(OSError):  # its links would keep the bytes of what is removed later
+        with suppress(OSError):  # its links would keep the bytes of blobs that are removed later
             remove_litter(tmp)
         if isinstance(error, PermissionError):
             raise StoreFailure(f"{error}; give {model} to the uid of this process, or remove it") from error
@@ -32,7 +32,7 @@ def prepare(layout: Layout, mark: Completed, disk: Disk) -> Path:
 
 
 def install(layout: Layout, tmp: Path, mark: Completed, disk: Disk) -> Path | None:
-    """Rename a prepared snapshot into its place; returns what was set aside for it. Raises OSError, StoreFailure."""
+    """Rename a prepared snapshot into place; return the path of what it displaced. Raises OSError, StoreFailure."""
     target = layout.snapshot(mark.id, mark.revision)
     try:
         aside = clear_place(layout, target)
@@ -45,11 +45,11 @@ def install(layout: Layout, tmp: Path, mark: Completed, disk: Disk) -> Path | No
 
 
 def blobs_by_path(layout: Layout, mark: Completed) -> Mapping[str, Path]:
-    """Return the blob of each file of a mark."""
+    """Return the blob path of each file listed in a mark."""
     return {f.path: layout.blob(f.sha256) for f in mark.files}
 
 
 def remove_empty(model: Path) -> None:
-    """Remove a model's directory where nothing is in it."""
-    with suppress(OSError):  # not empty, or not ours: it stays
+    """Remove a model's directory if it is empty."""
+    with suppress(OSError):  # not empty, or not ours: leave it
         model.rmdir()

@@ -1,4 +1,4 @@
-"""How many bytes a store takes, for those who wait for room and ask all the time."""
+"""The store's size on disk, cached because waiting entries ask for it constantly."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from agent.store.tree import lasting_bytes
 
 
 class ContentCount:
-    """Counts what is below a directory, anew only where it may have changed since. Not thread-safe."""
+    """Counts the bytes below a directory, and recounts only when they may have changed. Not thread-safe."""
 
     def __init__(self, top: Path) -> None:
         self._top = top
@@ -14,20 +14,20 @@ class ContentCount:
         self._writers = 0
 
     def read(self) -> int:
-        """Return the bytes. Raises OSError."""
+        """Return the size in bytes. Raises OSError."""
         if self._known is None or self._writers:
             self._known = lasting_bytes(self._top)
         return self._known
 
     def forget(self) -> None:
-        """Count anew at the next question: something was removed, or others may have been here."""
+        """Recount on the next read: something was removed, or others may have written."""
         self._known = None
 
     def begin_writing(self) -> None:
-        """Count anew at every question, until `end_writing` was called as often."""
+        """Recount on every read until `end_writing` has been called as many times."""
         self._writers += 1
 
     def end_writing(self) -> None:
-        """End what `begin_writing` began."""
+        """End one `begin_writing`."""
         self._writers -= 1
         self._known = None

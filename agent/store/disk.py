@@ -1,4 +1,4 @@
-"""The port to the file system where it may fail, and what its failures mean."""
+"""The port to the file system calls that may fail, and what their failures mean."""
 
 import ctypes
 import errno
@@ -33,22 +33,22 @@ _WAY_OUT = {
 
 
 class Disk(Protocol):
-    """What the store asks of the kernel that faults are tried with."""
+    """File system operations whose faults the tests provoke."""
 
     def fsync(self, descriptor: int) -> None:
-        """Return when the file or directory is on the disk. Raises OSError."""
+        """Flush a file or directory to disk. Raises OSError."""
         ...
 
     def sync_all(self, descriptor: int) -> None:
-        """Return when the whole file system of this file is on the disk. Raises OSError."""
+        """Flush the whole file system of this file to disk. Raises OSError."""
         ...
 
     def free_bytes(self, path: Path) -> int:
-        """Return what this process may still write to the file system of `path`. Raises OSError."""
+        """Return how many bytes this process may still write to the file system of `path`. Raises OSError."""
         ...
 
     def keeps(self, size_bytes: int) -> bool:
-        """Tell whether the page cache has room to keep so much of what is written now."""
+        """Tell whether the page cache can keep this many newly written bytes."""
         ...
 
 
@@ -56,26 +56,26 @@ class RealDisk:
     """The kernel's file system."""
 
     def fsync(self, descriptor: int) -> None:
-        """Return when the file or directory is on the disk."""
+        """Flush the file or directory to disk."""
         os.fsync(descriptor)
 
     def sync_all(self, descriptor: int) -> None:
-        """Return when the file system is on the disk."""
+        """Flush the file system to disk."""
         if _LIBC.syncfs(descriptor):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 
     def free_bytes(self, path: Path) -> int:
-        """Return the blocks that are free to this uid, in bytes."""
+        """Return the free blocks available to this UID, in bytes."""
         return psutil.disk_usage(str(path)).free
 
     def keeps(self, size_bytes: int) -> bool:
-        """Tell whether it takes at most half of the memory that is there for it."""
+        """Tell whether the bytes take at most half of the memory available for them."""
         return size_bytes <= cache_bytes() // 2
 
 
 def store_error(error: OSError, doing: str) -> LarderError:
-    """Return what a failed system call means to the one who asked for it."""
+    """Return the error that a failed system call means to the caller."""
     if error.errno in _FULL:
         return InsufficientStorage(
             f"{doing}: {error.strerror}; free space on the file system, or raise the quota, and it goes on by itself"
@@ -85,7 +85,7 @@ def store_error(error: OSError, doing: str) -> LarderError:
 
 
 class translated:  # noqa: N801 - used as a statement; a generator would cost more than many calls that it guards
-    """Turn an OSError of the block into InsufficientStorage or StoreFailure that says what was being done."""
+    """Turn an OSError in the block into InsufficientStorage or StoreFailure whose message says what was being done."""
 
     __slots__ = ("_doing",)
 
@@ -93,7 +93,7 @@ class translated:  # noqa: N801 - used as a statement; a generator would cost mo
         self._doing = doing
 
     def __enter__(self) -> None:
-        """Begin the block."""
+        """Enter the block."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,4 +1,4 @@
-"""How much of the disk stays free, and whether that disk is the node's own."""
+"""How much of the disk stays free, and whether it is the node's root disk."""
 
 import re
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from shared.quantity import format_bytes, parse_quantity
 
 AUTO = "auto"
 _LEAST_BYTES = 2**30
-_ROOT_SHARE = Fraction(15, 100)  # kubelet evicts pods below 10 % of its own disk, and below 15 % of the images'
+_ROOT_SHARE = Fraction(15, 100)  # kubelet evicts pods below 10 % free on its own disk, and below 15 % on the image disk
 _PERCENT = re.compile(r"^([0-9]{1,2}(?:\.[0-9]+)?)%$")
-_KUBELETS_FILE = Path("/etc/hosts")  # in a pod kubelet mounts one of its own; elsewhere it is on the root disk itself
+_KUBELETS_FILE = Path("/etc/hosts")  # in a pod, kubelet mounts its own; elsewhere the file is on the root disk itself
 _SLACK = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What of a file system stays free: bytes, a share of it, or, with neither, what suits where the store lies."""
+    """How much of a file system stays free: bytes, or a share; with neither, a default for the store's location."""
 
     size_bytes: int | None = None
     share: Fraction | None = None
 
     def bytes_of(self, disk_bytes: int, *, on_root_disk: bool) -> int:
-        """Return how many bytes of a file system of this size stay free."""
+        """Return how many bytes stay free on a file system of this size."""
         if self.size_bytes is not None:
             return self.size_bytes
         if self.share is not None:
@@ -33,7 +33,7 @@ class Floor:
 
 
 def parse_floor(text: str) -> Floor:
-    """Return the floor of a text such as `auto`, `20%`, `50Gi` or `1073741824`. ValueError says what is wrong."""
+    """Return the floor for a text such as `auto`, `20%`, `50Gi` or `1073741824`. Raises ValueError with the reason."""
     if text == AUTO:
         return Floor()
     if found := _PERCENT.match(text):
@@ -46,7 +46,7 @@ def parse_floor(text: str) -> Floor:
 
 @dataclass(frozen=True, slots=True)
 class StoreVolume:
-    """The disk that a store lies on, and what the administrator said about it."""
+    """The disk that holds a store, and the administrator's settings for it."""
 
     root: Path
     on_root_disk: bool = False
@@ -58,7 +58,7 @@ class StoreVolume:
         return self.floor.bytes_of(disk_bytes, on_root_disk=self.on_root_disk)
 
     def why_refused(self) -> str:
-        """Return why nothing may be fetched to this disk; empty where it may."""
+        """Return why nothing may be downloaded to this disk, or an empty string."""
         if not (self.on_root_disk and self.refuses_root_disk):
             return ""
         return (
@@ -68,7 +68,7 @@ class StoreVolume:
 
 
 def lies_on_root_disk(store: Path, kubelets_file: Path = _KUBELETS_FILE) -> bool:
-    """Tell whether the store is on the file system from which kubelet keeps its own files. False where unknown."""
+    """Tell whether the store shares a file system with kubelet's own files; False if unknown."""
     try:
         return store.stat().st_dev == kubelets_file.stat().st_dev
     except OSError:
@@ -76,9 +76,9 @@ def lies_on_root_disk(store: Path, kubelets_file: Path = _KUBELETS_FILE) -> bool
 
 
 def shortage(disk_free: int, floor: int) -> str:
-    """Return why a download under way must stop, with the numbers; empty while there is room.
+    """Return why a running download must stop, with the numbers; empty while there is enough space.
 
-    What was promised and has come may reach a little below the floor, for directories and the rest of last blocks.
+    Reserved bytes that have arrived may reach slightly below the floor, for directories and partly filled last blocks.
     """
     if disk_free >= floor - floor // _SLACK:
         return ""

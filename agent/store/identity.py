@@ -1,4 +1,4 @@
-"""When two files of manifests are the same bytes, without looking at them."""
+"""Names for file contents: equal names mean equal bytes, without reading them."""
 
 import hashlib
 from collections.abc import Container, Iterable
@@ -10,12 +10,12 @@ from shared.errors import InvalidURI
 from shared.manifest import File, Manifest
 from shared.uri.model_uri import HfUri, parse_uri
 
-_ARCHIVE = "out of archive "  # no URI has blanks
+_ARCHIVE = "out of archive "  # URIs have no blanks
 
 
 @lru_cache(maxsize=64)
 def source_key(uri: str) -> str:
-    """Return what names the place that serves a URI: a hub's repository whatever the revision, else the URI."""
+    """Return what identifies the place that serves a URI: a hub's repository regardless of revision, else the URI."""
     try:
         parsed = parse_uri(uri)
     except InvalidURI:
@@ -23,13 +23,13 @@ def source_key(uri: str) -> str:
     return f"hf://{parsed.repo}" if isinstance(parsed, HfUri) else str(parsed)
 
 
-@lru_cache(maxsize=2**12)  # a download asks for the same names again and again
+@lru_cache(maxsize=2**12)  # a download asks for the same names repeatedly
 def content_key(source: str, revision: str, file: File) -> str:
-    """Return the name of a file's content at its source: hex, with the archive's and `-` in front where it has one.
+    """Return the name of a file's content at its source in hex; archive members have the archive's and `-` in front.
 
-    Equal names mean equal bytes as far as the publisher says: his digest, unless it is a short checksum; else the
-    entity tag of the path; else the path in the same revision. Equal digests of different sources have different names
-    on purpose: a source vouches only for what it served itself.
+    The publisher vouches that equal names mean equal bytes. The name comes from the published digest, unless that is a
+    short checksum; else from the entity tag of the path; else from the path in the same revision. Equal digests from
+    different sources get different names on purpose: a source vouches only for what it served itself.
     """
     if file.digest and not file.digest.startswith("crc"):
         said = ("digest", file.digest)
@@ -42,13 +42,13 @@ def content_key(source: str, revision: str, file: File) -> str:
 
 
 def keys_by_path(uri: str, revision: str, files: Iterable[File]) -> dict[str, str]:
-    """Return the name of each file's content."""
+    """Return the content name of each file, by path."""
     source = source_key(uri)
     return {file.path: content_key(source, revision, file) for file in files}
 
 
 def distinct_files(manifest: Manifest) -> dict[str, File]:
-    """Return one file for each distinct content, by its name, in the order of the manifest."""
+    """Return one file for each distinct content, by content name, in manifest order."""
     keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
     found: dict[str, File] = {}
     for file in manifest.files:
@@ -57,15 +57,15 @@ def distinct_files(manifest: Manifest) -> dict[str, File]:
 
 
 def without(manifest: Manifest, paths: Container[str]) -> Manifest:
-    """Return the manifest of the files but these."""
+    """Return the manifest without these files."""
     return replace(manifest, files=tuple(file for file in manifest.files if file.path not in paths))
 
 
 def members_manifest(archive: str, files: Iterable[File]) -> Manifest:
-    """Return the files of an archive, whose content has this name, as a manifest of their own."""
+    """Return the files of an archive as a separate manifest; `archive` is the archive's content name."""
     return Manifest(f"{_ARCHIVE}{archive}", "", tuple(files))
 
 
 def concerns(key: str, named: Container[str]) -> bool:
-    """Tell whether a content, or the archive that it comes out of, is one of those named."""
+    """Tell whether the content, or the archive it comes from, is one of those named."""
     return key in named or key.partition("-")[0] in named

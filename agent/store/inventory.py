@@ -1,4 +1,4 @@
-"""What is on the disk: snapshots by their marks, and which contents of which sources are here."""
+"""What is on the disk: snapshots by their marks, and the known contents by source."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _Stamp = tuple[int, int, int]
 
 
 class Inventory:
-    """Reads the directories below one root; the marks that it read are kept. Not thread-safe."""
+    """Reads the directories under one root and caches the marks. Not thread-safe."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -25,18 +25,18 @@ class Inventory:
         self._known: dict[str, str] | None = None
 
     def snapshots(self) -> list[Snapshot]:
-        """Return every snapshot with a valid mark, `damaged` as stat tells it now."""
+        """Return every snapshot with a valid mark; `damaged` reflects a fresh stat."""
         marked = self.marked()
         return [replace(s, damaged=tuple(damaged_paths(self._layout, s))) for s in marked]
 
     def marked(self) -> list[Snapshot]:
-        """Return every snapshot with a valid mark, without a look at its files."""
+        """Return every snapshot with a valid mark, without checking its files."""
         found = {path: read for path in self._revisions() if (read := self._cached(path))}
         self._read = found
         return [snapshot for _, snapshot in found.values()]
 
     def directories(self) -> Iterator[Path]:
-        """Yield the directory of all models, those of each, and those of each snapshot."""
+        """Yield the directory of all models, each model's directory, and each snapshot's directory."""
         yield self._layout.models
         for snapshot in self.marked():
             yield snapshot.path.parent
@@ -51,22 +51,22 @@ class Inventory:
         return sha256 if sha256 and self.has_blob(sha256, size) else None
 
     def has_blob(self, sha256: str, size: int) -> bool:
-        """Tell whether the blob stands in its place, of this size and untouched."""
+        """Tell whether the blob exists, untouched and of this size."""
         with suppress(OSError):
             return is_untouched(os.lstat(f"{self._layout.blobs}/{sha256}"), size)
         return False
 
     def learn(self, key: str, sha256: str) -> None:
-        """Know one more content."""
+        """Record one more known content."""
         if self._known is not None:
             self._known[key] = sha256
 
     def forget(self) -> None:
-        """Read again what is known at the next question: something was removed."""
+        """Reread everything on the next question: something was removed."""
         self._known = None
 
     def pins(self) -> Iterator[tuple[str, str, Path]]:
-        """Yield the contents that are verified and wait for a commit: name, SHA-256, and the link that keeps them."""
+        """Yield the verified contents that wait for a commit: name, SHA-256, and the link that keeps them."""
         for name in _names(self._layout.partial):
             if match := _PIN.match(name):
                 yield match[1], match[2], self._layout.partial / name
@@ -96,7 +96,7 @@ class Inventory:
 
 
 def _names(directory: Path) -> list[str]:
-    """Return the names in a directory; none where a symbolic link or nothing stands there."""
+    """Return the names in a directory; none if there is nothing or a symbolic link."""
     if directory.is_symlink():
         return []
     try:

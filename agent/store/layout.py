@@ -1,4 +1,4 @@
-"""Where things stand below the root."""
+"""The paths below the store's root."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from shared.names import short_id
 
 TMP_PREFIX = ".tmp-"
 GONE_PREFIX = ".gone-"
-_LONGEST_NAME_BYTES = 200  # with a prefix and a random end it stays below the 255 of file systems
+_LONGEST_NAME_BYTES = 200  # with a prefix and a random suffix, a name stays below the 255 bytes of file systems
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Layout:
 
     @property
     def models(self) -> Path:
-        """One directory a model, one directory in it a revision."""
+        """One directory per model, with one directory per revision."""
         return self.root / "models"
 
     @cached_property
@@ -36,26 +36,26 @@ class Layout:
 
     @property
     def identity(self) -> Path:
-        """The store's id."""
+        """The store's ID."""
         return self.root / "store.json"
 
     @property
     def idle(self) -> Path:
-        """For how long unfinished files have been idle."""
+        """How long unfinished files have been idle."""
         return self.root / "idle.json"
 
     @property
     def scrub(self) -> Path:
-        """How far the scrub is."""
+        """The scrub's position."""
         return self.root / "scrub.json"
 
     @property
     def holder(self) -> Path:
-        """Who holds the lock, for the message to the next one."""
+        """The holder of the lock, for the error message to the next process."""
         return self.root / "holder"
 
     def blob(self, sha256: str) -> Path:
-        """Return where the bytes of this digest stand."""
+        """Return the path of the blob with this digest."""
         return self.blobs / sha256
 
     def model(self, identity: str) -> Path:

@@ -1,4 +1,4 @@
-"""What happens to a root before it is a store."""
+"""Prepares a root directory for use as a store."""
 
 import os
 import stat
@@ -19,7 +19,7 @@ class _Identity(msgspec.Struct, frozen=True):
 
 
 def ensure_layout(layout: Layout) -> None:
-    """Make the directories that are missing; all must be this uid's. Raises OSError, StoreFailure."""
+    """Create missing directories; this UID must own all of them. Raises OSError, StoreFailure."""
     for directory in (layout.blobs.parent, layout.blobs, layout.models, layout.partial):
         directory.mkdir(0o755, exist_ok=True)
         found = directory.lstat()
@@ -33,7 +33,7 @@ def ensure_layout(layout: Layout) -> None:
 
 
 def ensure_identity(layout: Layout, disk: Disk) -> str:
-    """Return the store's id; a new store gets one. Raises OSError, StoreFailure."""
+    """Return the store's ID, creating one for a new store. Raises OSError, StoreFailure."""
     if not os.path.lexists(layout.identity):
         fresh = layout.identity.with_suffix(".new")
         _write(fresh, msgspec.json.encode(_Identity(uuid.uuid4().hex)), disk)

@@ -1,7 +1,7 @@
-"""What a model takes on the disk beside the bytes of its files: plain arithmetic, never too little at rest.
+"""Disk space a model takes beyond the bytes of its files: plain arithmetic, never too little at rest.
 
-A file system gives out whole blocks: to the end of each file, to each directory and to the mark. Directories also grow
-by their names, and those of blobs and unfinished files are shared by all models and never shrink.
+A file system allocates whole blocks: for the end of each file, for each directory and for the mark. Directories also
+grow with their names, and all models share those of blobs and unfinished files, which never shrink.
 """
 
 from collections import Counter
@@ -12,20 +12,20 @@ from agent.store.tree import blocks_bytes, parents_of
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED
 
-_NAME_BYTES = 16  # beside each name in a directory; blocks of names are at least half full
-_SHARED_NAMES_BYTES = 1024  # of a new content, in the directories of blobs and of unfinished files
+_NAME_BYTES = 16  # besides each name in a directory; directory blocks are at least half full
+_SHARED_NAMES_BYTES = 1024  # per new content, in the directories of blobs and unfinished files
 _SHA256 = "0" * 64
 
 
 def content_overhead(missing: Iterable[File], block: int) -> int:
-    """Return what files that have to come take beside their bytes."""
+    """Return how many bytes missing files take beyond their own bytes."""
     files = list(missing)
     ends = sum(blocks_bytes(f.size, block) - f.size for f in files)
     return ends + blocks_bytes(len(files) * _SHARED_NAMES_BYTES, block)
 
 
 def snapshot_overhead(manifest: Manifest, identity: str, block: int) -> int:
-    """Return what a new snapshot of these files takes: its directories, the model's, and the mark."""
+    """Return how many bytes a new snapshot of these files takes: its directories, the model's, and the mark."""
     mark = completed_of(manifest, identity, {f.path: _SHA256 for f in manifest.files}).encode()
     names = Counter[str]()
     for path in (COMPLETED, *(f.path for f in manifest.files)):

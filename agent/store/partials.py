@@ -1,8 +1,8 @@
-"""Unfinished files: one a content, filled in any order, there again after a kill.
+"""Unfinished files: one per content, written in any order, resumed after a kill.
 
-Beside `KEY.part` stands `KEY.map`, which tells the spans of it that are here: a line for each, appended after the
-bytes were written. A kill loses no byte that has its line. What a crash of the whole node leaves is trusted only where
-a publisher's digest will tell (`held_spans`).
+`KEY.map` next to `KEY.part` lists the byte ranges present, one line each, appended after the bytes were written. A kill
+loses no byte that has its line. After a crash of the whole node, ranges are trusted only if a publisher's digest will
+verify them (`held_spans`).
 """
 
 import os
@@ -20,13 +20,13 @@ from shared.byte_ranges import ByteRange, ByteRanges
 SUFFIX, MAP_SUFFIX = ".part", ".map"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 # The kernel caches a large write in large stretches of memory, which a virtual machine may have lent out: that cost up
-# to three times the system time. Of pieces that begin with an odd page it makes small ones.
+# to three times the system time. Pieces that begin at an odd page get small ones.
 _PIECE_BYTES = 128 * 1024
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Partial:
-    """The bytes of one file that are here so far. Bytes may be written by several threads, each its own span."""
+    """The bytes of one file received so far; several threads may write, each its own range."""
 
     def __init__(
         self, key: str, place: str, descriptor: int, size: int, held: ByteRanges, *, cached: bool = True
@@ -35,24 +35,31 @@ class Partial:
         self._uncached = None if cached else DirectWriter(descriptor)
         self._map = place.removesuffix(SUFFIX) + MAP_SUFFIX
         self._journal = -1
-        self._mapped = True  # or so it may be
+        self._mapped = True  # possibly
         if not held.size_bytes:
             self.forget()
 
     @property
     def path(self) -> Path:
-        """Where the file stands: `place`, which is text because a path costs as much as opening the file."""
+        """The path of the file; `place` is a string because building a path costs as much as opening the file."""
         return Path(self.place)
 
     @property
     def grain(self) -> int:
-        """Where the bytes of a write should begin, in the file and in memory: at multiples of this."""
+        """The alignment in bytes that a write should have, in the file and in memory."""
         return PAGE_BYTES if self._uncached else 1
 
     def write(self, data: memoryview, offset: int, *, once: bool = False) -> None:
-        """Write bytes in their place; `once` where nobody will read them soon, by one thread at a time.
+        """Write bytes at an offset.
 
-        Raises InsufficientStorage, StoreFailure.
+        Args:
+            data: The bytes.
+            offset: Where they belong in the file, in bytes.
+            once: They will not be read again soon; for one thread at a time.
+
+        Raises:
+            InsufficientStorage: The disk is full.
+            StoreFailure: The write failed.
         """
         with translated(f"writing {self.place}"):
             if once and self._uncached:
@@ -66,7 +73,7 @@ class Partial:
                 data = data[written:]
 
     def note(self, span: ByteRange) -> None:
-        """Tell the next process that these bytes are here. Raises InsufficientStorage, StoreFailure."""
+        """Record for the next process that these bytes are present. Raises InsufficientStorage, StoreFailure."""
         with translated(f"writing {self._map}"):
             if self._journal < 0:
                 self._mapped = True
@@ -74,19 +81,19 @@ class Partial:
             _append(self._journal, span)
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
-        """Fill the buffer from `offset` on; 0 at the end. Raises StoreFailure."""
+        """Fill the buffer from `offset` and return the number of bytes, 0 at the end. Raises StoreFailure."""
         with translated(f"reading {self.place}"):
             return os.preadv(self.descriptor, [buffer], offset)
 
     def discard(self) -> None:
-        """Start over with nothing. Raises StoreFailure."""
+        """Discard all bytes and start over. Raises StoreFailure."""
         self.held.clear()
         with translated(f"emptying {self.place}"):
             self.forget()
             os.ftruncate(self.descriptor, 0)
 
     def forget(self) -> None:
-        """Drop what the next process was told. Raises OSError."""
+        """Drop what was recorded for the next process. Raises OSError."""
         if self._mapped:
             self._close_map()
             with suppress(FileNotFoundError):
@@ -94,7 +101,7 @@ class Partial:
             self._mapped = False
 
     def close(self) -> None:
-        """Close the files; what is written and noted stays, a file that nothing came for does not."""
+        """Close the files; written and noted bytes stay, an empty file is removed."""
         if not self.held.size_bytes:
             with suppress(OSError):
                 os.unlink(self.place)  # noqa: PTH108 - as above
@@ -110,17 +117,17 @@ class Partial:
 
 
 class ContentLocks:
-    """Which contents are being written now; the second who wants one waits for the first."""
+    """Exclusive locks on contents that are being written; a second writer waits for the first."""
 
     def __init__(self) -> None:
         self._held: set[str] = set()
         self._changed = threading.Condition()
 
     def take(self, key: str, stop: threading.Event, before_wait: Callable[[], None] = lambda: None) -> bool:
-        """Wait for the content and hold it; False where `stop` was set first.
+        """Wait for the content and lock it; return False if `stop` is set first.
 
-        `before_wait` is called ahead of each wait. Whoever keeps contents for later gives them back there: two
-        downloads that wait for what the other one keeps would wait for ever.
+        `before_wait` is called before each wait. A caller that keeps locks for later releases them there: two downloads
+        that wait for each other's locks would deadlock.
         """
         while not self._take_free(key):
             if stop.is_set():
@@ -128,7 +135,7 @@ class ContentLocks:
             before_wait()
             with self._changed:
                 if key in self._held:
-                    self._changed.wait(0.2)  # the event has no condition of its own to wake us
+                    self._changed.wait(0.2)  # setting `stop` does not wake this condition
         return True
 
     def _take_free(self, key: str) -> bool:
@@ -139,22 +146,30 @@ class ContentLocks:
             return True
 
     def free(self, keys: Iterable[str]) -> set[str]:
-        """Return those that nobody holds."""
+        """Return the contents that nobody holds."""
         with self._changed:
             return set(keys) - self._held
 
     def give_back(self, key: str) -> None:
-        """Let the next one have it."""
+        """Release the lock for the next writer."""
         with self._changed:
             self._held.discard(key)
             self._changed.notify_all()
 
 
 def open_partial(directory: Path, key: str, size: int, *, digest: bool, cached: bool = True) -> Partial:
-    """Return the unfinished file of a content; the caller holds the key. Raises InsufficientStorage, StoreFailure.
+    """Return the unfinished file of a content; the caller holds the lock on its key.
 
-    `digest` tells whether the content will be checked against one, `cached` whether all its bytes go through the page
-    cache.
+    Args:
+        directory: Where unfinished files are.
+        key: The content's name.
+        size: Its size in bytes.
+        digest: Whether it will be checked against a publisher's digest.
+        cached: Whether all its bytes go through the page cache.
+
+    Raises:
+        InsufficientStorage: The disk is full.
+        StoreFailure: The file could not be opened.
     """
     place = f"{directory}/{key}{SUFFIX}"
     with translated(f"opening {place}"):
@@ -162,17 +177,17 @@ def open_partial(directory: Path, key: str, size: int, *, digest: bool, cached: 
 
 
 def held_spans(directory: Path, key: str, size: int, *, digest: bool) -> ByteRanges:
-    """Return which bytes of a content are here.
+    """Return the byte ranges of a content that are present.
 
-    Without a digest to come, bytes that were written before this boot do not count: a crash may have kept a file's
-    length and lost its bytes.
+    Without a digest to verify them, bytes written before this boot do not count: a crash may have kept the file's
+    length but lost its bytes.
     """
     part = f"{directory}/{key}{SUFFIX}"
     with suppress(OSError):
         found = os.lstat(part)
         if not stat.S_ISREG(found.st_mode):
             return ByteRanges()
-        if not found.st_mode & stat.S_IWUSR:  # sealed: a kill came between its last byte and its new name
+        if not found.st_mode & stat.S_IWUSR:  # sealed: killed between its last byte and the rename
             return ByteRanges([ByteRange(0, size)]) if digest and found.st_size == size else ByteRanges()
         boot, held = _decode(_read(f"{directory}/{key}{MAP_SUFFIX}"))
         return held.within(min(size, found.st_size)) if digest or boot == _boot_id() else ByteRanges()
@@ -186,7 +201,7 @@ def remove_partial(directory: Path, key: str) -> None:
 
 
 def _begun(place: str, key: str, size: int, *, cached: bool) -> Partial | None:
-    """Return a new file; None where something stands in its place."""
+    """Return a new file; None if one exists."""
     try:
         return Partial(key, place, os.open(place, _FLAGS | os.O_EXCL, 0o600), size, ByteRanges(), cached=cached)
     except FileExistsError:
@@ -197,9 +212,9 @@ def _found(path: Path, key: str, size: int, *, digest: bool, cached: bool) -> Pa
     held = held_spans(path.parent, key, size, digest=digest)
     mode = path.lstat().st_mode
     if not stat.S_ISREG(mode):
-        remove_tree(path)  # planted; what a link names stays
+        remove_tree(path)  # planted by somebody; the target of a link stays
     elif not mode & stat.S_IWUSR:
-        if held.size_bytes:  # that it is sealed told so until now
+        if held.size_bytes:  # until now the read-only mode recorded this
             _tell(str(path.with_suffix(MAP_SUFFIX)), ByteRange(0, size))
         path.chmod(0o600)
     partial = Partial(key, str(path), os.open(path, _FLAGS, 0o600), size, held, cached=cached)
@@ -210,7 +225,7 @@ def _found(path: Path, key: str, size: int, *, digest: bool, cached: bool) -> Pa
 
 def _open_map(path: str) -> int:
     journal = os.open(path, _FLAGS | os.O_APPEND, 0o600)
-    # What stands there is of this boot, or will be checked; its last line may be cut short.
+    # Existing lines are from this boot, or their bytes will be verified; the last line may be cut short.
     os.write(journal, b"\n" if os.fstat(journal).st_size else f"{_boot_id()}\n".encode())
     return journal
 
@@ -237,7 +252,7 @@ def _boot_id() -> str:
 
 
 def _decode(text: bytes) -> tuple[str, ByteRanges]:
-    """Return the boot that the spans were written in, and them; a line that a crash cut short is left out."""
+    """Return the boot in which the ranges were written, and the ranges; a line cut short by a crash is skipped."""
     boot, *lines = text[: text.rfind(b"\n") + 1].decode(errors="replace").splitlines() or [""]
     numbers = (line.split() for line in lines)
     spans = (ByteRange(int(n[0]), int(n[1])) for n in numbers if len(n) == 2 and all(map(str.isdecimal, n)))  # noqa: PLR2004 - start and end

@@ -1,4 +1,4 @@
-"""What is taken off the disk, and what is left alone."""
+"""What is removed from the disk, and what is left alone."""
 
 import os
 import re
@@ -17,16 +17,20 @@ _SEALED = 0o555
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a directory to a name that nobody reads, beside it. Raises OSError."""
+    """Rename a directory to an ignored name next to it. Raises OSError."""
     aside = path.with_name(f"{GONE_PREFIX}{path.name}-{secrets.token_hex(4)}")
     path.rename(aside)
     return aside
 
 
 def clear_place(layout: Layout, path: Path) -> Path | None:
-    """Make room for a rename to `path`: return what was set aside for it. FileExistsError: it is not ours; OSError.
+    """Clear `path` for a rename and return what was set aside, if anything.
 
     An empty directory needs no clearing; a symbolic link is unlinked, never followed.
+
+    Raises:
+        FileExistsError: The existing directory is not ours.
+        OSError: It could not be set aside.
     """
     try:
         found = path.lstat()
@@ -43,7 +47,7 @@ def clear_place(layout: Layout, path: Path) -> Path | None:
 
 
 def is_ours(layout: Layout, path: Path) -> bool:
-    """Tell whether we made this directory: it has our mark, or our owner and modes, or no file at all."""
+    """Tell whether the agent made this directory: it has our mark, our owner and modes, or no files at all."""
     if read_snapshot(layout, path):
         return True
     found = path.lstat()
@@ -52,9 +56,13 @@ def is_ours(layout: Layout, path: Path) -> bool:
 
 
 def clear_model_directory(path: Path) -> None:
-    """See that `path` is a directory that we can write in. PermissionError: it is another's and has files; OSError.
+    """Make sure that `path` is a directory we can write to.
 
-    One that a container runtime made (root's, nothing but directories in it) is set aside.
+    One made by a container runtime (owned by root, containing only directories) is set aside.
+
+    Raises:
+        PermissionError: It belongs to someone else and contains files.
+        OSError: It could not be set aside.
     """
     with suppress(FileNotFoundError):
         if not stat.S_ISDIR(path.lstat().st_mode):
@@ -67,13 +75,13 @@ def clear_model_directory(path: Path) -> None:
 
 
 def leftovers(layout: Layout) -> Iterator[Path]:
-    """Yield what a commit or a removal that was cut off left behind."""
+    """Yield what an interrupted commit or removal left behind."""
     for directory in (layout.models, *_directories(layout.models)):
         yield from (path for path in directory.iterdir() if path.name.startswith((TMP_PREFIX, GONE_PREFIX)))
 
 
 def remove_blob(layout: Layout, sha256: str) -> int:
-    """Remove a blob that no snapshot and no unfinished download links; returns its bytes, 0 if it stays. OSError."""
+    """Remove a blob that no snapshot or unfinished download links; return its bytes, 0 if it stays. Raises OSError."""
     return _removed_bytes(layout, sha256) or 0
 
 
@@ -87,7 +95,7 @@ def _removed_bytes(layout: Layout, sha256: str) -> int | None:
 
 
 def remove_blobs(layout: Layout, digests: Iterable[str]) -> int:
-    """Remove those of the blobs that nothing links; returns how many. Raises OSError."""
+    """Remove those blobs that nothing links and return how many. Raises OSError."""
     return sum(_removed_bytes(layout, sha256) is not None for sha256 in digests)
 
 
@@ -97,7 +105,7 @@ def blob_digests(layout: Layout) -> list[str]:
 
 
 def remove_litter(path: Path) -> None:
-    """Remove what is set aside, as far as its owner lets us: what is root's stays until the next start."""
+    """Remove what was set aside, as far as permissions allow; root's files stay until the next start."""
     with suppress(PermissionError):
         remove_tree(path)
 

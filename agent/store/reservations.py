@@ -1,4 +1,4 @@
-"""Who was promised how many bytes, and whether more can be promised: plain arithmetic."""
+"""Reserved bytes by key, and whether more can be reserved: plain arithmetic."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from shared.quantity import format_bytes
 
 @dataclass(frozen=True, slots=True)
 class StoreRoom:
-    """What there is to promise from, in bytes: in use, limit (0: none), free on the disk, and of that to stay free."""
+    """Space available for reservations, in bytes: in use, limit (0: none), free on the disk, and to be kept free."""
 
     used: int
     limit: int
@@ -16,20 +16,20 @@ class StoreRoom:
 
 
 def room_left(promised: int, room: StoreRoom) -> int:
-    """Return how many bytes fit beside those promised to others; negative where already too many are there."""
+    """Return how many bytes fit beside those reserved by others; negative if space is already overcommitted."""
     on_disk = room.disk_free - promised - room.floor
     return min(room.limit - room.used - promised, on_disk) if room.limit else on_disk
 
 
 def shortage(need: int, promised: int, room: StoreRoom) -> int:
-    """Return how many bytes would have to go before `need` bytes fit; 0 where they fit, or never can."""
+    """Return how many bytes must be freed before `need` bytes fit; 0 if they fit, or never can."""
     if need <= 0 or (room.limit and need > room.limit):
         return 0
     return max(0, need - room_left(promised, room))
 
 
 def refuse(need: int, promised: int, room: StoreRoom) -> str:
-    """Return why `need` bytes beside those promised to others do not fit, with all numbers; empty where they do."""
+    """Return why `need` bytes do not fit beside those reserved by others, with all numbers; empty if they do."""
     have = room_left(promised, room)
     if need <= 0 or need <= have:
         return ""
@@ -57,7 +57,7 @@ def _exact(size_bytes: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a promise was made under, in bytes: the limit of the store (0: none), and what of the disk stays free."""
+    """Bounds of a reservation, in bytes: the store's limit (0: none), and how much of the disk stays free."""
 
     limit: int = 0
     floor: int = 0
@@ -67,30 +67,30 @@ _NO_BOUNDS = Bounds()
 
 
 class Ledger:
-    """The open promises by key; each shrinks as its bytes arrive on the disk. Not thread-safe."""
+    """The open reservations by key; each shrinks as its bytes arrive on the disk. Not thread-safe."""
 
     def __init__(self) -> None:
         self._open: dict[str, int] = {}
         self._bounds: dict[str, Bounds] = {}
 
     def promise(self, key: str, size_bytes: int, bounds: Bounds = _NO_BOUNDS) -> None:
-        """Promise bytes to a key in place of what it was promised before."""
+        """Reserve bytes for a key, replacing its previous reservation."""
         self._open[key], self._bounds[key] = max(0, size_bytes), bounds
 
     def bounds(self, key: str) -> Bounds | None:
-        """Return what the key's promise was made under; None for an unknown key."""
+        """Return the bounds of the key's reservation; None for an unknown key."""
         return self._bounds.get(key)
 
     def arrived(self, key: str, size_bytes: int) -> None:
-        """Take bytes that are on the disk now off the promise; a negative number gives them back."""
+        """Subtract bytes that are on the disk now from the reservation; a negative number adds them back."""
         if key in self._open:
             self._open[key] = max(0, self._open[key] - size_bytes)
 
     def withdraw(self, key: str) -> None:
-        """Forget the key."""
+        """Drop the key's reservation."""
         self._open.pop(key, None)
         self._bounds.pop(key, None)
 
     def promised(self, but: str = "") -> int:
-        """Return the sum of all promises but one."""
+        """Return the sum of all reservations except one."""
         return sum(size for key, size in self._open.items() if key != but)

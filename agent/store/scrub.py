@@ -1,7 +1,7 @@
-"""Reading all blobs again, slowly and for ever: disks change bytes without a word, and stat does not tell.
+"""Rereads all blobs slowly and continuously, because disks corrupt bytes silently and stat does not show it.
 
-A file whose bytes are not those of its name gets another time stamp, by which every look at it finds it damaged, after
-a restart too; what mends damage mends it. Where the pass stands is kept beside the blobs, so that a restart goes on.
+A file whose bytes do not match its name gets another time stamp, which marks it as damaged for every later check, after
+a restart too; the usual repair fixes it. The position is stored next to the blobs, so a restart resumes.
 """
 
 import errno
@@ -30,7 +30,7 @@ _DAMAGED_NS = 0
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where a pass stands: the last blob that it is done with, how often the next was begun, when a pass last ended.
+    """The position of a pass: the last blob completed, attempts at the next one, and when a pass last ended.
 
     `ended_at` is POSIX time, 0 before the first end.
     """
@@ -42,7 +42,7 @@ class Position(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class ScrubFigures:
-    """What the scrub has done since the start; `ended_at` is when a full pass last ended, 0 before the first."""
+    """Counters of the scrub since the start; `ended_at` is when a full pass last ended, 0 before the first."""
 
     size_bytes: int = 0
     damaged: int = 0
@@ -50,10 +50,10 @@ class ScrubFigures:
 
 
 def blobs_ahead(names: Iterable[str], position: Position) -> list[str]:
-    """Return the blobs that a pass has still to read, in their order.
+    """Return the blobs that a pass still has to read, in order.
 
-    One that was begun again and again and never finished, because the process ended each time, is left for the next
-    pass: those behind it have their turn.
+    A blob that was started repeatedly but never finished, because the process ended each time, is left for the next
+    pass, so that those behind it get their turn.
     """
     ahead = sorted(name for name in names if name > position.after)
     return ahead[1:] if position.tries >= _MOST_TRIES else ahead
@@ -61,10 +61,9 @@ def blobs_ahead(names: Iterable[str], position: Position) -> list[str]:
 
 @dataclass(slots=True)
 class Scrubber:
-    """Scrubs one store with `rate` bytes a second, in a thread of its own, until `stop` is set.
+    """Scrubs one store at `rate` bytes per second in its own thread until `stop` is set.
 
-    A pass begins `pause_s` seconds after the one before it has ended. `tell` is called, in that thread, for each
-    damaged file.
+    A pass begins `pause_s` seconds after the previous one ended. `tell` is called in that thread for each damaged file.
     """
 
     store: Store
@@ -79,7 +78,7 @@ class Scrubber:
     _saved_s: float = field(default=0.0, init=False)
 
     def run(self) -> None:
-        """Read pass after pass; the disk's refusals are told and waited out."""
+        """Read pass after pass; disk errors are logged and retried later."""
         lower_priority()
         self._position = self._load()
         self.figures.ended_at = self._position.ended_at
@@ -92,7 +91,7 @@ class Scrubber:
             self.stop.wait(pause_s)
 
     def read_pass(self) -> bool:
-        """Read what the pass has not read yet; False where `stop` was set first. Raises OSError, LarderError."""
+        """Read the rest of the pass; return False if `stop` is set first. Raises OSError, LarderError."""
         blobs, ended_at = self.store.blobs(), self._position.ended_at
         for name in blobs_ahead(blobs, self._position):
             self._position = Position(self._position.after, self._position.tries + 1, ended_at)
@@ -122,7 +121,7 @@ class Scrubber:
         return not self.stop.is_set()
 
     def _why_damaged(self, descriptor: int, sha256: str) -> str:
-        """Return what is wrong with the bytes; empty where nothing is, or `stop` was set."""
+        """Return what is wrong with the bytes; empty if nothing is, or if `stop` was set."""
         hasher = hashlib.sha256()
         try:
             for piece in read_direct(descriptor):
@@ -150,7 +149,7 @@ class Scrubber:
             return Position()
 
     def _save(self) -> None:
-        """Write the position; a crash of the node may lose it, which costs a pass and nothing else. Raises OSError."""
+        """Write the position; a node crash may lose it, at the cost of repeating a pass. Raises OSError."""
         fresh = self.store.scrub_file.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(self._position))
         fresh.rename(self.store.scrub_file)

@@ -1,4 +1,4 @@
-"""A complete revision of a model on this disk, as its `.completed` tells it."""
+"""A complete revision of a model on this disk, as its `.completed` file describes it."""
 
 import os
 import stat
@@ -16,13 +16,13 @@ from shared.errors import UnsafePath
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED, check_paths
 
-# Content never changes, so its time stamp is the same for ever (the first that every archive format can hold), and a
-# file with another one was written to.
+# Content never changes, so all of it has the same time stamp (the first that every archive format can hold), and a file
+# with another one was written to.
 MTIME_NS = 315_532_800 * 10**9
 
 
 class CompletedFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One file of a snapshot: what its bytes are, and what the publisher said of them."""
+    """One file of a snapshot: the facts about its bytes, and what the publisher said of them."""
 
     path: str
     size: int
@@ -32,15 +32,15 @@ class CompletedFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CompletedArchive(CompletedFile, frozen=True, omit_defaults=True):
-    """An archive that is not kept, and the paths of the files that came out of it."""
+    """An archive that was not kept, and the paths of the files extracted from it."""
 
     files: tuple[str, ...] = ()
 
 
 class Completed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The content of `.completed`: every file, and the archives that some of them came out of.
+    """The content of `.completed`: every file, and the archives that some of them came from.
 
-    Where all came out of one it is `archive`, and `archives` are empty: versions that know of no more read that.
+    If all files came from one archive, it is in `archive` and `archives` is empty: older versions read only that.
     """
 
     id: str
@@ -52,13 +52,13 @@ class Completed(msgspec.Struct, frozen=True, omit_defaults=True):
     archives: tuple[CompletedArchive, ...] = ()
 
     def encode(self) -> bytes:
-        """Return the bytes of the mark."""
+        """Return the mark as bytes."""
         return msgspec.json.encode(self)
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveContents:
-    """What became of an archive: its files, of which no publisher said anything."""
+    """The files extracted from an archive; the publisher said nothing about them."""
 
     archive: CompletedFile
     files: tuple[CompletedFile, ...]
@@ -66,7 +66,7 @@ class ArchiveContents:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What stands at `path`; usable only while `damaged` is empty. `size` is the sum of the files' sizes."""
+    """The snapshot at `path`; usable only while `damaged` is empty. `size` is the sum of its file sizes in bytes."""
 
     id: str
     revision: str
@@ -80,15 +80,15 @@ class Snapshot:
 
     @property
     def fetched(self) -> tuple[CompletedFile, ...]:
-        """The files that are as the source had them, without what came out of archives."""
+        """The files as the source had them, without those extracted from archives."""
         members = {file.path for one in self.unpacked for file in one.files}
         return tuple(file for file in self.files if file.path not in members)
 
     @property
     def verified(self) -> str:
-        """What the files were checked against: `digest`, or `size` where one had no publisher's digest.
+        """What the files were checked against: `digest`, or `size` if any lacked a publisher's digest.
 
-        Of files that were unpacked, the archive was checked.
+        For extracted files, the archive was checked.
         """
         return verification(f.digest for f in (*self.fetched, *(one.archive for one in self.unpacked)))
 
@@ -96,9 +96,9 @@ class Snapshot:
 def completed_of(
     manifest: Manifest, identity: str, digests: Mapping[str, str], unpacked: Sequence[ArchiveContents] = ()
 ) -> Completed:
-    """Return the mark of a manifest whose files have these SHA-256 digests by path. Raises KeyError.
+    """Return the mark for a manifest whose files have these SHA-256 digests by path.
 
-    With `unpacked`, the files of those archives stand in their place.
+    Files of the archives in `unpacked` take the archives' place. Raises KeyError for a file without a digest.
     """
     archives = {one.archive.path for one in unpacked}
     kept = [
@@ -119,7 +119,7 @@ def _completed_archive(unpacked: ArchiveContents) -> CompletedArchive:
 
 
 def _unpacked_of(mark: Completed) -> tuple[ArchiveContents, ...]:
-    """Return what became of the archives of a mark; KeyError where it names a file that it does not list."""
+    """Return the archives of a mark with their files; KeyError if it names a file it does not list."""
     if mark.archive:
         return (ArchiveContents(mark.archive, mark.files),)
     files = {file.path: file for file in mark.files}
@@ -137,13 +137,13 @@ def source_file(file: CompletedFile) -> File:
 
 
 def archive_keys(snapshot: Snapshot) -> dict[str, ArchiveContents]:
-    """Return the archives that files were unpacked from, by the names of their contents."""
+    """Return the archives that files were extracted from, by content name."""
     source = source_key(snapshot.uri)
     return {content_key(source, snapshot.revision, source_file(one.archive)): one for one in snapshot.unpacked}
 
 
 def content_keys(snapshot: Snapshot) -> dict[str, str]:
-    """Return the name of each file's content, by path."""
+    """Return the content name of each file, by path."""
     keys = keys_by_path(snapshot.uri, snapshot.revision, map(source_file, snapshot.fetched))
     for archive, one in archive_keys(snapshot).items():
         members = members_manifest(archive, map(source_file, one.files))
@@ -152,7 +152,7 @@ def content_keys(snapshot: Snapshot) -> dict[str, str]:
 
 
 def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
-    """Return what `.completed` in the directory covers; None where it has no valid one or stands in another's place."""
+    """Return the snapshot that `.completed` describes; None if there is no valid one or it belongs to another path."""
     if not is_directory(path) or not is_file(path / COMPLETED):
         return None
     try:
@@ -168,8 +168,8 @@ def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
 
 
 def damaged_paths(layout: Layout, snapshot: Snapshot) -> list[str]:
-    """Return the files that are missing or were written to or replaced since the commit, by stat alone."""
-    top, blobs = f"{snapshot.path}/", f"{layout.blobs}/"  # joined as text: a start looks at ten thousands of files
+    """Return the files that were removed, written to or replaced since the commit, using stat alone."""
+    top, blobs = f"{snapshot.path}/", f"{layout.blobs}/"  # joined as strings: a start checks tens of thousands of files
     damaged = [f.path for f in snapshot.files if not is_intact(top + f.path, blobs + f.sha256, f.size)]
     if not is_file(snapshot.path / COMPLETED):
         damaged.append(COMPLETED)
@@ -177,7 +177,7 @@ def damaged_paths(layout: Layout, snapshot: Snapshot) -> list[str]:
 
 
 def is_intact(path: str, blob: str, size: int) -> bool:
-    """Tell whether a link is the untouched file: regular, size, time stamp, the blob's inode if there is one."""
+    """Tell whether a link is the untouched file: regular, size, time stamp, and the blob's inode if the blob exists."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -196,7 +196,7 @@ def is_untouched(found: os.stat_result, size: int) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Tell whether a regular file, not a link to one, stands here."""
+    """Tell whether this is a regular file, not a link to one."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -204,7 +204,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """Tell whether a directory, not a link to one, stands here."""
+    """Tell whether this is a directory, not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:

@@ -1,8 +1,8 @@
-"""How a verified file becomes a blob, and what keeps it until the commit.
+"""Turns a verified file into a blob, and keeps it until the commit.
 
-The order makes every kill harmless: bytes and modes on the disk, then `partial/KEY.part` becomes the pin
-`partial/KEY.SHA256` (from here on the file counts as verified), then the pin is linked as the blob. A pin without its
-blob is linked at the next start; a blob that is pinned has more than one link and is not removed with another model.
+The order makes a kill harmless at any point: bytes and modes are flushed to disk, then `partial/KEY.part` becomes the
+pin `partial/KEY.SHA256` (from here on the file counts as verified), then the pin is linked as the blob. A pin without
+its blob is linked at the next start; a pinned blob has more than one link and is not removed with another model.
 """
 
 import os
@@ -22,11 +22,11 @@ _LINK = "link-"
 
 def pin_path(layout: Layout, key: str, sha256: str) -> str:
     """Return the link that keeps a content until its commit."""
-    return f"{layout.partial}/{key}.{sha256}"  # text, here and below: thousands of paths cost more than their links
+    return f"{layout.partial}/{key}.{sha256}"  # strings, here and below: thousands of paths cost more than their links
 
 
 def make_durable(partial: Partial, disk: Disk) -> None:
-    """Return when the file is read-only and on the disk, whole. A failure discards it: what it holds is unknown then.
+    """Make the file read-only and flush it to disk; on failure discard it, since its content is unknown.
 
     Raises InsufficientStorage, StoreFailure.
     """
@@ -39,9 +39,16 @@ def make_durable(partial: Partial, disk: Disk) -> None:
 
 
 def make_all_durable(sealed: Iterable[Partial], root: int, disk: Disk) -> None:
-    """Return when sealed files are on the disk, all at once; `root` is a descriptor in the same file system.
+    """Flush sealed files to disk with one sync; on failure discard them all.
 
-    Fails as `make_durable` does.
+    Args:
+        sealed: Files that `seal` has made read-only.
+        root: A descriptor in the same file system.
+        disk: The port to the file system.
+
+    Raises:
+        InsufficientStorage: The disk is full.
+        StoreFailure: The sync failed.
     """
     try:
         disk.sync_all(root)
@@ -65,7 +72,7 @@ def _drop(partial: Partial) -> None:
 
 
 def enter(layout: Layout, partial: Partial, sha256: str) -> None:
-    """Make a durable partial a pinned blob; an untouched blob of these bytes is linked in its place. Raises OSError."""
+    """Turn a durable partial into a pinned blob; if the blob exists untouched, link that instead. Raises OSError."""
     pin = pin_path(layout, partial.key, sha256)
     os.rename(partial.place, pin)  # noqa: PTH104 - text, as above
     partial.forget()
@@ -73,7 +80,7 @@ def enter(layout: Layout, partial: Partial, sha256: str) -> None:
 
 
 def settle(layout: Layout, pin: str, sha256: str) -> None:
-    """See that the pin and the blob are one untouched file. Raises OSError."""
+    """Make the pin and the blob one untouched file. Raises OSError."""
     blob = f"{layout.blobs}/{sha256}"
     try:
         os.link(pin, blob, follow_symlinks=False)
@@ -88,13 +95,13 @@ def _settle_two(layout: Layout, pin: str, blob: str) -> None:
     kept, changed = (blob, pin) if is_untouched(found, pinned.st_size) else (pin, blob)
     fresh = layout.partial / f"{_LINK}{secrets.token_hex(8)}"
     os.link(kept, fresh, follow_symlinks=False)
-    fresh.rename(changed)  # two inodes here: it never is a rename of one over itself
+    fresh.rename(changed)  # two different inodes: renaming one over itself would do nothing
 
 
 def settle_all(layout: Layout, inventory: Inventory) -> None:
-    """Finish what a kill cut off between a pin and its blob. Raises OSError."""
+    """Finish what a kill interrupted between a pin and its blob. Raises OSError."""
     for path in list(layout.partial.glob(f"{_LINK}*")):
-        path.unlink(missing_ok=True)  # it would keep the bytes of a blob that nothing else links any more
+        path.unlink(missing_ok=True)  # it would keep the bytes of a blob that nothing else links
     for _, sha256, pin in inventory.pins():
         settle(layout, str(pin), sha256)
 
@@ -106,7 +113,7 @@ def pin_blob(layout: Layout, key: str, sha256: str) -> None:
 
 
 def unpin(inventory: Inventory, keys: Iterable[str]) -> list[str]:
-    """Drop the pins of these contents and of what came out of them; returns their digests. Raises OSError."""
+    """Drop the pins of these contents and of their archive members; return their digests. Raises OSError."""
     named = set(keys)
     dropped = [(sha256, pin) for key, sha256, pin in inventory.pins() if concerns(key, named)]
     for _, pin in dropped:
@@ -115,7 +122,7 @@ def unpin(inventory: Inventory, keys: Iterable[str]) -> list[str]:
 
 
 def drop(layout: Layout, inventory: Inventory, keys: Iterable[str]) -> list[str]:
-    """Drop pins and unfinished files of these contents and of what came out of them; returns the digests of the pins.
+    """Drop pins and unfinished files of these contents and of their archive members; return the digests of the pins.
 
     Raises OSError.
     """
@@ -127,7 +134,7 @@ def drop(layout: Layout, inventory: Inventory, keys: Iterable[str]) -> list[str]
 
 
 def stamps(layout: Layout) -> dict[str, int]:
-    """Return the contents in the directory of partials, and what changes whenever somebody touches one."""
+    """Return the contents in the partial directory, each with a stamp that changes whenever it is touched."""
     found: dict[str, int] = {}
     with os.scandir(layout.partial) as entries:
         for entry in entries:

@@ -40,9 +40,9 @@ from shared.paths import COMPLETED
 
 
 class Store:
-    """One root, held by this process alone. Every method blocks and may be called from any thread.
+    """One root directory, locked by this process. All methods block and may be called from any thread.
 
-    Methods that touch the disk raise InsufficientStorage or StoreFailure where it refuses.
+    Methods that touch the disk raise InsufficientStorage or StoreFailure when it fails.
     """
 
     def __init__(self, layout: Layout, identity: str, disk: Disk, lock: int) -> None:
@@ -51,12 +51,12 @@ class Store:
         self._layout, self._disk, self._descriptor = layout, disk, lock
         self._inventory, self._ledger, self._holds, self._wanted = Inventory(layout), Ledger(), ContentLocks(), Wanted()
         self._lock = threading.RLock()
-        self._leaving = set[str]()  # digests that a removal counts as it removes them
+        self._leaving = set[str]()  # digests that a removal frees, and counts, itself
         self._content = ContentCount(layout.root)
 
     @classmethod
     def open(cls, root: Path, *, disk: Disk | None = None) -> "Store":
-        """Make what is missing of the layout, lock the root, and return the store."""
+        """Create what is missing of the layout, lock the root, and return the store."""
         real = disk or RealDisk()
         with translated(f"opening the store {root} as uid {os.geteuid()}"):
             root.mkdir(parents=True, exist_ok=True)
@@ -70,13 +70,13 @@ class Store:
                 raise
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def sweep(self) -> None:
-        """Finish what a kill left: once, at start, before anything else. Unfinished files are kept."""
+        """Finish what a kill interrupted: once, at start, before anything else. Unfinished files are kept."""
         with self._lock, translated(f"sweeping {self.root}"):
             for path in list(leftovers(self._layout)):
                 remove_litter(path)
@@ -86,33 +86,33 @@ class Store:
             self._remove_unreferenced()
             self._inventory.forget()
 
-    # What is here.
+    # Contents.
 
     def snapshots(self) -> list[Snapshot]:
-        """Return every snapshot with a valid mark; one is usable only while its `damaged` is empty."""
+        """Return every snapshot with a valid mark; a snapshot is usable only while its `damaged` is empty."""
         with self._lock:
             self._content.forget()
             return self._inventory.snapshots()
 
     def find(self, identity: str, revision: str) -> Snapshot | None:
-        """Return one snapshot as `snapshots` would."""
+        """Return one snapshot, as `snapshots` would."""
         found = (s for s in self.snapshots() if (s.id, s.revision) == (identity, revision))
         return next(found, None)
 
     def check(self, snapshot: Snapshot) -> list[str]:
-        """Return the damaged paths by stat: missing, or size, time stamp or inode changed; `.completed` may be one."""
+        """Return paths damaged by stat: missing, or with another size, time stamp or inode; `.completed` may be one."""
         return damaged_paths(self._layout, snapshot)
 
     def find_blob(self, manifest: Manifest, file: File) -> str | None:
-        """Return the SHA-256 of a file whose bytes this manifest's source served before, if they are still here."""
+        """Return the SHA-256 of a file that this manifest's source served before, if its bytes are still here."""
         return self._find(content_key(source_key(manifest.uri), manifest.revision, file), file.size)
 
     def blob_path(self, sha256: str) -> Path:
-        """Return where the bytes of this digest stand, or would."""
+        """Return the path of the blob with this digest, whether or not it exists."""
         return self._layout.blob(sha256)
 
     def blobs(self) -> dict[str, Path]:
-        """Return where each content stands, by SHA-256: as a blob, or where that was removed, in a snapshot."""
+        """Return the path of each content by SHA-256: its blob, or a file of a snapshot if the blob was removed."""
         with self._lock, translated(f"reading {self._layout.blobs}"):
             linked = {f.sha256: s.path / f.path for s in self._inventory.marked() for f in s.files}
             return linked | {sha256: self._layout.blob(sha256) for sha256 in blob_digests(self._layout)}
@@ -129,13 +129,13 @@ class Store:
 
     @property
     def scrub_file(self) -> Path:
-        """Where the position of the scrub is kept."""
+        """The file that stores the scrub's position."""
         return self._layout.scrub
 
     def missing_bytes(self, manifest: Manifest) -> int:
-        """Return how many bytes have to come; what unfinished files hold is here already.
+        """Return how many bytes are still to be downloaded, without those in unfinished files.
 
-        Those of archives' files count beside the archives, as far as they are known.
+        The files of archives count in addition to the archives, as far as they are known.
         """
         missing = self._missing(manifest)
         fetched = sum(
@@ -148,9 +148,9 @@ class Store:
             return fetched + unpacked.missing_bytes(self._layout, self._inventory, manifest)
 
     def overhead_bytes(self, manifest: Manifest, identity: str) -> int:
-        """Return what the model takes beside `missing_bytes`: ends of blocks, and directories and mark where it is new.
+        """Return the disk space beyond `missing_bytes`: partly filled blocks, and directories and mark of a new model.
 
-        Of archives' files, `unpacked_overhead_bytes` tells.
+        For the files of archives, use `unpacked_overhead_bytes`.
         """
         block = self._disk_block()
         found = read_snapshot(self._layout, self._layout.snapshot(identity, manifest.revision))
@@ -159,7 +159,7 @@ class Store:
         return content + (snapshot_overhead(manifest, identity, block) if is_new else 0)
 
     def unpacked_overhead_bytes(self, members: Manifest, missing: Iterable[File]) -> int:
-        """Return what an archive's files take beside their bytes; those `missing` are not here yet."""
+        """Return how many bytes an archive's files take beyond their content; `missing` are those not here yet."""
         block = self._disk_block()
         return content_overhead(missing, block) + snapshot_overhead(members, "", block)
 
@@ -168,47 +168,54 @@ class Store:
             return os.statvfs(self.root).f_frsize
 
     def find_unpacked(self, manifest: Manifest) -> dict[str, ArchiveContents]:
-        """Return what the manifest's archives became before, by path, of those whose every file is still here."""
+        """Return the earlier contents of the manifest's archives by path, if all their files are still here."""
         with self._lock:
             found = unpacked.find_unpacked(self._inventory, manifest)
             return {path: one for path, one in found.items() if not unpacked.missing_members(self._inventory, one)}
 
-    # Room.
+    # Space.
 
     def used_bytes(self) -> int:
-        """Return the allocated blocks of the root and all below, each inode counted once, as `du` counts them."""
+        """Return the allocated blocks below the root in bytes, each inode counted once, as `du` counts."""
         with translated(f"counting {self.root}"):
             return allocated_bytes(self._layout.root)
 
     def reserved_bytes(self) -> int:
-        """Return what is promised and has not arrived."""
+        """Return the bytes that are reserved and have not arrived."""
         with self._lock:
             return self._ledger.promised()
 
     def disk_free(self) -> int:
-        """Return the bytes that the file system would still take."""
+        """Return how many more bytes the file system can take."""
         with translated(f"asking for the free space of {self.root}"):
             return self._disk.free_bytes(self.root)
 
     def disk_size(self) -> int:
-        """Return the bytes of the file system, used and free."""
+        """Return the size of the file system in bytes, used and free."""
         with translated(f"asking for the size of {self.root}"):
             return psutil.disk_usage(str(self.root)).total
 
     def reserve(self, key: str, need: int, limit: int, floor: int) -> None:
-        """Promise `need` bytes to a key, in place of an earlier promise to it; InsufficientStorage has the numbers.
+        """Reserve `need` bytes for a key, replacing its previous reservation. An exact fit is accepted.
 
-        `limit` bounds all that the store holds, as `du` counts it (0: no limit); `floor` bytes of the file system stay
-        free. An exact fit is accepted.
+        Args:
+            key: The reservation's name.
+            need: Bytes to reserve.
+            limit: Bound on all that the store holds in bytes, as `du` counts it (0: no limit).
+            floor: Bytes of the file system that must stay free.
+
+        Raises:
+            InsufficientStorage: They do not fit; the message has the numbers.
+            StoreFailure: The space could not be read.
         """
         with self._lock, translated(f"counting {self.root}"):
             self._check_room(key, need, Bounds(limit, floor))
             self._ledger.promise(key, need, Bounds(limit, floor))
 
     def renew(self, key: str, need: int) -> None:
-        """Promise `need` bytes to a key as `reserve` did, under the bounds that it was given then.
+        """Change a key's reservation to `need` bytes, under its original bounds.
 
-        For a key without a promise, only see that there is room on the disk.
+        For a key without a reservation, only check that the disk has space.
         """
         with self._lock, translated(f"counting {self.root}"):
             bounds = self._ledger.bounds(key)
@@ -217,26 +224,26 @@ class Store:
                 self._ledger.promise(key, need, bounds)
 
     def room_to_unpack(self, key: str, manifest: Manifest) -> int:
-        """Return how many bytes the files of a manifest's archives may be, under the bounds of this key's promise."""
+        """Return how many bytes the manifest's archives may unpack to under the bounds of this key's reservation."""
         with self._lock, translated(f"counting {self.root}"):
             left = room_left(self._ledger.promised(but=key), self._room(self._ledger.bounds(key) or Bounds()))
             return max(0, left) + unpacked.pinned_bytes(self._inventory, self._archives(manifest))
 
     def arrived(self, key: str, size_bytes: int) -> None:
-        """Take bytes that are on the disk now off a promise; negative where they were discarded."""
+        """Subtract bytes that are on the disk now from a reservation; negative if they were discarded."""
         with self._lock:
             self._ledger.arrived(key, size_bytes)
 
     def release(self, key: str) -> None:
-        """Withdraw the promise to a key."""
+        """Drop the reservation of a key."""
         with self._lock:
             self._ledger.withdraw(key)
 
-    # Bytes on their way in.
+    # Incoming bytes.
 
     @contextmanager
     def hold(self, manifest: Manifest, file: File, stop: threading.Event) -> Iterator[bool]:
-        """Hold a content, alone; False where `stop` was set while another held it."""
+        """Lock a content exclusively; yield False if `stop` is set while another holds it."""
         key = content_key(source_key(manifest.uri), manifest.revision, file)
         held = self._holds.take(key, stop)
         try:
@@ -246,7 +253,7 @@ class Store:
                 self._holds.give_back(key)
 
     def caches(self, manifest: Manifest) -> bool:
-        """Tell whether a model comes through the page cache: that can keep it, or it is read again at once."""
+        """Tell whether a model goes through the page cache: it fits there, or is read again at once."""
         return bool(find_archives(manifest.files)) or self._disk.keeps(manifest.size_bytes)
 
     @contextmanager
@@ -259,9 +266,9 @@ class Store:
         cached: bool = True,
         before_wait: Callable[[], None] = lambda: None,
     ) -> Iterator[Partial | None]:
-        """Hold the unfinished file of a content, alone; None where `stop` was set while another held it.
+        """Lock and open the unfinished file of a content; yield None if `stop` is set while another holds it.
 
-        `cached` is as for `open_partial`, `before_wait` as for `ContentLocks.take`.
+        `cached` is passed to `open_partial`, `before_wait` to `ContentLocks.take`.
         """
         key = content_key(source_key(manifest.uri), manifest.revision, file)
         if not self._holds.take(key, stop, before_wait):
@@ -281,19 +288,19 @@ class Store:
             self._holds.give_back(key)
 
     def put_blob(self, partial: Partial, sha256: str) -> None:
-        """Make a verified partial file a blob, on the disk, and keep it until the commit."""
+        """Turn a verified partial file into a durable blob and keep it until the commit."""
         staging.make_durable(partial, self._disk)
         with self._lock, translated(f"entering {partial.place}"):
             staging.enter(self._layout, partial, sha256)
             self._inventory.learn(partial.key, sha256)
 
     def seal(self, partial: Partial) -> None:
-        """Make a verified partial file ready for `put_blobs`: what a kill leaves of it counts as held."""
+        """Make a verified partial file ready for `put_blobs`; after a kill it still counts as complete."""
         with translated(f"sealing {partial.place}"):
             staging.seal(partial)
 
     def put_blobs(self, sealed: Sequence[tuple[Partial, str]]) -> None:
-        """Make many sealed partial files blobs by their SHA-256, as `put_blob` does for one, with one sync for all."""
+        """Turn many sealed partial files into blobs by their SHA-256, like `put_blob`, with one sync for all."""
         staging.make_all_durable([partial for partial, _ in sealed], self._descriptor, self._disk)
         with self._lock, translated(f"entering small files in {self.root}"):
             for partial, sha256 in sealed:
@@ -301,7 +308,7 @@ class Store:
                 self._inventory.learn(partial.key, sha256)
 
     def pin(self, manifest: Manifest) -> dict[str, str]:
-        """Keep what is here of a manifest until its commit; returns the SHA-256 by path."""
+        """Keep the manifest's existing contents until its commit; return their SHA-256 by path."""
         with self._lock, translated(f"linking in {self.root}"):
             found: dict[str, str] = {}
             keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
@@ -318,9 +325,13 @@ class Store:
     def commit(
         self, manifest: Manifest, identity: str, digests: Mapping[str, str], became: Sequence[ArchiveContents] = ()
     ) -> Snapshot:
-        """Make the snapshot from blobs by path -> SHA-256; whoever sees it sees it whole.
+        """Make the snapshot from blobs; it appears atomically.
 
-        `became` has the files in the place of the manifest's archives, which are not kept.
+        Args:
+            manifest: The manifest.
+            identity: The model's ID.
+            digests: SHA-256 of the blobs by path.
+            became: The files that replace the manifest's archives, which are not kept.
         """
         mark = completed_of(manifest, identity, digests, became)
         if standing := self._standing(identity, manifest):
@@ -339,7 +350,7 @@ class Store:
     def repair(
         self, snapshot: Snapshot, manifest: Manifest, digests: Mapping[str, str], became: Sequence[ArchiveContents] = ()
     ) -> Snapshot:
-        """Put right, in place, what is damaged of a snapshot whose blobs are here again; `became` as for `commit`."""
+        """Repair the damaged files of a snapshot in place from blobs that are here again; `became` as in `commit`."""
         mark = completed_of(manifest, snapshot.id, digests, became)
         if snapshot.manifest_digest != manifest.digest or not is_directory(snapshot.path):
             return self.commit(manifest, snapshot.id, digests, became)
@@ -353,14 +364,14 @@ class Store:
         return self._written(snapshot.id, snapshot.revision)
 
     def repair_file(self, snapshot: Snapshot, path: str, blob: str) -> None:
-        """Put the blob of this SHA-256 in the place of a damaged file: a new inode, renamed over the old link."""
+        """Replace a damaged file by the blob with this SHA-256: a new link, renamed over the old one."""
         with self._lock, translated(f"mending {snapshot.path / path}"):
             put_file(snapshot.path, path, self._layout.blob(blob), self._disk)
 
     def set_aside_and_remove(self, identity: str, revision: str, freed: Callable[[int], None] = lambda _: None) -> None:
-        """Remove a snapshot and the blobs that only it linked; what is not ours is left alone, what is gone is gone.
+        """Remove a snapshot and the blobs that only it linked; others' files are left alone, missing ones ignored.
 
-        `freed` is told the bytes of each blob that went.
+        `freed` is called with the bytes of each removed blob.
         """
         target = self._layout.snapshot(identity, revision)
         with translated(f"removing {target}"):
@@ -373,7 +384,7 @@ class Store:
                 if aside:
                     remove_tree(aside)
                 for sha256 in digests:
-                    with self._lock:  # for each by itself: a large file takes a while, and downloads wait for the lock
+                    with self._lock:  # separately for each: a large file takes a while, and downloads wait for the lock
                         size = remove_blob(self._layout, sha256)
                     freed(size)
             finally:
@@ -385,13 +396,13 @@ class Store:
                 remove_empty(target.parent)
 
     def discard(self, manifest: Manifest) -> None:
-        """Drop the unfinished and uncommitted files of a model that is no longer wanted; what others count on stays."""
+        """Drop the unfinished and uncommitted files of an unwanted model, except those that others need."""
         with self._lock:
             keys = self._wanted.end(manifest)
         self._drop(keys)
 
     def drop_idle(self, keep: Collection[Manifest], rounds: int) -> int:
-        """Drop uncommitted files that no kept manifest names and nobody touched for so many calls; returns how many."""
+        """Drop uncommitted files outside `keep` that stayed untouched for `rounds` calls; return how many."""
         kept = self._kept(keep)
         with translated(f"reading {self._layout.partial}"):
             counts = counted(read_counts(self._layout.idle), staging.stamps(self._layout))
@@ -401,9 +412,9 @@ class Store:
         return len(idle)
 
     def drop_oversized_archive(self, manifest: Manifest, needs: Mapping[str, int]) -> None:
-        """Drop archives whose files do not fit, and what came out of them, and know how many bytes these need.
+        """Drop archives whose files do not fit, with their extracted files, and record how many bytes those need.
 
-        `needs` are by the archive's path, of those that were looked at. The caller holds all.
+        `needs` has the bytes by archive path, for the archives examined. The caller holds all archives.
         """
         names = unpacked.archive_names(manifest)
         self._drop_now(set(names.values()))
@@ -411,14 +422,14 @@ class Store:
             unpacked.note_needs(self._layout, {names[path]: size for path, size in needs.items()})
 
     def drop_members(self, manifest: Manifest) -> None:
-        """Drop what came out of archives and is not committed; the archives stay. The caller holds them."""
+        """Drop extracted files that are not committed, but keep their archives. The caller holds the archives."""
         archives = self._archives(manifest)
         self._drop_now({k for k in staging.stamps(self._layout) if "-" in k and k.partition("-")[0] in archives})
 
     def drop_unreferenced(self, keep: Collection[Manifest]) -> None:
-        """Drop unfinished and uncommitted files that no kept manifest names, and blobs that no snapshot names.
+        """Drop unfinished and uncommitted files outside the kept manifests, and blobs that no snapshot names.
 
-        A removal that is under way takes its blobs itself.
+        A removal in progress removes its own blobs.
         """
         kept = self._kept(keep)
         with translated(f"reading {self._layout.partial}"):
@@ -429,7 +440,7 @@ class Store:
             self._content.forget()
 
     def drop_orphans(self) -> int:
-        """Remove blobs that no snapshot names and no download keeps; returns how many.
+        """Remove blobs that no snapshot names and no download keeps; return how many.
 
         A removal leaves none, but somebody may have removed a snapshot by hand.
         """
@@ -441,7 +452,7 @@ class Store:
             return count
 
     def _kept(self, keep: Collection[Manifest]) -> set[str]:
-        """Return the contents of the manifests that are wanted; no others are counted on from here on."""
+        """Return the contents of the wanted manifests; from here on, no others count as needed."""
         with self._lock:
             self._wanted.keep(keep)
         return {key for manifest in keep for key in distinct_files(manifest)}
@@ -480,7 +491,7 @@ class Store:
         return set(unpacked.archive_names(manifest).values())
 
     def _standing(self, identity: str, manifest: Manifest) -> Snapshot | None:
-        """Return the snapshot that a commit would make, if it stands untouched already: pods may have it mounted."""
+        """Return the snapshot a commit would create if it already exists untouched: pods may have it mounted."""
         found = read_snapshot(self._layout, self._layout.snapshot(identity, manifest.revision))
         if not found or found.manifest_digest != manifest.digest or self.check(found):
             return None
@@ -489,9 +500,9 @@ class Store:
         return found
 
     def _unpin(self, manifest: Manifest) -> None:
-        """Let go of what was kept for a commit and no other counts on.
+        """Release what was kept for a commit and no other commit needs.
 
-        Archives go then, unless another download unpacks them just now.
+        Archives are removed too, unless another download is unpacking them.
         """
         keys = self._wanted.end(manifest)
         if archives := self._archives(manifest) & keys:

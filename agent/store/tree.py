@@ -1,4 +1,4 @@
-"""Directories of links: built, mended and removed without ever following a symbolic link."""
+"""Directories of links: built, repaired and removed without ever following a symbolic link."""
 
 import os
 import secrets
@@ -16,7 +16,7 @@ _SEALED, _OPEN = 0o555, 0o755
 
 @contextmanager
 def opened_directory(path: str | Path, dir_fd: int | None = None) -> Iterator[int]:
-    """Yield a descriptor of a directory; OSError where a symbolic link or anything else stands there."""
+    """Yield a descriptor of a directory. Raises OSError for a symbolic link or anything else."""
     descriptor = os.open(path, _DIRECTORY, dir_fd=dir_fd)
     try:
         yield descriptor
@@ -25,16 +25,16 @@ def opened_directory(path: str | Path, dir_fd: int | None = None) -> Iterator[in
 
 
 def sync_directory(path: Path, disk: Disk) -> None:
-    """Return when the names in the directory are on the disk."""
+    """Flush the names in the directory to disk."""
     with opened_directory(path) as descriptor:
         disk.fsync(descriptor)
 
 
 def build_snapshot(target: Path, blobs: Mapping[str, Path], mark: bytes, disk: Disk) -> None:
-    """Make a new directory of hard links by path, with its mark, all on the disk and sealed. Raises OSError."""
+    """Create a directory of hard links by path, with its mark, all durable and read-only. Raises OSError."""
     target.mkdir(_OPEN)
     directories = [target]
-    for parent in sorted({part for path in blobs for part in parents_of(path)}):  # a parent sorts before what is in it
+    for parent in sorted({part for path in blobs for part in parents_of(path)}):  # parents sort before their contents
         (target / parent).mkdir(_OPEN)
         directories.append(target / parent)
     for path, blob in blobs.items():
@@ -46,14 +46,14 @@ def build_snapshot(target: Path, blobs: Mapping[str, Path], mark: bytes, disk: D
 
 
 def put_file(top: Path, path: str, blob: Path, disk: Disk) -> None:
-    """Put a new link in the place of `path`, which may be missing, damaged or a planted link. Raises OSError."""
+    """Replace `path`, which may be missing, damaged or a planted link, by a new link to the blob. Raises OSError."""
     *parents, name = path.split("/")
     with opened_directory(top) as descriptor:
         _put_link(descriptor, parents, name, blob, disk)
 
 
 def put_mark(top: Path, mark: bytes, disk: Disk) -> None:
-    """Put the mark of a snapshot in its place again. Raises OSError."""
+    """Rewrite the mark of a snapshot. Raises OSError."""
     fresh = f".new-{secrets.token_hex(4)}"
     with opened_directory(top) as descriptor, _unsealed(descriptor):
         _clear(descriptor, COMPLETED)
@@ -63,19 +63,19 @@ def put_mark(top: Path, mark: bytes, disk: Disk) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove what stands here and all below it; a symbolic link goes itself, what it names stays. Raises OSError."""
+    """Remove `path` and everything below it; a symbolic link is removed, its target stays. Raises OSError."""
     with opened_directory(path.parent) as descriptor:
         _remove(descriptor, path.name)
 
 
 def parents_of(path: str) -> Iterator[str]:
-    """Yield the directories in which a relative path stands, from the top."""
+    """Yield the parent directories of a relative path, from the top."""
     parts = path.split("/")[:-1]
     return ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def blocks_bytes(size_bytes: int, block: int) -> int:
-    """Return the bytes of the blocks that hold so many bytes.
+    """Return the bytes of the blocks that hold this many bytes.
 
     >>> blocks_bytes(1, 4096), blocks_bytes(4096, 4096), blocks_bytes(0, 4096)
     (4096, 4096, 0)
@@ -84,7 +84,7 @@ def blocks_bytes(size_bytes: int, block: int) -> int:
 
 
 def is_hollow(path: Path) -> bool:
-    """Tell whether there is nothing here but directories, as a container runtime makes them."""
+    """Tell whether there are only directories here, as a container runtime creates them."""
     try:
         with os.scandir(path) as entries:
             return all(e.is_dir(follow_symlinks=False) and is_hollow(path / e.name) for e in entries)
@@ -93,12 +93,12 @@ def is_hollow(path: Path) -> bool:
 
 
 def allocated_bytes(top: Path) -> int:
-    """Return the allocated blocks of a directory and all below, in bytes, each inode counted once, as `du` counts."""
+    """Return the allocated blocks of a directory and all below in bytes, each inode counted once, as `du` counts."""
     return sum(found.st_blocks * 512 for found in _distinct(_stats(top)))
 
 
 def lasting_bytes(top: Path) -> int:
-    """Return `allocated_bytes` without the blocks that a file system allocates ahead of the end of a growing file."""
+    """Return `allocated_bytes` without the blocks that a file system preallocates past the end of a growing file."""
     return sum(_lasting(found) for found in _distinct(_stats(top)))
 
 
@@ -116,7 +116,7 @@ def _distinct(stats: Iterable[os.stat_result]) -> Iterator[os.stat_result]:
 
 
 def _stats(top: Path) -> Iterator[os.stat_result]:
-    with suppress(FileNotFoundError), os.scandir(top) as entries:  # what is removed meanwhile is not used
+    with suppress(FileNotFoundError), os.scandir(top) as entries:  # files removed meanwhile do not count
         yield top.lstat()
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -146,7 +146,7 @@ def _put_link(directory: int, parents: list[str], name: str, blob: Path, disk: D
             fresh = f".new-{secrets.token_hex(4)}"
             os.link(blob, fresh, dst_dir_fd=directory, follow_symlinks=False)
             os.rename(fresh, name, src_dir_fd=directory, dst_dir_fd=directory)
-            with suppress(FileNotFoundError):  # a rename of one inode over itself leaves both names
+            with suppress(FileNotFoundError):  # renaming an inode over itself leaves both names
                 os.unlink(fresh, dir_fd=directory)
         disk.fsync(directory)
 
@@ -170,7 +170,7 @@ def _ensure_directory(parent: int, name: str) -> None:
 
 
 def _clear(parent: int, name: str) -> None:
-    """Make room for a rename: only a directory is in its way."""
+    """Clear the target of a rename: only a directory is in its way."""
     found = _lstat(parent, name)
     if found and stat.S_ISDIR(found.st_mode):
         _remove(parent, name)

@@ -1,7 +1,7 @@
-"""Archives whose files models have in their place: what became of them before, and how much room that needs.
+"""Models that keep the files of archives instead of the archives: earlier contents, and the space they need.
 
-The contents that come out of an archive are named after it (`identity.members_manifest`), so that they go with it, and
-those of another model with the same archive are found. `partial/KEY.BYTES.need` is an empty file: it does not count.
+The contents extracted from an archive are named after it (`identity.members_manifest`), so they are removed with it,
+and another model with the same archive finds them. `partial/KEY.BYTES.need` is an empty file and takes no space.
 """
 
 import re
@@ -21,13 +21,13 @@ _NEED = re.compile(r"^([0-9a-f]{64})\.([0-9]+)\.need$")
 
 
 def archive_names(manifest: Manifest) -> dict[str, str]:
-    """Return the names of the contents of a manifest's archives, by path."""
+    """Return the content names of a manifest's archives, by path."""
     source = source_key(manifest.uri)
     return {file.path: content_key(source, manifest.revision, file) for file in find_archives(manifest.files)}
 
 
 def find_unpacked(inventory: Inventory, manifest: Manifest) -> dict[str, ArchiveContents]:
-    """Return what the manifest's archives became in snapshots, by path, whether or not that is still untouched."""
+    """Return the contents of the manifest's archives in existing snapshots, by path, untouched or not."""
     if not (archives := find_archives(manifest.files)):
         return {}
     names = archive_names(manifest)
@@ -41,13 +41,13 @@ def find_unpacked(inventory: Inventory, manifest: Manifest) -> dict[str, Archive
 
 
 def missing_members(inventory: Inventory, unpacked: ArchiveContents) -> list[CompletedFile]:
-    """Return the files whose blobs are not here untouched, one for each content."""
+    """Return the files whose blobs are missing or changed, one for each content."""
     distinct = {f.sha256: f for f in unpacked.files}
     return [f for f in distinct.values() if not inventory.has_blob(f.sha256, f.size)]
 
 
 def missing_bytes(layout: Layout, inventory: Inventory, manifest: Manifest) -> int:
-    """Return how many bytes the files of archives will take beside them, as far as that is known."""
+    """Return how many bytes the files of archives will take in addition to the archives, as far as known."""
     unpacked, names = find_unpacked(inventory, manifest), archive_names(manifest)
     known = (file.size for one in unpacked.values() for file in missing_members(inventory, one))
     unknown = {key for path, key in names.items() if path not in unpacked}
@@ -57,7 +57,7 @@ def missing_bytes(layout: Layout, inventory: Inventory, manifest: Manifest) -> i
 
 
 def pin_members(layout: Layout, inventory: Inventory, manifest: Manifest) -> None:
-    """Keep what is here of the files of archives until the commit. Raises OSError."""
+    """Keep the existing files of archives until the commit. Raises OSError."""
     names = archive_names(manifest)
     for path, unpacked in find_unpacked(inventory, manifest).items():
         members = members_manifest(names[path], map(source_file, unpacked.files))
@@ -68,32 +68,32 @@ def pin_members(layout: Layout, inventory: Inventory, manifest: Manifest) -> Non
 
 
 def pinned_bytes(inventory: Inventory, archives: Collection[str]) -> int:
-    """Return how many bytes of the files of archives of these names were unpacked and wait for the commit."""
+    """Return how many bytes were extracted from these archives (content names) and wait for the commit."""
     pins = {sha256: pin for key, sha256, pin in inventory.pins() if "-" in key and key.partition("-")[0] in archives}
     return sum(pin.lstat().st_size for pin in pins.values())
 
 
 def settled_archives(inventory: Inventory) -> set[str]:
-    """Return the archives of which all files stand in a snapshot: nobody needs them any more."""
+    """Return the archives whose files are all in a snapshot: they are no longer needed."""
     archives = (found for snapshot in inventory.marked() for found in archive_keys(snapshot).items())
     return {key for key, one in archives if all(inventory.has_blob(f.sha256, f.size) for f in one.files)}
 
 
 def note_needs(layout: Layout, needs: Mapping[str, int]) -> None:
-    """Remember how many bytes the files of archives need, at least, by their names. Raises OSError."""
+    """Record the minimum number of bytes that the files of each archive need, by content name. Raises OSError."""
     forget_needs(layout, needs)
     for archive, size_bytes in needs.items():
         (layout.partial / f"{archive}.{size_bytes}.need").touch(0o600)
 
 
 def forget_needs(layout: Layout, archives: Iterable[str]) -> None:
-    """Drop what was remembered of these contents. Raises OSError."""
+    """Drop what was recorded for these contents. Raises OSError."""
     for path, _, _ in list(_needs(layout, archives)):
         path.unlink(missing_ok=True)
 
 
 def drop_cut_off(layout: Layout) -> None:
-    """Drop the files that were being unpacked when the process ended: they begin anew. Raises OSError."""
+    """Drop the files whose extraction a kill interrupted; it starts over. Raises OSError."""
     for path in list(layout.partial.iterdir()):
         if "-" in path.stem and path.suffix in {SUFFIX, MAP_SUFFIX}:
             path.unlink(missing_ok=True)

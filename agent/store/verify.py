@@ -1,4 +1,4 @@
-"""Whether the bytes of a file are those that the publisher named."""
+"""Verifies the bytes of a file against the publisher's digest."""
 
 import hashlib
 import time
@@ -18,7 +18,7 @@ class _Hash(Protocol):
 
 
 class _Crc:
-    """A cyclic redundancy check; `step` takes bytes and the value so far."""
+    """A cyclic redundancy check; `step` takes bytes and the current value."""
 
     def __init__(self, step: Callable[[memoryview | bytes, int], int], size_bytes: int) -> None:
         self._step, self._digits, self._value = step, 2 * size_bytes, 0
@@ -49,12 +49,12 @@ def _crc64nvme(_: File) -> _Hash:
 
 
 class _Parts:
-    """A digest over the digests of parts, all of one length but the last; `make` makes a hash for each and for all."""
+    """A digest of the digests of equal parts (the last may be shorter); `make` makes the hash of each and of all."""
 
     def __init__(self, make: Callable[[File], _Hash], file: File) -> None:
         value = file.digest.partition(":")[2]
         self._make, self._file = make, file
-        self._part_bytes = part_bytes_of(value, file.size) or max(1, file.size)  # what is no value is found in no file
+        self._part_bytes = part_bytes_of(value, file.size) or max(1, file.size)  # an invalid value matches no file
         self._over, self._count = make(file), 0
         self._part, self._left_bytes = make(file), self._part_bytes
 
@@ -72,14 +72,14 @@ class _Parts:
         self._part, self._left_bytes = self._make(self._file), self._part_bytes
 
     def hexdigest(self) -> str:
-        """Return the value of all that came; nothing comes after that."""
+        """Return the final value; no bytes may follow."""
         if self._left_bytes < self._part_bytes:
             self._next()
         return value_of(self._over.hexdigest(), self._count, self._part_bytes)
 
 
 def _git_blob(file: File) -> _Hash:
-    hasher = hashlib.sha1(usedforsecurity=False)  # git's own name of a file; our blobs are named by SHA-256
+    hasher = hashlib.sha1(usedforsecurity=False)  # git's name of a file; our blobs are named by SHA-256
     hasher.update(b"blob %d\0" % file.size)
     return hasher
 
@@ -98,16 +98,16 @@ _HASHERS.update({f"{name}-parts": partial(_Parts, make) for name, make in _OF_PA
 def verification(digests: Iterable[str]) -> str:
     """Return what files with these publisher's digests are checked against: `digest` only if each has one.
 
-    An entry may carry newer ones than this version can compute.
+    An entry may have newer ones that this version cannot compute.
     """
     known = {"sha256", *_HASHERS}
     return "digest" if all(digest.partition(":")[0] in known for digest in digests) else "size"
 
 
 class Check:
-    """Hashes one file in order, from its first byte on; `took_s` is the time that this has taken in all.
+    """Hashes one file sequentially from its first byte; `took_s` is the total hashing time in seconds.
 
-    Without `sha256` that is computed only where it is what the publisher named.
+    With `sha256=False`, SHA-256 is computed only if it is the publisher's digest.
     """
 
     def __init__(self, file: File, *, sha256: bool = True, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -119,7 +119,7 @@ class Check:
         self._hashes = [made for made in (self._sha256, other) if made is not None]
 
     def feed(self, data: memoryview) -> None:
-        """Take the next bytes."""
+        """Hash the next bytes."""
         began_s = self._clock()
         for made in self._hashes:
             made.update(data)
@@ -127,11 +127,11 @@ class Check:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of what was fed, in hex; empty where it was not computed."""
+        """The SHA-256 of the bytes so far in hex; empty if it was not computed."""
         return self._sha256.hexdigest() if self._sha256 is not None else ""
 
     def verify(self) -> None:
-        """Raise DigestMismatch unless what was fed is what the publisher named; without a digest, do nothing."""
+        """Raise DigestMismatch if the bytes do not match the publisher's digest; without one, do nothing."""
         if self._publishers is None:
             return
         algorithm, _, expected = self.file.digest.partition(":")

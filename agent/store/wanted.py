@@ -1,4 +1,4 @@
-"""Which contents the downloads count on that are not committed yet."""
+"""The contents that downloads need and that are not committed yet."""
 
 from collections.abc import Iterable
 
@@ -13,15 +13,15 @@ class Wanted:
         self._contents: dict[str, set[str]] = {}
 
     def add(self, manifest: Manifest, keys: Iterable[str]) -> None:
-        """Count on the contents of a manifest, which have these names."""
+        """Record that a manifest needs these contents."""
         self._contents[manifest.digest] = set(keys)
 
     def end(self, manifest: Manifest) -> set[str]:
-        """Count on a manifest no more; returns those of its contents that no other counts on."""
+        """Drop a manifest; return those of its contents that no other manifest needs."""
         self._contents.pop(manifest.digest, None)
         return set(distinct_files(manifest)).difference(*self._contents.values())
 
     def keep(self, manifests: Iterable[Manifest]) -> None:
-        """Count on no others than these any more."""
+        """Drop all manifests except these."""
         digests = {manifest.digest for manifest in manifests}
         self._contents = {digest: keys for digest, keys in self._contents.items() if digest in digests}
