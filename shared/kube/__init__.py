@@ -1,1 +1,1 @@
-"""The Kubernetes API: one transport, reflectors, a work queue, elections, conditional edits."""
+"""The Kubernetes API: one transport, reflectors, a work queue, leader election and conditional edits."""

@@ -1,4 +1,4 @@
-"""The last known state of a collection, and who is told when it changes."""
+"""Caches the last known state of a collection and reports its changes."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(slots=True)
 class Cache(Generic[T]):
-    """A sink that reports every difference once, as (before, after); None is absence."""
+    """A sink that reports every difference once, as (before, after); None means absent."""
 
     on_change: Callable[[T | None, T | None], None]
     _objects: dict[Key, T] = field(default_factory=dict, init=False)
 
     def get(self, key: Key) -> T | None:
-        """Return the object, or None when there is none."""
+        """Return the object, or None if there is none."""
         return self._objects.get(key)
 
     def __iter__(self) -> Iterator[T]:
@@ -27,7 +27,7 @@ class Cache(Generic[T]):
         return len(self._objects)
 
     def replace(self, objects: Sequence[T], unreadable: Collection[Key] = ()) -> None:
-        """Become `objects`; what exists but could not be read keeps its last known state."""
+        """Replace the content by `objects`; an object that exists but cannot be read keeps its last known state."""
         present = {obj.key for obj in objects} | set(unreadable)
         for key in self._objects.keys() - present:
             self.remove(key)
@@ -35,7 +35,7 @@ class Cache(Generic[T]):
             self.upsert(obj)
 
     def upsert(self, obj: T) -> None:
-        """Take the object's new state; another uid means the old one was deleted unseen."""
+        """Store the new state of an object; another uid means that the old object was deleted unseen."""
         before = self._objects.get(obj.key)
         if before and before.metadata.resource_version == obj.metadata.resource_version:
             return
@@ -46,6 +46,6 @@ class Cache(Generic[T]):
         self.on_change(before, obj)
 
     def remove(self, key: Key) -> None:
-        """Forget the object, if it was known."""
+        """Forget the object, if it is known."""
         if before := self._objects.pop(key, None):
             self.on_change(before, None)

@@ -1,4 +1,4 @@
-"""Read objects live: one, or all of a collection, a page at a time."""
+"""Reads objects live: one, or a whole collection page by page."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import TypeVar
@@ -12,19 +12,19 @@ from shared.kube.transport import JSON, Kube
 T = TypeVar("T", bound=Object)
 S = TypeVar("S")
 
-UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)  # the last of what is nested too deeply
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)  # RecursionError: nested too deeply
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _NO_QUERY: Mapping[str, str] = {}
 
 
 def selectors(label_selector: str = "", field_selector: str = "") -> dict[str, str]:
-    """Return the query that narrows a list or watch; an empty selector selects all."""
+    """Return the query that narrows a list or watch; empty selectors select everything."""
     query = {"labelSelector": label_selector, "fieldSelector": field_selector}
     return {key: value for key, value in query.items() if value}
 
 
 async def get_object(kube: Kube, path: str, kind: type[T]) -> T | None:
-    """Read one object, None when there is none; raises KubeError."""
+    """Read one object, or return None if it does not exist; raises KubeError."""
     try:
         return decode(await kube.request("GET", path), kind)
     except NotFound:
@@ -32,12 +32,12 @@ async def get_object(kube: Kube, path: str, kind: type[T]) -> T | None:
 
 
 async def list_objects(kube: Kube, path: str, kind: type[T], query: Mapping[str, str] = _NO_QUERY) -> list[T]:
-    """Read a whole collection as it is now; raises KubeError, also when a single object cannot be decoded."""
+    """Read the present state of a whole collection; raises KubeError, even if only one object cannot be decoded."""
     return [decode(raw, kind) async for page in pages(kube, path, query) for raw in page.items]
 
 
 async def list_metadata(kube: Kube, path: str, query: Mapping[str, str] = _NO_QUERY) -> list[Object]:
-    """Read the metadata of a whole collection, and not what its objects hold; raises KubeError."""
+    """Read only the metadata of a whole collection; raises KubeError."""
     return [decode(raw, Object) async for page in pages(kube, path, query, accept=METADATA) for raw in page.items]
 
 
@@ -49,7 +49,7 @@ async def pages(
     timeout_s: float = 60,
     accept: str = JSON,
 ) -> AsyncIterator[Page]:
-    """Yield the pages of one consistent list; Expired means that it took too long and must start again."""
+    """Yield the pages of one consistent list; Expired means that it took too long and must start over."""
     step = {**query, "limit": str(size)}
     while True:
         page = decode(await kube.request("GET", path, step, timeout_s=timeout_s, accept=accept), Page)
@@ -60,7 +60,7 @@ async def pages(
 
 
 def decode(data: bytes | msgspec.Raw, kind: type[S]) -> S:
-    """Decode JSON; raise Malformed."""
+    """Decode JSON; raises Malformed."""
     try:
         return msgspec.json.decode(data, type=kind)
     except UNREADABLE as error:

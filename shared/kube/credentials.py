@@ -1,4 +1,4 @@
-"""Where the API server is, and what we show it: a pod's service account, or a kubeconfig."""
+"""Finds the API server and the credentials for it: the service account of a pod, or a kubeconfig."""
 
 import ssl
 import time
@@ -19,9 +19,9 @@ async def _anonymous() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach an API server; `namespace` is the context's, or the pod's own.
+    """How to reach an API server; `namespace` is that of the context or of the pod.
 
-    `authorization` returns the header of that name, fresh for each request; empty for none.
+    `authorization` returns the Authorization header, fresh for each request; empty without one.
     """
 
     server: str
@@ -34,7 +34,7 @@ class Access:
 
 @dataclass(slots=True)
 class TokenFile:
-    """A bearer token that is replaced while we run; read again when older than `fresh_s`."""
+    """A bearer token in a file that is rotated; read again when older than `fresh_s` seconds."""
 
     path: Path
     fresh_s: float = 60
@@ -43,7 +43,7 @@ class TokenFile:
     _read_at: float = field(default=0, init=False)
 
     async def __call__(self) -> str:
-        """Return the header with the newest token; an unreadable file leaves the last one in use."""
+        """Return the header with the newest token; if the file cannot be read, the last token stays in use."""
         if not self._value or self.clock() - self._read_at >= self.fresh_s:
             self._read()
         return f"Bearer {self._value}"
@@ -60,7 +60,7 @@ class TokenFile:
 async def find_access(
     kubeconfig: str | Path | None, service_account: Path, environ: Mapping[str, str], context: str | None = None
 ) -> Access:
-    """Return the way to the API server; raise NoCluster, naming what was looked for."""
+    """Return the access to the API server; raises NoCluster, which names the places that were searched."""
     named = kubeconfig is not None or context is not None
     if not named and environ.get(_HOST) and (service_account / "token").is_file():
         return _service_account(service_account, environ)
@@ -72,19 +72,19 @@ async def find_access(
 def tls_context(
     ca_file: str | None, cert_file: str | None = None, key_file: str | None = None, *, verify: bool = True
 ) -> ssl.SSLContext:
-    """Return the settings for connections to an API server. Raises NoCluster where a file cannot be used."""
+    """Return the TLS context for an API server. Raises NoCluster if a file cannot be used."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
         if cert_file:
             context.load_cert_chain(cert_file, key_file)
-    except OSError as error:  # an SSLError too
+    except OSError as error:  # includes SSLError
         files = ", ".join(f for f in (ca_file, cert_file, key_file) if f)
         why = (getattr(error, "reason", None) or error.strerror or str(error)).replace("_", " ").lower()
         raise NoCluster(
             f"cannot use a certificate or key of the kubeconfig or service account ({files}): {why}; "
             "correct certificate-authority, client-certificate or client-key"
         ) from error
-    # Python 3.13 demands of certificates what Go does not, and what the CAs of many clusters lack.
+    # Python 3.13 is stricter than Go about certificates, and the CAs of many clusters do not comply.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not verify:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

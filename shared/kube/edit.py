@@ -1,4 +1,4 @@
-"""Change one object on the API server without losing anybody else's change."""
+"""Changes one object on the API server without losing concurrent changes."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from shared.kube.errors import Busy, Conflict, NotFound, Refused, Unreachable
 from shared.kube.transport import APPLY_PATCH, MERGE_PATCH, Kube
 
 Json = dict[str, Any]
-_UNTYPED = "failed to create typed patch object"  # said with 500, of a field that the kind does not have
+_UNTYPED = "failed to create typed patch object"  # comes with status 500 for a field that the kind does not have
 _UNPROCESSABLE = 422
 _PAUSE = Backoff(first_s=0.02, cap_s=0.5)
 
@@ -24,11 +24,24 @@ async def update(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Json:
-    """Read, change and PUT with the version read, again after a conflict; None from `change` is no change.
+    """Read, change and PUT an object, and repeat after a conflict.
 
-    The whole object passes through `change`, so fields we do not know survive. It may be called several times, on what
-    an earlier call wrote too, so it must state a goal and not a step. Raises NotFound; Conflict or Busy after
-    `within_s`; Unreachable at once, for then the write may have happened.
+    The whole object passes through `change`, so unknown fields survive. `change` may be called several times, even on
+    what an earlier call wrote, so it must state a goal and not a step.
+
+    Args:
+        kube: The connection.
+        path: The path of the object.
+        change: Returns the wanted object, or None for no change.
+        within_s: Seconds after which it gives up.
+        sleep: Waits between attempts.
+        clock: Monotonic seconds.
+
+    Raises:
+        NotFound: There is no such object.
+        Conflict: Others kept changing it for `within_s`.
+        Busy: The server was overloaded for `within_s`.
+        Unreachable: At once, because the write may have happened.
     """
     give_up, failures = clock() + within_s, 0
     while True:
@@ -43,15 +56,15 @@ async def update(
 
 
 async def merge_patch(kube: Kube, path: str, body: object) -> Json:
-    """Merge the body into the object and return it; lists are replaced whole, None removes, a repeat writes nothing."""
+    """Apply a JSON merge patch and return the object: lists are replaced, None removes; idempotent."""
     return decode(await kube.request("PATCH", path, body=body, content_type=MERGE_PATCH), Json)
 
 
 async def apply(kube: Kube, path: str, manifest: Mapping[str, Any], manager: str) -> Json:
-    """Have the object say what the manifest says, making it where it is not there, and return it; all else stays.
+    """Create or update an object by server-side apply, and return it; fields outside the manifest stay.
 
-    What this manager stated before and states no more goes, unless another manager states it. Raises Refused where the
-    manifest is wrong, other KubeErrors.
+    Fields that this manager applied before and no longer lists are removed, unless another manager owns them. Raises
+    Refused if the manifest is invalid, and other KubeErrors.
     """
     query = {"fieldManager": manager, "force": "true"}
     try:
@@ -63,7 +76,7 @@ async def apply(kube: Kube, path: str, manifest: Mapping[str, Any], manager: str
 
 
 async def create_if_missing(kube: Kube, collection: str, body: object) -> bool:
-    """Create the object in the collection; False when one of its name is there, which stays as it is."""
+    """Create the object; return False, without a change, if one of its name exists."""
     try:
         await kube.request("POST", collection, body=body)
     except Conflict:
@@ -72,9 +85,9 @@ async def create_if_missing(kube: Kube, collection: str, body: object) -> bool:
 
 
 async def delete_if_present(kube: Kube, path: str, uid: str | None = None, version: str = "") -> bool:
-    """Ask for the object's deletion; False when it is gone, or another than `uid`, or than its `version`, has its name.
+    """Request the deletion of an object; return False if it is gone or has another `uid` or `version`.
 
-    With finalizers it stays, with a deletionTimestamp, until they are gone.
+    An object with finalizers stays, with a deletionTimestamp, until they are removed.
     """
     conditions = {name: value for name, value in (("uid", uid), ("resourceVersion", version)) if value}
     body = {"preconditions": conditions} if conditions else None

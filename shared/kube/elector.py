@@ -1,4 +1,4 @@
-"""Leader election that fails safe: work never outlives the lease."""
+"""Leader election that fails safe: the work never outlives the lease."""
 
 import asyncio
 import math
@@ -13,44 +13,44 @@ _RELEASES_A_RETRY = 4
 
 
 class Lock(Protocol):
-    """A lease that at most one candidate holds."""
+    """A lease held by at most one candidate."""
 
     async def acquire(self) -> bool:
-        """Take or renew it; False while another holds it; any exception means unknown."""
+        """Acquire or renew it; False while another candidate holds it. Any exception means unknown."""
 
     async def release(self) -> None:
-        """Give it up; may raise."""
+        """Release it; may raise."""
 
 
 def _ignore(_: Exception) -> None:
-    """Say nothing."""
+    """Ignore the failure."""
 
 
 @dataclass(slots=True)
 class Elector:
-    """Campaign, then work while the lease lasts; `deadline_s` must stay below the lease.
+    """Campaigns, then runs the work while it holds the lease; `deadline_s` must be shorter than the lease.
 
-    However it ends, the work has ended before the lease is given back, and no attempt to take it is still under way.
+    However `run` ends, the work has stopped before the lease is released, and no attempt to acquire it is pending.
     """
 
     lock: Lock
     work: Callable[[], Coroutine[Any, Any, None]]
     deadline_s: float = 10
     retry_s: float = 2
-    on_trouble: Callable[[Exception], None] = _ignore  # the lock failed; it is tried again in `retry_s`
+    on_trouble: Callable[[Exception], None] = _ignore  # called if the lock fails, which is retried after `retry_s`
     uniform: Uniform = random.uniform
     _until: float = field(default=-math.inf, init=False)
     _attempt: "asyncio.Task[bool | None] | None" = field(default=None, init=False)
 
     @property
     def leading(self) -> bool:
-        """Whether a write is still ours to make; ask before each, a blocked loop may have slept too long."""
+        """Whether writes are allowed; check before each write, because a blocked event loop may have overslept."""
         return asyncio.get_running_loop().time() < self._until
 
     async def run(self) -> None:
-        """Return when leadership was lost or the work ended; cancellation gives the lease back.
+        """Run until leadership is lost or the work ends; cancellation releases the lease.
 
-        An error of the work comes out in an ExceptionGroup.
+        An exception of the work is raised in an ExceptionGroup.
         """
         try:
             await self._campaign()
@@ -64,14 +64,14 @@ class Elector:
             await _to_the_end(asyncio.create_task(self._give_back()))
 
     async def _campaign(self) -> None:
-        """Return once the lease is ours."""
+        """Return once this candidate holds the lease."""
         while True:
             if await self._try():
                 return
             await asyncio.sleep(self._pause_s())
 
     async def _renew(self) -> None:
-        """Return once another holds the lease, or it could not be renewed in time."""
+        """Return once another candidate holds the lease, or it could not be renewed in time."""
         loop = asyncio.get_running_loop()
         while True:
             left_s, pause_s = self._until - loop.time(), self._pause_s()
@@ -83,10 +83,10 @@ class Elector:
                 return
 
     async def _try(self) -> bool | None:
-        """Return True for ours, False for another's, None when no one can tell."""
-        began = asyncio.get_running_loop().time()  # the lease counts from no later than the request
+        """Return True if we hold the lease, False if another does, None if unknown."""
+        began = asyncio.get_running_loop().time()  # the lease counts from before the request
         self._attempt = asyncio.create_task(self._acquire(self._attempt_end(began)))
-        ours = await asyncio.shield(self._attempt)  # a write that was cut short may still take the lease
+        ours = await asyncio.shield(self._attempt)  # a cancelled write may still acquire the lease
         if ours is not None:
             self._until = began + self.deadline_s if ours else -math.inf
         return ours
@@ -100,7 +100,7 @@ class Elector:
             return None
 
     def _attempt_end(self, began: float) -> float:
-        """Half the deadline, so that one hung connection leaves time for a second attempt."""
+        """Return half the deadline, so that one hung connection leaves time for a second attempt."""
         end = began + self.deadline_s / 2
         return min(end, self._until) if self.leading else end
 
@@ -108,7 +108,7 @@ class Elector:
         return self.retry_s * self.uniform(1.0, 1.2)
 
     async def _give_back(self) -> None:
-        """Release the lease: again and again while it would be ours anyway, once where it may be another's by now."""
+        """Release the lease: repeatedly while it would still be ours, once if another may hold it by now."""
         loop = asyncio.get_running_loop()
         until, self._until = self._until, -math.inf
         if self._attempt is not None:
@@ -116,7 +116,7 @@ class Elector:
         end = max(until, loop.time() + self.retry_s)
         while not await self._release(end):
             if loop.time() + self._pause_s() / _RELEASES_A_RETRY >= end:
-                return  # then it lapses by itself
+                return  # it expires by itself
             await asyncio.sleep(self._pause_s() / _RELEASES_A_RETRY)
 
     async def _release(self, end: float) -> bool:
@@ -130,7 +130,7 @@ class Elector:
 
 
 async def _to_the_end(task: "asyncio.Task[None]") -> None:
-    """Wait for a task, however often the wait is cancelled, and pass the cancellation on afterwards."""
+    """Wait for a task despite cancellations, and re-raise the cancellation afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

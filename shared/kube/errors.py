@@ -1,15 +1,15 @@
-"""What can go wrong between us and the API server, split by what the caller shall do.
+"""What can go wrong between us and the API server, grouped by what the caller should do.
 
 LarderError (shared.errors)
 └── KubeError
-    ├── Unreachable   no whole answer, or a 5xx: back off and retry; a write may or may not have happened
-    ├── Busy          429 or 503: not done; come back after `after_s`
-    ├── Expired       410: the version is gone, start again with a list
+    ├── Unreachable   no complete response, or a 5xx: back off and retry; a write may or may not have happened
+    ├── Busy          429 or 503: not done; retry after `after_s`
+    ├── Expired       410: the version is gone; start over with a list
     ├── Conflict      409: another writer was first (or the name is taken): read again
     ├── NotFound      404
     ├── Refused       any other 4xx: retrying the same request cannot help
-    ├── Malformed     an answer that is not what the API promises
-    └── NoCluster     neither a kubeconfig nor a service account that could be used
+    ├── Malformed     a response that breaks the API contract
+    └── NoCluster     no usable kubeconfig or service account
 """
 
 from shared.errors import LarderError
@@ -20,13 +20,13 @@ class KubeError(LarderError):
 
 
 class Unreachable(KubeError):
-    """No complete answer came, so the outcome of a write is unknown."""
+    """No complete response arrived, so the outcome of a write is unknown."""
 
 
 class Busy(KubeError):
-    """The server asks to be left alone for `after_s` seconds; None when it named no time.
+    """The server asks for a pause of `after_s` seconds; None if it names no time.
 
-    429 is overload and means its time; 503 comes from a starting server, whose "5 s" is a guess.
+    A 429 signals overload and its time is meant; a 503 comes from a starting server, whose "5 s" is a guess.
     """
 
     def __init__(self, message: str, after_s: float | None, code: int) -> None:
@@ -50,7 +50,7 @@ class NotFound(KubeError):
 
 
 class Refused(KubeError):
-    """The server will not do this, however often it is asked."""
+    """The server rejects the request, and would reject it again."""
 
     retryable = False
 
@@ -60,7 +60,7 @@ class Refused(KubeError):
 
 
 class Malformed(KubeError):
-    """The answer could not be decoded."""
+    """The response could not be decoded."""
 
 
 class NoCluster(KubeError):

@@ -1,4 +1,4 @@
-"""Access by a kubeconfig: the only module that loads the Kubernetes client, for it knows every way to log in."""
+"""Access by kubeconfig: the only module that loads the Kubernetes client, which knows every login method."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,23 +11,23 @@ from kubernetes.aio.config.kube_config import load_kube_config
 from shared.kube.credentials import DEFAULT_NAMESPACE, Access, TokenFile, tls_context
 from shared.kube.errors import NoCluster
 
-# NoCluster tells what the loader warns of; without a handler Python would write it to stderr as well.
+# NoCluster already says what the loader warns about; without a handler Python would also write it to stderr.
 logging.getLogger("kubernetes").addHandler(logging.NullHandler())
 
 
 async def read_kubeconfig(path: str | Path | None, environ: Mapping[str, str], context: str | None) -> Access:
-    """Return the access that a context names, the current one by default; raise NoCluster, naming the file."""
+    """Return the access of a context, by default the current one; raises NoCluster, naming the file."""
     try:
         return await _read(path, context)
     except NoCluster:
         raise
-    except Exception as error:  # the loader raises whatever a wrong file makes it stumble over
+    except Exception as error:  # the loader raises anything for an invalid file
         raise NoCluster(_unusable(_files(path, environ), context, error)) from error
 
 
 async def _read(path: str | Path | None, context: str | None) -> Access:
     found: Any = Configuration()
-    load: Any = load_kube_config  # it has no types
+    load: Any = load_kube_config  # untyped
     file = None if path is None else str(path)
     loader = await load(config_file=file, context=context, client_configuration=found)
     return Access(
@@ -68,7 +68,7 @@ def _unusable(files: list[str], context: str | None, error: Exception) -> str:
 
 
 def _files(kubeconfig: str | Path | None, environ: Mapping[str, str]) -> list[str]:
-    """Return where a kubeconfig is looked for."""
+    """Return the paths to search for a kubeconfig."""
     if kubeconfig is not None:
         return [str(kubeconfig)]
     return [f for f in environ.get("KUBECONFIG", "").split(":") if f] or [str(Path.home() / ".kube" / "config")]

@@ -1,4 +1,4 @@
-"""A Lease object as a lock: read, decide, write with the version read."""
+"""A Lease object as a lock: read, decide, write with the resource version that was read."""
 
 import math
 import time
@@ -15,7 +15,7 @@ from shared.kube.transport import Kube
 
 
 class LeaseSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """Who holds the lease; times are MicroTime, always with six digits."""
+    """The holder of a lease; times are MicroTime, always with six fractional digits."""
 
     holder_identity: str = ""
     lease_duration_seconds: int = 0
@@ -25,7 +25,7 @@ class LeaseSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True)
 
 
 class Lease(msgspec.Struct, rename="camel", frozen=True):
-    """The object; its metadata goes back as it came, labels of others included."""
+    """A Lease; its metadata is written back unchanged, with the labels of others."""
 
     metadata: dict[str, Any]
     spec: LeaseSpec = LeaseSpec()
@@ -35,7 +35,7 @@ class Lease(msgspec.Struct, rename="camel", frozen=True):
 
 @dataclass(slots=True)
 class LeaseLock:
-    """One candidate's view of a Lease; `identity` must be unique to the process, not to the pod.
+    """A candidate for a Lease; `identity` must be unique to the process, not to the pod.
 
     The holder writes its `annotations` on the Lease, so that others find it.
     """
@@ -52,7 +52,7 @@ class LeaseLock:
     _seen_at: float = field(default=0, init=False)
 
     async def acquire(self) -> bool:
-        """Take or renew the lease; False while another holds it; raises KubeError when neither is certain."""
+        """Acquire or renew the lease; False while another holds it. Raises KubeError if neither is certain."""
         try:
             lease = await self._get()
         except NotFound:
@@ -64,14 +64,14 @@ class LeaseLock:
         return True
 
     async def release(self) -> None:
-        """Let the next candidate in at once, if the lease is still ours."""
+        """Release the lease, if still ours, so that the next candidate can take it at once."""
         lease = await self._get()
         if lease.spec.holder_identity == self.identity:
             free = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1)
             await self._write("PUT", msgspec.structs.replace(lease, spec=free))
 
     def _held_by_other(self, spec: LeaseSpec) -> bool:
-        """Count from when we saw the record change: wall clocks of two machines are never compared."""
+        """Measure from when we saw the record change: the wall clocks of two machines are never compared."""
         if spec.holder_identity in {"", self.identity}:
             return False
         if spec != self._seen:

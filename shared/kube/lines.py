@@ -1,4 +1,4 @@
-"""Cut a stream of bytes into lines."""
+"""Splits a stream of bytes into lines."""
 
 from collections.abc import AsyncGenerator, AsyncIterable
 
@@ -6,10 +6,10 @@ from shared.kube.errors import Malformed
 
 
 async def split_lines(chunks: AsyncIterable[bytes], limit_bytes: int) -> AsyncGenerator[bytes, None]:
-    """Yield each complete line without its end; raise Malformed at one longer than `limit_bytes`.
+    """Yield each complete line without its line end; raises Malformed for a line longer than `limit_bytes`.
 
-    aiohttp's own reader gives up at twice its read buffer, far below what one object may need: Go writes `<` as six
-    characters. An unfinished last line is dropped: it belongs to a connection that was cut.
+    The reader of aiohttp gives up at twice its read buffer, far below what one object may need: Go writes `<` as six
+    characters. An unfinished last line is dropped, because its connection was cut.
     """
     pieces: list[bytes] = []
     size = 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class LockRecord:
-    """What the candidates share: who holds the lease, and until when."""
+    """The shared state of the candidates: who holds the lease, and until when."""
 
     holder: str = ""
     until: float = 0
@@ -15,7 +15,7 @@ class LockRecord:
 
 @dataclass(frozen=True, slots=True)
 class MemoryLock:
-    """One candidate's view of a record."""
+    """One candidate for a record."""
 
     record: LockRecord
     identity: str
@@ -23,7 +23,7 @@ class MemoryLock:
     clock: Callable[[], float] = time.monotonic
 
     async def acquire(self) -> bool:
-        """Take or renew the lease; False while another holds it."""
+        """Acquire or renew the lease; False while another holds it."""
         held_by_other = self.record.holder not in {"", self.identity}
         if held_by_other and self.clock() < self.record.until:
             return False
@@ -31,6 +31,6 @@ class MemoryLock:
         return True
 
     async def release(self) -> None:
-        """Let the next candidate in at once, if the lease is still ours."""
+        """Release the lease, if still ours, so that the next candidate can take it at once."""
         if self.record.holder == self.identity:
             self.record.holder = ""

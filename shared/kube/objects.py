@@ -1,4 +1,4 @@
-"""The parts of the Kubernetes wire format that every kind shares."""
+"""The parts of the Kubernetes wire format that all kinds share."""
 
 from typing import Any, NamedTuple
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class Key(NamedTuple):
-    """What names an object within its kind."""
+    """The namespace and name of an object."""
 
     namespace: str
     name: str
 
 
 class Meta(msgspec.Struct, rename="camel", frozen=True, kw_only=True, omit_defaults=True):
-    """The metadata we read."""
+    """The metadata fields that we read."""
 
     name: str = ""
     namespace: str = ""
@@ -29,24 +29,24 @@ class Meta(msgspec.Struct, rename="camel", frozen=True, kw_only=True, omit_defau
 
 
 class Object(msgspec.Struct, rename="camel", frozen=True, kw_only=True, omit_defaults=True):
-    """Any object; kinds of our own derive from it."""
+    """Any object; our own kinds derive from it."""
 
     metadata: Meta
 
     @property
     def key(self) -> Key:
-        """The object's name within its kind."""
+        """The namespace and name of the object."""
         return Key(self.metadata.namespace, self.metadata.name)
 
 
 class Details(msgspec.Struct, rename="camel", frozen=True):
-    """The details of a Status that tell when to come back."""
+    """The details of a Status that say when to retry."""
 
     retry_after_seconds: int = 0
 
 
 class Status(msgspec.Struct, rename="camel", frozen=True):
-    """The server's refusal, as a body or inside an ERROR event."""
+    """The error of the server, as a body or inside an ERROR event."""
 
     code: int = 0
     reason: str = ""
@@ -55,21 +55,21 @@ class Status(msgspec.Struct, rename="camel", frozen=True):
 
 
 class ListMeta(msgspec.Struct, rename="camel", frozen=True):
-    """Where a list stands, and the token for its next page."""
+    """The resource version of a list, and the token for its next page."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(name="continue", default="")
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One page of a list, its items not decoded yet; null where a metadata-only list is empty."""
+    """One page of a list, with its items undecoded."""
 
     metadata: ListMeta
     listed: list[msgspec.Raw] | None = msgspec.field(name="items")
 
     @property
     def items(self) -> list[msgspec.Raw]:
-        """Return the items, an empty list for null."""
+        """One line of a watch, with its object undecoded."""
         return self.listed or []
 
 

@@ -1,4 +1,4 @@
-"""Keep a sink equal to a collection on the API server: list, then watch, for ever."""
+"""Keeps a sink equal to a collection on the API server: list, then watch, forever."""
 
 import asyncio
 import math
@@ -22,13 +22,13 @@ T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
 
 
 class Sink(Protocol[T_contra]):
-    """Where a reflector delivers the state of the world."""
+    """Receives the state of a collection from a reflector."""
 
     def replace(self, objects: Sequence[T_contra], unreadable: Collection[Key]) -> None:
-        """Become exactly `objects`, and keep what is known of `unreadable`."""
+        """Become exactly `objects`, but keep what is known of `unreadable`."""
 
     def upsert(self, obj: T_contra) -> None:
-        """Take an object's new state."""
+        """Store the new state of an object."""
 
     def remove(self, key: Key) -> None:
         """Forget an object."""
@@ -36,28 +36,28 @@ class Sink(Protocol[T_contra]):
 
 @dataclass(frozen=True, slots=True)
 class ReflectorTiming:
-    """Every wait of a reflector, in seconds."""
+    """All waits of a reflector, in seconds."""
 
     watch_s: float = 300  # the server ends a watch after one to two times this
     idle_s: float = 90  # bookmarks come every 60 s
-    steady_s: float = 5  # a watch that lived this long clears the failures before it
+    steady_s: float = 5  # a watch that lives this long clears earlier failures
     relist_jitter_s: float = 0.5
-    unavailable_s: float = 1  # a 503 says 5, yet a restarted server is ready sooner
-    busy_s: float = 1  # a 429 that names no time
+    unavailable_s: float = 1  # a 503 says 5, but a restarted server is ready sooner
+    busy_s: float = 1  # for a 429 that names no time
     busy_cap_s: float = 30
     list_s: float = 60
-    backoff: Backoff = Backoff(first_s=0.1, cap_s=2)  # where a thousand agents reconnect, take cap_s=5
+    backoff: Backoff = Backoff(first_s=0.1, cap_s=2)  # use cap_s=5 if a thousand agents reconnect
 
 
 @dataclass(slots=True)
 class Reflector(Generic[T]):
-    """One collection, one sink; `run` ends only by cancellation, `synced` is set once the sink was level."""
+    """Copies one collection to one sink; ends only by cancellation. `synced` is set once the sink was complete."""
 
     kube: Kube
     path: str
     kind: type[T]
     sink: Sink[T]
-    on_trouble: Callable[[Exception, float], None]  # the error, and the wait that follows in seconds
+    on_trouble: Callable[[Exception, float], None]  # called with the error and the wait that follows, in seconds
     label_selector: str = ""
     field_selector: str = ""
     page: int = 500
@@ -71,7 +71,7 @@ class Reflector(Generic[T]):
     _expirations: int = field(default=0, init=False)
 
     async def run(self) -> None:
-        """Follow the collection through every fault."""
+        """Keep the sink in sync through every failure."""
         while True:
             try:
                 if not self._version:
@@ -96,7 +96,7 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _watch(self) -> None:
-        opened = math.inf  # a connection attempt may be long, and is not a steady watch
+        opened = math.inf  # connecting may take long, and is not a steady watch
         try:
             async with self.kube.watch(self.path, self._watch_query(), self.pace.idle_s) as lines:
                 opened = self.clock()
@@ -123,7 +123,7 @@ class Reflector(Generic[T]):
         self._version = obj.metadata.resource_version
 
     def _read(self, raw: msgspec.Raw) -> T | Key:
-        """Decode an object, or tell which one does not fit its type: it must not look deleted."""
+        """Decode an object, or return the key of one that does not fit its type, so that it does not look deleted."""
         try:
             return msgspec.json.decode(raw, type=self.kind)
         except UNREADABLE as error:
@@ -132,7 +132,7 @@ class Reflector(Generic[T]):
             return key
 
     def _delay_s(self, error: Exception) -> float:
-        """Note the failure, and return the wait that follows it."""
+        """Record the failure, and return the wait that follows it in seconds."""
         match error:
             case Expired():
                 self._version = ""
@@ -146,7 +146,7 @@ class Reflector(Generic[T]):
                 return self.uniform(1.0, 1.25) * min(after_s or self.pace.busy_s, self.pace.busy_cap_s)
             case Unreachable() | Refused():
                 pass
-            case _:  # what the sink holds is unknown: start over
+            case _:  # the state of the sink is unknown: start over
                 self._version = ""
         self._failures += 1
         return self.pace.backoff.delay_s(self._failures)

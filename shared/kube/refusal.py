@@ -1,4 +1,4 @@
-"""Which error a status code and a body stand for."""
+"""Maps a status code and a body to an error."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,10 @@ _SERVER_FAILED = 500
 
 
 def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] = _NO_HEADERS) -> KubeError:
-    """Return the error; the body is a Status, unless a proxy replaced it by anything; code 0 means the Status' own."""
+    """Return the error for a refusal; code 0 takes the code from the Status.
+
+    The body is a Status, unless a proxy replaced it by something else.
+    """
     status = _status(body)
     code = code or status.code
     text = f"{code} {status.reason}: {status.message}"

@@ -1,4 +1,4 @@
-"""The only module that talks to the API server: bytes out, bytes in, errors translated."""
+"""The only module that talks to the API server: sends and receives bytes, and translates errors."""
 
 import asyncio
 import json
@@ -23,14 +23,14 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _NO_QUERY: Mapping[str, str] = {}
 _FIRST_ERROR = 400
-_READ_BYTES = 2 * 2**20  # events of a watch are long
+_READ_BYTES = 2 * 2**20  # watch events are long
 
 
 @dataclass(frozen=True, slots=True)
 class Kube:
-    """An authenticated connection; `access` renews what it shows.
+    """An authenticated connection; `access` refreshes its credentials.
 
-    `namespace` is where commands look for namespaced objects: the one that the user named, else the context's.
+    `namespace` is where commands look for namespaced objects: as given by the user, else by the context.
     """
 
     access: Access
@@ -49,7 +49,7 @@ class Kube:
         timeout_s: float = 30,
         accept: str = JSON,
     ) -> bytes:
-        """Return the body of a success; `body` is JSON builtins or a Struct; raises KubeError."""
+        """Return the body of a successful response; `body` is JSON builtins or a Struct. Raises KubeError."""
         limits = aiohttp.ClientTimeout(total=timeout_s, connect=self.connect_s)
         async with self._open(method, path, query, limits, body, content_type, accept) as response:
             with self._translated():
@@ -57,7 +57,7 @@ class Kube:
 
     @asynccontextmanager
     async def watch(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a watch and give its lines; silence longer than `idle_s` is Unreachable."""
+        """Open a watch and return its lines; silence longer than `idle_s` seconds raises Unreachable."""
         limits = aiohttp.ClientTimeout(total=None, connect=self.connect_s, sock_read=idle_s)
         async with (
             self._open("GET", path, query, limits) as response,
@@ -118,10 +118,7 @@ def connect(
     environ: Mapping[str, str] = os.environ,
     context: str | None = None,
 ) -> AbstractAsyncContextManager[Kube]:
-    """Connect by this kubeconfig or context; without one as the pod's service account, else by the user's kubeconfig.
-
-    Raises NoCluster when there is none that could be used. The `user_agent` is what `managedFields` show.
-    """
+    """Connect by this kubeconfig or context, else as the service account of the pod, else by the user's kubeconfig."""
     return _connected(kubeconfig, service_account, user_agent, environ, context)
 
 
@@ -139,11 +136,11 @@ async def _connected(
         connector=connector, trust_env=True, read_bufsize=_READ_BYTES, headers={"User-Agent": user_agent}
     ) as session:
         yield Kube(access, session, access.namespace)
-    await asyncio.sleep(0)  # connections that were aborted are gone after one turn of the loop
+    await asyncio.sleep(0)  # aborted connections need one iteration of the event loop to close
 
 
 def _drop(response: aiohttp.ClientResponse) -> None:
-    """Close a connection in the middle of a body, without the TLS farewell that its loop may not live to see."""
+    """Close a connection in mid-body, without the TLS shutdown that its event loop may not live to finish."""
     if response.connection is not None and response.connection.transport is not None:
         response.connection.transport.abort()
     response.close()

@@ -1,4 +1,4 @@
-"""Keys that need work: deduplicated, one worker per key, exponential backoff, lanes that take turns."""
+"""Keys that need work: deduplicated, one worker per key, exponential backoff, and lanes that take turns."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
@@ -17,13 +17,13 @@ def _one_lane(_: object) -> Hashable:
 
 @dataclass(slots=True)
 class WorkQueue(Generic[K]):
-    """A queue of keys for one event loop; a key added while in hand is served once more afterwards.
+    """A queue of keys for one event loop; a key added while it is being handled is handled again afterwards.
 
-    An `add` is served at once, also while the key waits after a failure: a handler must not cause one by failing.
-    Lanes, which `lane_of` gives keys, take turns.
+    A key that is added while it waits after a failure is handled at once, so a handler must not add its own key by
+    failing. `lane_of` assigns keys to lanes, which take turns.
     """
 
-    on_error: Callable[[K, Exception, float], None]  # the key, its error, the wait in seconds before its next turn
+    on_error: Callable[[K, Exception, float], None]  # called with the key, its error, and the seconds until its retry
     backoff: Backoff = Backoff(first_s=0.1, cap_s=60)
     lane_of: Callable[[K], Hashable] = _one_lane
     _line: FairQueue[Hashable, K] = field(default_factory=FairQueue, init=False)
@@ -37,7 +37,7 @@ class WorkQueue(Generic[K]):
         return len(self._line)
 
     def add(self, key: K) -> None:
-        """Want the key served, now if it is free, after its present turn if not."""
+        """Queue the key at once, or after its current run if it is being handled."""
         if timer := self._later.pop(key, None):
             timer.cancel()
         if key in self._wanted:
@@ -47,7 +47,7 @@ class WorkQueue(Generic[K]):
             self._enqueue(key)
 
     def add_after(self, key: K, delay_s: float) -> None:
-        """Want the key served in `delay_s` seconds; of several wishes the earliest counts."""
+        """Queue the key in `delay_s` seconds; of several requests the earliest counts."""
         loop = asyncio.get_running_loop()
         when = loop.time() + delay_s
         if timer := self._later.get(key):
@@ -58,9 +58,9 @@ class WorkQueue(Generic[K]):
             self._later[key] = loop.call_at(when, self.add, key)
 
     async def serve(self, workers: int, handle: Callable[[K], Awaitable[float | None]]) -> None:
-        """Hand out keys until cancelled; `handle` returns in how many seconds it wants the key again, None for never.
+        """Hand out keys until cancelled; `handle` returns the seconds until it wants the key again, or None.
 
-        Keys in hand and keys that wait are in line again afterwards, so that serving can be taken up without a loss.
+        Keys that are being handled or waiting are queued again when it ends, so that serving can resume without loss.
         """
         try:
             async with asyncio.TaskGroup() as tasks:
