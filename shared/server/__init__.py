@@ -1,1 +1,1 @@
-"""HTTP servers within a program that owns its signals."""
+"""HTTP servers inside a program that owns its signals."""

@@ -1,4 +1,4 @@
-"""HTTP/1.1 for clients that come to speak: a connection whose request does not arrive is closed."""
+"""HTTP/1.1 with limits: a connection whose request does not arrive in time is closed."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -6,15 +6,16 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-PEER_CERTIFICATE = "peer_certificate"  # in the state of a request: what the TLS library verified, empty if nothing
+PEER_CERTIFICATE = "peer_certificate"  # in the state of a request; empty without a verified certificate
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What one server puts up with; an idle TLS connection takes about 280 KiB.
+    """Limits of one server; an idle TLS connection takes about 280 KiB.
 
-    `request_s`: for how long a whole request may take to arrive; `connections`: beyond so many, the one that has waited
-    longest for a request, its first or a further one, makes room for a new one.
+    Args:
+        request_s: The seconds that a whole request may take to arrive.
+        connections: The limit on connections; beyond it, the one that has waited longest for a request is closed.
     """
 
     request_s: float = 10.0
@@ -23,9 +24,9 @@ class ServerLimits:
 
 
 class LimitedProtocol(H11Protocol):
-    """Closes connections that bring no whole request in time, in whatever small pieces.
+    """Closes connections that do not deliver a whole request in time, even if they keep sending small pieces.
 
-    uvicorn alone waits for ever for the first request, and for a body that does not end.
+    uvicorn alone waits forever for a first request, and for a body that does not end.
     """
 
     def __init__(self, *args: Any, patience: ServerLimits, **fields: Any) -> None:  # noqa: ANN401 - uvicorn's own
@@ -34,7 +35,7 @@ class LimitedProtocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        """Expect a request."""
+        """Start waiting for a request."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, PEER_CERTIFICATE: transport.get_extra_info("peercert") or {}}
         self._expect()
@@ -42,7 +43,7 @@ class LimitedProtocol(H11Protocol):
             next(iter(self._patience.waiting)).transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; what comes after an answer is the next request's."""
+        """Process data; data after a response belongs to the next request."""
         if not self._is_answering:
             self._expect()
         super().data_received(data)
@@ -55,20 +56,20 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Make room for others from now on, unless the next request is there already."""
+        """Let the connection make room for others, unless its next request has already arrived."""
         super().on_response_complete()
         if self._deadline is None and not self._is_answering and not self.transport.is_closing():
             self._patience.waiting[self] = None
 
     @property
     def _is_answering(self) -> bool:
-        """Whether a request has begun to arrive that has no whole answer yet; uvicorn has no cycle before the first."""
+        """Return whether a request has arrived and is not fully answered; uvicorn has no cycle before the first."""
         return bool(self.cycle) and not self.cycle.response_complete
 
     def _expect(self) -> None:
         if self._deadline is None:
             self._deadline = self.loop.call_later(self._patience.request_s, self.transport.abort)
-            self._patience.waiting.pop(self, None)  # it begins to wait again
+            self._patience.waiting.pop(self, None)  # moves it to the end of the order
             self._patience.waiting[self] = None
 
     def _expect_nothing(self) -> None:

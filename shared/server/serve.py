@@ -1,4 +1,4 @@
-"""uvicorn inside a program that owns its signals; a renewed certificate is taken up while it serves."""
+"""Runs uvicorn inside a program that owns its signals, and reloads a renewed certificate while serving."""
 
 import asyncio
 import ssl
@@ -22,9 +22,9 @@ _Tell = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """A server's certificate chain and key, as PEM files.
+    """The certificate chain and key of a server, as PEM files.
 
-    `client_ca` verifies the certificates that clients may show; whether one has to is up to the application.
+    `client_ca` verifies client certificates; whether one is required is up to the application.
     """
 
     certificate: Path
@@ -32,21 +32,21 @@ class Tls:
     client_ca: Path | None = None
 
     def stamp(self) -> _Stamp:
-        """Return what changes when one of the files is replaced, in place or by another link. Raises OSError."""
+        """Return a value that changes when a file is replaced, in place or by another link. Raises OSError."""
         stats = (path.stat() for path in (self.certificate, self.private_key))
         return tuple((s.st_ino, s.st_mtime_ns) for s in stats)
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Show this certificate to new connections. Raises OSError (SSLError where chain and key do not match)."""
+        """Use this certificate for new connections. Raises OSError (SSLError if chain and key do not match)."""
         self._check()
         context.load_cert_chain(self.certificate, self.private_key)
 
     def not_after(self) -> float:
-        """Return until when the certificate is valid, in seconds since 1970. Raises OSError, ValueError."""
+        """Return the end of validity in seconds since 1970. Raises OSError, ValueError."""
         return not_after(self.certificate.read_text())
 
     def _check(self) -> None:
-        """A pair half written must not reach the live context, which would have its chain and not its key."""
+        """Refuse a half-written pair before it reaches the live context, which would get the chain without the key."""
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.private_key)
 
 
@@ -65,9 +65,9 @@ async def follow_certificate(
     every_s: float = _RELOAD_S,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Load the pair anew whenever its files are others than those `seen`; what cannot be loaded leaves the last one.
+    """Reload the pair whenever its files differ from those `seen`; if loading fails, the last pair stays.
 
-    `tell_end` is told until when a new one is valid, in seconds since 1970.
+    `tell_end` is called with the end of validity of each new certificate, in seconds since 1970.
     """
     while True:
         await sleep(every_s)
@@ -85,7 +85,7 @@ async def follow_certificate(
 
 
 def _tell_end(tls: Tls, tell: _Tell) -> None:
-    """A certificate that only the TLS library can read is served all the same."""
+    """Report the end of validity; a certificate that only the TLS library can parse is served all the same."""
     try:
         tell(tls.not_after())
     except (OSError, ValueError) as error:
@@ -93,11 +93,11 @@ def _tell_end(tls: Tls, tell: _Tell) -> None:
 
 
 class Server(uvicorn.Server):
-    """Leaves signals to the program's root."""
+    """A uvicorn server that leaves signals to the root of the program."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take none."""
+        """Capture no signals."""
         yield
 
 
@@ -110,11 +110,18 @@ async def serve(
     tell_end: _Tell = lambda _: None,
     patience: ServerLimits | None = None,
 ) -> None:
-    """Serve until cancelled, then let running requests end; `listen` is HOST:PORT. Raises OSError.
+    """Serve until cancelled, then let running requests finish. Raises OSError.
 
-    The files of `tls` are looked at every `reload_s`, and new connections get what stands there. `tell_end` is told
-    until when each certificate that is loaded is valid, in seconds since 1970. A client is known by
-    its own address: what it says of others in headers counts for nothing.
+    A client is identified by its own address; headers that name another one are ignored.
+
+    Args:
+        app: The application.
+        listen: HOST:PORT.
+        tls: The certificate; None for plain http.
+        grace_s: Seconds that running requests get to finish.
+        reload_s: Seconds between checks of the files of `tls`; new connections get the newest pair.
+        tell_end: Called with the end of validity of each loaded certificate, in seconds since 1970.
+        patience: The limits on connections.
     """
     seen = tls.stamp() if tls else ()
     host, _, port = listen.rpartition(":")
@@ -150,7 +157,7 @@ async def serve(
         server.should_exit = True
         await task
         raise
-    except SystemExit as error:  # uvicorn's way to say that it could not listen
+    except SystemExit as error:  # how uvicorn reports that it cannot listen
         raise OSError(f"cannot listen on {listen}: the address is taken or not allowed") from error
     finally:
         if following:
