@@ -1,3 +1,3 @@
-"""What the controller and the agent both need: API types, names, sources, the Kubernetes client."""
+"""Code that the controller and the agent share: API types, names, sources, the Kubernetes client."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Which files of a model are archives whose files it has in their place."""
+"""Finds the files of a model that are archives, which nodes unpack."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,10 @@ _SUFFIXES = {".tar": "tar", ".tar.gz": "tar.gz", ".tgz": "tar.gz", ".zip": "zip"
 
 
 def find_archives(files: Sequence[File]) -> list[File]:
-    """Return the archives among a model's files, each with `archive` set.
+    """Return the archives among the files of a model, each with `archive` set.
 
-    Those that the source says are such; where it says nothing, the only file, if its name is that of an archive.
+    These are the files that the source declares as archives; if it declares nothing, a single file with the name of
+    one.
     """
     if said := [file for file in files if file.archive]:
         return said

@@ -1,4 +1,4 @@
-"""Spans of bytes in a file, and sets of them."""
+"""Byte ranges in a file, and sets of them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class ByteRange:
-    """The bytes from `start` up to, not including, `end`."""
+    """The bytes from `start` up to, but not including, `end`."""
 
     start: int
     end: int
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes these are."""
+        """The number of bytes."""
         return self.end - self.start
 
 
 class ByteRanges:
-    """Bytes of one file, as the fewest disjoint spans in ascending order. Not thread-safe."""
+    """Bytes of one file, as the fewest disjoint ranges in ascending order. Not thread-safe."""
 
     __slots__ = ("_spans",)
 
@@ -31,7 +31,7 @@ class ByteRanges:
         return iter(self._spans)
 
     def add(self, span: ByteRange) -> None:
-        """Take in the bytes of a span, whether some of them are in already or not."""
+        """Add the bytes of a range, which may overlap those present."""
         if span.size_bytes <= 0:
             return
         start, end = span.start, span.end
@@ -46,25 +46,25 @@ class ByteRanges:
         self._spans = apart
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Remove everything."""
         self._spans = []
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes are in."""
+        """The number of bytes present."""
         return sum(span.size_bytes for span in self._spans)
 
     @property
     def front(self) -> int:
-        """Up to where the file is here without a gap."""
+        """The end of the bytes present without a gap from the start."""
         return self._spans[0].end if self._spans and self._spans[0].start == 0 else 0
 
     def within(self, size: int) -> "ByteRanges":
-        """Return what lies in the first `size` bytes."""
+        """Return the ranges within the first `size` bytes."""
         return ByteRanges(ByteRange(span.start, min(span.end, size)) for span in self._spans if span.start < size)
 
     def gaps(self, size: int) -> Iterator[ByteRange]:
-        """Yield what is missing of the first `size` bytes, in order."""
+        """Yield the gaps in the first `size` bytes, in order."""
         start = 0
         for span in self._spans:
             if span.start >= size:

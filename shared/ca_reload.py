@@ -1,4 +1,4 @@
-"""Which authority vouches for the controller: a file that is replaced when certificates are renewed."""
+"""Reloads the certificate authority of the controller when its file is replaced."""
 
 import ssl
 from collections.abc import Awaitable, Callable
@@ -12,9 +12,9 @@ _Client = TypeVar("_Client")
 
 @dataclass(slots=True)
 class Trust:
-    """What stands in a PEM file, and what stood there before: replicas take up a renewal one after the other.
+    """The authorities in a PEM file, and the previous ones, because replicas adopt a renewal one after the other.
 
-    No file: the authorities of the system.
+    Without a file: the authorities of the system.
     """
 
     file: Path | None
@@ -23,9 +23,9 @@ class Trust:
     _context: ssl.SSLContext | None = field(default=None, init=False)
 
     def context(self) -> ssl.SSLContext:
-        """Return the settings for a new connection, the same object until the file is another; cheap to ask each time.
+        """Return the TLS context for a new connection; cheap, and the same object until the file changes.
 
-        Raises OSError (SSLError for what is no certificate), and then tries the file again at the next call.
+        Raises OSError (SSLError if the file is not a certificate); the next call then tries the file again.
         """
         stamp = self._stamp_now()
         if self._context is None or stamp != self._stamp:
@@ -46,7 +46,7 @@ class Trust:
         if "BEGIN " not in pem:
             raise ssl.SSLError(f"{self.file} holds no certificate in PEM; write the CA that signs the controller's")
         if self._context is not None and pem == self._pem:
-            return self._context  # kubelet replaces all files of a volume with each that changes
+            return self._context  # kubelet replaces all files of a volume if one changes
         context = ssl.create_default_context(cadata=pem)
         if self._pem:
             context.load_verify_locations(cadata=self._pem)
@@ -56,16 +56,16 @@ class Trust:
 
 @dataclass(slots=True)
 class Pools(Generic[_Client]):
-    """Connections made under a trust, by a client that `connect` makes whenever the trust is another."""
+    """Clients bound to the current authorities; `connect` makes a new one whenever these change."""
 
     trust: Trust
     connect: Callable[[ssl.SSLContext], _Client]
     end: Callable[[_Client], Awaitable[None]]
     _context: ssl.SSLContext | None = field(default=None, init=False)
-    _clients: list[_Client] = field(default_factory=list, init=False)  # the newest last
+    _clients: list[_Client] = field(default_factory=list, init=False)  # newest last
 
     async def client(self) -> _Client:
-        """Return the client of today; requests on the one before it may end in peace. Raises OSError as Trust does."""
+        """Return the current client; requests on the previous one may finish. Raises OSError as Trust does."""
         context = self.trust.context()
         if context is not self._context:
             self._context = context

@@ -1,4 +1,4 @@
-"""`larder`, also found as `kubectl larder`: finds the command and the part of the project that has it."""
+"""`larder`, also installed as `kubectl larder`: finds a command and the package that implements it."""
 
 import atexit
 import gc
@@ -11,7 +11,7 @@ from shared import __version__
 
 
 class Command(NamedTuple):
-    """Where a command is, what it does, and what must be installed for it."""
+    """A command: its module, its summary, and what must be installed for it."""
 
     module: str
     summary: str
@@ -19,7 +19,7 @@ class Command(NamedTuple):
 
 
 _AGENT, _CONTROLLER, _BOTH = (f"kube-larder[{extras}]" for extras in ("agent", "controller", "agent,controller"))
-# By name, not by import: the controller and the agent never import each other, and images have only one of them.
+# By name, not by import: controller and agent never import each other, and an image has only one of them.
 COMMANDS = {
     "status": Command("controller.cli.status.command", "models: what is where, how far, and why not", _CONTROLLER),
     "why": Command(
@@ -48,7 +48,7 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; each module has `main(arguments) -> int`."""
-    atexit.register(gc.freeze)  # nothing needs to be collected at the end, and that takes a tenth of a second
+    atexit.register(gc.freeze)  # skips the final collection, which takes a tenth of a second
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = given[0] if given else "--help"
     if name in ("-h", "--help", "help"):

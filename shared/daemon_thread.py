@@ -1,6 +1,6 @@
-"""Blocking work on a thread that dies with the program.
+"""Runs blocking work on a thread that dies with the program.
 
-A pool's threads are waited for at the end, and a server that keeps silent holds one for minutes.
+The threads of a pool are joined at exit, and a silent server can hold one for minutes.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ Ts = TypeVarTuple("Ts")
 
 
 def start_daemon_thread(work: Callable[[], T], name: str) -> "Future[T]":
-    """Run work on a daemon thread; what it returns, or raises, is in the Future, which cannot be cancelled."""
+    """Run work on a daemon thread; its result or exception is in the Future, which cannot be cancelled."""
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()
 
@@ -30,5 +30,5 @@ def start_daemon_thread(work: Callable[[], T], name: str) -> "Future[T]":
 
 
 async def run_in_daemon_thread(work: Callable[[Unpack[Ts]], T], *arguments: *Ts) -> T:
-    """Return what the work returns; a caller that is cancelled leaves the thread behind."""
+    """Return the result of the work; cancelling the caller leaves the thread running."""
     return await asyncio.wrap_future(start_daemon_thread(partial(work, *arguments), "larder-work"))

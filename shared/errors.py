@@ -1,19 +1,19 @@
-"""What can go wrong with a model, split by what the caller shall do.
+"""What can go wrong with a model, grouped by what the caller should do.
 
 LarderError                     reason = the class name, a stable word for status, logs and exit lines
-├── Retryable                   try again soon, with jittered back-off
-│   ├── Unreachable             no whole answer from a server
-│   ├── RateLimited             the server asks to wait (`after_s`)
-│   ├── DigestMismatch          the bytes are not those that the publisher named
+├── Retryable                   retry soon, with jittered backoff
+│   ├── Unreachable             no complete response from a server
+│   ├── RateLimited             the server asks for a pause (`after_s`)
+│   ├── DigestMismatch          the bytes differ from the published digest
 │   ├── SourceChanged           the source moved between resolve and fetch
 │   ├── NotGranted              the controller does not list this model for this node (yet)
 │   ├── InsufficientStorage     it does not fit under the limit or on the disk now
-│   ├── TooManyResolutions      the namespace has asked sources too often within a minute
-│   ├── TooManyManifests        the lists of files of the namespace take too many bytes
+│   ├── TooManyResolutions      the namespace has asked sources too often in a minute
+│   ├── TooManyManifests        the file lists of the namespace take too many bytes
 │   ├── TooManyModels           the node's ModelNode has no room for another model of the namespace
-│   ├── StoreFailure            the node's own disk refused
-│   └── InternalError           a mistake in Larder itself
-└── NeedsAction                 somebody must act; tried again every 15 to 60 minutes and at once on a change
+│   ├── StoreFailure            the disk of the node failed
+│   └── InternalError           a bug in Larder
+└── NeedsAction                 somebody must act; retried every 15 to 60 minutes and at once on a change
     ├── AuthDenied              the source refuses these credentials
     ├── SourceNotFound          no such repository, bucket, object or file
     ├── RevisionNotFound        no such branch, tag or commit
@@ -21,7 +21,7 @@ LarderError                     reason = the class name, a stable word for statu
     ├── PickleRefused           a file may be a pickle, which runs code, and none are accepted
     ├── TooManyFiles            the manifest does not fit its ConfigMap
     ├── AddressRefused          a host that must not be contacted from here
-    ├── InvalidURI              not a form that any source serves
+    ├── InvalidURI              not a URI that any source serves
     └── NameConflict            another object has this model id, or a name that Larder needs
 """
 
@@ -35,12 +35,12 @@ class LarderError(Exception):
 
     @property
     def reason(self) -> str:
-        """The stable word, as it stands in conditions and exit lines."""
+        """The stable word used in conditions and exit lines."""
         return type(self).__name__
 
 
 class Retryable(LarderError):
-    """Trying the same again soon may help."""
+    """Retrying soon may help."""
 
 
 class NeedsAction(LarderError):
@@ -50,9 +50,9 @@ class NeedsAction(LarderError):
 
 
 class Unreachable(Retryable):
-    """No whole answer came: DNS, TLS, reset, time-out or a 5xx.
+    """No complete response arrived: DNS, TLS, reset, timeout or a 5xx.
 
-    `tries` is after how many failures in a row this one tells that the next will be no better; 0 where it does not.
+    `tries` is how many such failures in a row mean that further tries are useless; 0 if unknown.
     """
 
     def __init__(self, message: str, tries: int = 0) -> None:
@@ -61,7 +61,7 @@ class Unreachable(Retryable):
 
 
 class RateLimited(Retryable):
-    """The server asks to be left alone for `after_s` seconds."""
+    """The server asks for a pause of `after_s` seconds."""
 
     def __init__(self, message: str, after_s: float) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class RateLimited(Retryable):
 
 
 class DigestMismatch(Retryable):
-    """A file's bytes do not have the digest or the size that the manifest names."""
+    """The bytes of a file do not have the digest or the size in the manifest."""
 
 
 class SourceChanged(Retryable):
@@ -83,7 +83,7 @@ class NotGranted(Retryable):
 class InsufficientStorage(Retryable):
     """The missing bytes do not fit; the message has need, have and limit.
 
-    `shortage_bytes` would have to go first; 0 where that is not known, or cannot help.
+    `shortage_bytes` must be freed first; 0 if unknown, or if freeing cannot help.
     """
 
     def __init__(self, message: str, shortage_bytes: int = 0) -> None:
@@ -92,11 +92,11 @@ class InsufficientStorage(Retryable):
 
 
 class TooManyResolutions(Retryable):
-    """The namespace has had the resolutions that a namespace may have in a minute."""
+    """The namespace has used up its resolutions per minute."""
 
 
 class TooManyManifests(Retryable):
-    """The lists of files that are kept for the namespace take all the bytes that a namespace may have."""
+    """The stored file lists of the namespace take up all bytes that it may have."""
 
 
 class TooManyModels(Retryable):
@@ -104,15 +104,15 @@ class TooManyModels(Retryable):
 
 
 class StoreFailure(Retryable):
-    """The node's own disk refused to write, sync or rename."""
+    """The disk of the node failed to write, sync or rename."""
 
 
 class InternalError(Retryable):
-    """Larder's own code failed in a way that it does not foresee; the log has the traceback."""
+    """A bug in Larder raised an unforeseen error; the log has the traceback."""
 
 
 class AuthDenied(NeedsAction):
-    """The source refuses the credentials, or needs some."""
+    """The source refuses the credentials, or requires some."""
 
 
 class SourceNotFound(NeedsAction):
@@ -124,15 +124,15 @@ class RevisionNotFound(NeedsAction):
 
 
 class UnsafePath(NeedsAction):
-    """A file name would leave its directory or hide what is ours."""
+    """A file name would leave its directory or hide a file of Larder."""
 
 
 class PickleRefused(NeedsAction):
-    """A file is of no kind that cannot be a pickle, and the model is to have none."""
+    """A file is not of a kind that is known not to be a pickle, and the model may have no pickles."""
 
 
 class TooManyFiles(NeedsAction):
-    """The list of files is too large to be kept, or the files are larger than any disk."""
+    """The list of files is too large to store, or the files are larger than any disk."""
 
 
 class AddressRefused(NeedsAction):
@@ -140,13 +140,13 @@ class AddressRefused(NeedsAction):
 
 
 class InvalidURI(NeedsAction):
-    """The text is not a URI of a form that an installed source serves."""
+    """The text is not a URI that an installed source serves."""
 
 
 class NameConflict(NeedsAction):
-    """An older object has the same model id and another source, or other files of it; or a name of ours is taken.
+    """An older object has the same model id but another source or other files, or a name that Larder needs is taken.
 
-    `digest` is that of the list of files whose ConfigMap is not Larder's.
+    `digest` is that of the file list whose ConfigMap does not belong to Larder.
     """
 
     def __init__(self, message: str, digest: str = "") -> None:

@@ -1,4 +1,4 @@
-"""How a command ends: one line for a failure, and no waiting for what hangs."""
+"""How a command ends: one line for a failure, and no wait for hung threads."""
 
 import io
 import os
@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 
 def failure_line(error: Exception) -> str:
-    """Return `Reason: message` in one line that a terminal shows as it is, whatever a server put into it."""
+    """Return `Reason: message` in one line that is safe for a terminal, whatever a server sent."""
     if isinstance(error, LarderError):
         reason, message = error.reason, str(error)
     else:
@@ -25,18 +25,18 @@ def failure_line(error: Exception) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a line with each character that would control a terminal as its escape."""
+    """Return a line with terminal control characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def tell(line: str, out: TextIO) -> None:
-    """Write a line; one that nobody can read any more is no failure."""
+    """Write a line; a closed reader is not a failure."""
     with suppress(OSError, ValueError):
         print(line, file=out, flush=True)
 
 
 def open_streams() -> tuple[TextIO, TextIO]:
-    """Return stdout and stderr, which write any text; where one was closed, what is written to it is lost."""
+    """Return stdout and stderr, set to write any text; output to a closed stream is discarded."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -44,12 +44,12 @@ def open_streams() -> tuple[TextIO, TextIO]:
 
 
 def leave(code: int) -> int:
-    """Return the exit code, or exit at once where threads would still be waited for: those that a server keeps."""
+    """Return the exit code, or exit at once if threads would be waited for, such as those of a silent server."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
                 stream.flush()
-        except (OSError, ValueError):  # nobody reads it: the interpreter shall not complain of that at its end
+        except (OSError, ValueError):  # nobody reads it, so the interpreter must not complain at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         os._exit(code)

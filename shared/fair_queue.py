@@ -1,4 +1,4 @@
-"""A queue in lanes that take turns: who adds much waits for itself alone."""
+"""A queue with lanes that take turns, so that a lane with many items delays only itself."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
@@ -15,7 +15,7 @@ def _always(_: object) -> bool:
 
 @dataclass(slots=True)
 class FairQueue(Generic[L, T]):
-    """First come, first served within a lane; the lane that was served last is the last to be served again."""
+    """First in, first out within a lane; the lane that was served last is served last again."""
 
     _lanes: OrderedDict[L, deque[T]] = field(default_factory=OrderedDict, init=False)
     _count: int = field(default=0, init=False)
@@ -29,7 +29,7 @@ class FairQueue(Generic[L, T]):
         self._count += 1
 
     def pop(self, may: Callable[[L], bool] = _always) -> T | None:
-        """Take the first item of the next lane that may have a turn; None where there is none."""
+        """Take the first item of the next lane that `may` permits; None if there is none."""
         for lane in self._lanes:
             if may(lane):
                 return self._take(lane)
@@ -44,7 +44,7 @@ class FairQueue(Generic[L, T]):
         return item
 
     def remove(self, lane: L, item: T) -> bool:
-        """Take an item out; return whether it was there."""
+        """Remove an item; return whether it was there."""
         items = self._lanes.get(lane, deque())
         if item not in items:
             return False
@@ -55,5 +55,5 @@ class FairQueue(Generic[L, T]):
         return True
 
     def waiting(self, lane: L) -> int:
-        """Return how many items a lane has."""
+        """Return the number of items in a lane."""
         return len(self._lanes.get(lane, ()))

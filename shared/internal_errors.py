@@ -1,4 +1,4 @@
-"""Our own mistakes at run time: each costs what it happened to, stays visible, and ends no program."""
+"""Unforeseen errors at run time: each affects only its own work, stays visible, and never ends the program."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ _STEADY_S = 300.0
 
 @dataclass(slots=True)
 class InternalErrors:
-    """Counts errors that no code foresaw, by the part of the program that they happened in."""
+    """Counts unforeseen errors by the part of the program where they happened."""
 
     counts: Counter[str] = field(default_factory=Counter)
     _last: str = field(default="", init=False)
@@ -28,7 +28,7 @@ class InternalErrors:
         _LOG.error("internal_error", part=part, exc_info=error, **context)
 
     def summary(self) -> str:
-        """Return one line for the health endpoint; empty while there was no such error. It names no model."""
+        """Return one line for the health endpoint, empty without errors. It names no model."""
         if not self._last:
             return ""
         return f"internal errors since the start: {self.counts.total()}, the last: {self._last}; the log has more"
@@ -40,7 +40,7 @@ async def keep_running(
     errors: InternalErrors,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Run a loop to its end, and start it again with exponential backoff each time an unforeseen error ends it."""
+    """Run a loop to its end; restart it with exponential backoff each time an unforeseen error ends it."""
     clock, failures = asyncio.get_running_loop().time, 0
     while True:
         began = clock()

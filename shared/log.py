@@ -7,27 +7,27 @@ from typing import Literal, TextIO, TypeAlias
 import structlog
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-# The variables of a frame that failed may hold tokens and passwords.
+# The variables of a failed frame may hold tokens and passwords.
 _TRACEBACKS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Writes to stderr as it is now, not as it was when this was made."""
+    """Writes to the current stderr, not to that of the time of its creation."""
 
     @property
     def stream(self) -> TextIO:
-        """The present stderr."""
+        """The current stderr."""
         return sys.stderr
 
     @stream.setter
     def stream(self, _: TextIO) -> None:
-        """Take no other: the base class sets one."""
+        """Ignore the stream that the base class sets."""
 
 
 def configure_logging(level: LogLevel = "info") -> None:
-    """Send our events from a level on, and the warnings of libraries, to stderr as one JSON object a line.
+    """Send our events from this level on, and warnings of libraries, to stderr as one JSON object per line.
 
-    Libraries never say more: some log URLs, and those may be signed.
+    Libraries never log below warnings: some log URLs, which may be signed.
     """
     least = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
@@ -39,7 +39,7 @@ def configure_logging(level: LogLevel = "info") -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(least),
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # where stderr is now, not where it was
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # the current stderr
         cache_logger_on_first_use=False,
     )
     formatter = structlog.stdlib.ProcessorFormatter(

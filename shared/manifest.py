@@ -1,4 +1,4 @@
-"""The list of files that a revision of a model consists of: resolved once, fetched by every node."""
+"""The list of files of a model revision: resolved once, fetched by every node."""
 
 import hashlib
 from collections.abc import Iterable
@@ -8,17 +8,22 @@ import msgspec
 from shared.errors import TooManyFiles, UnsafePath
 from shared.paths import check_paths
 
-_MOST_BYTES = 2**62  # the API server's numbers end soon after
+_MOST_BYTES = 2**62  # the integers of the API server end soon after
 
 
 class File(msgspec.Struct, frozen=True, omit_defaults=True):
     """One file of a source.
 
-    `digest` is the publisher's: an algorithm (`sha256`, `git-sha1` of a git blob, `md5`, `crc64nvme`, `crc32c` or
-    `crc32`), a colon and hex digits, or `-parts`, a colon and what `part_digests` tells; empty where there is none and
-    only the size can be checked. `etag` is the entity tag, or the date, that a fetch must meet again; empty where there
-    is none or the URL itself names fixed content. `archive` says how an archive is packed (`tar`, `tar.gz`, `zip`)
-    whose files a node has in its place; `path` is then no more than a name. It is empty for all else.
+    Args:
+        path: The path relative to the model; for an archive no more than a name.
+        size_bytes: The size.
+        digest: The digest of the publisher: an algorithm (`sha256`, `git-sha1` of a git blob, `md5`, `crc64nvme`,
+            `crc32c` or `crc32`), a colon and hex digits; or the algorithm with `-parts`, a colon and a value of
+            `part_digests`. Empty if there is none, so that only the size can be checked.
+        etag: The entity tag or date that a fetch must find unchanged; empty if there is none or the URL names fixed
+            content.
+        archive: The format of an archive (`tar`, `tar.gz`, `zip`) that a node replaces by its files; empty for other
+            files.
     """
 
     path: str
@@ -29,9 +34,9 @@ class File(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The files of one revision, sorted by path. `uri` is canonical and names the revision where its scheme can.
+    """The files of one revision, sorted by path. `uri` is canonical and names the revision if its scheme can.
 
-    Without `allow_pickle` a node commits the files only if none of them can be a pickle.
+    Unless `allow_pickle` is set, a node commits the files only if none of them can be a pickle.
     """
 
     uri: str
@@ -41,7 +46,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def size_bytes(self) -> int:
-        """The sum of the files' sizes."""
+        """The sum of the file sizes."""
         return sum(f.size for f in self.files)
 
     def encode(self) -> bytes:
@@ -67,7 +72,7 @@ def build_manifest(uri: str, revision: str, files: Iterable[File]) -> Manifest:
 
 
 def decode_manifest(body: bytes, digest: str) -> Manifest:
-    """Return a manifest that came from elsewhere, its digest and its paths checked; ValueError, UnsafePath."""
+    """Decode a manifest received from elsewhere and check its digest and paths; raises ValueError, UnsafePath."""
     if hashlib.sha256(body).hexdigest() != digest:
         raise ValueError(f"the manifest's bytes do not have the digest {digest}; it was damaged on its way")
     manifest = msgspec.json.decode(body, type=Manifest)
@@ -78,6 +83,6 @@ def decode_manifest(body: bytes, digest: str) -> Manifest:
 
 
 def check_files(files: Iterable[File]) -> None:
-    """Raise UnsafePath unless all can stand together below one directory, whatever the archives among them hold."""
+    """Raise UnsafePath unless all files can coexist below one directory, whatever their archives contain."""
     listed = list(files)
     check_paths([f.path for f in listed], {f.path for f in listed if f.archive})

@@ -1,4 +1,4 @@
-"""The names that nodes, directories and pods know models by."""
+"""The names of models on nodes, in directories and on pods."""
 
 import hashlib
 import re
@@ -6,7 +6,7 @@ import re
 READY_PREFIX = "model-cache-ready-"
 SNAPSHOT_PREFIX = "snapshot.larder.dev/"
 USES_PREFIX = "model.larder.dev/"
-USER_LABEL = USES_PREFIX + "any"  # on every pod that was given a model
+USER_LABEL = USES_PREFIX + "any"  # on every pod that uses a model
 
 _LONGEST_ID = 45
 _CUT_ID = 28
@@ -16,48 +16,48 @@ _MANIFEST_NAME = re.compile(r"manifest-([0-9a-f]{64})")
 
 
 def model_id(namespace: str, name: str) -> str:
-    """Return the id of a model: its name, with its namespace in front where it has one."""
+    """Return the id of a model: its name, prefixed with its namespace if it has one."""
     return f"{namespace}_{name}" if namespace else name
 
 
 def namespace_of(identity: str) -> str:
-    """Return the namespace that a model id begins with; empty for a cluster-scoped model."""
+    """Return the namespace in a model id; empty for a cluster-scoped model."""
     return identity.rpartition("_")[0]
 
 
 def short_id(identity: str) -> str:
-    """Return an id that fits a label key and a directory name, unique by hash where it had to be cut."""
+    """Return an id that fits a label key and a directory name, kept unique by a hash if it had to be cut."""
     if len(identity) <= _LONGEST_ID:
         return identity
     return f"{identity[:_CUT_ID]}-{hashlib.sha256(identity.encode()).hexdigest()[:_HASH_HEX]}"
 
 
 def ready_label(identity: str) -> str:
-    """Return the node label key that says: a complete snapshot of this model is here to stay."""
+    """Return the node label key for a complete snapshot of this model that is meant to stay."""
     return READY_PREFIX + short_id(identity)
 
 
 def snapshot_label(identity: str, revision: str) -> str:
-    """Return the node label key that says: exactly these files are here."""
+    """Return the node label key for exactly these files."""
     return SNAPSHOT_PREFIX + hashlib.sha256(f"{identity}\0{revision}".encode()).hexdigest()[:_LABEL_HEX]
 
 
 def uses_label(identity: str) -> str:
-    """Return the pod label key by which the users of a model are listed."""
+    """Return the pod label key that selects the users of a model."""
     return USES_PREFIX + hashlib.sha256(identity.encode()).hexdigest()[:_LABEL_HEX]
 
 
 def snapshot_path(identity: str, revision: str) -> str:
-    """Return where a snapshot stands below the store's root."""
+    """Return the path of a snapshot below the root of the store."""
     return f"models/{short_id(identity)}/{revision}"
 
 
 def manifest_name(digest: str) -> str:
-    """Return the name of the ConfigMap that keeps a manifest."""
+    """Return the name of the ConfigMap that stores a manifest."""
     return f"manifest-{digest}"
 
 
 def manifest_digest(name: str) -> str:
-    """Return the digest in the name of a ConfigMap that keeps a manifest; empty for any other name."""
+    """Return the digest in the name of a manifest ConfigMap; empty for any other name."""
     found = _MANIFEST_NAME.fullmatch(name)
     return found[1] if found else ""

@@ -1,7 +1,7 @@
 """The value of a digest over the digests of parts: `HEX-COUNT-BYTES`.
 
-A file in COUNT parts, each of BYTES bytes but the last, which has the rest; HEX is the digest of their digests, which
-are put one after another as bytes. `File.digest` has it as `ALGORITHM-parts:HEX-COUNT-BYTES`.
+The file has COUNT parts of BYTES bytes each, the last of which has the rest. HEX is the digest of the concatenated
+binary digests of the parts. `File.digest` has the form `ALGORITHM-parts:HEX-COUNT-BYTES`.
 """
 
 import re
@@ -15,7 +15,7 @@ def value_of(digest_hex: str, count: int, part_bytes: int) -> str:
 
 
 def part_bytes_of(value: str, size_bytes: int) -> int | None:
-    """Return how long a part is; None where the text is no value of a file of this size."""
+    """Return the length of a part; None if the text is not a value for a file of this size."""
     match = _VALUE.fullmatch(value)
     if match is None:
         return None
@@ -24,5 +24,5 @@ def part_bytes_of(value: str, size_bytes: int) -> int | None:
 
 
 def fits(size_bytes: int, count: int, part_bytes: int) -> bool:
-    """Tell whether a file can be in so many parts of this length, the last of them not empty."""
+    """Return whether a file can have this many parts of this length, the last one not empty."""
     return 0 < size_bytes - (count - 1) * part_bytes <= part_bytes

@@ -1,4 +1,4 @@
-"""Which file names of a source may be written below a directory."""
+"""Checks which file names of a source may be written below a directory."""
 
 from collections.abc import Container, Sequence
 from itertools import pairwise
@@ -11,9 +11,9 @@ _LONGEST_PATH_BYTES = 1024
 
 
 def check_paths(paths: Sequence[str], names: Container[str] = ()) -> None:
-    """Raise UnsafePath, naming the file, unless all can stand together below one directory.
+    """Raise UnsafePath, naming the file, unless all paths can coexist below one directory.
 
-    Those that are `names` alone stand nowhere: others may be below them.
+    Paths in `names` are only names and are not written, so others may be below them.
     """
     for path in paths:
         if why := _why_unsafe(path):

@@ -1,7 +1,7 @@
 """Sources from other distributions: an entry point of the group `larder.sources` for each scheme.
 
-The entry point's name is the scheme; it loads a callable that takes the URI (`shared.uri.model_uri.PluginUri`), the
-credentials and the settings and returns a `shared.sources.port.Source`.
+The name of the entry point is the scheme. It loads a callable that takes the URI (`shared.uri.model_uri.PluginUri`),
+the credentials and the settings, and returns a `shared.sources.port.Source`.
 """
 
 import re
@@ -17,9 +17,9 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}")
 
 @cache
 def installed_plugins() -> "dict[str, EntryPoint]":
-    """Return the entry points by scheme, without loading any; the first of a name wins, and odd names are left out.
+    """Return the entry points by scheme without loading them; the first of a name wins, invalid names are skipped.
 
-    What is installed does not change while a program runs, so it is looked at once.
+    The result is cached, because installed distributions do not change while a program runs.
     """
     from importlib.metadata import entry_points  # noqa: PLC0415 - a twentieth of a second, for schemes that are not ours
 

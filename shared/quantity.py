@@ -14,7 +14,7 @@ _SHAPE = re.compile(PATTERN)
 
 
 def parse_quantity(value: int | str) -> int:
-    """Return a quantity such as `500Gi`, `1e9` or 1024 in its base unit, rounded up; ValueError says what is wrong."""
+    """Return a quantity such as `500Gi`, `1e9` or 1024 in its base unit, rounded up; raises ValueError."""
     text = str(value)
     found = _SHAPE.fullmatch(text)
     if not found or len(text) > _LONGEST:
@@ -25,7 +25,7 @@ def parse_quantity(value: int | str) -> int:
 
 
 def printed_bytes(size_bytes: int) -> str:
-    """Return a size for a printed table, where nothing stands for what is not known."""
+    """Return a size for a table; empty if unknown."""
     return format_bytes(size_bytes) if size_bytes else ""
 
 

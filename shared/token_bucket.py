@@ -1,4 +1,4 @@
-"""The arithmetic of a rate: what may be taken by now."""
+"""The arithmetic of rate limiting: how much may be taken by now."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ _ROUNDING_S = 1e-9
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Tokens that flow in at `rate` > 0 a second, up to `burst`; time comes with each call. Not thread-safe."""
+    """Tokens that accrue at `rate` > 0 per second, up to `burst`; the caller passes the time. Not thread-safe."""
 
     rate: float
     burst: float
@@ -15,9 +15,9 @@ class TokenBucket:
     tokens: float = 0.0
 
     def draw(self, count: float, now: float) -> float:
-        """Take tokens and return 0, or take none and return after how many seconds to ask again.
+        """Take tokens and return 0, or take none and return the seconds until the next try.
 
-        More than the bucket holds is drawn on credit, once it is full.
+        More tokens than the bucket holds are taken on credit, once it is full.
         """
         wait_s = self.wait_s(min(count, self.burst), now)
         if not wait_s:
@@ -25,18 +25,18 @@ class TokenBucket:
         return wait_s
 
     def wait_s(self, count: float, now: float) -> float:
-        """Return in how many seconds so many will have come, those in the bucket included."""
+        """Return the seconds until this many tokens are available, counting those in the bucket."""
         self.tokens = min(self.tokens + max(0.0, now - self.filled_at) * self.rate, self.burst)
         self.filled_at = now
         wait_s = (count - self.tokens) / self.rate
         return wait_s if wait_s > _ROUNDING_S else 0.0
 
     def give_back(self, count: float) -> None:
-        """Return what was drawn and not used."""
+        """Return unused tokens."""
         self.tokens = min(self.tokens + count, self.burst)
 
     def change(self, rate: float, burst: float, now: float) -> None:
-        """Go on with another rate; what is in the bucket stays as far as it fits."""
+        """Change the rate; tokens in the bucket stay as far as they fit."""
         self.wait_s(0.0, now)
         self.rate, self.burst = rate, burst
         self.tokens = min(self.tokens, burst)

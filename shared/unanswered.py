@@ -1,4 +1,4 @@
-"""What to say when a server gave no whole answer: which, why and what to do, without a library's own words."""
+"""Messages for incomplete responses: which server, why and what to do, without the wording of libraries."""
 
 import os
 import ssl
@@ -10,7 +10,7 @@ _TRUST = "the CA that is configured must be the one that signed it"
 
 
 def no_answer_message(error: Exception, server: str) -> str:
-    """Return the message where a request to `server` broke off with `error`."""
+    """Return the message for a request to `server` that failed with `error`."""
     why, way_out = _why(error)
     return f"{server} does not answer: {why}; {way_out}"
 
@@ -31,7 +31,7 @@ def _why(error: Exception) -> tuple[str, str]:
             return "the address is not a URL", "correct it"
         case TimeoutError():
             return "no answer in time", _WAY_OUT
-        case OSError(errno=int() as number) if number > 0:  # the libraries' own words name their functions
+        case OSError(errno=int() as number) if number > 0:  # the messages of the libraries name their functions
             return os.strerror(number).lower(), _WAY_OUT
         case aiohttp.ClientConnectorError():
             return "it cannot be reached", _WAY_OUT

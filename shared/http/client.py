@@ -161,7 +161,7 @@ class HttpClient:
         self._holds.check(origin_of(url), url)
 
     def note_hold(self, url: str, status: int, headers: Mapping[str, str]) -> None:
-        """Raise RateLimited where an answer to others asks for time, also for every later request until then."""
+        """Raise RateLimited if a response to another client asks for a pause; it holds back later requests too."""
         self._holds.note(origin_of(url), url, status, headers)
 
     def close(self) -> None:

@@ -43,7 +43,10 @@ class Beneath:
             yield name, seen
 
     def entries_below(self, path: str) -> Iterator[tuple[str, os.stat_result | LarderError]]:
-        """Yield as `files_below`, and why not where a name is no file: a link out, to nowhere or to a directory."""
+        """Like `files_below`, but yield an error for each name that is not a file.
+
+        Such a name is a link that leaves the root, leads nowhere, or leads to a directory.
+        """
         descriptor = self.open(path)
         try:
             with os.scandir(descriptor) as found:
