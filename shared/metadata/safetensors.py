@@ -13,7 +13,7 @@ from shared.metadata.tensors import BITS, LONGEST_NAME, Tally
 FIRST_BYTES = 64 * 1024
 _MOST_HEADER_BYTES = 8 * 2**20
 _MOST_TENSORS = 65_536
-_MOST_KEYS = 4 * _MOST_TENSORS + 2**14  # a tensor has four, its name among them; the rest is said of the file
+_MOST_QUOTES = 10 * _MOST_TENSORS + 2**16  # a tensor has four keys and its type; the rest is said of the file
 _MOST_DIMENSIONS = 32
 _MOST_PER_BYTE = 8  # elements: none has less than a bit
 PREFIX_BYTES = 8
@@ -54,8 +54,8 @@ def tally_header(file: str, header: bytes, data_bytes: int, tally: Tally) -> Non
     """Add a header's tensors to the tally. Raises MetadataMalformed, MetadataOversized, which name the tensor."""
     if header.count(b'"data_offsets"') > _MOST_TENSORS:
         raise MetadataOversized(file, "header", f"has more than {_MOST_TENSORS} tensors")
-    if header.count(b'":') > _MOST_KEYS:
-        raise MetadataOversized(file, "header", f"has more than {_MOST_KEYS} keys")
+    if header.count(b'"') > _MOST_QUOTES:
+        raise MetadataOversized(file, "header", f"has more than {_MOST_QUOTES} quotes around its keys and texts")
     tensors = list(_tensors(file, header))
     _check_offsets(file, tensors, data_bytes)
     names = {name for name, _ in tensors}

@@ -1,6 +1,7 @@
-"""Whether a file's content is of its kind: what its readers go by, from its start, its end and its headers."""
+"""Whether a file's content is of its kind: what its readers go by, from its start and its headers; of a text, all."""
 
 import codecs
+import math
 import re
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -10,34 +11,40 @@ from shared.metadata.safetensors import PREFIX_BYTES, header_bytes, tally_header
 from shared.metadata.tensors import Tally
 
 # A text has none of these; a tab, ends of lines and pages, and an escape are none of them.
-_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_CONTINUATION = re.compile(rb"[\x80-\xbf]{0,3}")
+_CONTROLS = bytes({*range(0x20)} - {*b"\t\n\v\f\r\x1b"})
+_CHUNK_BYTES = 2**20
+_LONGEST_TEXT_BYTES = 2**30
 # As numpy writes it: one plain type, no fields, no objects.
 _ARRAY = re.compile(
-    rb"\x93NUMPY(?:\x01\0..|[\x02\x03]\0....)"
-    rb"\{'descr': '[<>|=][biufcSUmMV]\d{1,9}(?:\[\w{1,8}\])?', 'fortran_order': (?:True|False), "
-    rb"'shape': \([0-9, ]{0,640}\), \} *\n",
+    rb"\x93NUMPY(?:\x01\0(?P<short>..)|[\x02\x03]\0(?P<long>....))"
+    rb"(?P<text>\{'descr': '[<>|=](?P<type>[biufcSUmMV])(?P<width>\d{1,9})(?:\[\w{1,8}\])?', "
+    rb"'fortran_order': (?:True|False), 'shape': \((?P<shape>[0-9, ]{0,640})\), \} *\n)",
     re.DOTALL,
 )
+_LENGTH = re.compile(rb"\d+")
+_CHARACTER_BYTES = 4  # of numpy's type U
 # The next field of a protobuf after the first one, which is the version of ONNX: a number, or bytes.
 _ONNX = re.compile(rb"\x08[\x01-\x7f](?:[\x12\x1a\x22\x28\x32\x3a\x42\x72]|\xa2\x01|\xca\x01)")
 _SENTENCEPIECE = re.compile(rb"\n[\x01-\xff]\x01?\n")  # its first piece, and in it the text
 _MEDIA = re.compile(
     rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF....(?:WEBP|WAVE|AVI )|BM....\0\0\0\0|\0\0\x01\0|(?:II\*\0|MM\0\*)"
-    rb"|%PDF-|fLaC|OggS|ID3[\x02-\x04]|\xff[\xf2\xf3\xfa\xfb]|\0\0..ftyp|\x1aE\xdf\xa3",
+    rb"|%PDF-|fLaC|OggS|ID3[\x02-\x04]|\xff[\xf2\xf3\xfa\xfb]|\0...(?:ftyp|wide|moov)|\x1aE\xdf\xa3",
     re.DOTALL,
 )
-_NATIVE = re.compile(rb"lmgg|[\x01-\x1f]\0\0\0.\0[A-Za-z0-9]{1,60}Spec\0", re.DOTALL)  # GGML, CTranslate2
+_FONT = re.compile(rb"\0\x01\0\0|true|OTTO|ttcf|wOFF|wOF2")
+# Three of GGML, and CTranslate2.
+_NATIVE = re.compile(rb"lmgg|fmgg|tjgg|[\x01-\x1f]\0\0\0.\0[A-Za-z0-9]{1,60}Spec\0", re.DOTALL)
+_EVENTS = re.compile(rb".\0{7}....\x09.{8}\x1a.brain\.Event:\d", re.DOTALL)  # a record's length; a time, a version
+_FINDER = b"\0\0\0\x01Bud1"
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file, with its first and last bytes."""
+    """A file, with its first bytes."""
 
     file: BinaryIO
     size: int
     head: bytes
-    tail: bytes
 
 
 def is_safetensors(content: Content) -> bool:
@@ -68,8 +75,12 @@ def is_tflite(content: Content) -> bool:
 
 
 def is_array(content: Content) -> bool:
-    """Return whether it is an array of plain numbers or texts."""
-    return _ARRAY.match(content.head) is not None
+    """Return whether it is one array of plain numbers or texts, and nothing else."""
+    header = _ARRAY.match(content.head)
+    if header is None or int.from_bytes(header["short"] or header["long"], "little") != len(header["text"]):
+        return False
+    item_bytes = int(header["width"]) * (_CHARACTER_BYTES if header["type"] == b"U" else 1)
+    return content.size == header.end() + item_bytes * math.prod(map(int, _LENGTH.findall(header["shape"])))
 
 
 def is_tokenizer(content: Content) -> bool:
@@ -82,20 +93,38 @@ def is_media(content: Content) -> bool:
     return _MEDIA.match(content.head) is not None
 
 
+def is_font(content: Content) -> bool:
+    """Return whether it is a font."""
+    return _FONT.match(content.head) is not None
+
+
+def is_event_log(content: Content) -> bool:
+    """Return whether its first record is the one that TensorBoard's logs begin with."""
+    return _EVENTS.match(content.head) is not None
+
+
+def is_finder_view(content: Content) -> bool:
+    """Return whether it is what macOS leaves in a folder."""
+    return content.head.startswith(_FINDER)
+
+
 def is_native(content: Content) -> bool:
     """Return whether it is of a C++ runtime that calls its weights `.bin`, as PyTorch does its pickles."""
     return _NATIVE.match(content.head) is not None
 
 
 def is_text(content: Content) -> bool:
-    """Return whether start and end are UTF-8 without control characters."""
-    if _CONTROLS.search(content.head) or _CONTROLS.search(content.tail):
+    """Return whether all of it is UTF-8 without control characters, and not too long to be read. Raises OSError."""
+    if content.size > _LONGEST_TEXT_BYTES:
         return False
-    whole = content.size <= len(content.head)
-    cut = _CONTINUATION.match(content.tail) if content.size > len(content.tail) else None
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    content.file.seek(0)
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(content.head, final=whole)
-        content.tail[cut.end() if cut else 0 :].decode()
+        while chunk := content.file.read(_CHUNK_BYTES):
+            if len(chunk.translate(None, _CONTROLS)) != len(chunk):
+                return False
+            decoder.decode(chunk)
+        decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
     return True

@@ -8,6 +8,9 @@ from typing import BinaryIO
 from shared.safe_files.contents import (
     Content,
     is_array,
+    is_event_log,
+    is_finder_view,
+    is_font,
     is_gguf,
     is_media,
     is_native,
@@ -20,22 +23,30 @@ from shared.safe_files.contents import (
 from shared.safe_files.disguises import HEAD_BYTES, TAIL_BYTES, why_disguised
 
 _MEDIA = (
-    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".pdf",
+    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".avif", ".pdf",
     ".wav", ".flac", ".ogg", ".opus", ".mp3", ".m4a", ".mp4", ".mov", ".webm", ".mkv", ".avi",
 )  # fmt: skip
+_FONTS = (".ttf", ".otf", ".ttc", ".woff", ".woff2")
+
 # By the end of a name; the first that fits counts. A name that is not here has to be a text.
-_KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Content], bool]], ...] = (
+_KINDS: tuple[tuple[tuple[str, ...] | re.Pattern[str], str, Callable[[Content], bool]], ...] = (
     ((".safetensors",), "no safetensors file", is_safetensors),
     ((".gguf",), "no GGUF file", is_gguf),
     ((".onnx",), "no ONNX model", is_onnx),
     ((".tflite",), "no TensorFlow Lite model", is_tflite),
     ((".npy",), "no array of plain values", is_array),
-    ((".model", ".spm"), "no tokenizer's model", is_tokenizer),
+    (re.compile(r"\.(?:model(?:\.v\d{1,3}(?:m\d{1,3})?)?|spm)\Z"), "no tokenizer's model", is_tokenizer),
     (_MEDIA, "no picture, sound, film or PDF", is_media),
+    (_FONTS, "no font", is_font),
     ((".bin",), "neither GGML nor CTranslate2", is_native),
+    (re.compile(r"(?:\A|/)events\.out\.tfevents\.[^/]*\Z"), "no log of TensorBoard", is_event_log),
+    (re.compile(r"(?:\A|/)\.ds_store\Z"), "no view of the Finder", is_finder_view),
 )
 _RAW = re.compile(r"\.onnx[._]data(?:_\d{1,4})?\Z")  # values of tensors, which have no form; ONNX maps them as they are
-_UNPICKLED = (".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".dill", ".npz", ".h5", ".msgpack", ".ot")
+_UNPICKLED = (
+    ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".dill", ".npz", ".h5", ".he5", ".hdf", ".hdf5", ".keras",
+    ".msgpack", ".ot", ".dat", ".dir", "saved_model.pbtxt",
+)  # fmt: skip
 
 
 def why_unsafe(name: str, file: BinaryIO, size: int) -> str:
@@ -46,15 +57,15 @@ def why_unsafe(name: str, file: BinaryIO, size: int) -> str:
     head = file.read(HEAD_BYTES)
     file.seek(max(0, size - TAIL_BYTES), io.SEEK_SET)
     tail = file.read(TAIL_BYTES)
-    return why_disguised(file, size, head, tail) or _why_not_its_kind(name.lower(), Content(file, size, head, tail))
+    return why_disguised(file, size, head, tail) or _why_not_its_kind(name.lower(), Content(file, size, head))
 
 
 def _why_not_its_kind(name: str, content: Content) -> str:
-    for endings, words, fits in _KINDS:
-        if name.endswith(endings):
-            return "" if fits(content) else f"is {words}"
-    if _RAW.search(name):
-        return ""
     if name.endswith(_UNPICKLED):
         return "has the name of a kind that may hold pickles"
+    if _RAW.search(name):
+        return ""
+    for form, words, fits in _KINDS:
+        if form.search(name) if isinstance(form, re.Pattern) else name.endswith(form):
+            return "" if fits(content) else f"is {words}"
     return "" if is_text(content) else "is of no kind that is known to hold no pickles"

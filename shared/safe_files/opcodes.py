@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 _MOST_STEPS = 50_000
-_LONGEST_LINE = 16 * 2**20
+_MOST_LINE_BYTES = 16 * 2**20  # of all lines; a header of safetensors, of 8 MiB at most, may be one
 _NEWEST_PROTOCOL = 5
 _OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
 _LENGTHS = {
@@ -21,7 +21,8 @@ _LENGTHS = {
     pickletools.TAKEN_FROM_ARGUMENT4U: "<I",
     pickletools.TAKEN_FROM_ARGUMENT8U: "<Q",
 }
-_IMPORTS = {"GLOBAL", "INST", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4"}
+_IMPORTS = {"GLOBAL", "INST", "STACK_GLOBAL"}
+_EXTENSIONS = {"EXT1", "EXT2", "EXT4"}  # numbers of a registry that is empty unless a program fills it
 _NAMES = {*_IMPORTS, "PERSID", "BINPERSID"}
 _CALLS = {"OBJ", "REDUCE", "NEWOBJ", "NEWOBJ_EX"}
 _ACTS = {*_CALLS, "BUILD", "APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS"}  # on the first value they take
@@ -48,10 +49,15 @@ def is_pickle(file: BinaryIO, size: int) -> bool:
     file.seek(0)
     machine = _Machine()
     try:
+        left = _MOST_LINE_BYTES
         for _ in range(_MOST_STEPS):
             if file.tell() >= size:
                 return machine.ended
-            if machine.runs(*_instruction(file, size)):
+            start = file.tell()
+            opcode, argument = _instruction(file, size, left)
+            if opcode.arg is not None and opcode.arg.n == pickletools.UP_TO_NEWLINE:
+                left -= file.tell() - start
+            if machine.runs(opcode, argument) or left <= 0:
                 return True
     except _StopsError:
         return False
@@ -103,6 +109,7 @@ class _Machine:
     def _move(self, opcode: pickletools.OpcodeInfo, argument: bytes) -> bool:
         """Take values and leave others, as the tables say; return whether code runs."""
         name = opcode.name
+        _must(name not in _EXTENSIONS)
         _must(name not in {"GLOBAL", "INST"} or _is_importable(argument))
         taken = self._take(opcode.stack_before)
         if name == "INST" or (name in _ACTS and taken[:1] == [True]):
@@ -137,7 +144,7 @@ class _Machine:
         return top
 
 
-def _instruction(file: BinaryIO, size: int) -> tuple[pickletools.OpcodeInfo, bytes]:
+def _instruction(file: BinaryIO, size: int, most_line_bytes: int) -> tuple[pickletools.OpcodeInfo, bytes]:
     """Return an instruction and its argument, which is skipped where a length stands in front of it."""
     opcode = _OPCODES.get(file.read(1))
     if opcode is None:
@@ -148,7 +155,7 @@ def _instruction(file: BinaryIO, size: int) -> tuple[pickletools.OpcodeInfo, byt
     if count >= 0:
         return opcode, _exactly(file, count)
     if count == pickletools.UP_TO_NEWLINE:
-        return opcode, _lines(opcode.name, file)
+        return opcode, _lines(opcode.name, file, most_line_bytes)
     form = _LENGTHS[count]
     (length,) = struct.unpack(form, _exactly(file, struct.calcsize(form)))
     _must(0 <= length <= size - file.tell())
@@ -156,11 +163,11 @@ def _instruction(file: BinaryIO, size: int) -> tuple[pickletools.OpcodeInfo, byt
     return opcode, b""
 
 
-def _lines(name: str, file: BinaryIO) -> bytes:
+def _lines(name: str, file: BinaryIO, most_bytes: int) -> bytes:
     """Return one line, or the two of a name, without the last end."""
-    line = _line(file)
+    line = _line(file, most_bytes)
     if name in {"GLOBAL", "INST"}:
-        return line + b"\n" + _line(file)
+        return line + b"\n" + _line(file, most_bytes)
     if name in _NUMBERS:
         line = line.partition(b"\0")[0]  # as a string of C ends
         _must(_is_float(line) if name == "FLOAT" else _INTEGER.fullmatch(line) is not None)
@@ -172,10 +179,10 @@ def _lines(name: str, file: BinaryIO) -> bytes:
     return line
 
 
-def _line(file: BinaryIO) -> bytes:
-    line = file.readline(_LONGEST_LINE)
+def _line(file: BinaryIO, most_bytes: int) -> bytes:
+    line = file.readline(most_bytes)
     if not line.endswith(b"\n"):
-        raise _TooLongError if len(line) == _LONGEST_LINE else _StopsError
+        raise _TooLongError if len(line) == most_bytes else _StopsError
     return line.removesuffix(b"\n")
 
 

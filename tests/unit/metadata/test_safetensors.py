@@ -189,6 +189,18 @@ def test_a_huge_header_is_not_read() -> None:
         read(config_json={}, model_safetensors=with_header(b" " * (9 * 2**20), 0))
 
 
+@pytest.mark.parametrize("colon", [b":", b" :", b"\n\t :"])
+def test_too_many_keys_are_refused_however_they_are_written(colon: bytes) -> None:
+    body = with_header(b"{" + b",".join([b'"a"' + colon + b"0"] * 500_000) + b"}", 0)
+    with pytest.raises(MetadataOversized, match="header: has more than"):
+        read(config_json={}, model_safetensors=body)
+
+
+def test_as_many_tensors_as_are_read_may_have_metadata() -> None:
+    many = {f"layers.{n}.weight": ("BF16", (1,)) for n in range(60_000)}
+    assert read_files({"m.safetensors": safetensors(many)}).parameters == 60_000
+
+
 @given(st.binary(max_size=200), st.integers(0, 64))
 def test_any_bytes_are_read_or_refused(body: bytes, data_bytes: int) -> None:
     for file in (body, with_header(body, data_bytes)):

@@ -66,7 +66,6 @@ def test_no_instruction_in_front_hides_a_call(name: str, protocol: bytes) -> Non
         b"S'os'\nS'system'\n\x93)R.",
         b"cos\nname\n\x8c\x06system\x93(S'id'\ntR.",
         b"cos\nname\nS'system'\n\x93csys\nversion_info\nR.",
-        b"\x82\x01)R.",
         b"Pid\n)R.",
         b"NQ)R.",
         b"cos\nsystem\nNb.",
@@ -126,6 +125,8 @@ steps = st.one_of(
     line(b"S", quotes),
     *(st.builds(lambda c, m, n: c + m + b"\n" + n + b"\n", st.just(code), words, words) for code in (b"c", b"i", b"c")),
     *(small.map(code.__add__) for code in (b"K", b"h", b"q", b"\x80", b"\x82")),
+    small.map(lambda byte: b"\x83" + byte + b"\0"),
+    small.map(lambda byte: b"\x84" + byte + bytes(3)),
     *(counted(code, 1) for code in (b"U", b"C", b"\x8c", b"\x8a")),
     *(counted(code, 4) for code in (b"T", b"B", b"X", b"\x8b", b"r", b"j", b"J")),
     *(counted(code, 8) for code in (b"\x8d", b"\x8e", b"\x96", b"\x95")),
@@ -150,6 +151,42 @@ def test_what_cpython_runs_is_found_in_a_damaged_pickle_too(start: bytes, noise:
     data = data[:at] + noise + data[at + len(noise) :]
     if is_dangerous(data):
         assert is_found(data)
+
+
+@pytest.mark.parametrize("code", [b"\x82\x01", b"\x82\0", b"\x83\1\1", b"\x84\1\0\0\0", b"\x84\0\0\0\xff"])
+def test_a_number_of_an_empty_registry_stops_cpython(code: bytes) -> None:
+    for data in (code + b")R.", code + b"0" + CALL, b"\x80\x02" + code + b"."):
+        assert not is_dangerous(data)
+        assert not is_pickle(io.BytesIO(data), len(data))
+
+
+class Counted(io.BytesIO):
+    """Counts the bytes that are read."""
+
+    read_bytes = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self._count(super().read(size))
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        return self._count(super().readline(size))
+
+    def _count(self, found: bytes) -> bytes:
+        self.read_bytes += len(found)
+        return found
+
+
+@pytest.mark.parametrize("line", [b"V" + b"x" * 2**20 + b"\n0", b"P" + b"x" * 2**22 + b"\n0", b"c" + b"m\n" * 2 + b"0"])
+def test_only_so_many_bytes_of_lines_are_read(line: bytes) -> None:
+    file = Counted(line * (48 * 2**20 // len(line) if len(line) > 9 else 60_000))
+    assert is_pickle(file, len(file.getbuffer()))
+    assert file.read_bytes < 17 * 2**20
+
+
+def test_a_long_header_of_safetensors_may_be_one_line() -> None:
+    """As 0x50, the length's first byte, is PERSID, and the header has no end of a line."""
+    data = (0x654350).to_bytes(8, "little") + b" " * 0x654350
+    assert not is_pickle(io.BytesIO(data + b"\n\0"), len(data) + 2)
 
 
 def test_the_comparison_itself_sees_calls() -> None:

@@ -125,6 +125,39 @@ def test_no_archive_is_accepted_whatever_stands_in_front(
     assert accepting_names(zipped(members, comment=comment)) == []
 
 
+@pytest.mark.parametrize("behind", [65_536, 65_537, 69_584, 100_000])
+def test_an_archive_that_ends_further_from_the_end_than_its_comment_can(behind: int) -> None:
+    """CPython looks one byte further than a zip needs, and torch's reader four thousand."""
+    archive = zipped({"a.npy": b"\x93NUMPY", "b/data.pkl": PICKLE})
+    assert accepting_names(archive + bytes(behind)) == []
+    assert accepting_names(b"x" + archive + bytes(behind)) == []
+
+
+@pytest.mark.parametrize("mark", [b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"])
+def test_what_starts_as_an_archive_is_one(mark: bytes) -> None:
+    assert why(mark + bytes(300_000), "m.onnx_data") == "is a zip archive"
+    assert why(b"PK stands for Phil Katz.\n", "README") == ""
+
+
+@pytest.mark.parametrize("block", [0, *(2**exponent for exponent in range(9, 23))])
+def test_no_hdf5_is_accepted_behind_any_user_block(block: int) -> None:
+    superblock = b"\x89HDF\r\n\x1a\n" + bytes(300)
+    data = (b"a text\n" * (block // 7 + 1))[:block] + superblock + b"a text\n" * 30_000
+    assert accepting_names(data) == []
+    assert why(data, "a.onnx_data") == "is HDF5"
+    assert why(b"0" + data[1:], "a.onnx_data") == ("is HDF5" if block else "")
+
+
+def test_hdf5_elsewhere_is_bytes_of_a_tensor() -> None:
+    assert why(b"-" * 1536 + b"\x89HDF\r\n\x1a\n" + bytes(5000), "a.onnx_data") == ""
+
+
+@pytest.mark.parametrize("flags", range(0, 256, 5))
+def test_gzip_with_any_flags(flags: int) -> None:
+    """Readers differ in which flags they refuse, and few compare the sum of a header."""
+    assert why(b"\x1f\x8b\x08" + bytes((flags,)) + gzip.compress(PICKLE)[4:], "m.onnx_data") == "is compressed"
+
+
 def test_an_archive_whose_places_are_counted_from_the_start() -> None:
     front, archive = b"%PDF-1.7\n", bytearray(zipped({"a/data.pkl": PICKLE}))
     listed = archive.index(b"PK\x01\x02")

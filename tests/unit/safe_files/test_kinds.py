@@ -60,6 +60,8 @@ ONNX = b"\x08\x07\x12\x07pytorch\x1a\x052.0.1" + bytes(500)
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(100)
 JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(500)
 WHISPER = b"\x06\x00\x00\x00\x0c\x00WhisperSpec\x00\x03\x00\x00\x00" + bytes(500)
+EVENT = b"\x09\x36\x5e\xba\x5d\x1d\x9a\xd9\x41\x1a\x0dbrain.Event:2"
+EVENTS = struct.pack("<Q", len(EVENT)) + b"\xa3\x7f\x4b\x22" + EVENT + bytes(4)
 TENSORS = random.Random(3).randbytes(4096)
 
 
@@ -133,6 +135,12 @@ class TestPickles:
             assert not is_pickle(io.BytesIO(data), len(data)), seed
             assert why(data, "m.onnx_data") == "", seed
 
+    def test_quantized_numbers_around_the_middle_are_none(self) -> None:
+        """As 0x82, EXT1, which brings nothing in any program that registers no extensions."""
+        for byte in range(256):
+            assert why(bytes((0x82, byte, 0x7F, 0x81)) + TENSORS, "m.onnx_data") == "", byte
+        assert why(b"\x83\1\1)R" + TENSORS, "m.onnx_data") == why(b"\x84\1\0\0\0)R" + TENSORS, "m.onnx_data") == ""
+
 
 # What popular repositories have, with what begins such a file.
 ACCEPTED: dict[str, bytes] = {
@@ -162,6 +170,9 @@ ACCEPTED: dict[str, bytes] = {
     "tokenizer.model": sentencepiece(),
     "sentencepiece.bpe.model": b"\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02",
     "source.spm": sentencepiece(),
+    "tokenizer.model.v3": sentencepiece(),
+    "tokenizer.model.v7": sentencepiece(),
+    "tokenizer.model.v7m1": sentencepiece(),
     "rwkv_vocab_v20230424.txt": b"1 '\\x00' 1\n2 '\\x01' 1\n",
     "chat_template.jinja": b"{{ bos_token }}\n{% for m in messages %}",
     "modeling_custom.py": b"import torch\n\n\nclass Model:\n    pass\n",
@@ -185,10 +196,22 @@ ACCEPTED: dict[str, bytes] = {
     "onnx/model.onnx.data": struct.pack("<4f", 0.0, 1.0, -1.0, 0.5) * 64,
     "model.bin": WHISPER,
     "ggml-base.en.bin": b"lmgg" + struct.pack("<5I", 51864, 1500, 512, 8, 6),
+    "ggml-model-q4_0.bin": b"tjgg" + struct.pack("<5I", 3, 32000, 4096, 256, 32),
+    "ggml-model-f16.bin": b"fmgg" + struct.pack("<5I", 1, 32000, 4096, 256, 32),
+    ".DS_Store": b"\0\0\0\x01Bud1" + bytes(100),
+    "onnx/.DS_Store": b"\0\0\0\x01Bud1" + bytes(100),
+    "runs/Jan01_host/events.out.tfevents.1700000000.host.1.0": EVENTS,
+    "logs/events.out.tfevents.1700000000.host.1.0.v2": EVENTS.replace(b"\x24", b"\x58", 1),
+    "fonts/a.ttf": b"\0\x01\0\0\0\x0e\0\x80\0\x03\0\x60GDEF" + bytes(50),
+    "fonts/b.ttf": b"true\0\x0e" + bytes(50),
+    "fonts/a.otf": b"OTTO\0\x0e" + bytes(50),
+    "fonts/a.woff2": b"wOF2\0\x01\0\0" + bytes(50),
     "model.tflite": b"\x1c\x00\x00\x00TFL3" + bytes(300),
     "voices/af.npy": npy("'<f4'", TENSORS[:8]),
-    "mean.npy": npy("'|u1'", TENSORS[:8], 2, "(3, 1, 256)"),
-    "times.npy": npy("'<M8[ns]'", TENSORS[:16], 3, "()"),
+    "mean.npy": npy("'|u1'", TENSORS[:768], 2, "(3, 1, 256)"),
+    "times.npy": npy("'<M8[ns]'", TENSORS[:8], 3, "()"),
+    "names.npy": npy("'<U5'", TENSORS[:40], 1, "(2,)"),
+    "empty.npy": npy("'<f4'", b"", 1, "(0, 7)"),
     "figures/benchmark.png": PNG,
     "figures/a.jpg": PNG,  # a wrong ending of a picture is common
     "assets/logo.jpeg": JPEG,
@@ -200,6 +223,9 @@ ACCEPTED: dict[str, bytes] = {
     "examples/a.flac": b"fLaC\0\0\0\x22",
     "examples/a.mp3": b"ID3\x04\0\0\0\0\0\x23",
     "examples/a.mp4": b"\0\0\0\x20ftypisom",
+    "examples/a.mov": b"\0\0\0\x08wide\0\x01\0\0mdat",
+    "examples/b.mov": b"\0\x01\x0c\x20moov\0\0\0\x6cmvhd",
+    "assets/logo.avif": b"\0\0\0\x1cftypavif",
 }
 # What else they have: a pickle, or what its loader may take for one, or code, or nobody knows.
 REFUSED: dict[str, bytes] = {
@@ -217,6 +243,20 @@ REFUSED: dict[str, bytes] = {
     "m.tar.gz": gzip.compress(tar({"a": b"b"})),
     "openvino_model.bin": TENSORS,
     "imatrix.dat": TENSORS,
+    "m.imatrix": TENSORS,
+    "shelf.dat": b"a text\n",
+    "shelf.dir": b"'key', (0, 20)\n",
+    "saved_model.pbtxt": b"saved_model_schema_version: 1\n",
+    "model.hdf5": b"a text\n",
+    "model.hdf": b"a text\n",
+    "model.he5": b"a text\n",
+    "weights.keras": b"a text\n",
+    "events.out.tfevents.1": TENSORS,
+    "notes.tfevents": EVENTS,
+    "a.ttf": TENSORS,
+    ".DS_Store": TENSORS,
+    "a.DS_Store": b"\0\0\0\x01Bud1" + bytes(100),
+    "tokenizer.model.v3": TENSORS,
     "libkernel.so": b"\x7fELF\x02\x01\x01" + bytes(300),
     "model": TENSORS,
     "notes.txt": "Version\nConfig".encode("utf-16"),
@@ -280,13 +320,34 @@ class TestKinds:
     def test_arrays_of_anything_but_plain_values(self, descr: str) -> None:
         assert why(npy(descr, pickle.dumps(["x"], 3), 2), "a.npy") == "is no array of plain values"
 
-    def test_a_text_is_looked_at_where_it_begins_and_ends(self) -> None:
-        long = "ä€😀".encode() * 50_000
+    @pytest.mark.parametrize(
+        "data",
+        [
+            npy("'<f4'", bytes(8) + npy("'<f4'", bytes(8))),
+            npy("'<f4'", bytes(7)),
+            npy("'<f4'", bytes(8), 1, "(3,)"),
+            npy("'<U2'", bytes(4)),
+            npy("'<f4'", bytes(8)).replace(b"\x93NUMPY\x01\0", b"\x93NUMPY\x01\0\x10")[:-1],
+        ],
+    )
+    def test_arrays_with_more_or_fewer_bytes_than_they_say(self, data: bytes) -> None:
+        assert why(data, "a.npy") == "is no array of plain values"
+
+    def test_all_of_a_text_is_looked_at(self) -> None:
+        long = "ä€😀".encode() * 350_000
         for cut in range(9):
             assert why(b"-" * cut + long, "a.md") == ""
-        assert why(long + b"\0", "a.md") != ""
-        assert why(b"\0" + long, "a.md") != ""
-        assert why(long + b"\xe2", "a.md") != ""
+        assert len(long) > 3 * 2**20
+        for place in (0, 2**20 - 1, 2**20, 2 * 2**20 + 7, len(long)):
+            assert why(b"-" * place + b"\0" + long[: -place or None], "a.md") != ""
+            assert why(b"-" * place + b"\xe2" + b"-" * (len(long) - place), "a.md") != ""
+
+    def test_a_text_that_is_too_long_to_be_read_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.txt"
+        path.write_bytes(b"a text\n")
+        with path.open("rb") as file:
+            assert why_unsafe(path.name, file, 2**30) == ""
+            assert why_unsafe(path.name, file, 2**30 + 1) == "is of no kind that is known to hold no pickles"
 
     def test_texts_of_this_project_are_accepted(self) -> None:
         found = [*LOCAL.glob("docs/**/*"), *LOCAL.glob("*/*.py"), *LOCAL.glob("shared/**/*.py"), *LOCAL.glob("*")]
