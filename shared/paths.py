@@ -16,8 +16,7 @@ def check_paths(paths: Sequence[str], names: Container[str] = ()) -> None:
     Paths in `names` are only names and are not written, so others may be below them.
     """
     for path in paths:
-        if why := _why_unsafe(path):
-            raise UnsafePath(f"file name {path!r} {why}; rename it at the source or leave it out")
+        check_path(path)
     known = set(paths)
     if len(known) < len(paths):
         twice = next(path for path, after in pairwise(sorted(paths)) if path == after)
@@ -28,6 +27,12 @@ def check_paths(paths: Sequence[str], names: Container[str] = ()) -> None:
             parent = parent.rpartition("/")[0]
             if parent in known and parent not in names:
                 raise UnsafePath(f"{parent!r} is a file and, in {path!r}, also a directory; rename one at the source")
+
+
+def check_path(path: str) -> None:
+    """Raise UnsafePath unless the file may be written below a directory."""
+    if why := _why_unsafe(path):
+        raise UnsafePath(f"file name {path!r} {why}; rename it at the source or leave it out")
 
 
 def _why_unsafe(path: str) -> str:

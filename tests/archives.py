@@ -121,7 +121,7 @@ REFUSED: dict[str, tuple[str, bytes, str, str]] = {
     "twice": ("m.tar", tar(GOOD, member("config.json")), "UnsafePath", "twice"),
     "case": ("m.tar", tar(GOOD, member("Config.json")), "UnsafePath", "hold for one"),
     "unicode": ("m.tar", tar({"caf\u00e9": b"", "cafe\u0301": b""}), "UnsafePath", "hold for one"),
-    "file and directory": ("m.tar", tar({"a": b"", "a/b": b""}), "UnsafePath", "also a directory"),
+    "file and directory": ("m.tar", tar({"a": b"", "a/b": b""}), "UnsafePath", "as a file and as a directory"),
     "256 bytes": ("m.tar", tar({"n" * 256: b""}), "UnsafePath", "too long"),
     "sparse": ("m.tar", sparse(), "UnsafePath", "sparse"),
     "zip outside": ("m.zip", zipped({"../out": b""}), "UnsafePath", "leave its directory"),

@@ -2,16 +2,18 @@
 
 import posixpath
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from agent.archive.name_tree import Name, NameTree
 from shared.errors import TooManyFiles, UnsafePath
-from shared.paths import check_paths
+from shared.paths import check_path
 
 _SET_ID_BITS = 0o6000
 _MOST_LINKS = 40
+_LONGEST_TARGET = 1024  # as names themselves
 _HERE = re.compile(r"^(?:\./+)+|^\.$")
 
 
@@ -47,7 +49,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class UnpackLimits:
-    """The most bytes that may be written and the most members that may be there, directories included."""
+    """The most bytes that may be written, and the most files and directories that may be there, listed or implied."""
 
     bytes: int
     members: int = 20_000
@@ -59,6 +61,20 @@ class Tally:
 
     bytes: int = 0
     members: int = 0
+
+    def counter(self, limits: UnpackLimits, whose: str = "") -> Callable[[], None]:
+        """Return what counts one member more. It raises TooManyFiles beyond the limit."""
+        whose = whose or ("archives have" if self.members else "archive has")
+
+        def count() -> None:
+            if self.members >= limits.members:
+                raise TooManyFiles(
+                    f"the {whose} more than {limits.members} members, counting every directory above a file; make one "
+                    "with fewer files"
+                )
+            self.members += 1
+
+        return count
 
 
 class Oversize(Exception):
@@ -85,20 +101,16 @@ def decide_members(
     """
     sizes: dict[str, int] = {}
     links: dict[str, str] = {}
-    directories: set[str] = set()
     tally = tally or Tally()
-    which = "archives have" if tally.members else "archive has"
+    names, listed = NameTree(tally.counter(limits)), Tally().counter(limits)
     for entry in entries:
-        tally.members += 1
-        if tally.members > limits.members:
-            raise TooManyFiles(f"the {which} more than {limits.members} members; make one with fewer files")
+        listed()  # directories may be there many times
         path = _path_of(entry)
         _check_type(entry)
+        if entry.type is not Type.DIRECTORY or path not in ("", "."):
+            _add(names, path, is_file=entry.type is not Type.DIRECTORY)
         if entry.type is Type.DIRECTORY:
-            directories.add(path)
             continue
-        if path in sizes or path in links:
-            raise UnsafePath(f"the archive has {path!r} twice; make it anew")
         if entry.type is Type.FILE:
             sizes[path] = entry.size
             tally.bytes += entry.size
@@ -106,7 +118,6 @@ def decide_members(
             links[path] = _target_of(entry, path)
         if tally.bytes > limits.bytes:
             raise Oversize(tally.bytes)
-    _check_names([*sizes, *links], directories)
     own = [Member(path, size, path) for path, size in sizes.items()]
     aliases = [_alias(path, links, sizes) for path in links]
     return tuple(sorted((*own, *aliases), key=lambda member: member.path))
@@ -129,6 +140,8 @@ def _check_type(entry: ArchiveEntry) -> None:
 
 def _target_of(entry: ArchiveEntry, path: str) -> str:
     """Return the path below the archive's top that a link leads to: symbolic ones start beside themselves."""
+    if len(entry.target) > _LONGEST_TARGET:
+        raise UnsafePath(f"the archive has the link {path!r} with a target that is too long; leave it out")
     beside = posixpath.dirname(path) if entry.type is Type.SYMBOLIC_LINK else ""
     target = posixpath.normpath(posixpath.join(beside, entry.target)) if entry.target else ".."
     if target.startswith(("/", "../")) or target == ".." or "\0" in target:
@@ -136,64 +149,51 @@ def _target_of(entry: ArchiveEntry, path: str) -> str:
     return target
 
 
-def _check_names(files: list[str], directories: set[str]) -> None:
-    """Raise UnsafePath unless all can stand together, also where names are compared without case."""
-    check_paths(files)
-    known = set(files)
-    spelled: dict[str, str] = {}
-    for directory in sorted(directories - {"", "."}):
-        check_paths([directory])
-        if clash := next((parent for parent in _with_parents(directory) if parent in known), ""):
-            raise UnsafePath(f"the archive has {clash!r} as a file and as a directory; rename one")
-    for name in (name for path in (*files, *sorted(directories)) for name in _with_parents(path)):
-        other = spelled.setdefault(_folded(name), name)
-        if other != name:
+def _add(names: NameTree, path: str, *, is_file: bool) -> None:
+    """Keep a name of an archive. Raises UnsafePath where another is in its way, also where case is not compared."""
+    check_path(path)
+    for there, here in names.add(path, is_file=is_file):
+        if there.path != here.path:
             raise UnsafePath(
-                f"the archive has both {other!r} and {name!r}, which some file systems hold for one; rename one"
+                f"the archive has both {there.path!r} and {here.path!r}, which some file systems hold for one; "
+                "rename one"
             )
+        if there.is_file and here.is_file:
+            raise UnsafePath(f"the archive has {here.path!r} twice; make it anew")
+        raise UnsafePath(f"the archive has {here.path!r} as a file and as a directory; rename one")
 
 
-def check_together(places: Mapping[str, Iterable[str]]) -> None:
+def count_names(paths: Iterable[str], limits: UnpackLimits, tally: Tally) -> None:
+    """Add the files of an archive that was unpacked before to the tally, as if it were looked through."""
+    names = NameTree(tally.counter(limits))
+    for path in paths:
+        deque(names.add(path), maxlen=0)
+
+
+def check_together(places: Mapping[str, Iterable[str]], limits: UnpackLimits) -> None:
     """Raise UnsafePath, naming both, where a file of one archive is in the way of another's.
 
-    `places` are the paths of each archive's files, by its name; those of "" are beside the archives.
+    `places` are the paths of each archive's files, by its name; those of "" are beside the archives. Raises
+    TooManyFiles where all of them together, directories included, are more than `limits.members`.
     """
-    seen: dict[str, _Seen] = {}
+    names = NameTree(Tally().counter(limits, "model has"))
     for place, paths in places.items():
         for path in paths:
-            for name in _with_parents(path):
-                here = _Seen(name, place, is_file=name == path)
-                there = seen.setdefault(_folded(name), here)
-                if there.place != place and (here.is_file or there.is_file or here.name != there.name):
+            for there, here in names.add(path, place):
+                if there.place != place:
                     raise UnsafePath(_clash(there, here))
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    name: str
-    place: str
-    is_file: bool
-
-    def __str__(self) -> str:
-        what = "file" if self.is_file else "directory"
-        return f"the {what} {self.name!r} {f'in {self.place!r}' if self.place else 'beside the archives'}"
+def _clash(one: Name, other: Name) -> str:
+    both = f"the model has {_spell(one)} and {_spell(other)}"
+    if one.path != other.path:
+        return f"{both}, which some file systems hold for one; rename one"
+    return f"{both}, which cannot stand together; leave one out"
 
 
-def _clash(one: _Seen, other: _Seen) -> str:
-    if one.name != other.name:
-        return f"the model has {one} and {other}, which some file systems hold for one; rename one"
-    return f"the model has {one} and {other}, which cannot stand together; leave one out"
-
-
-def _folded(name: str) -> str:
-    """Return what names have in common that some file systems hold for one."""
-    return unicodedata.normalize("NFC", name).casefold()
-
-
-def _with_parents(path: str) -> Iterator[str]:
-    while path:
-        yield path
-        path = posixpath.dirname(path)
+def _spell(name: Name) -> str:
+    where = f"in {name.place!r}" if name.place else "beside the archives"
+    return f"the {'file' if name.is_file else 'directory'} {name.path!r} {where}"
 
 
 def _alias(path: str, links: Mapping[str, str], sizes: Mapping[str, int]) -> Member:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, BinaryIO
 
-from agent.archive.members import Member, Oversize, Tally, UnpackLimits, check_together
+from agent.archive.members import Member, Oversize, Tally, UnpackLimits, check_together, count_names
 from agent.archive.unpack import MemberContent, list_archive, unpack_archive
 from agent.linux.writeback import Writeback
 from agent.store.archive_kinds import Kind, kind_of
@@ -96,8 +96,8 @@ class Unpacking:
         archives = find_archives(self.manifest.files)
         with self._held(archives, stop):
             found = self.store.find_unpacked(self.manifest)  # another download may have been faster
-            listed = self._list([_archive_of(file, blobs) for file in archives if file.path not in found], stop)
-            self._check_together(listed, found)
+            listed = self._list([_archive_of(file, blobs) for file in archives if file.path not in found], found, stop)
+            self.check_together(found, listed)
             try:
                 self._write(listed, stop)
             except NeedsAction:  # what lies about its content is refused as a whole
@@ -116,21 +116,25 @@ class Unpacking:
                     raise Stopped
             yield
 
-    def _list(self, archives: Sequence[_Archive], stop: threading.Event) -> list[_Listed]:
-        """Return what is in the archives, all under one limit; for a tar.gz that takes unpacking it to its end."""
+    def _list(
+        self, archives: Sequence[_Archive], found: Mapping[str, ArchiveContents], stop: threading.Event
+    ) -> list[_Listed]:
+        """Return what is in the archives, under one limit with those found; a tar.gz is unpacked to its end for it."""
         names, listed, needs = archive_names(self.manifest), list[_Listed](), dict[str, int]()
         limits, tally = UnpackLimits(self._most_bytes(archives)), Tally()
+        for before in found.values():
+            count_names((file.path for file in before.files), limits, tally)
         self.progress.total = self.manifest.size_bytes + _looked_through_bytes(archives)
         for one in archives:
-            before = tally.bytes
+            bytes_before = tally.bytes
             count = self.progress.find if one.kind is Kind.TAR_GZIP else _UNCOUNTED
             try:
                 with _named(one), self._opened(one.sha256, stop, count) as file:
                     members = list_archive(file, one.kind, limits, tally)
             except Oversize as error:
-                needs[one.file.path] = error.size_bytes - before
+                needs[one.file.path] = error.size_bytes - bytes_before
                 break
-            needs[one.file.path] = tally.bytes - before
+            needs[one.file.path] = tally.bytes - bytes_before
             own = [File(m.path, m.size) for m in members if m.of == m.path]
             into = members_manifest(names[one.file.path], own)
             digests = {f.path: known for f in own if (known := self.store.find_blob(into, f))}
@@ -146,13 +150,16 @@ class Unpacking:
         room = self.store.room_to_unpack(self.reservation, self.manifest)
         return max(room, _LIKELY_RATIO * sum(one.file.size for one in archives))
 
-    def _check_together(self, listed: Sequence[_Listed], found: Mapping[str, ArchiveContents]) -> None:
-        """Raise UnsafePath where files of one archive are in the way of another's, or of those beside them."""
+    def check_together(self, found: Mapping[str, ArchiveContents], listed: Sequence[_Listed] = ()) -> None:
+        """Raise UnsafePath where files of one archive are in the way of another's, or of those beside them.
+
+        `found` are archives that were unpacked before. Raises TooManyFiles where there are too many together.
+        """
         archives = {file.path for file in find_archives(self.manifest.files)}
         places = {"": [f.path for f in self.manifest.files if f.path not in archives]}
         places |= {path: [f.path for f in one.files] for path, one in found.items()}
         places |= {one.archive.file.path: [m.path for m in one.members] for one in listed}
-        check_together(places)
+        check_together(places, UnpackLimits(_NO_LIMIT))
 
     def _write(self, listed: Sequence[_Listed], stop: threading.Event) -> None:
         """Bring the files that have bytes of their own into the store, and note their SHA-256."""

@@ -1,3 +1,6 @@
+import tracemalloc
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,10 +94,10 @@ def test_files_links_and_directories() -> None:
         ([file("a"), file("a")], "twice"),
         ([file("a"), file("./a")], "twice"),
         ([file("a"), symbolic("a", "b"), file("b")], "twice"),
-        ([file("a"), file("a/b")], "also a directory"),
+        ([file("a"), file("a/b")], "as a file and as a directory"),
         ([file("a"), directory("a")], "as a file and as a directory"),
         ([file("a"), directory("a/b")], "as a file and as a directory"),
-        ([symbolic("a", "b"), file("a/x"), file("b")], "also a directory"),
+        ([symbolic("a", "b"), file("a/x"), file("b")], "as a file and as a directory"),
         ([file("A/x"), file("a/y")], "hold for one"),
         ([file("straße"), file("STRASSE")], "hold for one"),
         ([file("\u00e9"), file("e\u0301")], "hold for one"),
@@ -106,6 +109,7 @@ def test_files_links_and_directories() -> None:
         ([symbolic("a", "..")], "leads out"),
         ([hard("d/a", "../x")], "leads out"),
         ([hard("a", "/x")], "leads out"),
+        ([symbolic("a", "./" * 600 + "good")], "too long"),
         ([symbolic("a", "missing")], "no file"),
         ([symbolic("a", "a")], "no file"),
         ([symbolic("a", "b"), symbolic("b", "a")], "no file"),
@@ -140,6 +144,37 @@ def test_the_limits_are_kept_and_nothing_beyond_is_looked_at() -> None:
         decide_members(endless(0), LIMITS)  # type: ignore[arg-type]  # as above
     with pytest.raises(TooManyFiles):
         decide_members([directory(f"d{number}") for number in range(11)], LIMITS)
+
+
+def test_directories_that_names_imply_count_once_each() -> None:
+    assert decide_members([file(f"d/e/{number}") for number in range(8)], LIMITS)
+    listed = [file("d/e/0"), directory("d"), directory("d/e/"), *(file(f"d/e/{number}") for number in range(1, 8))]
+    assert decide_members(listed, LIMITS)
+    with pytest.raises(TooManyFiles, match="more than 10 members, counting every directory above a file"):
+        decide_members([file(f"d/e/{number}") for number in range(9)], LIMITS)
+    with pytest.raises(TooManyFiles):
+        decide_members([file("/".join("abcdefghijk"))], LIMITS)
+    with pytest.raises(TooManyFiles):
+        decide_members([directory("d")] * 11, LIMITS)
+
+
+def test_deep_names_take_no_memory_beyond_the_limit() -> None:
+    read: list[int] = []
+
+    def deep() -> Iterator[ArchiveEntry]:
+        for number in range(2_000):
+            read.append(number)
+            yield file(f"{number:05d}/{'a/' * 504}a")
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooManyFiles):
+            decide_members(deep(), UnpackLimits(10_000))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(read) == 20_000 // 506 + 1
+    assert peak_bytes < 30_000_000
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "A", "..", ".", "", "é", "\0"]), min_size=1, max_size=4).map("/".join)

@@ -2,8 +2,19 @@
 
 import pytest
 
-from agent.archive.members import ArchiveEntry, Oversize, Tally, Type, UnpackLimits, check_together, decide_members
+from agent.archive.members import (
+    ArchiveEntry,
+    Oversize,
+    Tally,
+    Type,
+    UnpackLimits,
+    check_together,
+    count_names,
+    decide_members,
+)
 from shared.errors import TooManyFiles, UnsafePath
+
+LIMITS = UnpackLimits(100)
 
 
 def entries(*names: str, size: int = 1) -> list[ArchiveEntry]:
@@ -11,11 +22,11 @@ def entries(*names: str, size: int = 1) -> list[ArchiveEntry]:
 
 
 def test_files_in_one_directory_stand_together() -> None:
-    check_together({"": ["config.json", "d/x"], "a.tar": ["d/a", "d/e/a"], "b.tar": ["d/b", "d/e/b"]})
+    check_together({"": ["config.json", "d/x"], "a.tar": ["d/a", "d/e/a"], "b.tar": ["d/b", "d/e/b"]}, LIMITS)
 
 
 def test_what_the_source_itself_has_is_none_of_theirs() -> None:
-    check_together({"": ["README", "readme"], "a.tar": ["a"]})
+    check_together({"": ["README", "readme"], "a.tar": ["a"]}, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -31,12 +42,12 @@ def test_what_the_source_itself_has_is_none_of_theirs() -> None:
 )
 def test_a_clash_is_refused_with_both_named(one: str, other: str, words: str) -> None:
     with pytest.raises(UnsafePath, match=words):
-        check_together({"a.tar": ["x", one], "b.tar": [other]})
+        check_together({"a.tar": ["x", one], "b.tar": [other]}, LIMITS)
 
 
 def test_a_clash_with_a_file_beside_the_archives() -> None:
     with pytest.raises(UnsafePath, match=r"the file 'w' beside the archives and the file 'w' in 'a.tar'"):
-        check_together({"": ["w"], "a.tar": ["w"]})
+        check_together({"": ["w"], "a.tar": ["w"]}, LIMITS)
 
 
 def test_members_count_over_all_archives() -> None:
@@ -45,6 +56,20 @@ def test_members_count_over_all_archives() -> None:
     decide_members(entries("c"), limits, tally)
     with pytest.raises(TooManyFiles, match="the archives have more than 4 members"):
         decide_members(entries("e"), limits, tally)
+
+
+def test_those_that_were_unpacked_before_count() -> None:
+    tally, limits = Tally(), UnpackLimits(100, 4)
+    count_names(["d/a", "d/b"], limits, tally)
+    decide_members(entries("c"), limits, tally)
+    with pytest.raises(TooManyFiles, match="the archives have more than 4 members"):
+        decide_members(entries("e"), limits, tally)
+
+
+def test_all_together_have_a_limit_with_those_beside_them() -> None:
+    check_together({"": ["d/a"], "a.tar": ["d/b"], "b.tar": ["d/c"]}, UnpackLimits(0, 4))
+    with pytest.raises(TooManyFiles, match="the model has more than 4 members"):
+        check_together({"": ["e/a"], "a.tar": ["d/b"], "b.tar": ["d/c"]}, UnpackLimits(0, 4))
 
 
 def test_bytes_count_over_all_archives() -> None:
