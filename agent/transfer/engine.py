@@ -121,9 +121,12 @@ def _unpack(
     """Return what a model's archives become."""
     archives = find_archives(fetching.manifest.files)
     found = fetching.store.find_unpacked(fetching.manifest)
+    unpacking = Unpacking(fetching.store, fetching.manifest, reservation, fetching.path.progress)
     if all(file.path in found for file in archives):
+        if found:
+            unpacking.check_together(found)
         return tuple(found.values())
-    return Unpacking(fetching.store, fetching.manifest, reservation, fetching.path.progress).run(blobs, stop)
+    return unpacking.run(blobs, stop)
 
 
 def _by_path(manifest: Manifest, blobs: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import tarfile
 import threading
 from collections.abc import Callable, Mapping
@@ -33,6 +34,12 @@ WEIGHTS = {"weights/1.safetensors": BIG, "weights/empty": b""}
 CODE = {"code/a.py": b"a = 1", "code/b.py": b"b = 2", "code/big": BIG[:2_000_000]}
 FILES = {**CONFIG, **WEIGHTS, **CODE}
 FORMS = {"weights": "tar", "code": "tar.gz"}
+
+
+_CROWDS = {
+    "clash": ({"a": b"1", "b": b"2"}, {"a": b"3", "c": b"4"}),
+    "number": tuple({f"{side}{number}/{'d/' * 500}x": b"" for number in range(21)} for side in "ab"),
+}
 
 
 def packed(
@@ -139,6 +146,23 @@ class TestRefusal:
         why = refusal(packed(many[0], many[1]), stock, store)
         assert isinstance(why, TooManyFiles)
         assert "the archives have more than 20000 members" in str(why)
+
+    @pytest.mark.parametrize(
+        ("case", "known"),
+        [("clash", ()), ("clash", ("code",)), ("clash", ("code", "weights")), ("number", ()), ("number", ("code",))],
+    )
+    def test_it_is_the_same_whichever_of_them_other_models_have(
+        self, case: str, known: tuple[str, ...], stock: Stock, store: Store
+    ) -> None:
+        packed_by_name = {"code": tar(_CROWDS[case][0]), "weights": tar(_CROWDS[case][1])}
+        forms = {"weights": "tar", "code": "tar"}
+        for name in known:
+            stock(MemorySource({name: packed_by_name[name]}, archives=forms), store, name)
+        with pytest.raises(UnsafePath if case == "clash" else TooManyFiles) as raised:
+            stock(MemorySource(packed_by_name, archives=forms), store)
+        words = "in 'code' and the file 'a' in 'weights'" if case == "clash" else "the archives have more than 20000"
+        assert re.search(words, str(raised.value))
+        assert sorted(snapshot.id for snapshot in store.snapshots()) == sorted(known)
 
     def test_a_form_that_only_a_newer_version_knows(self, stock: Stock, store: Store) -> None:
         source = MemorySource({"w": b"packed", **CONFIG}, archives={"w": "tar.zst"})
