@@ -36,15 +36,20 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
 
     digest: str
     size: int
-    media_type: str = ""
-    annotations: dict[str, str] | None = None
+    media_type: str | None = ""
+    annotations: dict[str, str | None] | None = None
+
+    @property
+    def kind(self) -> str:
+        """The media type without its parameters, in lower case."""
+        return (self.media_type or "").partition(";")[0].strip().lower()
 
 
 class ArtifactManifest(msgspec.Struct, frozen=True, rename="camel"):
     """A manifest or an index, whichever it is."""
 
-    layers: tuple[Descriptor, ...] = ()
-    manifests: tuple[Descriptor, ...] = ()
+    layers: tuple[Descriptor, ...] | None = ()
+    manifests: tuple[Descriptor, ...] | None = ()
 
 
 class ArtifactSource:
@@ -102,6 +107,8 @@ class ArtifactSource:
             raise Unreachable(f"{self._uri}: the registry sent another manifest than {reference}; it is asked again")
         try:
             return digest, msgspec.json.decode(body, type=ArtifactManifest)
+        except msgspec.ValidationError as error:
+            raise InvalidURI(f"{self._uri}: its manifest is not in the form of one ({error}); push it anew") from error
         except (msgspec.MsgspecError, RecursionError) as error:
             raise Unreachable(f"{self._uri}: the registry's answer is no manifest ({error})") from error
 
@@ -129,7 +136,7 @@ def decide_files(manifest: ArtifactManifest, uri: ArtifactUri) -> list[File]:
 
     Raises InvalidURI for layers that are neither, UnsafePath where two have the same name.
     """
-    layers = [layer for layer in manifest.layers if layer.media_type != _EMPTY]
+    layers = [layer for layer in manifest.layers or () if layer.kind != _EMPTY]
     files = [_file_of(_checked(layer, uri), uri) for layer in layers]
     named: dict[str, File] = {}
     for file in files:
@@ -150,22 +157,22 @@ def _checked(found: Descriptor, uri: ArtifactUri) -> Descriptor:
 
 def _file_of(layer: Descriptor, uri: ArtifactUri) -> File:
     said = layer.annotations or {}
-    path = next((said[name] for name in _NAMES if said.get(name)), "")
+    path = _plain_path(next((path for name in _NAMES if (path := said.get(name))), ""))
+    if form := _form_of(layer, said, uri):
+        return File(_archive_name(path, layer.digest), layer.size, layer.digest, archive=form)
     if not path:
         raise InvalidURI(
             f"{uri} has a layer that names no file ({layer.media_type or 'no type'}, {layer.digest}), as an image of "
             "containers has; push files with org.opencontainers.image.title, or as a ModelPack"
         )
-    if form := _form_of(layer, said, uri):
-        return File(_archive_name(path, layer.digest), layer.size, layer.digest, archive=form)
     return File(path, layer.size, layer.digest)
 
 
-def _form_of(layer: Descriptor, said: Mapping[str, str], uri: ArtifactUri) -> str:
+def _form_of(layer: Descriptor, said: Mapping[str, str | None], uri: ArtifactUri) -> str:
     """Return how a layer is packed, empty where it is the file itself. Its files have their own paths in it."""
     if said.get(_UNPACK) == "true":
         return "tar.gz"  # as oras packs directories, whatever type it was told to write
-    if not (found := _PACKED.fullmatch(layer.media_type)):
+    if not (found := _PACKED.fullmatch(layer.kind)):
         return ""
     if found[1] not in _FORMS:
         raise InvalidURI(
@@ -175,9 +182,16 @@ def _form_of(layer: Descriptor, said: Mapping[str, str], uri: ArtifactUri) -> st
     return _FORMS[found[1]]
 
 
+def _plain_path(path: str) -> str:
+    """Return the path without `./` in front, which means nothing."""
+    while path.startswith("./"):
+        path = path.removeprefix("./").lstrip("/")
+    return path
+
+
 def _archive_name(path: str, digest: str) -> str:
-    """Return what an archive is called: the file or directory that it was made of, or its digest for all of them."""
-    name = path.removeprefix("./").rstrip("/")
+    """Return what an archive is called: the file or directory that it was made of, or its digest for lack of a name."""
+    name = path.rstrip("/")
     return f"layer-{digest.removeprefix('sha256:')[:12]}" if name in ("", ".") else name
 
 

@@ -24,7 +24,7 @@ RAW = "application/vnd.cncf.model.weight.v1.raw"
 
 
 def layer(
-    annotations: dict[str, str] | None = None, media_type: str = RAW, digest: str = DIGEST, size: int = 5
+    annotations: dict[str, str | None] | None = None, media_type: str = RAW, digest: str = DIGEST, size: int = 5
 ) -> Descriptor:
     return Descriptor(digest, size, media_type, annotations)
 
@@ -53,7 +53,9 @@ def test_a_plain_layer_is_a_file_whatever_its_type_says() -> None:
     ("bad", "words"),
     [
         (layer(media_type="application/vnd.oci.image.layer.v1.tar+gzip"), "names no file"),
-        (layer(media_type="application/vnd.cncf.model.weight.v1.tar"), "names no file"),
+        (layer(), "names no file"),
+        (layer({TITLE: None}), "names no file"),
+        (named("./"), "names no file"),
         (named("w", "application/vnd.cncf.model.weight.v1.tar+zstd"), "packed by zstd .* push it raw, as a tar, or"),
         (named("w", "application/vnd.cncf.model.weight.v1.tar+"), "packed by  "),
         (layer({TITLE: "w"}, digest="sha512:" + "a" * 128), "no SHA-256"),
@@ -75,6 +77,11 @@ def test_other_layers_are_refused(bad: Descriptor, words: str) -> None:
         (layer({TITLE: "w", UNPACK: "true"}, "application/vnd.oci.image.layer.v1.tar+gzip"), "tar.gz"),
         (layer({TITLE: "w", UNPACK: "false"}, "application/vnd.oci.image.layer.v1.tar+gzip"), ""),
         (named("w", "application/vnd.cncf.model.weight.v1.raw"), ""),
+        (named("w", "Application/VND.CNCF.Model.Weight.v1.TAR"), "tar"),
+        (named("w", "application/vnd.cncf.model.weight.v1.tar+gzip; x=y"), "tar.gz"),
+        (named("./w", "application/vnd.cncf.model.weight.v1.tar"), "tar"),
+        (named("./w"), ""),
+        (named("././/w"), ""),
         (named("w", "application/vnd.example.model.weight.v1.tar"), ""),
     ],
 )
@@ -95,6 +102,12 @@ def test_layers_of_model_packs_and_directories_of_oras_are_archives(packed: Desc
 def test_an_archive_is_called_as_what_it_was_made_of(said: str, name: str) -> None:
     layers = (named(said, "application/vnd.cncf.model.weight.v1.tar", "org.cncf.model.filepath"),)
     assert [f.path for f in decide_files(ArtifactManifest(layers), URI)] == [name]
+
+
+@pytest.mark.parametrize("said", [None, {}, {UNPACK: "true"}, {TITLE: None, "x": "y"}])
+def test_an_archive_without_a_name_is_called_by_its_digest(said: dict[str, str | None] | None) -> None:
+    layers = (layer(said, "application/vnd.cncf.model.weight.v1.tar+gzip"),)
+    assert decide_files(ArtifactManifest(layers), URI) == [File("layer-" + "a" * 12, 5, DIGEST, archive="tar.gz")]
 
 
 @pytest.mark.parametrize("media_type", [RAW, "application/vnd.cncf.model.weight.v1.tar"])
@@ -142,7 +155,9 @@ def test_names_that_leave_the_directory_are_unsafe(serve: Serve, open_artifact: 
     ("answer", "error"),
     [
         (reply(200, b"<html>"), Unreachable),
-        (reply(200, b'{"layers": 5}'), Unreachable),
+        (reply(200, b'{"layers": 5}'), InvalidURI),
+        (reply(200, b'{"layers": [{"digest": null, "size": 1}]}'), InvalidURI),
+        (reply(200, b'{"layers": null, "manifests": null}'), SourceNotFound),
         (reply(200, bytes(5_000_000)), Unreachable),
         (reply(200, b"{}"), SourceNotFound),
         (reply(404, b'{"errors": [{"code": "NAME_UNKNOWN"}]}'), SourceNotFound),
@@ -156,6 +171,12 @@ def test_names_that_leave_the_directory_are_unsafe(serve: Serve, open_artifact: 
 def test_what_a_registry_may_answer(serve: Serve, open_artifact: Open, answer: bytes, error: type[LarderError]) -> None:
     with pytest.raises(error):
         open_artifact(serve(lambda _: answer)).resolve()
+
+
+def test_nulls_of_a_manifest_say_nothing(serve: Serve, open_artifact: Open) -> None:
+    empty = {"digest": DIGEST, "size": 1, "mediaType": None, "annotations": {TITLE: "w", "x": None}}
+    body = json.dumps({"layers": [empty], "manifests": None}).encode()
+    assert [f.path for f in open_artifact(serve(lambda _: reply(200, body))).resolve().files] == ["w"]
 
 
 def test_a_manifest_that_is_another_than_its_digest_is_not_taken(serve: Serve, open_artifact: Open) -> None:
