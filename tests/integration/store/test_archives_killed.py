@@ -2,9 +2,10 @@
 
 import hashlib
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,25 @@ from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from tests.integration.store.killed_unpacking import FILES, source
 
+Run = Callable[[str, Path, int, int], bool]
 
-def run(shape: str, root: Path, fatal_sync: int = 0, fatal_change: int = 0) -> bool:
-    """Let the process die, and tell whether it did."""
-    arguments = ["-m", "tests.integration.store.killed_unpacking", shape, str(root), str(fatal_sync), str(fatal_change)]
-    ended = subprocess.run([sys.executable, *arguments], check=False, timeout=60, stdout=subprocess.PIPE)  # noqa: S603 - ourselves
-    assert ended.stdout == b"start\n"
-    return ended.returncode != 0
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Let a process die, and tell whether it did."""
+    arguments = [sys.executable, "-m", "tests.integration.store.killed_unpacking"]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - ourselves
+        assert process.stdin
+        assert process.stdout
+        orders, answers = process.stdin, process.stdout
+
+        def order(shape: str, root: Path, fatal_sync: int, fatal_change: int) -> bool:
+            print(shape, fatal_sync, fatal_change, root, file=orders, flush=True)
+            code = int(answers.readline())
+            assert code in (0, -signal.SIGKILL)
+            return code != 0
+
+        yield order
 
 
 def examine(shape: str, root: Path, bring: Callable[..., FetchResult]) -> None:
@@ -52,10 +65,10 @@ def examine(shape: str, root: Path, bring: Callable[..., FetchResult]) -> None:
 @pytest.mark.parametrize("kind", ["sync", "change"])
 @pytest.mark.parametrize("shape", ["one", "several"])
 def test_a_kill_at_every_step_is_put_right_by_the_next_start(
-    shape: str, kind: str, root: Path, bring: Callable[..., FetchResult]
+    shape: str, kind: str, run: Run, root: Path, bring: Callable[..., FetchResult]
 ) -> None:
     deaths = 0
-    while run(shape, root / str(deaths), **{f"fatal_{kind}": deaths + 1}):
+    while run(shape, root / str(deaths), *((deaths + 1, 0) if kind == "sync" else (0, deaths + 1))):
         if (root / str(deaths)).is_dir():
             examine(shape, root / str(deaths), bring)
         deaths += 1
