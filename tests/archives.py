@@ -107,6 +107,13 @@ def sparse() -> bytes:
 
 
 # Archive's name, its bytes, the reason and a word of the message.
+def declaring_tar(size: int) -> bytes:
+    """Return a tar that declares so many bytes."""
+    info = member("a")
+    info.size = size
+    return tar(GOOD, info)
+
+
 REFUSED: dict[str, tuple[str, bytes, str, str]] = {
     "outside": ("m.tar", tar(GOOD, member("../out")), "UnsafePath", "leave its directory"),
     "absolute": ("m.tar", tar(GOOD, member("/out")), "UnsafePath", "absolute"),
@@ -122,6 +129,7 @@ REFUSED: dict[str, tuple[str, bytes, str, str]] = {
     "case": ("m.tar", tar(GOOD, member("Config.json")), "UnsafePath", "hold for one"),
     "unicode": ("m.tar", tar({"caf\u00e9": b"", "cafe\u0301": b""}), "UnsafePath", "hold for one"),
     "file and directory": ("m.tar", tar({"a": b"", "a/b": b""}), "UnsafePath", "as a file and as a directory"),
+    "more bytes than there are": ("m.tar", declaring_tar(10**240), "UnsafePath", "than any disk has"),
     "256 bytes": ("m.tar", tar({"n" * 256: b""}), "UnsafePath", "too long"),
     "sparse": ("m.tar", sparse(), "UnsafePath", "sparse"),
     "zip outside": ("m.zip", zipped({"../out": b""}), "UnsafePath", "leave its directory"),

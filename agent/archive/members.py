@@ -12,6 +12,7 @@ from shared.errors import TooManyFiles, UnsafePath
 from shared.paths import check_path
 
 _SET_ID_BITS = 0o6000
+_MOST_BYTES = 2**62  # the API server's numbers end soon after
 _MOST_LINKS = 40
 _LONGEST_TARGET = 1024  # as names themselves
 _HERE = re.compile(r"^(?:\./+)+|^\.$")
@@ -116,6 +117,8 @@ def decide_members(
             tally.bytes += entry.size
         else:
             links[path] = _target_of(entry, path)
+        if tally.bytes > _MOST_BYTES:
+            raise UnsafePath(f"the archive declares more bytes, up to {path!r}, than any disk has; make it anew")
         if tally.bytes > limits.bytes:
             raise Oversize(tally.bytes)
     own = [Member(path, size, path) for path, size in sizes.items()]

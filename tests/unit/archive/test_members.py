@@ -118,6 +118,8 @@ def test_files_links_and_directories() -> None:
         ([file("a", mode=0o4755)], "setuid"),
         ([file("a", mode=0o2755)], "setuid"),
         ([hard("b", "a"), file("a", -1)], "size of -1"),
+        ([file("a", 2**62 + 1)], "more bytes, up to 'a', than any disk has"),
+        ([file("a", 10**240)], "than any disk has"),
     ],
 )
 def test_one_unsafe_member_refuses_the_whole_archive(entries: list[ArchiveEntry], words: str) -> None:
@@ -175,6 +177,12 @@ def test_deep_names_take_no_memory_beyond_the_limit() -> None:
         tracemalloc.stop()
     assert len(read) == 20_000 // 506 + 1
     assert peak_bytes < 30_000_000
+
+
+def test_no_sum_of_sizes_is_beyond_what_numbers_hold() -> None:
+    assert decide_members([file("a", 2**61)], UnpackLimits(2**63))
+    with pytest.raises(UnsafePath, match="up to 'c', than any disk has"):
+        decide_members([file("a", 2**61), file("b", 2**61), file("c")], UnpackLimits(2**63))
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "A", "..", ".", "", "é", "\0"]), min_size=1, max_size=4).map("/".join)
