@@ -35,7 +35,7 @@ class Controller(Generic[K]):
     """A controller for the manager to run; only the leader reconciles.
 
     Args:
-        name: Name for logs.
+        name: Name for logs and metrics.
         key: Type of its keys. Controllers may share a type: each that serves a key then reconciles it.
         all_keys: Returns every existing key, for a new leader to enqueue.
         reconcile: Drives the object of a key to its desired state; returns the delay until the next run in seconds, or

@@ -32,10 +32,12 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self.registry)
         self.leading = Gauge("larder_leader", "1 while this replica leads.", registry=self.registry)
-        self.turns = Histogram(
-            "larder_reconcile_time_seconds", "Length of a turn.", ["controller"], registry=self.registry
+        self.reconcile_time = Histogram(
+            "larder_reconcile_time_seconds", "Duration of a reconcile.", ["controller"], registry=self.registry
         )
-        self.failures = Counter("larder_reconcile_errors", "Turns that failed.", ["controller"], registry=self.registry)
+        self.reconciles = Counter(
+            "larder_reconcile", "Reconciles by their result.", ["controller", "result"], registry=self.registry
+        )
         self.internal_errors = InternalErrors()
         self.registry.register(_InternalErrors(self.internal_errors))
         self.watch_restarts = Counter(

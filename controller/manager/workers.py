@@ -1,5 +1,6 @@
 """Runs the reconcilers for a key from the queue."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,15 +38,26 @@ class Workers:
             raise NotLeadingError
         _log.debug("reconcile_started", key=str(key))
         serving = [one for one in self._controllers[type(key)] if one.serves(key)]
-        with self.metrics.turns.labels(type(key).__name__).time():
-            again = [await one.reconcile(key) for one in serving]
+        again = [await self._reconcile(one, key) for one in serving]
         return min((wait_s for wait_s in again if wait_s is not None), default=None)
 
+    async def _reconcile(self, controller: Controller[Any], key: QueueKey) -> float | None:
+        result = "error"
+        try:
+            with self.metrics.reconcile_time.labels(controller.name).time():
+                again = await controller.reconcile(key)
+            result = "success"
+        except (StaleError, NotLeadingError, asyncio.CancelledError):
+            result = "requeue"  # ordinary: the key is served again, with a fresh cache or by the next leader
+            raise
+        finally:
+            self.metrics.reconciles.labels(controller.name, result).inc()
+        return again
+
     def failed(self, key: QueueKey, error: Exception, wait_s: float) -> None:
-        """Log and count a failed reconcile; a stale cache is expected and is neither logged nor counted."""
+        """Log a failed reconcile; a stale cache is expected and is not logged."""
         if isinstance(error, StaleError | NotLeadingError):
             return
-        self.metrics.failures.labels(type(key).__name__).inc()
         if not isinstance(error, LarderError):  # every expected error is a LarderError
             self.metrics.internal_errors.note(type(key).__name__, error, key=str(key))
         _log.warning(

@@ -62,8 +62,8 @@ def _of_controller() -> Iterable[Metric]:
     EvictionMetrics(metrics.registry)
     gauges = [controller.gauges for controller in controllers_of(known)]
     metrics.registry.register(StateMetrics(lambda: True, lambda: 0, gauges))
-    for labelled in (metrics.turns, metrics.failures):
-        labelled.labels(controller="NodeKey")
+    metrics.reconcile_time.labels("nodes")
+    metrics.reconciles.labels("nodes", "error")
     metrics.watch_restarts.labels(resource="nodes")
     metrics.internal_errors.note("NodeKey", KeyError("m"))
     metrics.request("/v1/credentials", 200)

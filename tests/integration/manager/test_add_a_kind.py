@@ -89,5 +89,6 @@ async def test_a_kind_is_a_package_and_a_line(api: Api, health: str) -> None:
     await until(lambda: shows("hums in red"), "the toy")
 
     found = await asyncio.to_thread(scrape, health)
-    assert found['larder_reconcile_time_seconds_count{kind="ToyKey"}'] >= 3
+    assert found['larder_reconcile_time_seconds_count{controller="toys"}'] >= 3
+    assert found['larder_reconcile_total{controller="toys",result="success"}'] >= 3
     assert found["larder_leader"] == 1

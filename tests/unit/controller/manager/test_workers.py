@@ -3,6 +3,8 @@
 import asyncio
 
 import httpx
+import pytest
+from prometheus_client import generate_latest
 
 from controller.groups.keys import GroupKey
 from controller.manager.controller import Controller, QueueKey
@@ -52,6 +54,27 @@ async def test_a_turn_that_breaks_costs_one_key_and_is_tried_again() -> None:
     serving.cancel()
     await asyncio.wait([serving])
     assert metrics.internal_errors.counts["NodeKey"] >= 1
+    shown = samples(generate_latest(metrics.registry).decode())
+    assert shown['larder_reconcile_total{controller="x",result="success"}'] == 1
+    assert shown['larder_reconcile_total{controller="x",result="error"}'] >= 2
+
+
+@pytest.mark.parametrize(
+    ("error", "result"), [(Unreachable("away"), "error"), (StaleError("old"), "requeue"), (KeyError("x"), "error")]
+)
+async def test_a_stale_cache_is_no_error(error: Exception, result: str) -> None:
+    metrics = Metrics()
+    served = Workers(lambda: True, metrics)
+
+    async def reconcile(_: GroupKey) -> float | None:
+        raise error
+
+    served.add(Controller(name="groups", key=GroupKey, all_keys=lambda: (), reconcile=reconcile))
+    with pytest.raises(type(error)):
+        await served.serve(GroupKey("g"))
+    shown = samples(generate_latest(metrics.registry).decode())
+    assert shown[f'larder_reconcile_total{{controller="groups",result="{result}"}}'] == 1
+    assert shown['larder_reconcile_time_seconds_count{controller="groups"}'] == 1
 
 
 async def test_errors_that_no_code_foresees_are_told_from_those_that_it_does() -> None:
@@ -65,4 +88,3 @@ async def test_errors_that_no_code_foresees_are_told_from_those_that_it_does() -
     assert health.status_code == 200
     assert health.text == "ok\ninternal errors since the start: 2, the last: TypeError in GroupKey; the log has more\n"
     assert shown['larder_controller_internal_errors_total{part="GroupKey"}'] == 2
-    assert shown['larder_reconcile_errors_total{controller="GroupKey"}'] == 3
