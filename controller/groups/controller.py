@@ -1,4 +1,4 @@
-"""Node groups: their status, and which of their nodes may download now."""
+"""The controllers of node groups: their status, and which of their nodes may download now."""
 
 from controller.groups.event_handlers import GrantsEvents, GroupEvents
 from controller.groups.grants import GrantsReconciler
@@ -14,7 +14,7 @@ _IN_USE = "Nodes that hold a grant to download."
 
 
 def groups_controller(cluster: ClusterState, reconciler: GroupReconciler) -> Controller[GroupKey]:
-    """Return what keeps the status of node groups."""
+    """Return the controller that maintains the status of node groups."""
     changed, events, soon = cluster.changed, GroupEvents(cluster), by_nodes(cluster)
     return Controller(
         name="groups",
@@ -27,12 +27,15 @@ def groups_controller(cluster: ClusterState, reconciler: GroupReconciler) -> Con
 
 
 def grants_controller(cluster: ClusterState, reconciler: GrantsReconciler) -> Controller[GrantsKey]:
-    """Return what grants downloads. A new leader grants nothing before it has read back what the last one granted."""
+    """Return the controller that grants downloads.
+
+    A new leader grants nothing before it has read back what the previous one granted.
+    """
     changed, events = cluster.changed, GrantsEvents(cluster)
 
     async def take_over() -> None:
         await reconciler.take_over()
-        await reconciler.reconcile()  # nodes have their turns after it
+        await reconciler.reconcile()  # before any node is reconciled
 
     return Controller(
         name="grants",

@@ -1,4 +1,4 @@
-"""What to tell of a node group. No input or output, no clock."""
+"""The status of a node group. No input or output, no clock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """One node of a group: what its agent says it uses, and the other groups that it is in."""
+    """One node of a group: its usage as reported by its agent, and the other groups it belongs to."""
 
     name: str
     used_bytes: int
@@ -26,7 +26,7 @@ class GroupMember:
 def decide_status(
     group: ModelCacheNodeGroup, members: Sequence[GroupMember], limit_of: dict[str, int], stamp: str
 ) -> ModelCacheNodeGroupStatus:
-    """Return the status; `limit_of` has the limit in force on each member, the smallest of its groups."""
+    """Return the group's status; `limit_of` holds the limit in force on each member, the smallest of its groups."""
     used = sum(max(0, m.used_bytes) for m in members)
     available = sum(max(0, limit_of.get(m.name, _own_limit(group)) - max(0, m.used_bytes)) for m in members)
     return msgspec.structs.replace(
@@ -46,7 +46,7 @@ def decide_status(
 
 
 def _printed_limit(group: ModelCacheNodeGroup) -> str:
-    """Return the limit as it was written, where that has a unit."""
+    """Return the limit as the user wrote it, if that has a unit."""
     written = str(group.spec.storage_limit)
     return format_bytes(_own_limit(group)) if written.isdecimal() else written
 
@@ -56,7 +56,7 @@ def _own_limit(group: ModelCacheNodeGroup) -> int:
 
 
 def _ready(members: Sequence[GroupMember]) -> ConditionUpdate:
-    """Return that the group counts; one without nodes does, from the first that matches."""
+    """Return the Ready condition; a group without nodes is Ready, and takes effect with its first matching node."""
     if not members:
         return ConditionUpdate(
             "Ready", "True", "NoNodes", "no node matches yet; the first that does is in the group at once"

@@ -1,4 +1,4 @@
-"""Which node groups a change concerns, and which changes concern the downloads of all of them."""
+"""Maps changes to the node groups, or to the grants, to reconcile."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from shared.api.model_cache_node_group import ModelCacheNodeGroup
 
 @dataclass(frozen=True, slots=True)
 class GroupEvents:
-    """Yields the groups to look at; None is absence."""
+    """Yields the keys of the groups to reconcile; None means that the object does not exist."""
 
     cluster: ClusterState
 
     def of_group(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> Iterator[GroupKey]:
-        """Yield the group, and those that share nodes with it."""
+        """Yield the group, and all groups that share nodes with it."""
         for group in (before, after):
             if group is not None:
                 yield GroupKey(group.metadata.name)
@@ -26,12 +26,12 @@ class GroupEvents:
                 yield from (GroupKey(other) for node in members for other in self.cluster.membership.of(node))
 
     def of_node(self, before: Node | None, after: Node | None) -> Iterator[GroupKey]:
-        """Yield the groups that a node is in, or was in."""
+        """Yield the groups that a node is or was in."""
         nodes = (node for node in (before, after) if node is not None)
         return (GroupKey(name) for node in nodes for name in self.cluster.membership.of(node))
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[GroupKey]:
-        """Yield the groups of a node that uses more bytes, or fewer."""
+        """Yield the groups of a node whose used bytes changed."""
         node = self.cluster.node(change.name)
         if node is not None and change.used:
             yield from (GroupKey(name) for name in self.cluster.membership.of(node))
@@ -39,7 +39,7 @@ class GroupEvents:
 
 @dataclass(frozen=True, slots=True)
 class GrantsEvents:
-    """Yields the one key of grants where a change may move a download."""
+    """Yields the single grants key if a change may affect who may download."""
 
     cluster: ClusterState
 
@@ -48,11 +48,11 @@ class GrantsEvents:
         yield GrantsKey()
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[GrantsKey]:
-        """Yield it, but for figures alone."""
+        """Yield it, except for changes in numbers alone."""
         if change.asked or change.statuses:
             yield GrantsKey()
 
     def of_agent(self, name: str) -> Iterator[GrantsKey]:
-        """Yield it for an agent that came or went."""
+        """Yield it for an agent that became ready or went away."""
         if self.cluster.node(name) is not None:
             yield GrantsKey()

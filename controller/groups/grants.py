@@ -1,4 +1,4 @@
-"""One turn for the downloads of all limited groups."""
+"""Grants downloads to the nodes of all limited groups."""
 
 import asyncio
 import math
@@ -41,11 +41,11 @@ _NOTHING = _Load()
 
 @dataclass(slots=True)
 class GrantsReconciler:
-    """Decides which nodes of limited groups may download, and asks for their ModelNodes to say so.
+    """Decides which nodes of limited groups may download, and has their ModelNodes updated.
 
-    A grant ends after `stalled_s` without progress, and after `longest_s` in any case; others have their turn then.
+    A grant ends after `stalled_s` without progress, and after `longest_s` in any case, so that others get their turn.
 
-    `granted` is shared with those who write ModelNodes: this turn alone changes it.
+    `granted` is shared with the writers of ModelNodes; only this reconciler changes it.
     """
 
     cluster: ClusterState
@@ -62,7 +62,7 @@ class GrantsReconciler:
     _loads: dict[str, tuple[ModelNode, Node, _Load]] = field(default_factory=dict, init=False)
 
     async def take_over(self) -> None:
-        """Forget an earlier reign; return once memory has every spec that another leader wrote. Raises KubeError."""
+        """Drop earlier state, and wait until the cache has every spec the previous leader wrote. Raises KubeError."""
         self.granted.clear()
         self.progress.clear()
         self._granted_at.clear()
@@ -77,7 +77,7 @@ class GrantsReconciler:
                 await self.sleep(_CATCH_UP_S)
 
     async def reconcile(self) -> float | None:
-        """Return in how many seconds to look again: time alone can take a grant away."""
+        """Update all grants; return the delay in seconds until the next run, because time alone can end a grant."""
         limited = self._limits()
         self._prune()
         contenders = [c for n in self.cluster.nodes if (c := self._contender(n, limited)) is not None]
@@ -119,7 +119,7 @@ class GrantsReconciler:
         )
 
     def _load(self, node: Node) -> _Load:
-        """Remembered by object: of thousands of nodes few change between two looks."""
+        """Return a node's load, cached by object because few of thousands of nodes change between two runs."""
         found = self.cluster.model_node(node.metadata.name)
         if found is None or found.spec.node_uid != node.metadata.uid:
             return _NOTHING
@@ -130,7 +130,7 @@ class GrantsReconciler:
         return known[2]
 
     def _is_over(self, name: str) -> bool:
-        """Return whether a grant ends because nothing moves, or because it has lasted as long as one may."""
+        """Return whether a grant ends because the download stalled or has lasted as long as a grant may."""
         granted_at, now = self._granted_at.get(name), self.cluster.clock()
         if granted_at is None:
             return False
@@ -140,7 +140,7 @@ class GrantsReconciler:
     def _note(self, granted: frozenset[str], contenders: list[Contender]) -> None:
         for c in contenders:
             if c.node in self._granted_at and c.lost and c.wants:
-                self._stalls[c.node] = c.stalls + 1  # others have their turn before it is tried again
+                self._stalls[c.node] = c.stalls + 1  # others get a turn before it is retried
             elif not c.wants:
                 self._stalls.pop(c.node, None)
         now = self.cluster.clock()
@@ -149,7 +149,7 @@ class GrantsReconciler:
         self._granted_at = {name: self._granted_at.get(name, now) for name in granted}
 
     def _prune(self) -> None:
-        """Forget nodes that are gone."""
+        """Drop the state of deleted nodes."""
         names = {n.metadata.name for n in self.cluster.nodes}
         self.progress.keep_only(names)
         for book in (self._loads, self._stalls):
@@ -158,7 +158,7 @@ class GrantsReconciler:
 
 
 def _load_of(found: ModelNode, statuses: Statuses) -> _Load:
-    """A failed entry that its spec still grants keeps the slot: its agent may try again any time."""
+    """Return what is left to download; a failed entry that is still granted keeps its slot: its agent may retry."""
     present = [e for e in found.spec.entries if e.state == EntryState.PRESENT]
     phases = {key: status.phase for key, status in statuses.items()}
     wanting = [e for e in present if phases.get(e.key) not in _SETTLED]

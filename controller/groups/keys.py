@@ -1,4 +1,4 @@
-"""What the queue calls a node group, and all of their downloads."""
+"""Workqueue keys of node groups and of the grants."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ class GroupKey:
 
     @property
     def lane(self) -> Hashable:
-        """That of all that is about nodes."""
+        """The fairness lane shared by all keys about nodes."""
         return NODES_LANE
 
 
 @dataclass(frozen=True, slots=True)
 class GrantsKey:
-    """The downloads of all limited groups together."""
+    """The key for the downloads of all limited groups together."""
 
     @property
     def lane(self) -> Hashable:
-        """That of all that is about nodes."""
+        """The fairness lane shared by all keys about nodes."""
         return NODES_LANE

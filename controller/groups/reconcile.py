@@ -1,4 +1,4 @@
-"""One turn for one node group."""
+"""Reconciles one node group."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from shared.kube.transport import Kube
 
 @dataclass(slots=True)
 class GroupReconciler:
-    """Brings a node group's status up to date."""
+    """Keeps a node group's status up to date."""
 
     cluster: ClusterState
     kube: Kube
     now: Callable[[], datetime]
 
     async def reconcile(self, name: str) -> float | None:
-        """Write the status where it differs."""
+        """Write the status if it differs."""
         group = self.cluster.group(name)
         if group is None:
             return None
