@@ -1,1 +1,1 @@
-"""What each node shall hold: observe, decide, act on its ModelNode."""
+"""Nodes: which models each should hold, written to its ModelNode after observe, decide, act."""

@@ -1,4 +1,4 @@
-"""Since when agents have confirmed that a ready label is gone, on the controller's own clock."""
+"""When agents first confirmed that a ready label is gone, measured on the controller's own clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,14 +11,14 @@ from shared.api.model_node import EntryState, ModelNode
 
 @dataclass(slots=True)
 class Acknowledgements:
-    """Kept in memory: a controller that starts anew lets the pause of each removal begin again."""
+    """Kept in memory: after a restart of the controller, the pause before each removal begins again."""
 
     _seen: dict[str, dict[EntryKey, tuple[str, datetime]]] = field(default_factory=dict, init=False)
 
     def of(
         self, name: str, model_node: ModelNode | None, statuses: Statuses, now: datetime
     ) -> Mapping[EntryKey, datetime]:
-        """Return when each acknowledgement of the entries that drain now was seen first."""
+        """Return when each acknowledgement of a draining entry was first seen."""
         old, new = self._seen.get(name, {}), dict[EntryKey, tuple[str, datetime]]()
         for entry in model_node.spec.entries if model_node else ():
             status = statuses.get(entry.key)
@@ -33,5 +33,5 @@ class Acknowledgements:
         return {key: at for key, (_, at) in new.items()}
 
     def forget(self, name: str) -> None:
-        """Drop what is known of a node that is gone."""
+        """Drop the state of a deleted node."""
         self._seen.pop(name, None)

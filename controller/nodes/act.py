@@ -1,4 +1,4 @@
-"""Applies what was decided for a node to its ModelNode."""
+"""Applies the actions decided for a node to its ModelNode."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from shared.kube.transport import Kube
 
 @dataclass(frozen=True, slots=True)
 class NodeActor:
-    """The writes, each resting on the version that was decided from."""
+    """Writes to ModelNodes, each based on the version that the decision saw."""
 
     kube: Kube
 
     async def create(self, view: NodeView, spec: ModelNodeSpec) -> None:
-        """Make the ModelNode, owned by its Node so that it goes with it."""
+        """Create the ModelNode, owned by its Node so that it is deleted with it."""
         owner = {"apiVersion": "v1", "kind": "Node", "name": view.name, "uid": view.uid}
         body: dict[str, Any] = {
             "apiVersion": f"{GROUP}/{VERSION}",
@@ -28,17 +28,17 @@ class NodeActor:
             "metadata": {"name": view.name, "ownerReferences": [owner]},
             "spec": msgspec.to_builtins(spec),
         }
-        with suppress(Conflict):  # made by the leader before us; the reflector will bring it
+        with suppress(Conflict):  # created by the previous leader; the watch will deliver it
             await self.kube.request("POST", PATH, body=body)
 
     async def write(self, view: NodeView, spec: ModelNodeSpec) -> None:
-        """Set the whole spec."""
+        """Replace the whole spec."""
         if view.model_node is not None:
             seen = view.model_node.metadata
             await replace_part(self.kube, f"{PATH}/{view.name}", seen, "spec", spec)
 
     async def replace(self, view: NodeView) -> None:
-        """Delete the ModelNode of a Node that is gone; the next look creates one for the new Node."""
+        """Delete the ModelNode of a Node that is gone; the next reconcile creates one for the new Node."""
         if view.model_node is not None:
             body = {"preconditions": {"uid": view.model_node.metadata.uid}}
             with suppress(NotFound, Conflict):

@@ -1,4 +1,4 @@
-"""Nodes: what the ModelNode of each shall say."""
+"""The controller of nodes, which maintains their ModelNodes."""
 
 from controller.manager.controller import Controller
 from controller.manager.watches import on
@@ -14,7 +14,7 @@ from controller.state.signal import Signal
 def nodes_controller(
     cluster: ClusterState, reconciler: NodeReconciler, grant_changed: Signal[str]
 ) -> Controller[NodeKey]:
-    """Return what keeps ModelNodes; `grant_changed` tells which node may download now, or no more."""
+    """Return the nodes controller; `grant_changed` carries each node that gained or lost its download grant."""
     changed, events, soon = cluster.changed, NodeEvents(cluster), by_models(cluster)
     return Controller(
         name="nodes",

@@ -1,11 +1,11 @@
-"""From a view of a node to the ModelNode that it is to have. No input or output, no clock.
+"""Decides from a view of a node what its ModelNode should be. No input or output, no clock.
 
-Removing files takes proof that costs requests, so a view starts with what memory has, and a decision may be to ask for
-more. Then `decide` is called again on the same view with the answer in it:
+Proving that files may be removed costs requests, so a view starts with what the caches hold, and a decision may be to
+ask for more. Then `decide` is called again on the same view with the answer added:
 
-    from memory ── ListUsers ──► + `users`, a live list ── ConfirmUnwanted ──► + `unwanted`, by live reads ──► Write
+    from caches ── ListUsers ──► + `users`, a live list ── ConfirmUnwanted ──► + `unwanted`, by live reads ──► Write
 
-Most passes remove nothing and write at once. Of files that no entry names, live reads come before the list of pods.
+Most runs remove nothing and write at once. For files that no entry names, the live reads come before the list of pods.
 """
 
 from dataclasses import dataclass
@@ -25,38 +25,38 @@ from shared.api.model_node import ModelNodeSpec
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The ModelNode belongs to a Node that is gone; another of the same name took its place."""
+    """The ModelNode belongs to a Node that is gone, and another Node has taken its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """There is none yet."""
+    """The node has no ModelNode yet."""
 
     spec: ModelNodeSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Its spec is to change."""
+    """The spec of the ModelNode has to change."""
 
     spec: ModelNodeSpec
 
 
 @dataclass(frozen=True, slots=True)
 class ListUsers:
-    """The next step depends on the pods of the node: list them live, and decide again."""
+    """The next step depends on the node's pods: list them live, then decide again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmUnwanted:
-    """Files would go, as far as memory knows: read live what the objects of `in_question` say, and decide again."""
+    """According to the caches, files may be removed: read the objects of `in_question` live, then decide again."""
 
 
 Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnwanted | Again
 
 
 def decide(view: NodeView, now: datetime, pace: RemovalTiming) -> list[Action]:
-    """Return what to do, in order; nothing when the ModelNode is as it is to be."""
+    """Return the actions, in order; none if the ModelNode is up to date."""
     found = view.model_node
     if found is not None and is_of_another_node(found, view.uid):
         return [] if why_not_ours(found, view.uid) else [Replace()]
@@ -77,7 +77,7 @@ def decide(view: NodeView, now: datetime, pace: RemovalTiming) -> list[Action]:
 
 
 def in_question(view: NodeView, now: datetime, pace: RemovalTiming) -> frozenset[EntryKey]:
-    """Return the entries whose files go next if live reads confirm that no object wants or protects them."""
+    """Return the entries whose files are removed next if live reads confirm that no object wants or protects them."""
     facts = derive_facts(view, now, pace)
     return removals_to_confirm(facts) | eviction_step(facts).to_confirm
 

@@ -1,4 +1,4 @@
-"""Which nodes a change concerns."""
+"""Maps changes to the nodes to reconcile."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from shared.api.model_cache_node_group import ModelCacheNodeGroup
 
 @dataclass(frozen=True, slots=True)
 class NodeEvents:
-    """Yields the nodes to look at; None is absence."""
+    """Yields the keys of the nodes to reconcile; None means that the object does not exist."""
 
     cluster: ClusterState
 
@@ -24,23 +24,23 @@ class NodeEvents:
         return _keys(node for node in (before, after) if node is not None)
 
     def of_model_node(self, change: ModelNodeChange) -> Iterator[NodeKey]:
-        """Yield its node, but for figures alone."""
+        """Yield its node, except for changes in numbers alone."""
         if change.asked or change.statuses:
             yield NodeKey(change.name)
 
     def of_agent(self, name: str) -> Iterator[NodeKey]:
-        """Yield the node that won or lost its agent."""
+        """Yield the node whose agent became ready or went away."""
         if self.cluster.node(name) is not None:
             yield NodeKey(name)
 
     def of_group(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> Iterator[NodeKey]:
-        """Yield the members, those that were and those that are."""
+        """Yield the current and the former members of a group."""
         for group in (before, after):
             if group is not None:
                 yield from _keys(n for n in self.cluster.nodes if is_member(group, n.metadata.name, n.metadata.labels))
 
     def of_model(self, key: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[NodeKey]:
-        """Yield targets, nodes that list it, and targets of its rivals; a status in other words concerns no node."""
+        """Yield its targets, nodes that list it, and targets of its rivals; nothing if only its messages changed."""
         if before == after:
             return
         for demand in (d for d in (before, after) if d is not None):
@@ -51,7 +51,7 @@ class NodeEvents:
                     yield from _keys(self.cluster.targets_of(self.cluster.demands[rival]))
 
     def of_other(self, _key: ModelKey, before: Declared | None, after: Declared | None) -> Iterator[NodeKey]:
-        """Yield the nodes that kept files for a model of another product which is gone."""
+        """Yield the nodes that kept files for a deleted model of another product's kind."""
         if before is not None and after is None:
             yield from (NodeKey(name) for name in self.cluster.nodes_of_claim(before.metadata.uid))
 
@@ -61,7 +61,7 @@ class NodeEvents:
         return (NodeKey(pod.spec.node_name) for pod in pods if pod.spec.node_name)
 
     def of_grant(self, name: str) -> Iterator[NodeKey]:
-        """Yield a node that may download from now on, or no more."""
+        """Yield a node that gained or lost its download grant."""
         yield NodeKey(name)
 
 

@@ -1,18 +1,18 @@
-"""The evictions of a node: idle models make room for one that does not fit. No input or output, no clock.
+"""Evictions on a node: idle models make room for one that does not fit. No input or output, no clock.
 
     Present ──── chosen ────► Draining ──── all drained and confirmed ────► Absent ──── agent: gone ────► evicted
        ▲                          │                                                                          │
        ├─────── called off ───────┘                                                                          │
-       └──────────────────────────────── room again, or asked for again ─────────────────────────────────────┘
+       └──────────────────────────────── room again, or requested again ─────────────────────────────────────┘
 
-From Draining on, an entry carries in `evictedFor` the model that it makes room for; unlike in a removal its objects
-still want it. There is one batch of victims at a time; it becomes Draining together, and Absent together.
+From Draining on, the `evictedFor` field of an entry names the model that it makes room for; unlike in a removal, its
+objects still want it. There is one batch of victims at a time: all become Draining together, and Absent together.
 
-Example: `new` (80 bytes) comes to a node of 100 bytes that `old` (90 bytes) fills, unused for hours. Its agent reports
-`new` Failed, InsufficientStorage, short of 70. `old` frees 90, enough: it becomes Draining, evicted for `new`. Once it
-is drained, no pod uses it, and live reads find neither a pin nor a group that forbids it, it becomes Absent; the agent
-removes its files and fetches `new`.
-When `new` goes, or the limit grows to 180 bytes, `old` fits again and becomes Present.
+Example: `new` (80 bytes) targets a node of 100 bytes that `old` (90 bytes, unused for hours) fills. Its agent reports
+`new` as Failed with InsufficientStorage, short of 70 bytes. `old` frees 90, which is enough: it becomes Draining,
+evicted for `new`. Once it is drained, no pod uses it, and live reads find neither a pin nor a group that forbids the
+eviction, it becomes Absent; the agent removes its files and downloads `new`. When `new` goes, or the limit grows to 180
+bytes, `old` fits again and becomes Present.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ _SOON_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class EvictionStep:
-    """The entries that change; or what has to be read first: the users of the node, or objects of these entries."""
+    """The entries that change, or what must be read first: the node's users, or the objects of these entries."""
 
     changed: dict[EntryKey, Entry] = field(default_factory=dict)
     needs_users: bool = False
@@ -49,11 +49,11 @@ class EvictionStep:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """The victims that drain now.
+    """The victims that are draining now.
 
-    `going` may still be evicted, `staying` no longer. `frees_bytes` is what `going` frees, with what leaves the node
-    anyway; `shortage_bytes` is 0 while the model in need asks again. `drain_left_s` is None until the agent has
-    acknowledged every victim that is going.
+    `going` may still be evicted, `staying` no longer. `frees_bytes` is what `going` frees, plus what leaves the node
+    anyway; `shortage_bytes` is 0 while the model in need is being retried. `drain_left_s` is None until the agent has
+    acknowledged every victim in `going`.
     """
 
     going: tuple[Entry, ...]
@@ -66,7 +66,7 @@ class _Batch:
 def eviction_step(facts: Facts) -> EvictionStep:
     """Return the next step for the entries that objects want on the node."""
     marked = [e for e in facts.wanted.values() if e.evicted_for]
-    # What is asked for again during a batch is left as it stands, so that the change is still seen after it.
+    # An entry requested again during a batch is left as it is, so that the change is still seen after the batch.
     postponed = {after.key: before for before, after in _asked_for_again(facts, marked)}
     if draining := [e for e in marked if e.state == EntryState.DRAINING]:
         step = _continue(facts, _batch(facts, draining))
@@ -83,13 +83,13 @@ def eviction_step(facts: Facts) -> EvictionStep:
 
 
 def _begin(facts: Facts) -> EvictionStep:
-    """Choose victims for the first model that evictions can help; tell the ones before it how much could go."""
+    """Choose victims for the first model that evictions can help; report to the models before it how much could go."""
     view, leaving_bytes = facts.view, facts.leaving_bytes()
     again_s, told = None, dict[EntryKey, Entry]()
     for need in needs(facts.wanted.values(), facts.reported, view.limits.storage_bytes):
         shortage_bytes = need.shortage_bytes - leaving_bytes
         if shortage_bytes <= 0:
-            return EvictionStep(told)  # its agent asks again, or what leaves anyway is enough
+            return EvictionStep(told)  # its agent is retrying, or what leaves anyway is enough
         candidates = [
             weigh(e, facts.reported.get(k), (view.users or {}).get(k, ()), need, facts.now, facts.pace.idle_s)
             for k, e in facts.wanted.items()
@@ -105,7 +105,7 @@ def _begin(facts: Facts) -> EvictionStep:
 
 
 def _batch(facts: Facts, draining: Sequence[Entry]) -> _Batch:
-    """Sort out the victims by what is known now."""
+    """Sort the victims by what is known now."""
     need = _need_of(facts, draining)
     going = tuple(e for e in draining if need is not None and _may_go(facts, e, need))
     waits = [facts.drain_left_s(e) for e in going]
@@ -120,7 +120,7 @@ def _batch(facts: Facts, draining: Sequence[Entry]) -> _Batch:
 
 
 def _need_of(facts: Facts, draining: Sequence[Entry]) -> Need | None:
-    """Return what the batch makes room for; None where it lacks no room any more, or nothing may be evicted."""
+    """Return what the batch makes room for; None if nothing lacks room any more, or nothing may be evicted."""
     if not facts.view.limits.evicts:
         return None
     ids = {e.evicted_for for e in draining}
@@ -135,13 +135,13 @@ def _may_go(facts: Facts, entry: Entry, need: Need) -> bool:
 
 
 def _continue(facts: Facts, batch: _Batch) -> EvictionStep:
-    """Return the next step of a batch: call it off, wait, ask for a missing proof, or remove it."""
+    """Return the next step of a batch: cancel it, wait, request a missing proof, or remove it."""
     if not batch.going or batch.frees_bytes < batch.shortage_bytes:
-        return EvictionStep(_restore(facts, batch.going + batch.staying))  # called off: not needed, or not enough
+        return EvictionStep(_restore(facts, batch.going + batch.staying))  # cancelled: not needed, or not enough
     restored, keys = _restore(facts, batch.staying), frozenset(e.key for e in batch.going)
     users, unwanted = facts.view.users, facts.view.unwanted
     if batch.drain_left_s is None or batch.shortage_bytes <= 0:
-        return EvictionStep(restored)  # the next report of the agent wakes us
+        return EvictionStep(restored)  # the agent's next report triggers us
     if batch.drain_left_s > 0:
         return EvictionStep(restored, again_s=batch.drain_left_s)
     if users is None:
@@ -149,18 +149,18 @@ def _continue(facts: Facts, batch: _Batch) -> EvictionStep:
     if unwanted is None:
         return EvictionStep(restored, to_confirm=keys)
     if not keys <= unwanted:
-        return EvictionStep(restored, again_s=_SOON_S)  # the live reads were made before the batch had drained
+        return EvictionStep(restored, again_s=_SOON_S)  # the live reads were older than the end of the drain
     return EvictionStep(restored | {e.key: with_state(e, EntryState.ABSENT, facts.now) for e in batch.going})
 
 
 def _no_longer_in_need(facts: Facts) -> dict[EntryKey, Entry]:
-    """Return the entries that have room by now, without what was said of how much could go for them."""
+    """Return the entries that have room by now, without their message about how much could be evicted for them."""
     told = ((e, facts.reported.get(k)) for k, e in facts.wanted.items() if e.evictable)
     return {e.key: msgspec.structs.replace(e, evictable=0) for e, s in told if s is not None and not lacks_room(e, s)}
 
 
 def _coming_back(facts: Facts, evicted: Sequence[Entry]) -> list[Entry]:
-    """Return the evicted entries that are to be fetched again."""
+    """Return the evicted entries to fetch again."""
     view, wanted = facts.view, facts.wanted.values()
     if not view.limits.evicts or view.model_node is None:
         return list(evicted)
@@ -171,7 +171,7 @@ def _coming_back(facts: Facts, evicted: Sequence[Entry]) -> list[Entry]:
 
 
 def _asked_for_again(facts: Facts, marked: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
-    """Return the evicted entries that are asked for again, each as it stands and as it is wanted."""
+    """Return the evicted entries that were requested again, each as it is and as it should be."""
     pairs = ((facts.listed[e.key], e) for e in marked if e.state == EntryState.ABSENT)
     return [(before, after) for before, after in pairs if _is_asked_for_again(before, after)]
 

@@ -1,4 +1,4 @@
-"""Tells of evictions: counters, and an Event on every object that wants the evicted model."""
+"""Reports evictions: counters, and an Event on every object that wants the evicted model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
 
 @dataclass(frozen=True, slots=True)
 class EvictionEvents:
-    """Hears of specs that were written; `count` takes the bytes that an eviction gives back."""
+    """Reports evictions in written specs; `count` receives the bytes that an eviction frees."""
 
     events: Events
     count: Callable[[int], None]
 
     async def tell(self, view: NodeView, spec: ModelNodeSpec) -> None:
-        """Tell of the entries that this spec, now written, takes from the node to make room."""
+        """Report the entries that this spec, now written, removes from the node to make room."""
         found = view.model_node
         before = {e.key: e.state for e in found.spec.entries} if found else {}
         frees = {s.key: s.frees for s in found.status.entries} if found else {}

@@ -1,4 +1,4 @@
-"""The facts that every decision on a node rests on, derived once from a view. No input or output, no clock."""
+"""The facts behind every decision on a node, derived once from a view. No input or output, no clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from shared.api.model_node import Entry, EntryState, EntryStatus, Phase
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A view at one moment, sorted out: each listed entry is in exactly one of `wanted`, `kept` and `leaving`.
+    """A view at one moment, classified: each listed entry is in exactly one of `wanted`, `kept` and `leaving`.
 
     Attributes:
         view: What was observed; `view.users` and `view.unwanted` are None until they have been read live.
-        listed: The entries of the ModelNode as it stands.
+        listed: The entries of the ModelNode as it is.
         reported: What the agent reports of each entry.
-        wanted: Entries that objects want, listed or new, as they are to be unless an eviction changes them.
-        kept: Listed entries that no object wants and that stay (reserved, or held), as they are to be.
-        leaving: Listed entries, as they stand, whose files are to leave the node.
+        wanted: Entries that objects want, listed or new, in their desired form unless an eviction changes them.
+        kept: Listed entries that no object wants and that stay (reserved, or held), in their desired form.
+        leaving: Listed entries, as they are, whose files should leave the node.
         unlisted: Files on the node that no entry names and no object wants, except those of held objects.
     """
 
@@ -36,34 +36,34 @@ class Facts:
     unlisted: frozenset[EntryKey]
 
     def has_users(self, key: EntryKey) -> bool:
-        """Return whether the live list of pods has users of an entry; False until there is such a list."""
+        """Return whether the live list of pods has users of an entry; False until the list has been read."""
         return bool((self.view.users or {}).get(key))
 
     def drain_left_s(self, entry: Entry) -> float | None:
-        """Return the seconds left for late users to be seen; None until the agent has dropped the ready label."""
+        """Return the seconds left in which late users may appear; None until the agent has dropped the ready label."""
         acknowledged_at = self.view.acknowledged.get(entry.key)
         if entry.state != EntryState.DRAINING or acknowledged_at is None:
             return None
         return (acknowledged_at + timedelta(seconds=self.pace.drain_s) - self.now).total_seconds()
 
     def is_drained(self, entry: Entry) -> bool:
-        """Return whether the ready label is gone for so long that all late users can be seen."""
+        """Return whether the ready label has been gone long enough for all late users to have appeared."""
         left_s = self.drain_left_s(entry)
         return left_s is not None and left_s <= 0
 
     def frees_bytes(self, key: EntryKey) -> int:
-        """Return what removing an entry would free on disk."""
+        """Return the bytes that removing an entry would free on disk."""
         return self.reported[key].frees if key in self.reported else 0
 
     def leaving_bytes(self) -> int:
-        """Return what is about to be freed without any eviction."""
+        """Return the bytes that are about to be freed without any eviction."""
         known = self.view.users is not None
         going = (e.key for e in self.leaving if e.state != EntryState.PRESENT or (known and not self.has_users(e.key)))
         return sum(self.frees_bytes(key) for key in going)
 
 
 def derive_facts(view: NodeView, now: datetime, pace: RemovalTiming) -> Facts:
-    """Sort out a view."""
+    """Derive the facts from a view."""
     listed, reported, wanted = view.listed(), view.reported(), wanted_entries(view, now)
     unwanted = [e for key, e in listed.items() if key not in wanted]
     kept = {e.key: stays for e in unwanted if (stays := kept_entry(view, e, now)) is not None}

@@ -1,4 +1,4 @@
-"""What the queue calls a node."""
+"""The workqueue key of a node."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -14,5 +14,5 @@ class NodeKey:
 
     @property
     def lane(self) -> Hashable:
-        """That of all that is about nodes."""
+        """The fairness lane shared by all keys about nodes."""
         return NODES_LANE

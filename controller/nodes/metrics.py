@@ -1,16 +1,16 @@
-"""What is measured of nodes beside their state."""
+"""Metrics of decisions about nodes."""
 
 from prometheus_client import CollectorRegistry, Counter
 
 
 class EvictionMetrics:
-    """The evictions that this replica decided."""
+    """Counts the evictions that this replica decided."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._evictions = Counter("larder_evictions", "Models evicted from a node to make room.", registry=registry)
         self._bytes = Counter("larder_evicted_bytes", "Bytes that those evictions give back.", registry=registry)
 
     def evict(self, size_bytes: int) -> None:
-        """Note an eviction that was decided."""
+        """Count an eviction."""
         self._evictions.inc()
         self._bytes.inc(size_bytes)

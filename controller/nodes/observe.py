@@ -21,7 +21,7 @@ _NONE: frozenset[EntryKey] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class NodeObserver:
-    """Reads memory first, and the API server live for what a removal depends on."""
+    """Reads the caches first, and the API server live for anything a removal depends on."""
 
     cluster: ClusterState
     kube: Kube
@@ -30,9 +30,9 @@ class NodeObserver:
     acks: Acknowledgements = field(default_factory=Acknowledgements)
 
     def view(self, name: str, granted: Iterable[str], now: datetime) -> NodeView | None:
-        """Return the node as the reflectors know it, None where there is no such Node.
+        """Return the node's view from the caches, or None if there is no such Node.
 
-        `granted` are the nodes of limited groups that may download now; all others may anyway.
+        `granted` are the nodes of limited groups that may download now; nodes outside such groups always may.
         """
         node = self.cluster.node(name)
         if node is None:
@@ -54,13 +54,13 @@ class NodeObserver:
         )
 
     async def with_users(self, view: NodeView) -> NodeView:
-        """Add the pods of the node, listed live."""
+        """Add the node's pods, listed live."""
         query = {"fieldSelector": f"spec.nodeName={view.name}"}
         pods = [decode(raw, Json) async for page in pages(self.kube, PODS, query) for raw in page.items]
         return replace(view, users=users_of(pods, _known(view), self.store_root))
 
     async def with_unwanted(self, view: NodeView, asked: Iterable[EntryKey]) -> NodeView:
-        """Add which of these entries no CR wants on the node, or lets be evicted, by live reads."""
+        """Add which of these entries live reads prove to be unwanted on the node, or free to be evicted."""
         keys = frozenset(asked)
         evicting = keys & {e.key for e in view.model_node.spec.entries if e.evicted_for} if view.model_node else _NONE
         wanted = await self.live.wanted(view.name, keys - evicting)
@@ -68,7 +68,7 @@ class NodeObserver:
         return replace(view, unwanted=keys - wanted - spared, spared=spared)
 
     def _groups_of_claims(self, node: Node) -> dict[str, str]:
-        """Return, of each demand that names groups, the first that the node belongs to."""
+        """Return, for each demand that names groups, the first of them that the node belongs to."""
         member_of = self.cluster.membership.of(node)
         if not member_of:
             return {}
@@ -77,7 +77,7 @@ class NodeObserver:
 
 
 def _known(view: NodeView) -> set[EntryKey]:
-    """Return every entry that is asked of the node, or told by its agent."""
+    """Return every entry that the node's spec lists or its agent reports."""
     found = view.model_node
     if found is None:
         return set()

@@ -1,4 +1,4 @@
-"""One turn for one node: observe, decide, act."""
+"""Reconciles one node: observe, decide, act."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ _AFTER_REPLACE_S = 0.5
 
 @dataclass(slots=True)
 class NodeReconciler:
-    """Brings a ModelNode to what it shall be. `granted` are the nodes of limited groups that may download now."""
+    """Drives a ModelNode to its desired state; `granted` are the nodes of limited groups that may download now."""
 
     observer: NodeObserver
     actor: NodeActor
@@ -42,10 +42,10 @@ class NodeReconciler:
     pace: RemovalTiming
     granted: set[str] = field(default_factory=set)
     room: ModelNodeRoom = ModelNodeRoom()
-    _left_alone: dict[str, str] = field(default_factory=dict, init=False)  # the uid of another's ModelNode, by node
+    _left_alone: dict[str, str] = field(default_factory=dict, init=False)  # by node, the uid of a foreign ModelNode
 
     async def reconcile(self, name: str) -> float | None:
-        """Return in how many seconds to look again, or None."""
+        """Reconcile a node; return the delay in seconds until the next run, or None."""
         view = self.observer.view(name, self.granted, self.now())
         if view is None:
             return None
@@ -82,13 +82,13 @@ class NodeReconciler:
         return await self._apply(seen, decide(seen, self.now(), self.pace))
 
     async def _replace(self, view: NodeView) -> None:
-        """The ModelNode may be the newer one, and the Node in memory the one that is gone."""
+        """Replace the ModelNode, unless it is the newer one and the cached Node is the one that is gone."""
         if await self.observer.live.node_uid(view.name) == view.uid:
             _log.info("model_node_replaced", node=view.name, uid=view.uid)
             await self.actor.replace(view)
 
     def _tell_of_another(self, view: NodeView) -> None:
-        """Say once that a ModelNode of somebody else's is in the way."""
+        """Report once that a foreign ModelNode is in the way."""
         found = view.model_node
         words = why_not_ours(found, view.uid) if found is not None else ""
         if found is None or not words:

@@ -1,12 +1,12 @@
-"""The removal of files that nobody wants on a node. No input or output, no clock.
+"""The removal of unwanted files from a node. No input or output, no clock.
 
     Present ───── unused ─────► Draining ──── drained, unused, confirmed ────► Absent ──── agent: gone ────► no entry
        ▲                        │      ▲
        └──── drained, used ─────┘      └───── unused, confirmed ───── files that no entry names
 
-Draining: the agent drops the ready label, so no new pods come. Drained: it has, and `Pace.drain_s` have passed since,
-so pods that were on their way can be seen. Used: a live list of the node's pods has users of the files. Confirmed: live
-reads have proved that no object wants them here.
+Draining: the agent drops the ready label, so no new pods are scheduled. Drained: the label has been gone for
+`RemovalTiming.drain_s`, so pods that were on their way have appeared. Used: the live list of the node's pods has users
+of the files. Confirmed: live reads have proved that no object wants the files here.
 """
 
 from dataclasses import dataclass
@@ -23,27 +23,27 @@ _MOST_AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True)
 class RemovalStep:
-    """What an entry becomes, None for no entry; and in how many seconds to look again, if no event comes first."""
+    """What an entry becomes (None: no entry), and the delay in seconds until the next run if no event comes first."""
 
     entry: Entry | None
     again_s: float | None = None
 
 
 def removal_steps(facts: Facts) -> list[RemovalStep]:
-    """Return the next step of everything that is to leave the node."""
+    """Return the next step of everything that should leave the node."""
     return [_step(facts, e) for e in facts.leaving] + [_unlisted_step(facts, key) for key in facts.unlisted]
 
 
 def depends_on_users(facts: Facts) -> bool:
-    """Return whether the pods of the node decide on a next step."""
+    """Return whether a next step depends on the node's pods."""
     return bool(facts.view.unwanted) or any(e.state == EntryState.PRESENT or facts.is_drained(e) for e in facts.leaving)
 
 
 def removals_to_confirm(facts: Facts) -> frozenset[EntryKey]:
     """Return the files whose next step needs proof, by live reads, that no object wants them.
 
-    At most `_MOST_AT_ONCE` entries; and of unlisted files as many as may leave beside the entries that leave already:
-    an agent that reports thousands causes neither thousands of reads nor a spec that is too long.
+    At most `_MOST_AT_ONCE` entries, and only as many unlisted files as may leave besides the entries already leaving:
+    an agent that reports thousands of files causes neither thousands of reads nor an oversized spec.
     """
     drained = sorted(e.key for e in facts.leaving if facts.is_drained(e) and not facts.has_users(e.key))
     room = max(0, _MOST_AT_ONCE - len(facts.leaving))
@@ -62,12 +62,12 @@ def _step(facts: Facts, entry: Entry) -> RemovalStep:
         case EntryState.DRAINING if used:
             return RemovalStep(with_state(entry, EntryState.PRESENT, facts.now), users_s)
         case EntryState.DRAINING if entry.key not in (facts.view.unwanted or ()):
-            return RemovalStep(entry, users_s)  # memory is behind: it will bring what wants it
+            return RemovalStep(entry, users_s)  # the cache is stale; the watch will deliver what wants it
         case EntryState.DRAINING:
             return RemovalStep(with_state(entry, EntryState.ABSENT, facts.now))
         case EntryState.ABSENT if is_gone(entry, facts.reported):
             return RemovalStep(None)
-        case _:  # the agent is removing it, or a newer controller wrote a state that this one does not know
+        case _:  # the agent is removing it, or a newer controller wrote a state that this version does not know
             return RemovalStep(entry)
 
 

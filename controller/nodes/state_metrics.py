@@ -1,4 +1,4 @@
-"""The nodes as metrics."""
+"""Metrics of nodes."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ _AGENT_READY, _AGENT_AWAY, _NOT_READY = "AgentReady", "AgentAway", "NotReady"
 
 
 def node_gauges(cluster: ClusterState) -> Iterator[Metric]:
-    """Yield the nodes by state."""
+    """Yield the number of nodes by state."""
     family = GaugeMetricFamily("larder_nodes", "Nodes with a ModelNode, by state.", labels=["state"])
     counts = Counter(_states(cluster))
     for state in (_AGENT_READY, _AGENT_AWAY, _NOT_READY):

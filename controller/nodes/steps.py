@@ -1,4 +1,4 @@
-"""What removals and evictions have in common. No input or output, no clock."""
+"""What removals and evictions share. No input or output, no clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from shared.api.model_node import Entry, EntryState, EntryStatus, Phase
 
 @dataclass(frozen=True, slots=True)
 class RemovalTiming:
-    """The waits of a removal, and how long a model is idle before one of its own priority may evict it, in seconds."""
+    """The delays of a removal, and the idle time before a model of equal priority may evict another, in seconds."""
 
     drain_s: float = 30
     users_s: float = 30
@@ -20,7 +20,7 @@ class RemovalTiming:
 
 
 def with_state(entry: Entry, state: EntryState, now: datetime) -> Entry:
-    """Return the entry in a new state; what is Present again makes room for nobody."""
+    """Return the entry in a new state; a Present entry makes room for no other."""
     present = state == EntryState.PRESENT
     evicted_for = "" if present else entry.evicted_for
     return msgspec.structs.replace(
@@ -29,11 +29,11 @@ def with_state(entry: Entry, state: EntryState, now: datetime) -> Entry:
 
 
 def is_gone(entry: Entry, reported: Mapping[EntryKey, EntryStatus]) -> bool:
-    """Return whether the agent has seen this state of the entry, and has no files of it left."""
+    """Return whether the agent has seen this state of the entry, and has none of its files left."""
     status = reported.get(entry.key)
     return status is not None and status.observed == entry.state and status.phase == Phase.ABSENT
 
 
 def timestamp(now: datetime) -> str:
-    """Return a time as ModelNodes have it."""
+    """Return a time in the format of ModelNodes."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""Which pods of a node use which snapshot."""
+"""Which pods of a node use which snapshots."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,9 +11,9 @@ Json = Mapping[str, Any]
 
 
 def users_of(pods: Iterable[Json], entries: Iterable[EntryKey], store_root: str) -> dict[EntryKey, tuple[str, ...]]:
-    """Return the non-terminal pods, Terminating ones included, that mount each entry, as `namespace/name`.
+    """Return the non-terminal pods, including Terminating ones, that mount each entry, as `namespace/name`.
 
-    Admission gives every user a volume. A node selector alone is no use: anybody could write it and hold a model.
+    Admission gives every user a volume. A node selector alone does not count, as anyone could use one to block removal.
     """
     known = sorted(entries)
     users: dict[EntryKey, list[str]] = {}

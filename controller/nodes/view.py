@@ -1,4 +1,4 @@
-"""All that is known of one node when its ModelNode is decided."""
+"""Everything known about one node when its ModelNode is decided."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ _NOTHING_HELD = HeldObjects()
 
 
 def is_of_another_node(model_node: ModelNode, node_uid: str) -> bool:
-    """Return whether a ModelNode is for a Node of another uid, which had this name."""
+    """Return whether a ModelNode belongs to an earlier Node of this name, with another uid."""
     return model_node.spec.node_uid not in ("", node_uid)
 
 
 def why_not_ours(model_node: ModelNode, node_uid: str) -> str:
-    """Return what to do where a ModelNode is for another Node and Larder did not make it; else empty.
+    """Return what to do about a ModelNode for another Node that Larder did not create, or an empty string.
 
-    One that Larder made is owned by the Node that it is for.
+    A ModelNode that Larder created is owned by the Node it is for.
     """
     named, meta = model_node.spec.node_uid, model_node.metadata
     if not is_of_another_node(model_node, node_uid) or any(ref.get("uid") == named for ref in meta.owner_references):
@@ -35,14 +35,14 @@ def why_not_ours(model_node: ModelNode, node_uid: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """One node, the demands that target it, and who uses its snapshots.
+    """One node, the demands that target it, and the users of its snapshots.
 
-    `demands` are those without a conflict whose source is resolved. `keepers` are the uids of CRs that exist and are
-    not being deleted, whether they target the node or not. `acknowledged` says since when the agent has confirmed that
-    an entry drains. `users` is None until pods have been listed live; `unwanted` is None until live reads have proved
-    of which entries no CR wants them here, or lets them be evicted: memory may be old, and is never enough to remove
-    files. `spared` are those that make room for others, and that the same reads keep. `crowded` are entries that the
-    ModelNode has no room for, each with why.
+    `demands` are those with a resolved source and without a conflict. `keepers` are the uids of CRs that exist and are
+    not being deleted, whether they target the node or not. `acknowledged` says when the agent first confirmed that an
+    entry drains. `users` is None until pods have been listed live; `unwanted` is None until live reads have proved
+    which entries no CR wants here, or may be evicted: caches may be stale, and are never enough to remove files.
+    `spared` are entries chosen for eviction that the same reads protect. `crowded` are entries that do not fit into the
+    ModelNode, each with the reason.
     """
 
     name: str
@@ -66,7 +66,7 @@ class NodeView:
         return {e.key: e for e in self.model_node.spec.entries} if self.model_node else {}
 
     def reported(self) -> dict[EntryKey, EntryStatus]:
-        """Return what its agent reports of each entry; a status of an earlier Node of this name is ignored."""
+        """Return what its agent reports of each entry; the status of an earlier Node of this name is ignored."""
         if not self.model_node or self.model_node.status.node_uid != self.uid:
             return {}
         return {s.key: s for s in self.model_node.status.entries}

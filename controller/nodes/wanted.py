@@ -1,4 +1,4 @@
-"""Which entries a node is to have: those that objects want, and those kept without. No input or output, no clock."""
+"""The entries a node should have: those that objects want, and others that are kept. No input or output, no clock."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,28 +14,28 @@ from shared.api.model_node import Claim, Entry, EntryState
 
 
 def crowd_out(view: NodeView, now: datetime, room: ModelNodeRoom) -> dict[EntryKey, str]:
-    """Return the entries that objects want and the ModelNode has no room for, each with the reason."""
+    """Return the wanted entries that do not fit into the ModelNode, each with the reason."""
     listed, demanded = view.listed(), _demanded(view)
     new = sorted(demanded.keys() - listed.keys(), key=lambda key: _rank(demanded[key], key))
     return share_room(listed.values(), (_wanted_entry(view, key, demanded[key], None, now) for key in new), room)
 
 
 def wanted_entries(view: NodeView, now: datetime) -> dict[EntryKey, Entry]:
-    """Return the entries that objects want, listed or new, as they are to be unless an eviction changes them."""
+    """Return the entries that objects want, listed or new, in their desired form unless an eviction changes them."""
     listed, reported = view.listed(), view.reported()
     wanted: dict[EntryKey, Entry] = {}
     for key, demands in _demanded(view).items():
         before = listed.get(key)
         being_removed = before is not None and before.state == EntryState.ABSENT and not is_gone(before, reported)
-        # what the agent is removing stays as it is until it is gone; the next pass brings it back
+        # an entry that the agent is removing stays as it is until it is gone; the next run restores it
         wanted[key] = before if before and being_removed else _wanted_entry(view, key, demands, before, now)
     return wanted
 
 
 def kept_entry(view: NodeView, entry: Entry, now: datetime) -> Entry | None:
-    """Return how an entry that no object wants stays on the node, or None where it is to leave.
+    """Return the desired form of an entry that no object wants, or None if it should leave the node.
 
-    Reserved files outlive their object. Files of an object that Larder is kept from looking after stay as they are.
+    Reserved files outlive their object. Files of an object that Larder may no longer manage stay as they are.
     """
     if entry.state == EntryState.ABSENT:
         return None
@@ -52,7 +52,7 @@ def kept_entry(view: NodeView, entry: Entry, now: datetime) -> Entry | None:
 
 
 def _demanded(view: NodeView) -> Mapping[EntryKey, list[Demand]]:
-    """Return the demands of each entry: the resolved revision, and the serving one where it is still here."""
+    """Return the demands for each entry: the resolved revision, and the serving one while it is still here."""
     here = view.listed().keys() | view.reported().keys()
     demanded: dict[EntryKey, list[Demand]] = {}
     for demand in view.demands:
@@ -66,7 +66,7 @@ def _demanded(view: NodeView) -> Mapping[EntryKey, list[Demand]]:
 
 
 def _rank(demands: Sequence[Demand], key: EntryKey) -> tuple[int, tuple[str, str], EntryKey]:
-    """Order the models of a namespace: the higher priority first, then the older object."""
+    """Sort key for the models of a namespace: higher priority first, then the older object."""
     return -max(d.priority for d in demands), min(d.age for d in demands), key
 
 
@@ -74,7 +74,7 @@ def _wanted_entry(
     view: NodeView, key: EntryKey, demands: Sequence[Demand], before: Entry | None, now: datetime
 ) -> Entry:
     entry = before or Entry(id=key[0], revision=key[1])
-    evicted = bool(entry.evicted_for)  # only the evictions bring it back
+    evicted = bool(entry.evicted_for)  # only the eviction logic restores it
     stands = evicted or (before is not None and before.state == EntryState.PRESENT)
     resolution = next((d.resolution for d in demands if d.resolution and d.resolution.revision == key[1]), None)
     return msgspec.structs.replace(
