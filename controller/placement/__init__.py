@@ -1,1 +1,1 @@
-"""Which node shall hold which model: plain functions of data."""
+"""Which nodes should hold which models: plain functions of data."""

@@ -1,4 +1,4 @@
-"""Which sources the models of namespaces may name: an administrator's list, decided on the parsed URI."""
+"""The administrator's list of sources that namespaced models may name, matched against the parsed URI."""
 
 import re
 from collections.abc import Iterator
@@ -23,19 +23,19 @@ _MOST_SHOWN = 12
 class AllowedSources:
     """Patterns such as `hf://`, `hf://org`, `s3://bucket/prefix`, `https://*.example.org`, or `*` for everything.
 
-    A bare scheme is everything of it. What else a pattern names is compared whole, up to a `/`: an organisation, a
-    repository (with a revision or tag that one alone), a bucket, a prefix, a host with its port. `*.` in front of the
-    host of an https URL stands for one or more labels, a `*` further on for exactly one.
+    A bare scheme matches all of its sources. Anything after it matches whole components up to a `/`: an organisation, a
+    repository (with a revision or tag, only that one), a bucket, a prefix, a host with its port. A leading `*.` in the
+    host of an https URL matches one or more labels, a `*` further on exactly one.
     """
 
     patterns: tuple[str, ...]
 
     def allows(self, uri: ModelUri) -> bool:
-        """Return whether a model of a namespace may name this source; a claim of its own namespace always."""
+        """Return whether a namespaced model may name this source; claims of its own namespace are always allowed."""
         return isinstance(uri, PvcUri) or any(_matches(uri, pattern) for pattern in self.patterns)
 
     def refusal_of(self, uri: ModelUri) -> str:
-        """Return why the source is refused, with what is allowed; empty where it is allowed."""
+        """Return why the source is refused, with what is allowed, or an empty string if it is allowed."""
         if self.allows(uri):
             return ""
         more = len(self.patterns) - _MOST_SHOWN
@@ -64,7 +64,7 @@ PUBLIC_SOURCES = AllowedSources(
 
 
 def parse_allowed(text: str) -> AllowedSources:
-    """Return the list that a comma-separated text names. Raises ValueError."""
+    """Parse a comma-separated list of patterns. Raises ValueError."""
     patterns = tuple(part.strip() for part in text.split(",") if part.strip())
     for pattern in patterns:
         if pattern != _EVERYTHING and not _PATTERN.fullmatch(pattern):
@@ -73,7 +73,7 @@ def parse_allowed(text: str) -> AllowedSources:
                 "https://host or https://*.example.org"
             )
         if pattern.startswith("https://"):
-            _ = urlsplit(pattern).port  # ValueError where it is none
+            _ = urlsplit(pattern).port  # raises ValueError for an invalid port
     return AllowedSources(patterns)
 
 
@@ -90,7 +90,7 @@ def _matches(uri: ModelUri, pattern: str) -> bool:
 
 
 def _names_of(uri: ModelUri) -> Iterator[str]:
-    """Yield what a pattern may name a source by: without what can be left out, and as it is written."""
+    """Yield the forms in which a pattern may name a source: without optional parts, and as written."""
     match uri:
         case HfUri():
             yield uri.repo
@@ -115,5 +115,5 @@ def _matches_url(url: SplitResult, pattern: SplitResult) -> bool:
 
 
 def _is_below(path: str, named: str) -> bool:
-    """Return whether a path is the one that is named, or goes on after it with a `/`."""
+    """Return whether a path equals `named`, or continues it after a `/`."""
     return not named or path == named or path.startswith(named + "/")

@@ -1,4 +1,4 @@
-"""Where a model on a claim is."""
+"""The location of a model on a claim."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +9,7 @@ from shared.uri.model_uri import PvcUri, parse_uri
 
 @dataclass(frozen=True, slots=True)
 class ClaimPath:
-    """A directory (or a file) on a claim; `sub_path` is relative to the claim's root."""
+    """A directory (or file) on a claim; `sub_path` is relative to the claim's root."""
 
     namespace: str
     claim: str
@@ -18,7 +18,7 @@ class ClaimPath:
 
 @lru_cache(maxsize=1024)
 def place_of(uri: str, namespace: str) -> ClaimPath:
-    """Return what a canonical `pvc://` URI names; `namespace` is that of a namespaced model, else empty."""
+    """Return the location of a canonical `pvc://` URI; `namespace` is that of a namespaced model, else empty."""
     parsed = parse_uri(uri, cluster_scoped=not namespace)
     if not isinstance(parsed, PvcUri):
         raise TypeError(f"{uri} is not on a claim")
@@ -26,7 +26,7 @@ def place_of(uri: str, namespace: str) -> ClaimPath:
 
 
 def is_on(demand: Demand, namespace: str, claim: str) -> bool:
-    """Return whether a model is on a claim."""
+    """Return whether a model is on this claim."""
     if not demand.on_claim:
         return False
     place = place_of(demand.uri, demand.namespace)

@@ -1,4 +1,4 @@
-"""One shape for every kind that asks for a model on nodes."""
+"""A uniform view of every kind that declares a model for nodes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +21,14 @@ REFRESH_ANNOTATION = "larder.dev/refresh"
 DRIFT_ANNOTATION = "larder.dev/drift"
 FOLLOW = "Follow"
 _LONGEST_REFRESH = 1024
-_LARGEST_PRIORITY = 1_000_000_000  # one object's number must not make the ModelNodes of all its nodes invalid
+# an absurd priority on one object must not invalidate the ModelNodes of all its nodes
+_LARGEST_PRIORITY = 1_000_000_000
 Declared: TypeAlias = BaseModel | ClusterModelCache
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a source was resolved to: the files that `selection`, a key of one, chose of it."""
+    """The result of resolving a source: the files that the selection with this key chose."""
 
     uri: str
     revision: str
@@ -40,12 +41,12 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A model that somebody declared. `uri` is canonical, or empty with the reason in `invalid`.
+    """A declared model; `uri` is canonical, or empty with the reason in `invalid`.
 
-    `refused`: why a model of a namespace may not name that source; nodes keep what they list of it, and fetch no more.
-    `foreign`: a vendor's own scheme, which Larder leaves alone altogether. What no node has to know does not make two
-    demands differ: the `refresh` that is asked for and the one that was `refreshed`, the policy `follows`, the
-    `upstream` revision that was last seen, and the `number` of the resolution among those of objects that share it.
+    `refused`: why a namespaced model may not name this source; nodes keep the files they list, but fetch no more.
+    `foreign`: a vendor's own scheme, which Larder ignores entirely. Demands compare equal if they differ only in what
+    no node needs to know: the requested `refresh` and the one last `refreshed`, the policy `follows`, the last seen
+    `upstream` revision, and the `number` of the resolution among those of objects that share it.
     """
 
     kind: str
@@ -81,12 +82,12 @@ class Demand:
 
     @property
     def asks_anew(self) -> bool:
-        """Whether somebody wants the source asked again, and it has not answered since."""
+        """Whether somebody has requested a refresh that the source has not answered yet."""
         return self.refresh not in ("", self.refreshed)
 
     @property
     def age(self) -> tuple[str, str]:
-        """What decides who was first: the time of creation, then the uid."""
+        """Sort key by age: creation time, then uid."""
         return self.created, self.uid
 
     def wants_same_as(self, other: "Demand") -> bool:
@@ -95,16 +96,16 @@ class Demand:
 
     @property
     def stocked(self) -> bool:
-        """Whether nodes shall hold it, as far as its own object says."""
+        """Whether nodes should hold it according to its own object."""
         return not (self.on_claim or self.foreign or self.invalid or self.refused or self.disabled or self.deleting)
 
 
 def base_model_demand(
     kind: str, model: BaseModel, allowed: AllowedSources = EVERY_SOURCE, files: Selection | None = WHOLE
 ) -> Demand:
-    """Return what a BaseModel or ClusterBaseModel asks for; `allowed` binds the former alone.
+    """Return what a BaseModel or ClusterBaseModel asks for; `allowed` restricts only the former.
 
-    `files` is the cluster's choice of files; None where it is not known, and the status is taken at its word.
+    `files` is the cluster's default selection; None if it is unknown, in which case the status is trusted.
     """
     storage = model.spec.storage
     return _demand(
@@ -190,7 +191,7 @@ def _demand(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a URI says, in the fields of Demand."""
+    """What a URI says, as fields of Demand."""
 
     uri: str = ""
     invalid: str = ""
@@ -207,7 +208,7 @@ def _source(text: str, allowed: AllowedSources, *, cluster_scoped: bool) -> _Sou
 
 
 def _priority(text: str) -> int:
-    """Return the annotation's number within bounds; what is none counts as 0, for a typo must not stop a model."""
+    """Return the annotation's number, clamped; invalid values count as 0, so a typo cannot block a model."""
     try:
         return max(-_LARGEST_PRIORITY, min(_LARGEST_PRIORITY, int(text)))
     except ValueError:
@@ -215,7 +216,7 @@ def _priority(text: str) -> int:
 
 
 def _resolution(status: StockStatus, uri: str, selection: str) -> Resolution | None:
-    """Return what was resolved, unless the URI or the choice of files has changed since."""
+    """Return the recorded resolution, unless the URI or the selection has changed since."""
     if not status.manifest_digest or status.source != uri or status.selection != selection:
         return None
     return Resolution(
@@ -230,7 +231,7 @@ def _resolution(status: StockStatus, uri: str, selection: str) -> Resolution | N
 
 
 def winners(demands: Iterable[Demand]) -> dict[str, Demand]:
-    """Return, of each model id as nodes have it, the oldest demand that is not going away: its source counts."""
+    """Return, for each model id as nodes know it, the oldest demand that is not being deleted: its source wins."""
     first: dict[str, Demand] = {}
     for demand in sorted(demands, key=lambda d: d.age):
         if demand.uri and not demand.deleting:
@@ -239,16 +240,16 @@ def winners(demands: Iterable[Demand]) -> dict[str, Demand]:
 
 
 def difference(demand: Demand, other: Demand) -> str:
-    """Return in what an older object of the same id differs, in words."""
+    """Return how an older object of the same id differs, for messages."""
     if demand.id != other.id:
         return f"a name that nodes know as {short_id(demand.id)!r}, as they know this one"
     return f"another source ({other.uri})" if demand.uri != other.uri else "another choice of that source's files"
 
 
 def conflict_of(demand: Demand, same_id: Sequence[Demand]) -> Demand | None:
-    """Return the older demand that has the same id for another source, or other files of it, or None.
+    """Return the older demand that uses the same id for another source or other files, or None.
 
-    Nodes know a long id by a shorter name: another id of that name is the same id to them.
+    Nodes know a long id by a shortened name, so another id that shortens to the same name counts as the same id.
     """
     winner = winners(same_id).get(short_id(demand.id))
     if winner is None or winner.uid == demand.uid or (winner.id == demand.id and winner.wants_same_as(demand)):

@@ -1,6 +1,6 @@
-"""What goes from a node to make room for a model, and what comes back: plain functions of its ModelNode.
+"""Which models a node evicts to make room, and which return: plain functions of its ModelNode.
 
-Sizes are in bytes; times are as they stand in the ModelNode (RFC 3339, UTC).
+Sizes are in bytes; times are in the ModelNode's format (RFC 3339, UTC).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 from shared.api.model_node import Entry, EntryState, EntryStatus, ModelNodeStatus, Phase
 from shared.errors import InsufficientStorage
 
-_SPARE = 20  # what comes back must fit with a twentieth of its size to spare
+_SPARE = 20  # an entry returns only if it fits with a twentieth of its size to spare
 _HERE = (Phase.READY, Phase.REPAIRING)
 Statuses = Mapping[tuple[str, str], EntryStatus]
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A model that lacks bytes on a node; 0 while its agent asks anew."""
+    """A model that lacks bytes on a node; 0 while its agent retries."""
 
     key: tuple[str, str]
     priority: int
@@ -26,9 +26,9 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model on the node: what goes with it alone, since when it is idle (empty: not known), and why it stays.
+    """A model on the node: what it alone would free, since when it is idle (empty: unknown), and why it stays.
 
-    `stays` is empty where it may go; `due_s` says in how many seconds its idle time alone will let it go.
+    `stays` is empty if it may be evicted; `due_s` is the delay until its idle time alone permits eviction, in seconds.
     """
 
     entry: Entry
@@ -40,14 +40,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The victims in their order, none where all that may go does not suffice; and how much may go in all."""
+    """The victims in order, none if evicting everything permitted is not enough; and how much may be evicted in all."""
 
     victims: tuple[Candidate, ...]
     evictable_bytes: int
 
 
 def needs(entries: Iterable[Entry], statuses: Statuses, limit: int) -> list[Need]:
-    """Return the models that do not fit and may, in the order in which their agent serves them."""
+    """Return the models that lack room but could fit, in the order in which their agent serves them."""
     lacking = [(e, s) for e in entries if (s := statuses.get(e.key)) is not None and lacks_room(e, s)]
     asking = [(e, s) for e, s in lacking if not _can_never_fit(e, s, limit)]
     asking.sort(key=lambda pair: (-pair[0].priority, pair[0].since, pair[0].key))
@@ -55,7 +55,7 @@ def needs(entries: Iterable[Entry], statuses: Statuses, limit: int) -> list[Need
 
 
 def lacks_room(entry: Entry, status: EntryStatus) -> bool:
-    """Return whether a wanted entry waits for room."""
+    """Return whether a wanted entry is waiting for room."""
     return (
         entry.state == EntryState.PRESENT
         and status.observed == EntryState.PRESENT
@@ -65,14 +65,14 @@ def lacks_room(entry: Entry, status: EntryStatus) -> bool:
 
 
 def _can_never_fit(entry: Entry, status: EntryStatus, limit: int) -> bool:
-    """Return whether whatever goes would not help: its agent names no shortage, and alone it is over the limit."""
+    """Return whether no eviction could help: its agent reports no shortage, and alone it exceeds the limit."""
     return lacks_room(entry, status) and status.shortage == 0 and 0 < limit < entry.size
 
 
 def weigh(
     entry: Entry, status: EntryStatus | None, users: Sequence[str], need: Need, now: datetime, idle_s: float
 ) -> Candidate:
-    """Return an entry as a candidate to make room for `need`; `users` are the pods that were seen to use it."""
+    """Return an entry as an eviction candidate to make room for `need`; `users` are the pods seen to use it."""
     if status is None or status.phase != Phase.READY or entry.state != EntryState.PRESENT:
         word = f"evicted for {entry.evicted_for}" if entry.evicted_for else f"not Ready ({status_word(entry, status)})"
         return Candidate(entry, status.frees if status else 0, "", word)
@@ -84,7 +84,7 @@ def weigh(
 
 
 def status_word(entry: Entry, status: EntryStatus | None) -> str:
-    """Return where an entry stands, in a word."""
+    """Return the state of an entry in one word."""
     return entry.state if entry.state != EntryState.PRESENT else status.phase if status else Phase.PENDING
 
 
@@ -105,7 +105,7 @@ def _why_it_stays(entry: Entry, status: EntryStatus, users: Sequence[str], need:
 
 
 def _idle_s(since: str, now: datetime) -> float:
-    """Return for how long a model is idle; one of which nothing is known is not."""
+    """Return how many seconds a model has been idle; one without a known time counts as not idle."""
     try:
         return (now - datetime.fromisoformat(since)) / timedelta(seconds=1)
     except (ValueError, TypeError):
@@ -113,13 +113,13 @@ def _idle_s(since: str, now: datetime) -> float:
 
 
 def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Return those that may go: the lowest priority first, then the longest idle."""
+    """Return the candidates that may be evicted: lowest priority first, then longest idle."""
     able = (c for c in candidates if not c.stays)
     return sorted(able, key=lambda c: (c.entry.priority, c.idle_since, c.entry.key))
 
 
 def plan_eviction(shortage_bytes: int, candidates: Iterable[Candidate]) -> Plan:
-    """Return what goes to free so many bytes: in order, and nothing that could as well stay."""
+    """Return what to evict to free so many bytes: in order, without anything that could as well stay."""
     able = in_order(candidates)
     evictable = sum(c.frees_bytes for c in able)
     if shortage_bytes <= 0 or evictable < shortage_bytes:
@@ -138,9 +138,9 @@ def plan_eviction(shortage_bytes: int, candidates: Iterable[Candidate]) -> Plan:
 
 
 def room_bytes(entries: Iterable[Entry], status: ModelNodeStatus, limit: int) -> int:
-    """Return what is free for one more model: less what wanted models have to bring still, each counted whole.
+    """Return the free bytes for one more model, after reserving what wanted models still have to fetch, each in full.
 
-    The figures of a status lag behind its phases: what is there by the latter counts as used in any case.
+    A status's numbers lag behind its phases: what is present according to the phases always counts as used.
     """
     statuses = {s.key: s for s in status.entries}
     untold = max(0, sum(s.frees for s in status.entries) - status.used)
@@ -156,9 +156,9 @@ def room_bytes(entries: Iterable[Entry], status: ModelNodeStatus, limit: int) ->
 
 
 def returning(evicted: Iterable[Entry], room: int, *, alone: bool) -> list[Entry]:
-    """Return which evicted models fit again, the highest priority first, then the last used.
+    """Return the evicted models that fit again: highest priority first, then most recently used.
 
-    `alone`: no other model is wanted on the node; then none of the room has to be spared.
+    `alone`: no other model is wanted on the node, so no room has to be spared.
     """
     back = list[Entry]()
     for entry in sorted(evicted, key=lambda e: (e.priority, e.last_used, e.key), reverse=True):

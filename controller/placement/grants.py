@@ -1,4 +1,4 @@
-"""Which nodes may download now: at most `max_concurrent_nodes` of each group, all models together."""
+"""Which nodes may download now: at most `max_concurrent_nodes` of each group, across all models."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Contender:
     """One node that belongs to limited groups.
 
-    `wants`: it has something left to download; `holds`: its ModelNode says granted for something that is not complete;
-    `granted`: it was last told yes; `lost`: its agent is away, or has made no progress for too long; `stalls`: how
-    often that has happened to it of late.
+    `wants`: it has something left to download; `holds`: its ModelNode grants something that is not complete; `granted`:
+    it was last granted; `lost`: its agent is away, or has made no progress for too long; `stalls`: how often that
+    happened recently.
     """
 
     node: str
@@ -28,9 +28,9 @@ class Contender:
 def decide_grants(contenders: Iterable[Contender], limits: Mapping[str, int]) -> frozenset[str]:
     """Return the nodes that may download.
 
-    A node that lost its grant of late comes after those that did not, whatever its priority: otherwise a model that
-    never arrives would hold the only grant for ever. A slot is free again when the old holder's spec says so, and one
-    look after it was told so: that write may still be on its way.
+    Nodes that recently lost a grant come after those that did not, whatever their priority: otherwise a model that
+    never arrives would hold the only grant forever. A slot becomes free only one run after the holder was told to stop,
+    once its spec says so: that write may still be in flight.
     """
     nodes = list(contenders)
     kept = {c.node for c in nodes if (c.granted or c.holds) and c.wants and not c.lost}

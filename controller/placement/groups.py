@@ -1,4 +1,4 @@
-"""Groups of nodes: who belongs, and what the node may use."""
+"""Node groups: their members, and what a node may use."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from controller.placement.selectors import Labels, matches_affinity, matches_lab
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup
 from shared.quantity import parse_quantity
 
-MAX_INT64 = 2**63 - 1  # what an API object can hold: 100E bytes is a quantity, and would be refused in a ModelNode
+MAX_INT64 = 2**63 - 1  # limit of an API object: 100E bytes is a valid quantity, but would be rejected in a ModelNode
 _number = lru_cache(maxsize=1024)(parse_quantity)  # the same few texts for thousands of nodes
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """What one node may use: bytes, and bytes a second; 0 is no limit. `evicts`: unused models may make room."""
+    """Limits of one node, in bytes and bytes per second (0: no limit); `evicts`: unused models may make room."""
 
     storage_bytes: int
     bandwidth_bytes_s: int
@@ -22,18 +22,18 @@ class NodeLimits:
 
 
 def is_member(group: ModelCacheNodeGroup, name: str, labels: Labels) -> bool:
-    """Return whether a node belongs to the group; one without selector and affinity takes every node."""
+    """Return whether a node belongs to the group; a group without selector and affinity takes every node."""
     spec = group.spec
     return matches_labels(spec.node_selector, labels) and matches_affinity(spec.node_affinity, name, labels)
 
 
 def groups_of(groups: Iterable[ModelCacheNodeGroup], name: str, labels: Labels) -> list[ModelCacheNodeGroup]:
-    """Return the groups of a node, by name; one that is being deleted still counts until it is gone."""
+    """Return a node's groups, sorted by name; a group being deleted still counts until it is gone."""
     return sorted((g for g in groups if is_member(g, name, labels)), key=lambda g: g.metadata.name)
 
 
 def limits_of(groups: Sequence[ModelCacheNodeGroup], default: NodeLimits) -> NodeLimits:
-    """Return the smallest limits over the groups of a node, or the default for a node in none."""
+    """Return the smallest limits across a node's groups, or the default for a node in none."""
     if not groups:
         return default
     rates = [_number(g.spec.bandwidth_limit) for g in groups if g.spec.bandwidth_limit is not None]
@@ -45,5 +45,5 @@ def limits_of(groups: Sequence[ModelCacheNodeGroup], default: NodeLimits) -> Nod
 
 
 def may_evict(groups: Sequence[ModelCacheNodeGroup]) -> bool:
-    """Return whether models of a node may be evicted: it is in a group, and all its groups say so."""
+    """Return whether models may be evicted from a node: it is in a group, and all its groups allow it."""
     return bool(groups) and all(g.spec.eviction_policy == LEAST_RECENTLY_USED for g in groups)

@@ -1,4 +1,4 @@
-"""Node selectors and required node affinity, as the scheduler reads them."""
+"""Node selectors and required node affinity, with the scheduler's semantics."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ def matches_labels(wanted: Labels, labels: Labels) -> bool:
 
 
 def matches_affinity(affinity: Mapping[str, Any], name: str, labels: Labels) -> bool:
-    """Return whether a v1.NodeAffinity's required part allows the node; preferences do not count."""
+    """Return whether the required part of a v1.NodeAffinity allows the node; preferences are ignored."""
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if not required:
         return True

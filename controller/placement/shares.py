@@ -1,4 +1,4 @@
-"""What each namespace may have of a ModelNode's room, when all of it does not suffice."""
+"""Fair shares of a ModelNode's capacity among namespaces."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -12,15 +12,16 @@ from shared.names import namespace_of
 from shared.quantity import format_bytes
 
 EntryKey = tuple[str, str]
-CLUSTER_WEIGHT = 4  # cluster-scoped models may take four times what they leave, a namespace as much as it leaves
-_GROWTH_BYTES = 128  # an entry is given times and marks after it was let in
-_MOST_UPDATING = 8  # models of one namespace beyond its share
+# cluster-scoped models may use four times what they leave free, a namespace as much as it leaves free
+CLUSTER_WEIGHT = 4
+_GROWTH_BYTES = 128  # an entry gains timestamps and marks after it was admitted
+_MOST_UPDATING = 8  # models of one namespace beyond its share, while they are updated
 _LARGEST_SPEC_BYTES = 600 * 1024  # with a status of at most 384 KiB the object stays below 1 MiB
 
 
 @dataclass(frozen=True, slots=True)
 class ModelNodeRoom:
-    """What a ModelNode may hold."""
+    """The capacity of a ModelNode."""
 
     entries: int = 1000
     size_bytes: int = _LARGEST_SPEC_BYTES
@@ -28,7 +29,7 @@ class ModelNodeRoom:
 
 @dataclass(slots=True)
 class _Use:
-    """What a namespace has, or all of them."""
+    """The usage of one namespace, or of all."""
 
     entries: int = 0
     size_bytes: int = 0
@@ -40,7 +41,7 @@ class _Use:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """A room, and what is in it."""
+    """A capacity and its current usage."""
 
     room: ModelNodeRoom
     total: _Use = field(default_factory=_Use)
@@ -52,7 +53,7 @@ class Shares:
         self.uses[namespace].add(size_bytes)
 
     def admits(self, namespace: str, size_bytes: int) -> bool:
-        """Return whether a namespace may have one more entry: all it has then is no more than what it leaves free.
+        """Return whether a namespace may add an entry: its usage must then not exceed what is left free.
 
         So a single namespace gets half, two get a third each, and there is always something left for the next one.
         """
@@ -65,12 +66,12 @@ class Shares:
         return fits or not use.entries
 
     def holds(self, size_bytes: int) -> bool:
-        """Return whether there is room for one more entry, whosever it is."""
+        """Return whether there is room for one more entry of any namespace."""
         entries, total_bytes = self.total.entries + 1, self.total.size_bytes + size_bytes
         return entries <= self.room.entries and total_bytes <= self.room.size_bytes
 
     def refusal(self, namespace: str) -> str:
-        """Return why a namespace may have no more, with the numbers and the way out."""
+        """Return why a namespace may have no more, with the numbers and the remedy."""
         use, room = self.uses[namespace], self.room
         whose = f"namespace {namespace} has" if namespace else "cluster-scoped models have"
         return (
@@ -88,10 +89,10 @@ def size_of(entry: Entry) -> int:
 
 
 def share_room(listed: Iterable[Entry], wanted: Iterable[Entry], room: ModelNodeRoom) -> dict[EntryKey, str]:
-    """Return those of the wanted entries that get no room, each with why; what is listed keeps its place.
+    """Return the wanted entries that do not fit, each with the reason; listed entries keep their place.
 
-    The namespace that has least is served first. Within a namespace the order is that of `wanted`. A namespace that has
-    all it may have can still update its models, a few at a time: the old revision goes once the new one is there.
+    The namespace with the least usage is served first. Within a namespace the order is that of `wanted`. A namespace at
+    its share can still update its models, a few at a time: the old revision goes once the new one is there.
     """
     shares, revisions = Shares(room), Counter[str]()
     for entry in listed:

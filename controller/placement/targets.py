@@ -1,4 +1,4 @@
-"""The nodes of a model."""
+"""The target nodes of a model."""
 
 from collections.abc import Container
 
@@ -7,7 +7,7 @@ from controller.placement.selectors import Labels, matches_affinity, matches_lab
 
 
 def is_target(demand: Demand, member_of: Container[str], name: str, labels: Labels) -> bool:
-    """Return whether the node, a member of these groups, shall hold the model: in any of its groups, and selected."""
+    """Return whether a node in these groups should hold the model: selected, and in any of the model's groups."""
     if not demand.stocked:
         return False
     if demand.groups and not any(group in member_of for group in demand.groups):
