@@ -1,1 +1,1 @@
-"""What is asked of the API server's admission: pods rewritten to their model, and plainly wrong objects refused."""
+"""Admission webhooks: mutate pods to use their model, and reject invalid objects."""

@@ -1,4 +1,4 @@
-"""A pod that names a base model: given it, or refused with what to do."""
+"""Mutates a pod that names a base model, or rejects it with a remedy."""
 
 from controller.admission.catalog import Catalog, CatalogModel
 from controller.admission.choose_cache import problem_of
@@ -37,13 +37,13 @@ from controller.admission.volumes import (
 from controller.placement.demand import FOREIGN
 from shared.uri.model_uri import PvcUri, parse_uri
 
-_OME_LABEL = "base-model-name"  # on the pods that OME makes for a model; they mount it by a volume of their own
+_OME_LABEL = "base-model-name"  # on pods that OME creates for a model; they mount it through a volume of their own
 
 
 def give_base_model(
     draft: Json, namespace: str, name: str, catalog: Catalog, settings: AdmissionSettings
 ) -> InjectionResult:
-    """Change the draft so that its containers find the model; raise Refused where they cannot get it."""
+    """Change the draft so that its containers find the model. Raises AdmissionRefused if they cannot get it."""
     kind = annotations_of(draft).get(MODEL_KIND, "")
     model = catalog.base_model(namespace, name, kind)
     if model is None:
@@ -61,7 +61,7 @@ def give_base_model(
 
 
 def _provided_by_others(draft: Json, model: CatalogModel) -> str:
-    """Return who else sees to it that the pod finds the model, or nothing."""
+    """Return who else provides the model to the pod, or an empty string."""
     if model.uri.startswith(FOREIGN):
         return f"{model.title} is at {model.uri}, which its vendor provides"
     path = _path_of(model)
@@ -70,7 +70,7 @@ def _provided_by_others(draft: Json, model: CatalogModel) -> str:
 
 
 def _volume_of_ome(pod: Json, model: str, path: str) -> str:
-    """Return the volume by which OME mounts this model at a path; empty for a pod that OME did not make for it.
+    """Return the volume through which OME mounts this model at a path; empty for a pod that OME did not create for it.
 
     OME's pods have its label, or a hostPath named after the model that is at the same path on the node.
     """

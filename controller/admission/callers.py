@@ -1,4 +1,4 @@
-"""Who may ask for a review: only the API server, by the path that the webhooks name and, where set, its certificate."""
+"""Authenticates callers: only the API server may request reviews, by secret path and optional client certificate."""
 
 import hmac
 import re
@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-_KEY = re.compile(r"[a-z0-9][a-z0-9-]{30,126}[a-z0-9]", re.ASCII)  # what the API server takes as a part of a path
+_KEY = re.compile(r"[a-z0-9][a-z0-9-]{30,126}[a-z0-9]", re.ASCII)  # what the API server accepts as a path segment
 _FORM = "32 to 128 lower-case letters, digits or -, which neither begin nor end with -"
 _NOT_FOUND, _FORBIDDEN = 404, 403
 _log = structlog.get_logger("admission")
@@ -22,7 +22,7 @@ class InvalidKeysError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """The status and the words for a caller that proved nothing."""
+    """The status and message for an unauthenticated caller."""
 
     status: int
     message: str
@@ -30,10 +30,10 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """What a caller has to show before anything of its request is read.
+    """What a caller must present before anything of its request is read.
 
-    `keys`: the accepted path segments. `certificate`: whether a client certificate is needed too; `names`: the common
-    names or DNS names that it may carry, any if empty.
+    `keys`: the accepted path segments. `certificate`: whether a client certificate is also required; `names`: the
+    common names or DNS names it may carry, any if empty.
     """
 
     keys: Keys
@@ -41,9 +41,9 @@ class Callers:
     names: frozenset[str] = frozenset()
 
     def denial(self, key: str, certificate: Mapping[str, Any]) -> Denial | None:
-        """Return why a caller is turned away, None for the API server; `certificate` as ssl.getpeercert has it."""
+        """Return why a caller is rejected, None for the API server; `certificate` is from ssl.getpeercert."""
         given = key.encode()
-        # Every key is compared, each in constant time: how long the answer takes says nothing about them.
+        # Compare every key in constant time, so that response times reveal nothing about them.
         if not sum(hmac.compare_digest(given, known.encode()) for known in self.keys()):
             return Denial(_NOT_FOUND, "Not Found")
         if self.certificate and not certificate:
@@ -72,7 +72,7 @@ class KeyFile:
         self._keys = parse_keys(file.read_text())
 
     def __call__(self) -> Sequence[str]:
-        """Return the keys that stand in the file now; one that cannot be used leaves the last keys in force."""
+        """Return the current keys; an unusable file leaves the last keys in force."""
         try:
             stamp = _stamp_of(self._file)
             if stamp != self._stamp:
@@ -85,7 +85,7 @@ class KeyFile:
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """Return the keys of a file's text; InvalidKeysError names the line and never the key."""
+    """Parse the keys in a file's text; InvalidKeysError names the line and never the key."""
     lines = [line.strip() for line in text.splitlines()]
     for number, line in enumerate(lines, 1):
         if line and not _KEY.fullmatch(line):

@@ -1,4 +1,4 @@
-"""Whether a cache can fit at all where it is to go: plain functions of data."""
+"""Whether a cache can fit on its target nodes at all: plain functions of data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +10,8 @@ from shared.quantity import format_bytes, parse_quantity
 def room_warnings(cache: Mapping[str, Any], limits: Mapping[str, int | str]) -> list[str]:
     """Return a warning for each group whose nodes can never hold the cache's model.
 
-    `limits` are the groups' storage limits as quantities. The size is the resolved one where the status has it, else
-    `spec.modelSize`; without either nothing is known, and nothing said.
+    `limits` are the groups' storage limits as quantities. The size is the resolved one if the status has it, else
+    `spec.modelSize`; without either, there are no warnings.
     """
     spec, resolved = cache.get("spec") or {}, (cache.get("status") or {}).get("size") or 0
     size, source = (resolved, "status.size") if resolved else (_bytes(spec.get("modelSize")), "spec.modelSize")
@@ -25,7 +25,7 @@ def room_warnings(cache: Mapping[str, Any], limits: Mapping[str, int | str]) -> 
 
 
 def _bytes(quantity: object) -> int:
-    """Return a quantity in bytes; 0 for none, and for what is none: a warning must not fail the write."""
+    """Return a quantity in bytes; missing or invalid values count as 0, because a warning must not fail the write."""
     try:
         return parse_quantity(quantity) if isinstance(quantity, str | int) else 0
     except (ValueError, ArithmeticError):

@@ -1,4 +1,4 @@
-"""What admission looks up: a small port over what the controller's reflectors hold, and its twin in memory."""
+"""The port through which admission looks up models and groups, and its in-memory twin."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ PathKind: TypeAlias = Literal["file", "directory", "absent"]
 
 @dataclass(frozen=True, slots=True)
 class CatalogModel:
-    """A declared model as a pod meets it.
+    """A declared model as pods see it.
 
-    `uri` is canonical (as written where no source of ours serves it), `serving_revision` empty until the source is
-    resolved, `mount_path` what the object asks for; `reason` and `message` say why pods cannot get it, if they cannot.
-    One that is not `managed` is another product's, and so are the pods that name it.
+    `uri` is canonical (or as written if none of our sources serves it), `serving_revision` is empty until the source is
+    resolved, `mount_path` is what the object asks for; `reason` and `message` say why pods cannot get it, if they
+    cannot. A model that is not `managed` belongs to another product, as do the pods that name it.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class CatalogModel:
 
     @property
     def title(self) -> str:
-        """Kind and name, as people read them."""
+        """Kind and name, for display."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
@@ -47,83 +47,83 @@ class CatalogNode:
 
 
 def kind_of_path(files: Collection[str], path: str) -> PathKind:
-    """Return what a set of files has at a path."""
+    """Return what a path is in a set of files."""
     if path in files:
         return "file"
     return "directory" if any(p.startswith(path + "/") for p in files) else "absent"
 
 
 class Catalog(Protocol):
-    """Look-ups from memory, and live reads (the async ones), which raise LarderError where they fail."""
+    """Cached look-ups, and live reads (the async methods), which raise LarderError on failure."""
 
     def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
-        """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None; of `kind`, if given."""
+        """Return the namespace's BaseModel, else the ClusterBaseModel, else None; only of `kind`, if given."""
         ...
 
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
-        """Return whether an object of a kind is Larder's to look after, by its annotations."""
+        """Return whether Larder manages an object of this kind with these annotations."""
         ...
 
     def caches(self) -> Iterable[CatalogModel]:
-        """Return every ClusterModelCache, those that are being deleted included."""
+        """Return every ClusterModelCache, including those being deleted."""
         ...
 
     def group(self, name: str) -> ModelCacheNodeGroup | None:
-        """Return a node group."""
+        """Return a node group, or None."""
         ...
 
     def nodes_of_group(self, name: str) -> Iterable[CatalogNode]:
-        """Return the members of a node group, none where there is no such group."""
+        """Return the members of a node group; none if the group does not exist."""
         ...
 
     def has_no_room(self, model: CatalogModel, node: str) -> bool:
-        """Return whether a node says that the serving revision does not fit on it."""
+        """Return whether a node reports that the serving revision does not fit on it."""
         ...
 
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
-        """Return what the serving revision has at a path; None where its files are not known."""
+        """Return what a path is in the serving revision; None if its files are not known."""
         ...
 
     async def read_files(self, model: CatalogModel) -> None:
-        """Wait, well below the webhook's timeout, for the files of the serving revision; raises nothing."""
+        """Wait for the files of the serving revision, well below the webhook's timeout; raises nothing."""
         ...
 
     async def group_names(self, wanted: Collection[str]) -> Sequence[str]:
-        """Return the names of the node groups; those of `wanted` that memory lacks are read live, one by one."""
+        """Return the names of the node groups; those of `wanted` missing from the cache are read live, one by one."""
         ...
 
     def users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision of a model, as `namespace/name`, from memory.
+        """Return the non-terminal pods that use any revision of a model, as `namespace/name`, from the cache.
 
-        `namespace` is that of the model, empty for one of the whole cluster: only pods of its own can use it, and a
-        label on another team's pod must not hold it.
+        `namespace` is that of the model, or empty if it is cluster-scoped: only pods of that namespace can use it, and
+        a label on another team's pod must not block its deletion.
         """
         ...
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the same, listed live: for the controller, and never for a review."""
+        """Return the same, listed live: for the controller only, never within a review."""
         ...
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
-        """Return the InferenceServices, ours and KServe's, that name a model, as `namespace/name`, listed live."""
+        """Return the InferenceServices, including KServe's, that name a model, as `namespace/name`, listed live."""
         ...
 
 
 @dataclass(slots=True)
 class MemoryCatalog:
-    """The twin: holds what a test puts into it."""
+    """The in-memory twin, filled by tests."""
 
     base_models: list[CatalogModel] = field(default_factory=list)
     model_caches: list[CatalogModel] = field(default_factory=list)
     groups: dict[str, ModelCacheNodeGroup] = field(default_factory=dict)
     members: dict[str, list[CatalogNode]] = field(default_factory=dict)
     paths: dict[str, set[str]] = field(default_factory=dict)
-    unread: dict[str, set[str]] = field(default_factory=dict)  # known once they are asked for
+    unread: dict[str, set[str]] = field(default_factory=dict)  # known only after they were read
     users: dict[str, list[str]] = field(default_factory=dict)
     services: dict[str, list[str]] = field(default_factory=dict)
-    unseen_groups: set[str] = field(default_factory=set)  # found by a live read alone
+    unseen_groups: set[str] = field(default_factory=set)  # found only by a live read
     foreign: set[str] = field(default_factory=set)
-    full: set[tuple[str, str]] = field(default_factory=set)  # ids of models and the nodes that they do not fit on
+    full: set[tuple[str, str]] = field(default_factory=set)  # ids of models, and the nodes they do not fit on
     lookups: int = 0
     reads: int = 0
 

@@ -1,4 +1,4 @@
-"""Which cache serves the URI that a pod asks for, and on which group of nodes."""
+"""Chooses the cache that serves a pod's URI, and the group of nodes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ from shared.names import READY_PREFIX, SNAPSHOT_PREFIX
 from shared.uri.model_uri import parse_uri, sub_path_of
 
 _OURS = (READY_PREFIX, SNAPSHOT_PREFIX)
-_MANY = 32  # nodes: one of as many has room
+_MANY = 32  # with this many nodes, one will have room
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The cache, what follows its URI in the wanted one, and the group that the pod names, empty where it names none.
+    """The cache, the rest of the wanted URI after the cache's, and the group that the pod names, if any.
 
     `is_file`: the sub-path is one file, not a directory.
     """
@@ -31,7 +31,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class NotCached:
-    """No cache is used, for this reason; `unread` is the one whose files would have to be known."""
+    """No cache is used, for this reason; `unread` is a cache whose files would have to be known."""
 
     why: str
     unread: CatalogModel | None = None
@@ -41,7 +41,7 @@ Outcome: TypeAlias = Choice | NotCached
 
 
 def problem_of(model: CatalogModel, *, needs_revision: bool = True) -> str:
-    """Return why pods cannot get a model, or nothing; one on a claim has no revisions."""
+    """Return why pods cannot get a model, or an empty string; a model on a claim has no revisions."""
     if model.deleting:
         return "is being deleted"
     if model.disabled:
@@ -52,7 +52,7 @@ def problem_of(model: CatalogModel, *, needs_revision: bool = True) -> str:
 
 
 def choose_cache(text: str, pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
-    """Return the usable cache with the longest prefix of the URI that is kept where the pod can run."""
+    """Return the usable cache with the longest prefix of the URI on nodes where the pod can run."""
     try:
         wanted = str(parse_uri(text))
     except InvalidURI as error:
@@ -69,7 +69,7 @@ def choose_cache(text: str, pod: Mapping[str, Any], catalog: Catalog) -> Outcome
 
 
 def _longest_first(wanted: str, caches: Iterable[CatalogModel]) -> list[list[CatalogModel]]:
-    """Return the matching caches, those of the longest URI first, each list by name."""
+    """Return the matching caches grouped by URI, longest first, each list sorted by name."""
     matches: dict[int, list[CatalogModel]] = {}
     for cache in caches:
         if cache.uri and sub_path_of(wanted, cache.uri) is not None:
@@ -89,7 +89,7 @@ def _of_one_uri(wanted: str, caches: list[CatalogModel], pod: Mapping[str, Any],
 
 
 def _with_part(choice: Choice, catalog: Catalog) -> Outcome:
-    """Return the choice once its sub-path is known to be there: kubelet would make a missing directory in the store."""
+    """Return the choice if its sub-path exists: kubelet would create a missing directory inside the store."""
     match catalog.kind_of_path(choice.cache, choice.sub_path):
         case None:
             why = f"the files of {choice.cache.title} are not read yet, so {choice.sub_path!r} may not be among them"
@@ -103,7 +103,7 @@ def _with_part(choice: Choice, catalog: Catalog) -> Outcome:
 
 
 def _where_pod_runs(caches: list[CatalogModel], tail: str, pod: Mapping[str, Any], catalog: Catalog) -> Outcome:
-    """Return the first cache with a node that the pod may run on, or why there is none, for a sentence about it."""
+    """Return the first cache with a node that the pod may run on, or why there is none, as a sentence about it."""
     named = annotations_of(pod).get(NODE_GROUP, "")
     listed = sorted({group for cache in caches for group in cache.groups})
     if named and named not in listed:
@@ -133,7 +133,7 @@ def _listed(groups: Iterable[str]) -> str:
 
 
 def _reach_of(pod: Mapping[str, Any]) -> Callable[[CatalogNode], bool]:
-    """Return whether the pod may run on a node, by what it says itself; labels of ours count as given."""
+    """Return a predicate for nodes on which the pod may run by its own spec; our own labels count as present."""
     spec = pod.get("spec", {})
     selector = {k: v for k, v in (spec.get("nodeSelector") or {}).items() if not k.startswith(_OURS)}
     affinity, bound = (spec.get("affinity") or {}).get("nodeAffinity") or {}, spec.get("nodeName") or ""

@@ -1,4 +1,4 @@
-"""A pod's required node affinity, narrowed by that of a group of nodes."""
+"""Narrows a pod's required node affinity by that of a node group."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -9,13 +9,13 @@ from controller.admission.pod_annotations import Json
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PARTS = ("matchExpressions", "matchFields")
-_MOST_TERMS = 100  # what the product of two long lists may come to
+_MOST_TERMS = 100  # bounds the product of two long lists
 
 Term = Mapping[str, list[Json]]
 
 
 def ensure_affinity(spec: Json, wanted: Mapping[str, Any]) -> None:
-    """Confine the pod to nodes that the required part of a NodeAffinity allows, beside what the pod requires itself.
+    """Confine the pod to nodes that a NodeAffinity's required part allows, in addition to its own requirements.
 
     The terms of one affinity are alternatives: a pod with A or B, in a group with C or D, gets A+C, A+D, B+C or B+D.
     """
@@ -38,13 +38,13 @@ def ensure_affinity(spec: Json, wanted: Mapping[str, Any]) -> None:
 
 
 def _terms(affinity: Mapping[str, Any]) -> list[Term]:
-    """Return the required terms that match any node at all: one without expressions and fields matches none."""
+    """Return the required terms that can match a node: a term without expressions and fields matches none."""
     found: list[Term] = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
     return [term for term in found if any(term.get(part) for part in _PARTS)]
 
 
 def _implies(term: Term, other: Term) -> bool:
-    """Return whether a term asks for all that the other asks for."""
+    """Return whether a term requires everything that the other requires."""
     return all(asked in (term.get(part) or []) for part in _PARTS for asked in other.get(part) or [])
 
 

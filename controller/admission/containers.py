@@ -1,4 +1,4 @@
-"""Mounts and variables in the containers of a pod."""
+"""Mounts and environment variables in a pod's containers."""
 
 import posixpath
 from collections.abc import Collection, Iterator, Mapping
@@ -10,7 +10,7 @@ from controller.admission.paths import is_within
 from controller.admission.pod_annotations import Json
 
 MODEL_PATH = "MODEL_PATH"
-# Added by meshes and platforms: they serve no model, and their owners expect them as they are.
+# Injected by meshes and platforms: they serve no model, and their owners expect them unchanged.
 SIDECARS = frozenset(
     ("istio-proxy", "istio-init", "istio-validation", "linkerd-proxy", "linkerd-init", "queue-proxy", "vault-agent")
 )
@@ -18,7 +18,7 @@ SIDECARS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class MountPlace:
-    """Where in a container a volume of ours is; always read-only."""
+    """Where our volume goes in a container; always read-only."""
 
     volume: str
     path: str
@@ -31,7 +31,7 @@ class MountPlace:
 
 
 def containers_of(spec: Mapping[str, Any]) -> Iterator[Json]:
-    """Yield the init containers and the containers, in the order that they start."""
+    """Yield the init containers and the containers, in start order."""
     yield from spec.get("initContainers") or []
     yield from spec.get("containers") or []
 
@@ -42,12 +42,12 @@ def mounts_of(container: Mapping[str, Any]) -> list[Json]:
 
 
 def path_of(mount: Mapping[str, Any]) -> str:
-    """Return where a mount is, in one spelling."""
+    """Return the path of a mount in normalised form."""
     return posixpath.normpath(str(mount.get("mountPath", "")))
 
 
 def ensure_mount(container: Json, place: MountPlace) -> None:
-    """Mount the volume there; MountConflict where something else is mounted there or below."""
+    """Mount the volume at its place. Raises MountConflict if something else is mounted there or below."""
     for mount in mounts_of(container):
         if mount.get("name") != place.volume and is_within(path_of(mount), place.path):
             raise MountConflict(
@@ -60,7 +60,7 @@ def ensure_mount(container: Json, place: MountPlace) -> None:
 
 
 def take_mounts(container: Json, volume: str) -> list[str]:
-    """Take the mounts of a volume out of a container and return their paths."""
+    """Remove a volume's mounts from a container and return their paths."""
     taken = [path_of(m) for m in mounts_of(container) if m.get("name") == volume]
     if taken:
         container["volumeMounts"] = [m for m in mounts_of(container) if m.get("name") != volume]
@@ -68,9 +68,9 @@ def take_mounts(container: Json, volume: str) -> list[str]:
 
 
 def confine_mounts(container: Json, volume: str, sub_path: str) -> None:
-    """Make every mount of a volume of ours what we would have written: read-only, with our sub-path alone.
+    """Rewrite every mount of our volume as we would have written it: read-only, with our sub-path only.
 
-    A sub-path of somebody else's would let kubelet make a missing directory inside the snapshot.
+    A foreign sub-path could make kubelet create a missing directory inside the snapshot.
     """
     if not any(m.get("name") == volume for m in mounts_of(container)):
         return
@@ -83,14 +83,14 @@ def confine_mounts(container: Json, volume: str, sub_path: str) -> None:
 
 
 def ensure_variable(container: Json, name: str, value: str) -> None:
-    """Set an environment variable, first so that others can refer to it, unless the container has its own."""
+    """Set an environment variable unless the container has its own; first, so that others can refer to it."""
     variables: list[Json] = container.get("env") or []
     if not any(v.get("name") == name for v in variables):
         container["env"] = [{"name": name, "value": value}, *variables]
 
 
 def force_read_only(container: Json, volumes: Collection[str]) -> None:
-    """Make every mount of these volumes read-only and leave the rest of it as it is."""
+    """Make every mount of these volumes read-only, leaving the rest of each mount unchanged."""
     if any(m.get("name") in volumes and not m.get("readOnly") for m in mounts_of(container)):
         container["volumeMounts"] = [
             m | {"readOnly": True} if m.get("name") in volumes else m for m in mounts_of(container)

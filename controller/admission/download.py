@@ -1,4 +1,4 @@
-"""What a pod of KServe downloads, and into which of its volumes, by the arguments of KServe's own init container."""
+"""What a KServe pod downloads, and into which volume, from the arguments of KServe's own init container."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ _PAIR = 2
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A URI, and the volume that it is put into, mounted at a path.
+    """A URI, and the volume it is downloaded into, mounted at a path.
 
-    Both are empty where an earlier pass of admission put a cache in the place of the download.
+    Both are empty if an earlier admission pass replaced the download with a cache.
     """
 
     uri: str
@@ -34,13 +34,13 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """The pod may download something, but not in a way that a cache could replace, for this reason."""
+    """The pod may download something, but no cache can replace it, for this reason."""
 
     why: str
 
 
 def find_download(pod: Mapping[str, Any], store_root: str) -> Download | Unclear | None:
-    """Return what a pod downloads; None for a transformer or explainer of its own that downloads nothing."""
+    """Return what a pod downloads; None for a custom transformer or explainer that downloads nothing."""
     spec, annotations = pod.get("spec", {}), annotations_of(pod)
     for container in spec.get("initContainers") or []:
         if container.get("name") == INITIALIZER:
@@ -59,7 +59,7 @@ def find_download(pod: Mapping[str, Any], store_root: str) -> Download | Unclear
 
 
 def awaits_kserve(uri: str) -> str:
-    """Return why a pod is left alone that names a URI and has nothing that downloads it."""
+    """Return why a pod that names a URI but has nothing that downloads it is left unchanged."""
     return (
         f"annotation {KSERVE_URI} is {uri}, but no container {INITIALIZER} downloads it: KServe has not added one yet, "
         "or mounts the model by itself"
@@ -67,7 +67,7 @@ def awaits_kserve(uri: str) -> str:
 
 
 def is_of_kserve(pod: Mapping[str, Any]) -> bool:
-    """Return whether KServe made the pod for an InferenceService, so that its webhook changes it too."""
+    """Return whether KServe created the pod for an InferenceService, so that its webhook changes it too."""
     return KSERVE_LABEL in labels_of(pod)
 
 

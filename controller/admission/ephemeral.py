@@ -1,4 +1,4 @@
-"""Ephemeral containers: they may look at a model, never change it."""
+"""Ephemeral containers: they may read a model, never change it."""
 
 import copy
 from collections.abc import Mapping

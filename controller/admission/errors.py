@@ -1,21 +1,21 @@
-"""Why admission refuses, one class a stable reason; the messages say what to do instead.
+"""Why admission rejects a request, one class per stable reason; each message includes a remedy.
 
-Refused                         the API server's caller gets the reason and the message
+AdmissionRefused                the API server's caller gets the reason and the message
 ├── ModelNotFound               no base model of that name is visible from the namespace
-├── ModelNotReady               it is there, but pods cannot get it (yet)
-├── NamespaceNotAllowed         its claim stands in another namespace
-├── MountConflict               the pod has something of its own where the model shall be
-├── StorePathReserved           a volume of the pod's own reaches into the store of models
-├── SourceNotAllowed            a namespace's model names a source that is not among allowedSources
-├── InvalidPath                 a mount path that no model may be put at
+├── ModelNotReady               the model exists, but pods cannot get it (yet)
+├── NamespaceNotAllowed         its claim is in another namespace
+├── MountConflict               the pod already uses the name or path that the model needs
+├── StorePathReserved           one of the pod's own volumes reaches into the model store
+├── SourceNotAllowed            a namespaced model names a source that is not in allowedSources
+├── InvalidPath                 models may not be mounted at this path
 ├── InvalidQuantity             not a number of bytes
-├── InvalidSelection            not a choice of a source's files
-├── InvalidSelector             no node could ever match, or it is not a selector
+├── InvalidSelection            not a valid selection of a source's files
+├── InvalidSelector             not a selector, or one that can never match a node
 ├── UnknownGroup                there is no ModelCacheNodeGroup of that name
 ├── InUse                       pods or caches still need the object
 └── AdmissionFailure            the decision itself failed; nothing is known about the object
 
-shared.errors.InvalidURI is raised as it is.
+shared.errors.InvalidURI is raised unchanged.
 """
 
 from typing import ClassVar
@@ -24,7 +24,7 @@ from shared.errors import LarderError
 
 
 class AdmissionRefused(LarderError):
-    """Admission answers no; `code` is the HTTP status that the API server passes on."""
+    """Admission rejects the request; `code` is the HTTP status that the API server passes on."""
 
     code: ClassVar[int] = 403
 
@@ -34,27 +34,27 @@ class ModelNotFound(AdmissionRefused):
 
 
 class ModelNotReady(AdmissionRefused):
-    """The model is there, but pods cannot get it: disabled, unresolved, failed or going away."""
+    """The model exists, but pods cannot get it: disabled, unresolved, failed or being deleted."""
 
 
 class NamespaceNotAllowed(AdmissionRefused):
-    """The model stands on a claim of another namespace."""
+    """The model is on a claim in another namespace."""
 
 
 class MountConflict(AdmissionRefused):
-    """The pod has a mount, a volume or a selector of its own where the model's shall be."""
+    """The pod has its own mount, volume or selector where the model's should be."""
 
 
 class StorePathReserved(AdmissionRefused):
-    """A host path of the pod's own reaches into the store of models."""
+    """One of the pod's own host paths reaches into the model store."""
 
 
 class SourceNotAllowed(AdmissionRefused):
-    """Models of namespaces may not name this source."""
+    """Namespaced models may not name this source."""
 
 
 class InvalidPath(AdmissionRefused):
-    """No model may be mounted there."""
+    """Models may not be mounted at this path."""
 
 
 class InvalidQuantity(AdmissionRefused):
@@ -62,11 +62,11 @@ class InvalidQuantity(AdmissionRefused):
 
 
 class InvalidSelection(AdmissionRefused):
-    """Not a choice of a source's files."""
+    """Not a valid selection of a source's files."""
 
 
 class InvalidSelector(AdmissionRefused):
-    """Not a selector of nodes."""
+    """Not a valid node selector."""
 
 
 class UnknownGroup(AdmissionRefused):
@@ -78,6 +78,6 @@ class InUse(AdmissionRefused):
 
 
 class AdmissionFailure(AdmissionRefused):
-    """The decision failed for a reason of our own."""
+    """The decision failed because of an internal error."""
 
     code = 500

@@ -1,4 +1,4 @@
-"""A pod in, a JSON patch out: the selectors and the read-only mount of the models that it asks for."""
+"""Turns a pod into a JSON patch: the selectors and read-only mounts for the models it asks for."""
 
 import copy
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from controller.admission.volumes import check_host_paths
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What to change, what to tell whoever created the pod, and the cache to read the files of for a better answer."""
+    """What to change, the warnings for the pod's creator, and the cache whose files must be read to decide better."""
 
     patch: tuple[Json, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -26,9 +26,9 @@ class Injection:
 
 
 def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: AdmissionSettings) -> Injection:
-    """Return the changes that give a pod its models; none on a second pass. Raises Refused.
+    """Return the changes that give a pod its models; none on a second pass. Raises AdmissionRefused.
 
-    A pod that names a base model gets it or is refused; one of KServe's keeps its own way where there is no cache.
+    A pod that names a base model gets it or is rejected; a KServe pod without a matching cache keeps its own download.
     """
     if not has_keys(pod):
         return Injection()

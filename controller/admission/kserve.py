@@ -1,4 +1,4 @@
-"""A pod of KServe that asks for the cache: given it in place of its download, or left as it is with the reason."""
+"""Replaces the download of a KServe pod that asks for the cache, or leaves the pod unchanged with a reason."""
 
 import copy
 import posixpath
@@ -37,7 +37,7 @@ from controller.admission.volumes import CACHE_VOLUME, SnapshotKey, drop_volume,
 
 
 def give_cache(draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings) -> InjectionResult:
-    """Change the draft so that it mounts the cache; on any obstacle leave it as it is, marked with the reason."""
+    """Change the draft so that it mounts the cache; on any obstacle, leave it unchanged and annotate the reason."""
     match find_download(pod, settings.store_root):
         case None:
             return InjectionResult()
@@ -75,7 +75,7 @@ def _not_asked(pod: Mapping[str, Any], settings: AdmissionSettings) -> str:
 
 
 def _keep_download(draft: Json, download: Download, outcome: NotCached, settings: AdmissionSettings) -> InjectionResult:
-    """Leave the pod its download; where an earlier pass replaced it, have KServe's webhook add it again."""
+    """Leave the pod its download; if an earlier pass replaced it, make KServe's webhook add it again."""
     paths = drop_volume(draft["spec"], CACHE_VOLUME, settings.store_root)
     if download.volume:
         return left_alone(draft, outcome.why, outcome.unread)
@@ -92,7 +92,7 @@ def _keep_download(draft: Json, download: Download, outcome: NotCached, settings
 def _replace_download(
     pod: Json, download: Download, choice: Choice, catalog: Catalog, settings: AdmissionSettings
 ) -> InjectionResult:
-    """Put the cache in the place of the download, and take away what would have KServe's webhook add it again."""
+    """Replace the download by the cache, and remove whatever would make KServe's webhook add the download again."""
     spec, snapshot = pod["spec"], SnapshotKey(choice.cache.id, choice.cache.serving_revision)
     volume = model_volume(CACHE_VOLUME, snapshot, settings.store_root)
     if download.volume:
@@ -148,13 +148,13 @@ def _mount_everywhere(spec: Json, download: Download, choice: Choice) -> None:
 
 
 def _place(path: str, choice: Choice) -> MountPlace:
-    """Return the mount for a download's path: a single file is in that directory, as KServe would put it."""
+    """Return the mount for a download's path: a single file is in that directory, where KServe would put it."""
     name = posixpath.basename(choice.sub_path) if choice.is_file else ""
     return MountPlace(CACHE_VOLUME, posixpath.join(path, name) if name else path, choice.sub_path)
 
 
 def _check_whole(containers: list[Json], volume: str) -> None:
-    """Raise MountConflict where a container mounts only a part of the download."""
+    """Raise MountConflict if a container mounts only a part of the download."""
     for container in containers:
         for mount in mounts_of(container):
             if mount.get("name") == volume and (mount.get("subPath") or mount.get("subPathExpr")):

@@ -1,4 +1,4 @@
-"""What admission measures."""
+"""Admission metrics."""
 
 from prometheus_client import CollectorRegistry, Histogram
 
@@ -8,7 +8,7 @@ _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 1, 2.5,
 
 
 class AdmissionMetrics:
-    """The reviews of one replica; every series is there from the start."""
+    """Metrics of this replica's reviews; every series exists from the start."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._seconds = Histogram(
@@ -23,5 +23,5 @@ class AdmissionMetrics:
                 self._seconds.labels(path, outcome)
 
     def review(self, path: str, outcome: str, took_s: float) -> None:
-        """Note a review that was answered."""
+        """Count an answered review."""
         self._seconds.labels(path, outcome).observe(took_s)

@@ -6,7 +6,7 @@ Value = object
 
 
 def json_patch(before: Json, after: Json) -> list[Json]:
-    """Return the operations that turn one document into the other; none when they are equal."""
+    """Return the operations that turn one document into the other; none if they are equal."""
     return _of_objects("", before, after)
 
 

@@ -1,4 +1,4 @@
-"""Where in a pod a model may be, and which host paths reach into the store."""
+"""Where a pod may mount a model, and which host paths reach into the store."""
 
 import posixpath
 import re
@@ -10,21 +10,21 @@ KSERVE_MODEL_PATH = "/mnt/models"
 
 _LONGEST = 1024
 _PROCESSES = re.compile(r"/proc(/([0-9]+|self|thread-self)(/.*)?)?|/dev/fd(/.*)?", re.ASCII | re.DOTALL)
-# The container's own: a model there, or below, would hide what the runtime, kubelet or the image need.
+# The container's own: a model there, or below, would hide what the runtime, kubelet or the image needs.
 _FORBIDDEN_TREES = (
     *("/proc", "/sys", "/dev", "/etc", "/boot", "/run", "/var/run", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
     *("/nix", "/snap", "/app", "/code", "/src"),  # where images keep their programs
 )
-# Shared with programs: a model may only be below, and where a part of the path says that it is one.
+# Shared with programs: a model may only be below these, and only if part of the path identifies it as a model.
 _SHARED_TREES = (
     *("/usr", "/var", "/home", "/root", "/workspace", "/sgl-workspace", "/vllm-workspace"),
     *("/opt/nvidia", "/opt/tritonserver", "/opt/app-root"),
 )
 _FORBIDDEN = (
     *("/", "/opt", "/mnt", "/srv"),
-    "/tmp",  # noqa: S108 - a name in the container that is refused
+    "/tmp",  # noqa: S108 - a refused path inside the container
 )
-# Directories that interpreters, shells, loaders and daemons load code or settings from, wherever they are.
+# Directories from which interpreters, shells, loaders and daemons load code or settings, anywhere in a path.
 _TRUSTED_PARTS = re.compile(
     r"\.(?!cache$).*|s?bin|lib(32|64|x32|exec)?|etc|include|(site|dist)-packages|node_modules|gems|venv|virtualenv"
     r"|(python|pypy|perl|ruby|lua|php|java|jdk|jre|jvm|dotnet|cuda|(ana|mini)?conda|(mini|mamba)forge)[0-9.-]*"
@@ -34,7 +34,7 @@ _TRUSTED_PARTS = re.compile(
 
 
 def checked_mount_path(path: str) -> str:
-    """Return the path as pods shall mount it, or raise InvalidPath."""
+    """Return the mount path that pods should use. Raises InvalidPath."""
     plain = path.rstrip("/") or "/"
     parts = plain.split("/")[1:]
     if (
@@ -55,7 +55,7 @@ def checked_mount_path(path: str) -> str:
 
 
 def _leading(parts: list[str]) -> list[str]:
-    """Return the parts that say whose directory it is: below one of models, names are those of models and vendors."""
+    """Return the parts that name the owner: below a models directory, names are those of models and vendors."""
     first = next((i for i, part in enumerate(parts) if "model" in part.lower()), len(parts))
     hidden = [part for part in parts[first:] if part.startswith(".")]
     return parts[2 if parts[:2] == ["var", "lib"] else 0 : first] + hidden
@@ -65,11 +65,11 @@ _ADVICE = f"write a directory of its own such as {DEFAULT_MODEL_PATH} (the defau
 
 
 def is_within(path: str, tree: str) -> bool:
-    """Return whether a normal path is the tree's root or below it."""
+    """Return whether a normalised path is the tree's root or below it."""
     return path == tree or path.startswith(tree.rstrip("/") + "/")
 
 
 def reaches(host_path: str, store_root: str) -> bool:
-    """Return whether a host path is the store, in it, or leads to it from above or by another process's root."""
+    """Return whether a host path is the store, inside it, or leads to it from above or via a process's root."""
     plain = "/" + posixpath.normpath(host_path).lstrip("/")
     return is_within(plain, store_root) or is_within(store_root, plain) or bool(_PROCESSES.fullmatch(plain))

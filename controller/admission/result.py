@@ -1,4 +1,4 @@
-"""What came of one thing that a pod asked for."""
+"""The result of one request of a pod."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ from controller.admission.pod_annotations import Json
 
 @dataclass(frozen=True, slots=True)
 class InjectionResult:
-    """A model's id and revision and the volume that carries it, or neither, and words for the pod's creator.
+    """A model's id and revision with the volume that provides it, or neither, and a message for the pod's creator.
 
-    `unread` is the cache that could not be judged, as its files are not known yet.
+    `unread` is the cache that could not be judged because its files are not known yet.
     """
 
     model: tuple[str, str] | None = None
@@ -22,5 +22,5 @@ class InjectionResult:
 
 
 def left_alone(draft: Json, why: str, unread: CatalogModel | None = None) -> InjectionResult:
-    """Return that nothing was given, and say so on the pod."""
+    """Return that nothing was injected, and record the reason on the pod."""
     return InjectionResult(warnings=(mark_not_cached(draft, why),), unread=unread)

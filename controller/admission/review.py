@@ -1,4 +1,4 @@
-"""AdmissionReview (`admission.k8s.io/v1`) in and out."""
+"""Decodes and encodes AdmissionReview (`admission.k8s.io/v1`)."""
 
 import base64
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class MalformedReviewError(ValueError):
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
-    """What kind of object is reviewed."""
+    """The kind of the reviewed object."""
 
     group: str = ""
     version: str = ""
@@ -28,7 +28,7 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What the API server asks about. `object` is None on DELETE, `old_object` on CREATE.
+    """A review request; `object` is None on DELETE, `old_object` on CREATE.
 
     Both hold only the fields in controller/admission/shapes.py.
     """
@@ -92,7 +92,7 @@ def _read_objects(raw: _Request) -> Request:
 
 
 def allow(request: Request, patch: Sequence[dict[str, Any]] = (), warnings: Sequence[str] = ()) -> bytes:
-    """Return the answer that lets the request pass, changed by the patch."""
+    """Return the response that allows the request, with the patch applied."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": True}
     if patch:
         encoded = base64.b64encode(msgspec.json.encode(patch)).decode()
@@ -103,7 +103,7 @@ def allow(request: Request, patch: Sequence[dict[str, Any]] = (), warnings: Sequ
 
 
 def refuse(request: Request, error: LarderError) -> bytes:
-    """Return the answer that refuses the request with the error's reason and message."""
+    """Return the response that rejects the request with the error's reason and message."""
     code = error.code if isinstance(error, AdmissionRefused) else _FORBIDDEN
     status = {"status": "Failure", "code": code, "reason": error.reason, "message": str(error)}
     return _answer({"uid": request.uid, "allowed": False, "status": status})

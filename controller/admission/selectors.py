@@ -1,4 +1,4 @@
-"""Whether a selector of nodes makes sense at all; what it selects is placement's business."""
+"""Validates node selectors; evaluating them is left to placement."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,6 @@
-"""The two admission endpoints; TLS and the port are the composition root's.
+"""The two admission endpoints; TLS and the port belong to the composition root.
 
-A caller that has not proved to be the API server is answered before a byte of its body is read.
+A caller that has not authenticated as the API server is rejected before a byte of its body is read.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ OUTCOMES = ("allowed", "denied", "failed")
 _RULES = {rule.definition.kind: rule for rule in RULES}
 _PREFIX = "/admission/{key}"
 _LARGEST_BODY_BYTES = 3 * 2**20
-_LONGEST_BODY_S = 2.0  # the API server sends a review at once
+_LONGEST_BODY_S = 2.0  # the API server sends a whole review at once
 _MOST_READING = 32
 _MOST_DECIDING = 8
 _BAD_REQUEST, _TOO_LATE, _TOO_LARGE = 400, 408, 413
@@ -45,12 +45,12 @@ Record = Callable[[str, Outcome, float], None]
 
 
 def path_with(key: str, path: str) -> str:
-    """Return where an endpoint is for those who know the key."""
+    """Return the path of an endpoint including the key."""
     return _PREFIX.format(key=key) + path
 
 
 def admission_app(catalog: Catalog, settings: AdmissionSettings, callers: Callers) -> FastAPI:
-    """Return an application with the admission endpoints alone."""
+    """Return an application with only the admission endpoints."""
     app = FastAPI(openapi_url=None)
     app.include_router(admission_router(catalog, settings, callers))
     return app
@@ -61,7 +61,7 @@ def admission_router(
 ) -> APIRouter:
     """Return the endpoints that the webhook configurations name.
 
-    `record` is told of each review: the path without its key, how it ended, and how many seconds the answer took.
+    `record` is called for each review with its path (without the key), its outcome, and the seconds it took.
     """
     reviews = _Reviews(callers, record)
 
@@ -88,7 +88,7 @@ def admission_router(
 
 
 def mutate_pod(review: Review, catalog: Catalog, settings: AdmissionSettings) -> Injection:
-    """Return the changes to a pod, or to a pod's new ephemeral containers; raises LarderError."""
+    """Return the changes to a pod, or to a pod's new ephemeral containers. Raises LarderError."""
     pod = review.object
     if review.kind.kind != "Pod" or pod is None:
         return Injection()
@@ -100,7 +100,7 @@ def mutate_pod(review: Review, catalog: Catalog, settings: AdmissionSettings) ->
 
 
 async def validate_object(review: Review, catalog: Catalog, settings: AdmissionSettings) -> list[str]:
-    """Return warnings about an object of a kind that has a rule; raises LarderError where it is refused."""
+    """Return warnings about an object whose kind has a rule. Raises LarderError if it is rejected."""
     rule = _RULES.get(review.kind.kind)
     if rule is None or review.sub_resource:
         return []
@@ -121,14 +121,14 @@ async def validate_object(review: Review, catalog: Catalog, settings: AdmissionS
 
 
 class _Reviews:
-    """Answers reviews, a bounded number at one time: what waits has no body in memory yet."""
+    """Answers a bounded number of reviews at a time; waiting requests have no body in memory yet."""
 
     def __init__(self, callers: Callers, record: Record) -> None:
         self._callers, self._record = callers, record
         self._reading, self._deciding = asyncio.Semaphore(_MOST_READING), asyncio.Semaphore(_MOST_DECIDING)
 
     async def respond(self, request: Request, key: str, path: str, decide: Decide) -> Response:
-        """Return the answer to a request; `path` is what it is recorded as."""
+        """Return the response to a request; `path` is recorded in metrics."""
         certificate = request.scope.get("state", {}).get(PEER_CERTIFICATE) or {}
         if denial := self._callers.denial(key, certificate):
             return _plain(denial.message, denial.status)
@@ -160,12 +160,12 @@ class _Reviews:
 
 
 def _plain(message: str, status: int) -> Response:
-    """Return words for a caller that is hung up on: what it still sends is not read."""
+    """Return a plain-text response and close the connection without reading the rest of the request."""
     return Response(message, status_code=status, media_type="text/plain", headers={"Connection": "close"})
 
 
 async def _decided(review: Review, decide: Decide) -> tuple[bytes, Outcome]:
-    """Return the answer and how it ended; a failure of ours is one, too, never a stack trace."""
+    """Return the response and the outcome; an internal error is reported as a refusal, never as a stack trace."""
     about = {"kind": review.kind.kind, "namespace": review.namespace, "name": review.name, "uid": review.uid}
     try:
         return await decide(review), "allowed"
@@ -176,7 +176,7 @@ async def _decided(review: Review, decide: Decide) -> tuple[bytes, Outcome]:
         _log.warning("admission_failed", reason=error.reason, message=str(error), **about)
         failure = f"{error}; nothing was decided about this {about['kind']}, try again"
         return refuse(review, AdmissionFailure(failure)), "failed"
-    except Exception as error:  # noqa: BLE001 - whatever it is, the API server needs an answer that people can read
+    except Exception as error:  # noqa: BLE001 - the API server always needs a readable answer
         _log.exception("admission_failed", **about)
         failure = (
             f"Larder could not decide about this {review.kind.kind} ({type(error).__name__}); try again, and look "

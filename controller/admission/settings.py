@@ -1,4 +1,4 @@
-"""What admission must be told."""
+"""Settings of admission."""
 
 import posixpath
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from controller.placement.allowed import PUBLIC_SOURCES, AllowedSources
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    """What the chart says.
+    """Settings from the chart.
 
     `store_root`: the store's directory on every node; `model_cache_enabled`: the chart's `modelCache.enabled`;
-    `allowed`: what the models of namespaces may name.
+    `allowed`: the sources that namespaced models may name.
     """
 
     store_root: str = "/var/lib/larder"

@@ -1,6 +1,6 @@
-"""The fields of reviewed objects that admission reads. Everything else is skipped while decoding.
+"""The fields of reviewed objects that admission reads; everything else is skipped while decoding.
 
-A field that a rule reads must be named here, or the rule never sees it; a test compares the two.
+A field that a rule reads must be declared here, or the rule never sees it; a test compares the two.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ _Fields = dict[str, Any] | UnsetType | None
 
 
 class ReviewedMetadata(Struct, rename="camel", frozen=True):
-    """Who an object is."""
+    """The identity of an object."""
 
     name: _Text = UNSET
     namespace: _Text = UNSET
@@ -25,7 +25,7 @@ class ReviewedMetadata(Struct, rename="camel", frozen=True):
 
 
 class ReviewedPodSpec(Struct, rename="camel", frozen=True):
-    """Containers, their volumes, and where they may run. A list is patched whole, so its items are kept whole."""
+    """Containers, volumes and scheduling; items of lists are kept whole, because a patch replaces whole lists."""
 
     containers: _Items = UNSET
     init_containers: _Items = UNSET
@@ -44,7 +44,7 @@ class ReviewedPod(Struct, frozen=True):
 
 
 class ReviewedObject(Struct, frozen=True):
-    """A model, cache or node group; whether its spec changed is told by the whole of it."""
+    """A model, cache or node group; its whole spec is compared to detect changes."""
 
     metadata: ReviewedMetadata = ReviewedMetadata()
     spec: _Fields = UNSET

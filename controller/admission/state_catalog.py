@@ -1,4 +1,4 @@
-"""Admission's look-ups, answered from the cluster state."""
+"""The admission catalog, answered from the cluster state."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -43,12 +43,15 @@ class ServiceUsers(Protocol):
     """Which InferenceServices use a model."""
 
     async def of(self, key: ModelKey, kind_of: Callable[[Demand, str], PathKind | None]) -> Sequence[str]:
-        """Return them as `namespace/name`, read live; `kind_of` says what a cache has at a path. Raises KubeError."""
+        """Return them as `namespace/name`, read live. Raises KubeError.
+
+        `kind_of` returns what a path is in a cache.
+        """
 
 
 @dataclass(slots=True)
 class StateCatalog:
-    """The port of admission over what the reflectors of this replica hold."""
+    """Implements the catalog port on the informers' caches of this replica."""
 
     cluster: ClusterState
     kube: Kube
@@ -58,7 +61,7 @@ class StateCatalog:
     _reading: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
     def base_model(self, namespace: str, name: str, kind: str = "") -> CatalogModel | None:
-        """Return the namespace's BaseModel of that name, else the ClusterBaseModel, else None; of `kind`, if given."""
+        """Return the namespace's BaseModel, else the ClusterBaseModel, else None; only of `kind`, if given."""
         both = ModelKey("BaseModel", namespace, name), ModelKey("ClusterBaseModel", "", name)
         keys = [key for key in both if kind in ("", key.kind)]
         for key in keys:
@@ -69,12 +72,12 @@ class StateCatalog:
         return next((_elsewhere(key) for key in keys if self.cluster.ownership.is_foreign(key.kind)), None)
 
     def caches(self) -> Iterable[CatalogModel]:
-        """Return every ClusterModelCache, those that are being deleted included."""
+        """Return every ClusterModelCache, including those being deleted."""
         found = (self._model(key) for key in list(self.cluster.demands) if key.kind == _CACHE)
         return [model for model in found if model is not None]
 
     def group(self, name: str) -> ModelCacheNodeGroup | None:
-        """Return a node group."""
+        """Return a node group, or None."""
         return self.cluster.group(name)
 
     def nodes_of_group(self, name: str) -> Iterable[CatalogNode]:
@@ -82,7 +85,7 @@ class StateCatalog:
         return [CatalogNode(n.metadata.name, n.metadata.labels) for n in self.cluster.membership.members_of(name)]
 
     def has_no_room(self, model: CatalogModel, node: str) -> bool:
-        """Return whether a node says that the serving revision does not fit on it."""
+        """Return whether a node reports that the serving revision does not fit on it."""
         found = self.cluster.model_node(node)
         entries = found.status.entries if found is not None else ()
         key = (model.id, model.serving_revision)
@@ -90,35 +93,35 @@ class StateCatalog:
         return told is not None and (told.phase, told.reason) == (Phase.FAILED, InsufficientStorage.__name__)
 
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
-        """Return what the serving revision has at a path; None until its list of files has been read.
+        """Return what a path is in the serving revision; None until its list of files has been read.
 
-        What archives hold is in no list, so it counts as absent.
+        Contents of archives are in no list, so they count as absent.
         """
         known = self._paths.get(self._digest_of(model))
         return None if known is None else kind_of_path(known, path)
 
     async def read_files(self, model: CatalogModel) -> None:
-        """Wait, two seconds at most, until the list of files of the serving revision is known, or cannot be read."""
+        """Wait up to two seconds until the list of files of the serving revision is known, or cannot be read."""
         digest = self._digest_of(model)
         if digest and digest not in self._paths:
             await asyncio.wait([self._reading_of(digest)], timeout=_LONGEST_READ_S)
 
     def manages(self, kind: str, annotations: Mapping[str, str]) -> bool:
-        """Return whether an object of a kind is Larder's to look after."""
+        """Return whether Larder manages an object of this kind with these annotations."""
         return self.cluster.ownership.manages(kind, annotations)
 
     async def group_names(self, wanted: Collection[str]) -> Sequence[str]:
-        """Return the names of the node groups; those of `wanted` that memory lacks are read live, one by one."""
+        """Return the names of the node groups; those of `wanted` missing from the cache are read live, one by one."""
         known = {group.metadata.name for group in self.cluster.groups}
         missing = [name for name in wanted if name not in known and is_object_name(name)][:_MOST_GROUP_READS]
         return sorted(known | {name for name in missing if await self._has_group(name)})
 
     def users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision of a model, from memory: its finalizer asks live."""
+        """Return the non-terminal pods that use any revision of a model, from the cache; its finalizer checks live."""
         return self.cluster.pod_users.pods_of(identity, namespace)
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision of a model, of its namespace where it has one, live."""
+        """Return the non-terminal pods that use any revision of a model, listed live, in its namespace if it has one."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
         pods = await self._list(path, Pod, {"labelSelector": uses_label(identity)})
         return sorted(
@@ -126,7 +129,7 @@ class StateCatalog:
         )
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
-        """Return the InferenceServices, ours and KServe's, that name a model, as `namespace/name`, listed live."""
+        """Return the InferenceServices, including KServe's, that name a model, as `namespace/name`, listed live."""
         key = ModelKey(kind, namespace, name)
         if kind == _CACHE and (cache := self._model(key)) is not None:
             await self.read_files(cache)
@@ -178,7 +181,7 @@ class StateCatalog:
         )
 
     def _trouble(self, demand: Demand, status: StockStatus) -> tuple[str, str]:
-        """Return why pods cannot get the model at all; one that serves, or is merely on its way, has no trouble."""
+        """Return why pods cannot get the model at all; a model that serves, or is still on its way, has no problem."""
         if demand.invalid:
             return "InvalidURI", demand.invalid
         if demand.refused and not demand.serving:
@@ -195,9 +198,9 @@ class StateCatalog:
         return "", ""
 
     def _claim_trouble(self, demand: Demand, status: StockStatus) -> tuple[str, str]:
-        """Return why pods cannot mount the claim; where a pod must bind it, one may, and the others wait for its look.
+        """Return why pods cannot mount the claim; if a pod must bind it first, one may pass and the others wait.
 
-        Pods that come at the same moment may pass together: the replica hears of the first a moment later.
+        Pods that arrive at the same moment may pass together: the replica learns of the first a moment later.
         """
         ready = condition_of(status.conditions, "Ready")
         if ready is None or status.source != demand.uri:
@@ -212,9 +215,9 @@ class StateCatalog:
         return "", ""
 
     def _digest_of(self, model: CatalogModel) -> str:
-        """Return the digest of the serving revision's manifest, "" where it is not known.
+        """Return the digest of the serving revision's manifest, or an empty string if it is unknown.
 
-        While a newer revision is on its way to the nodes, they still list the one that serves.
+        While a newer revision is rolling out, the nodes still list the serving one.
         """
         revision = model.serving_revision
         resolved = (d.resolution for d in self.cluster.same_id(model.id) if (d.id, d.uri) == (model.id, model.uri))
@@ -224,7 +227,7 @@ class StateCatalog:
         return next((digest for digest in chain(of_object, on_nodes) if digest), "")
 
     def _reading_of(self, digest: str) -> asyncio.Task[None]:
-        """Return the one task that reads a list, for all who wait for it."""
+        """Return the single task that reads a list, shared by all waiters."""
         task = self._reading.get(digest)
         if task is None:
             task = self._reading[digest] = asyncio.create_task(self._read(digest))
@@ -244,5 +247,5 @@ class StateCatalog:
 
 
 def _elsewhere(key: ModelKey) -> CatalogModel:
-    """Return a model of another product, of which nothing but the name is looked at."""
+    """Return a placeholder for another product's model, of which only the name is used."""
     return CatalogModel(key.kind, key.namespace, key.name, id="", uri="", managed=False)

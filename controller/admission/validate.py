@@ -1,4 +1,4 @@
-"""Whether an object that declares models may be written or deleted: plain functions of data."""
+"""Validates the write or deletion of an object that declares models: plain functions of data."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,8 +30,8 @@ CACHE_KIND = "ClusterModelCache"
 GROUP_KIND = "ModelCacheNodeGroup"
 
 _SHOWN = 5
-_MOST_BYTES = 2**63 - 1  # what the API's integers hold
-_ANNOTATIONS = {  # what has a meaning, and the words for it
+_MOST_BYTES = 2**63 - 1  # the range of integers in the API
+_ANNOTATIONS = {  # the annotations with a meaning, and what to call them
     PIN_ANNOTATION: (re.compile("true|false"), '"true", or leave it out'),
     PRIORITY_ANNOTATION: (re.compile(r"\s*[+-]?[0-9]+\s*"), 'a whole number, for example "10"'),
     DRIFT_ANNOTATION: (re.compile(f"{FOLLOW}|Manual"), f"{FOLLOW} or Manual"),
@@ -40,32 +40,32 @@ Spec = Mapping[str, Any]
 
 
 def needs_check(obj: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
-    """Return whether a write is looked at: not on its way out, and not one that leaves the spec as it was."""
+    """Return whether a write needs validation: the object is not being deleted, and its spec changed."""
     if obj.get("metadata", {}).get("deletionTimestamp"):
         return False
     return before is None or obj.get("spec") != before.get("spec")
 
 
 def named_groups(spec: Spec) -> list[str]:
-    """Return the groups that a cache names, each once."""
+    """Return the groups that a cache names, without duplicates."""
     return list(dict.fromkeys(g for g in (spec.get("nodeGroup"), *(spec.get("nodeGroups") or [])) if g))
 
 
 def check_base_model(obj: Mapping[str, Any], allowed: AllowedSources, *, cluster_scoped: bool) -> list[str]:
-    """Return warnings about a base model to be written, or raise what is wrong with it, all findings in one message."""
+    """Return warnings about a base model to be written; raise all problems with it in one message."""
     spec: Spec = obj.get("spec") or {}
     _refuse(_base_model_problems(spec, allowed, cluster_scoped=cluster_scoped))
     return _base_model_warnings(spec)
 
 
 def check_cache(obj: Mapping[str, Any], groups: Collection[str]) -> list[str]:
-    """Return warnings about a cache to be written, or raise as check_base_model does; `groups` are those there are."""
+    """Return warnings about a cache to be written, or raise like check_base_model; `groups` are the existing groups."""
     _refuse(_cache_problems(obj.get("spec") or {}, groups))
     return []
 
 
 def check_group(obj: Mapping[str, Any]) -> list[str]:
-    """Return warnings about a node group to be written, or raise as check_base_model does."""
+    """Return warnings about a node group to be written, or raise like check_base_model."""
     spec: Spec = obj.get("spec") or {}
     _refuse(_group_problems(spec))
     return _group_warnings(spec)
@@ -78,7 +78,7 @@ def _refuse(problems: Iterable[LarderError]) -> None:
 
 
 def annotation_warnings(obj: Mapping[str, Any]) -> list[str]:
-    """Return a warning for each annotation of a model whose value has no meaning and so counts for nothing."""
+    """Return a warning for each model annotation with an invalid value, which is ignored."""
     found: Mapping[str, str] = (obj.get("metadata") or {}).get("annotations") or {}
     return [
         f"metadata.annotations[{key}]: {found[key]!r} counts for nothing; write {write}"
@@ -155,7 +155,7 @@ def _token_problems(storage: Spec, *, cluster_scoped: bool) -> Iterator[AuthDeni
     key = (storage.get("parameters") or {}).get("secretKey")
     if not key or not storage.get("key"):
         return
-    with suppress(InvalidURI):  # which is a problem of its own
+    with suppress(InvalidURI):  # reported separately
         uri = parse_declared(storage.get("storageUri") or "", cluster_scoped=cluster_scoped)
         if why := why_never_a_token(uri, key):
             yield AuthDenied(
@@ -189,14 +189,14 @@ def _selector_errors(field: str, spec: Spec) -> Iterator[AdmissionRefused]:
 
 
 def check_delete_model(title: str, users: Sequence[str], services: Sequence[str] = ()) -> None:
-    """Raise InUse where pods use the model, or InferenceServices name it."""
+    """Raise InUse if pods use the model, or InferenceServices name it."""
     using = [_named(names, noun) for names, noun in ((services, "InferenceService"), (users, "pod")) if names]
     if using:
         raise InUse(f"{title} is used by {' and '.join(using)}; delete those first, or let them end")
 
 
 def check_delete_group(name: str, caches: Iterable[CatalogModel]) -> None:
-    """Raise InUse where caches still name the group."""
+    """Raise InUse if caches still name the group."""
     naming = sorted(cache.name for cache in caches if name in cache.groups)
     if naming:
         kind = f"{CACHE_KIND}{'' if len(naming) == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The volumes that give a pod its model, and who may not look like one."""
+"""The volumes that provide a pod's model, and the check that no other volume imitates them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,28 +24,28 @@ class SnapshotKey:
 
 
 def model_volume(name: str, snapshot: SnapshotKey, store_root: str) -> Json:
-    """Return the volume with one snapshot alone: the only place that knows how pods reach the store.
+    """Return the volume for a single snapshot; only this function knows how pods reach the store.
 
-    `Directory` makes the first start wait for the files; a restarted container would get an empty directory from the
-    runtime, which is why snapshots in use are never moved.
+    With type `Directory` the first start waits for the files; for a restarted container the runtime would create an
+    empty directory, which is why snapshots in use are never moved.
     """
     path = f"{store_root}/{snapshot_path(snapshot.id, snapshot.revision)}"
     return {"name": name, "hostPath": {"path": path, "type": "Directory"}}
 
 
 def claim_volume(name: str, uri: PvcUri) -> Json:
-    """Return the volume of a model on a claim in the pod's own namespace."""
+    """Return the volume for a model on a claim in the pod's own namespace."""
     return {"name": name, "persistentVolumeClaim": {"claimName": uri.claim, "readOnly": True}}
 
 
 def is_snapshot(volume: Mapping[str, Any], store_root: str) -> bool:
-    """Return whether a volume is what `model_volume` makes, of whatever model."""
+    """Return whether a volume is one that `model_volume` creates, for any model."""
     path = (volume.get("hostPath") or {}).get("path", "")
     return path != f"{store_root}/models" and is_within(path, f"{store_root}/models")
 
 
 def ensure_volume(spec: Json, wanted: Json, store_root: str) -> None:
-    """Put the volume into the pod, over an earlier one of ours; MountConflict where the name is another's."""
+    """Add the volume to the pod, replacing our own earlier one. Raises MountConflict if the name is taken."""
     volumes: list[Json] = spec.get("volumes") or []
     found = next((v for v in volumes if v.get("name") == wanted["name"]), None)
     if found is None:
@@ -60,13 +60,13 @@ def ensure_volume(spec: Json, wanted: Json, store_root: str) -> None:
 
 
 def _is_claim_of_ours(volume: Mapping[str, Any]) -> bool:
-    """Return whether a volume is what `claim_volume` makes for a base model."""
+    """Return whether a volume is one that `claim_volume` creates for a base model."""
     claim = volume.get("persistentVolumeClaim") or {}
     return volume.get("name") == BASE_MODEL_VOLUME and claim.get("readOnly") is True
 
 
 def drop_volume(spec: Json, name: str, store_root: str) -> list[str]:
-    """Take a snapshot's volume of that name out of the pod, if it has one, and return where it was mounted."""
+    """Remove a snapshot volume of that name from the pod, if any, and return where it was mounted."""
     if not any(v.get("name") == name and is_snapshot(v, store_root) for v in spec.get("volumes") or []):
         return []
     spec["volumes"] = [v for v in spec["volumes"] if v.get("name") != name]
@@ -74,7 +74,7 @@ def drop_volume(spec: Json, name: str, store_root: str) -> list[str]:
 
 
 def check_host_paths(spec: Mapping[str, Any], ours: list[Json], store_root: str) -> None:
-    """Raise StorePathReserved where a volume that is not ours reaches into the store."""
+    """Raise StorePathReserved if a volume that is not ours reaches into the store."""
     for volume in spec.get("volumes") or []:
         path = (volume.get("hostPath") or {}).get("path", "")
         if path and volume not in ours and reaches(path, store_root):
@@ -86,6 +86,6 @@ def check_host_paths(spec: Mapping[str, Any], ours: list[Json], store_root: str)
 
 
 def _mounted(spec: Mapping[str, Any], name: object) -> str:
-    """Return where in the pod a volume is, for a message about it."""
+    """Return where the pod mounts a volume, for a message about it."""
     paths = sorted({path_of(m) for c in containers_of(spec) for m in mounts_of(c) if m.get("name") == name})
     return f" (mounted at {', '.join(paths)})" if paths else ""

@@ -1,4 +1,4 @@
-"""What the API server shall send to admission, and what it shall not."""
+"""The webhook configurations: what the API server sends to admission, and what it does not."""
 
 import base64
 import json
@@ -43,7 +43,7 @@ Address: TypeAlias = AtUrl | AtService
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """How the configurations differ between installations; `ca_bundle` is PEM, `key` the secret part of the path."""
+    """What differs between installations; `ca_bundle` is PEM, `key` the secret part of the path."""
 
     address: Address
     ca_bundle: bytes
@@ -56,7 +56,7 @@ class WebhookSettings:
 
 
 def mutating_configuration(settings: WebhookSettings) -> Json:
-    """Return the MutatingWebhookConfiguration: pods with keys of ours, and debuggers of pods with a model."""
+    """Return the MutatingWebhookConfiguration: pods with our keys, and debuggers of pods with a model."""
     pods = _webhook(settings, "pods.larder.dev", MUTATE_PATH) | {
         "rules": [_rule("", "v1", "pods", ["CREATE"], "Namespaced")],
         "namespaceSelector": _elsewhere(settings.release_namespace),
@@ -73,7 +73,7 @@ def mutating_configuration(settings: WebhookSettings) -> Json:
 
 
 def validating_configuration(settings: WebhookSettings) -> Json:
-    """Return the ValidatingWebhookConfiguration: models, caches and groups; never one that is on its way out."""
+    """Return the ValidatingWebhookConfiguration: models, caches and groups, unless they are being deleted."""
     models = _webhook(settings, "models.larder.dev", VALIDATE_PATH) | {
         "rules": [
             _rule(
@@ -90,7 +90,7 @@ def validating_configuration(settings: WebhookSettings) -> Json:
     return _configuration("ValidatingWebhookConfiguration", settings.name, [models])
 
 
-# Finalizers, labels and status must be writable while this server is down.
+# Finalizers, labels and status must stay writable while this server is down.
 _CHANGES = (
     "request.operation != 'UPDATE' || (!has(object.metadata.deletionTimestamp) "
     "&& (!has(oldObject.spec) || !has(object.spec) || object.spec != oldObject.spec))"
@@ -104,7 +104,7 @@ def _asks() -> str:
 
 
 def _mounts_store(store_root: str) -> str:
-    """A pod's volumes never change, as its annotations do: nobody gets out of this by removing one."""
+    """Return an expression on the pod's volumes: unlike annotations they are immutable, so nobody can evade it."""
     inside = f"has(v.hostPath) && (v.hostPath.path + '/').startsWith({json.dumps(store_root + '/')})"
     return f"has(object.spec.volumes) && object.spec.volumes.exists(v, {inside})"
 
@@ -132,7 +132,7 @@ def _rule(group: str, version: str, resource: str, operations: list[str], scope:
 
 
 def _elsewhere(release_namespace: str) -> Json:
-    """Everywhere but where the cluster's own parts and ours run, which must start while this server is down."""
+    """Return a selector for all namespaces but the cluster's and ours, whose pods must start without this server."""
     names = list(dict.fromkeys(["kube-system", release_namespace]))
     return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": names}]}
 

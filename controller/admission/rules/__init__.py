@@ -1,1 +1,1 @@
-"""What admission checks, a module for each kind."""
+"""The admission rules, one module per kind."""

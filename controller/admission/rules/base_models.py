@@ -1,4 +1,4 @@
-"""Base models, of a namespace and of the whole cluster."""
+"""Rules for BaseModels and ClusterBaseModels."""
 
 from controller.admission.catalog import Catalog
 from controller.admission.review import Request
@@ -19,7 +19,7 @@ async def _check_cluster_scoped(found: Found, _catalog: Catalog, _settings: Admi
 
 
 async def check_delete(review: Request, catalog: Catalog) -> None:
-    """Refuse to delete a model in use."""
+    """Reject the deletion of a model in use."""
     where = f"{review.namespace}/{review.name}" if review.namespace else review.name
     services = await catalog.services_of(review.kind.kind, review.namespace, review.name)
     users = catalog.users_of(model_id(review.namespace, review.name), review.namespace)

@@ -1,4 +1,4 @@
-"""ClusterModelCaches."""
+"""Rules for ClusterModelCaches."""
 
 from controller.admission.capacity import room_warnings
 from controller.admission.catalog import Catalog

@@ -1,4 +1,4 @@
-"""ModelCacheNodeGroups."""
+"""Rules for ModelCacheNodeGroups."""
 
 from controller.admission.catalog import Catalog
 from controller.admission.review import Request

@@ -1,4 +1,4 @@
-"""The rules of admission: a module and a line each."""
+"""The registered admission rules: one module and one line each."""
 
 from controller.admission.rules.base_models import BASE_MODEL_RULE, CLUSTER_BASE_MODEL_RULE
 from controller.admission.rules.caches import CACHE_RULE

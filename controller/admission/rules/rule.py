@@ -1,4 +1,4 @@
-"""What admission says of the objects of one kind."""
+"""The interface of an admission rule for one kind."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ Found = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Each function raises LarderError where it refuses.
+    """A rule; each function raises LarderError to reject the request.
 
     Args:
         definition: The kind.
-        check_write: Called for an object whose spec is new; returns warnings.
-        check_delete: Called before an object goes that is not being deleted yet.
-        advise: Returns warnings about every write, also of one that leaves the spec as it was.
+        check_write: Called when an object's spec is new or changed; returns warnings.
+        check_delete: Called before deletion, unless the object is already being deleted.
+        advise: Returns warnings for every write, including those that leave the spec unchanged.
     """
 
     definition: Definition
