@@ -121,7 +121,7 @@ class StateCatalog:
         return self.cluster.pod_users.pods_of(identity, namespace)
 
     async def live_users_of(self, identity: str, namespace: str) -> Sequence[str]:
-        """Return the non-terminal pods that use any revision of a model, listed live, in its namespace if it has one."""
+        """Return the non-terminal pods that use any revision of a model, live, in its namespace if it has one."""
         path = f"/api/v1/namespaces/{namespace}/pods" if namespace else PODS
         pods = await self._list(path, Pod, {"labelSelector": uses_label(identity)})
         return sorted(
