@@ -1,1 +1,1 @@
-"""The engine that moves a model's bytes: concurrency, rate, resume, verification and progress, once for all sources."""
+"""The transfer engine, one for all sources: concurrency, rate limit, resume, verification and progress."""

@@ -1,22 +1,22 @@
-"""How many connections a download has: more only while that brings more."""
+"""The number of connections of a download; it grows only while more connections bring more throughput."""
 
 _WINDOW_S = 0.5
 _WORTH = 1.15
 _LEAST_TRIAL_S = 1.0
-_PAYS_OFF = 3  # what comes within so many trials is not worth one
+_PAYS_OFF = 3  # a trial is not worth it for what arrives within this many trials
 _AGAIN_S = 30.0
 _FEW = 4
-_BUSY = 0.7  # of what the processors can do: more connections would only wait for each other
-_NEAR_RATE = 200e6  # bytes a second; what is slower than a near server gets so few connections without a trial
+_BUSY = 0.7  # of the CPUs' capacity: further connections would only wait for each other
+_NEAR_RATE = 200e6  # bytes per second; anything slower than a nearby server gets `_FEW` connections without a trial
 
 
 class ConcurrencyController:
-    """Doubles the connections as long as the rate rises by a sixth, goes back by one step, and tries again later.
+    """Doubles the connections while that raises the rate by a sixth; otherwise goes back one step and retries later.
 
-    Near servers stay at a connection a file, far ones get several. A connection over long round trips takes a while to
-    come up to speed: nothing is judged as long as the rate rises by itself, and no step is taken back before its
-    connections had as long as the first ones took. Where this process keeps its `processors` busy, none are added.
-    Time comes with each call; not thread-safe.
+    Nearby servers stay at one connection per file; distant ones get several. A connection with a long round trip takes
+    a while to reach its full rate, so nothing is judged while the rate still rises, and no step is undone before its
+    connections had as long as the first ones took. No connections are added while this process keeps its `processors`
+    busy. Time is passed with each call; not thread-safe.
     """
 
     def __init__(self, first: int, most: int, now: float, processors: int) -> None:
@@ -25,16 +25,20 @@ class ConcurrencyController:
         self._used_s, self._is_busy = 0.0, False
         self._began = self._then = now
         self._received, self._rate = 0, 0.0
-        self._before = self.connections  # what to go back to
+        self._before = self.connections  # the number to go back to
         self._rate_before = 0.0
         self._on_trial = False
         self._trial_s = 0.0
-        self._until = 0.0  # of a trial, or of the rest after it
+        self._until = 0.0  # the end of the trial, or of the pause after it
 
     def observe(self, received_bytes: int, missing_bytes: int, now: float, used_s: float) -> int:
-        """Take what was received so far and what is still to come, and return the connections that there shall be.
+        """Take a measurement and return the wanted number of connections.
 
-        `used_s` is the processor time that this process has taken so far, of all its threads.
+        Args:
+            received_bytes: Bytes received so far.
+            missing_bytes: Bytes still to come.
+            now: Time in seconds.
+            used_s: CPU time used by all threads of this process so far, in seconds.
         """
         if not received_bytes:
             self._then, self._used_s = now, used_s
@@ -52,7 +56,7 @@ class ConcurrencyController:
         return self.connections
 
     def _judge(self, rate: float, missing_bytes: int, now: float) -> None:
-        """Decide at a rate that has settled."""
+        """Decide on a rate that has settled."""
         self._trial_s = self._trial_s or max(_LEAST_TRIAL_S, now - self._began)
         paid = self._on_trial and rate >= self._rate_before * _WORTH
         if not paid and now < self._until:

@@ -1,4 +1,4 @@
-"""What a download does with one file, whichever thread does it: open, fetch a claim, verify, enter."""
+"""The steps for one file, in whichever thread: open, fetch a segment, verify, hand over."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,9 +20,9 @@ from shared.sources.retry import RetryPolicy, Timing
 
 @dataclass(slots=True)
 class FileDownload:
-    """A file that is being fetched; `blob` is the name of its blob where its bytes are here, whole and right.
+    """A file being downloaded; `blob` is the name of its blob once its bytes are complete and verified.
 
-    `mismatches` is how often its bytes were not those that the source had named.
+    `mismatches` counts how often its bytes did not match the digest from the source.
     """
 
     segmented: SegmentedFile
@@ -33,11 +33,17 @@ class FileDownload:
 
 @dataclass(frozen=True, slots=True)
 class FileDownloader:
-    """One download's files, source, store and counters; one object serves all its threads.
+    """One download's files, source, store and counters, shared by all its threads.
 
-    `brought` has the paths of which the source gave this download at least a part. `make_check` begins the hash of a
-    file; one that computes no SHA-256 leaves its blob to be named by its content's key. `cached` is whether all
-    bytes go through the page cache; those of small files do, many of which are open at a time.
+    Attributes:
+        path: The path of the bytes, with source and stop event.
+        manifest: The manifest being downloaded.
+        store: The store that receives the files.
+        policy: How failed attempts are retried.
+        timing: Clock, sleep and jitter.
+        brought: Paths of the files that this source delivered at least in part.
+        make_check: Starts the hash of a file; without SHA-256, the blob is named by its content key.
+        cached: Whether all bytes go through the page cache. Small files' bytes always do: many are open at once.
     """
 
     path: BytePath
@@ -51,7 +57,7 @@ class FileDownloader:
 
     @contextmanager
     def opened(self, file: File, before_wait: Callable[[], None] = lambda: None) -> Iterator[FileDownload]:
-        """Hold the file alone and yield it; `before_wait` is called while another download holds it.
+        """Lock the file and yield it; `before_wait` is called if another download holds it.
 
         Raises InsufficientStorage, StoreFailure, Stopped.
         """
@@ -72,7 +78,7 @@ class FileDownloader:
             yield work
 
     def attempt(self, work: FileDownload, segment: Segment, buffer: memoryview) -> None:
-        """Fetch a claim as far as it comes, and wait where trying again makes sense. Raises LarderError, Stopped."""
+        """Fetch as much of a segment as arrives; after a retryable failure, wait. Raises LarderError, Stopped."""
         failure: LarderError | None = None
         began_at = segment.position
         try:
@@ -87,9 +93,10 @@ class FileDownloader:
             self._bear(work, failure, segment.position - began_at)
 
     def attempt_front(self, work: FileDownload, buffer: memoryview) -> bool:
-        """Fetch a file that is smaller than the buffer and of which nothing is here in one go.
+        """Fetch a file in one go that is smaller than the buffer and of which nothing is here.
 
-        Returns whether it is whole and right; what came of it is kept. Raises as `attempt` and `follow` do.
+        Returns whether it is complete and verified; what arrived is kept. Raises the same errors as `attempt` and
+        `follow`.
         """
         size, failure = receive_front(self.path, work.segmented.file, buffer)
         try:
@@ -109,10 +116,16 @@ class FileDownloader:
                 return False
 
     def follow(self, work: FileDownload, buffer: memoryview) -> bool:
-        """Hash what the receivers do not hash themselves; True, and `blob` set, once the file is whole and right.
+        """Hash what the receivers do not hash themselves until the file is complete.
 
-        False where it was discarded on the way, to be fetched once more. Raises DigestMismatch the second time,
-        Stopped, StoreFailure.
+        Returns:
+            True, with `blob` set, once the file is complete and verified; False if it was discarded and must be
+            fetched again.
+
+        Raises:
+            DigestMismatch: The bytes were wrong for the second time.
+            Stopped: `stop` was set.
+            StoreFailure: The file could not be read.
         """
         hashing = work.segmented.hashing
         if not self._hash(work, hashing, buffer):
@@ -130,7 +143,7 @@ class FileDownloader:
         return True
 
     def _bear(self, work: FileDownload, failure: LarderError, brought_bytes: int = 0) -> None:
-        """Prepare for the next attempt and wait for it; raise what allows none. `brought_bytes` came before it."""
+        """Prepare the next attempt and wait, or raise if there is none. `brought_bytes` arrived before the failure."""
         match failure:
             case SourceChanged():
                 self._discard(work, give_up=True)
@@ -156,7 +169,7 @@ class FileDownloader:
         self.path.arrived(-size)
 
     def _hash(self, work: FileDownload, hashing: Hashing, buffer: memoryview) -> bool:
-        """Return once the file is hashed; False where it was started over. Raises Stopped, StoreFailure."""
+        """Return True once the file is hashed, False if it was started over. Raises Stopped, StoreFailure."""
         segmented = work.segmented
         while span := segmented.unhashed(hashing, self.path.stop):
             if not span.size_bytes:
@@ -173,7 +186,7 @@ class FileDownloader:
         return False
 
     def _hash_span(self, partial: Partial, hashing: Hashing, span: ByteRange, buffer: memoryview) -> bool:
-        """Hash these bytes out of the page cache; False where they are not there any more. Raises Stopped."""
+        """Hash these bytes from the page cache; return False if they are no longer in the file. Raises Stopped."""
         while hashing.done < span.end:
             if self.path.stop.is_set():
                 raise Stopped

@@ -1,4 +1,4 @@
-"""How far a file's bytes are hashed, in order, as they come."""
+"""Hashes a file's bytes in order, as they arrive."""
 
 from agent.linux.writeback import Writeback
 from agent.store.partials import Partial
@@ -6,7 +6,7 @@ from agent.store.verify import Check
 
 
 class Hashing:
-    """The bytes before `done` are hashed; one thread at a time goes on from there, while it holds `busy`."""
+    """The bytes before `done` are hashed; one thread at a time continues, while `busy` is set."""
 
     __slots__ = ("_writeback", "busy", "check", "done")
 
@@ -16,11 +16,11 @@ class Hashing:
 
     @property
     def whole(self) -> bool:
-        """Whether the file is hashed to its end."""
+        """Whether the whole file is hashed."""
         return self.done == self.check.file.size
 
     def feed(self, data: memoryview) -> None:
-        """Take the next bytes, which are written already."""
+        """Hash the next bytes, which are already written."""
         self.check.feed(data)
         self.done += len(data)
         self._writeback.reach(self.done)

@@ -1,4 +1,4 @@
-"""Large files: a few at a time, each followed by a thread that hashes it, and more connections where that pays."""
+"""Large files: a few at a time, each with a thread that hashes it, and more connections where that pays off."""
 
 import mmap
 import os
@@ -14,14 +14,14 @@ from agent.transfer.segmented_file import Segment
 from agent.transfer.worker_pool import WorkerPool
 from shared.manifest import File
 
-_BUFFER_BYTES = 768 * 1024  # larger ones leave the cache of a processor between receiving, hashing and writing
+_BUFFER_BYTES = 768 * 1024  # larger buffers fall out of the CPU cache between receiving, hashing and writing
 _MOST_CONNECTIONS = 16
-_ENDING = 2  # files that wait for the disk while others are received
+_ENDING = 2  # files that wait for the disk while others are being received
 _LOOK_S = 0.2
 
 
 class _Open:
-    """A file that receivers and its follower work on; closed when the last of them has left it."""
+    """A file shared by its receivers and its hashing thread, closed when the last one leaves."""
 
     def __init__(self, work: FileDownload, closing: ExitStack) -> None:
         self.work, self._closing, self._users = work, closing, 1
@@ -40,7 +40,7 @@ class _Open:
 
 
 class LargeFiles:
-    """Receivers take claims of the open files; the names of the blobs that are finished stand in `blobs` by path."""
+    """Receivers work on segments of the open files; `blobs` has the names of finished blobs by path."""
 
     def __init__(self, fetching: FileDownloader, files: Iterable[File], at_a_time: int, pool: WorkerPool) -> None:
         self.blobs: dict[str, str] = {}
@@ -56,10 +56,10 @@ class LargeFiles:
         self._changed = threading.Condition()
 
     def tick(self) -> None:
-        """Look at the rate, and let as many receivers work as it is worth."""
+        """Measure the rate and start as many receivers as it justifies."""
         progress = self._fetching.path.progress
         with self._changed:
-            if not progress.trouble:  # more connections would be no answer to it
+            if not progress.trouble:  # more connections would not solve that
                 missing, now = progress.total - progress.done, self._fetching.timing.clock()
                 self._concurrency_controller.observe(progress.received, missing, now, time.process_time())
             absent = (
@@ -70,7 +70,7 @@ class LargeFiles:
             self._pool.start(lambda index=index: self._receive(index))  # type: ignore[misc]
 
     def _receive(self, index: int) -> None:
-        buffer = memoryview(mmap.mmap(-1, _BUFFER_BYTES))  # it begins with a page
+        buffer = memoryview(mmap.mmap(-1, _BUFFER_BYTES))  # aligned to a page
         try:
             while found := self._next(index):
                 opened, segment = found
@@ -84,7 +84,7 @@ class LargeFiles:
                 self._receivers.discard(index)
 
     def _next(self, index: int) -> tuple[_Open, Segment] | None:
-        """Wait for something to fetch; None where there is no more, or too many receivers are there."""
+        """Wait for a segment to fetch; return None when there is none left, or when there are too many receivers."""
         while True:
             with self._changed:
                 while True:
@@ -102,7 +102,7 @@ class LargeFiles:
             self._begin(file)
 
     def _take_segment(self) -> tuple[_Open, Segment] | None:
-        """Take a file that nobody fetches; where all have receivers and no other may begin, a part of the largest."""
+        """Take a file without receivers; if all have some and no other may be opened, take a part of the largest."""
         segment: Segment | None = None
         for opened in self._open:
             if not opened.work.segmented.receivers and (segment := opened.work.segmented.take_segment()):
@@ -138,7 +138,7 @@ class LargeFiles:
         self._pool.start(lambda: self._finish(opened))
 
     def _finish(self, opened: _Open) -> None:
-        """Follow the file to its end and make it a blob."""
+        """Hash the file to its end and turn it into a blob."""
         work, file = opened.work, opened.work.segmented.file
         try:
             if not work.blob:

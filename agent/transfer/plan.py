@@ -1,4 +1,4 @@
-"""In which order files are fetched, and which of them many at a time."""
+"""The order in which files are downloaded, and which of them count as small."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""How far a download is, for whoever asks."""
+"""The progress of a download."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ _SAMPLE_S = 0.25
 class Progress:
     """Counters of one download, in bytes. Thread-safe.
 
-    `trouble` is what is being retried right now, None while bytes flow. `traffic` counts beyond this download.
+    `trouble` is the failure being retried right now, None while bytes flow. `traffic` accumulates over all downloads.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class Progress:
 
     @property
     def asks(self) -> bool:
-        """Whether a source was asked for something and has not answered."""
+        """Whether a request to a source is waiting for its answer."""
         return self._asking > 0
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Ask a source in the block."""
+        """Mark the block as a request to a source."""
         with self._lock:
             self._asking += 1
         try:
@@ -47,12 +47,12 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """What is here, whether it was received or found."""
+        """Bytes that are here, received or found."""
         return self._done
 
     @property
     def received(self) -> int:
-        """What came over the network, also what was not wanted or had to be thrown away."""
+        """Bytes received over the network, including unwanted and discarded ones."""
         return self._received
 
     def receive(self, size_bytes: int) -> None:
@@ -60,7 +60,7 @@ class Progress:
         self._come(size_bytes, size_bytes)
 
     def pass_over(self, size_bytes: int) -> None:
-        """Count bytes that came over the network and are not wanted."""
+        """Count unwanted bytes that came over the network."""
         self._come(size_bytes, 0)
 
     def _come(self, size_bytes: int, wanted_bytes: int) -> None:
@@ -75,12 +75,12 @@ class Progress:
                 self._drop_old(now)
 
     def find(self, size_bytes: int) -> None:
-        """Count bytes that were here already; negative where they had to be discarded."""
+        """Count bytes that were already here; negative if they had to be discarded."""
         with self._lock:
             self._done += size_bytes
 
     def rate(self) -> float:
-        """Return the bytes received a second, over the last five seconds."""
+        """Return the rate over the last five seconds, in bytes per second."""
         now = self._clock()
         with self._lock:
             self._drop_old(now)
@@ -88,8 +88,8 @@ class Progress:
             return (self._received - then) / max(now - since, _SAMPLE_S)
 
     def _drop_old(self, now: float) -> None:
-        """Keep one sample that is older than the window: the rate is measured from it."""
+        """Keep one sample older than the window as the start of the measurement."""
         while len(self._samples) > 1 and now - self._samples[1][0] >= _WINDOW_S:
             self._samples.popleft()
-        if now - self._samples[0][0] >= 2 * _WINDOW_S:  # nothing came for long: do not average over it for ever
+        if now - self._samples[0][0] >= 2 * _WINDOW_S:  # nothing came for long: do not average over the whole gap
             self._samples[0] = (now - _WINDOW_S, self._received)

@@ -1,4 +1,4 @@
-"""The byte-rate limit of a node: one bucket that all downloads draw from."""
+"""The byte-rate limit of a node: one token bucket shared by all downloads."""
 
 import threading
 import time
@@ -13,12 +13,12 @@ _LONGEST_WAIT_S = 0.2
 
 
 def bucket_of(rate: float, now: float) -> TokenBucket | None:
-    """Return an empty bucket of bytes for a rate; None for no limit."""
+    """Return an empty token bucket for a rate in bytes per second; None for no limit."""
     return TokenBucket(rate, rate * _BURST_S, now) if rate > 0 else None
 
 
 class RateLimiter:
-    """Bytes a second for all that share it; 0 is no limit. Thread-safe, the rate may change at any time."""
+    """A shared limit in bytes per second; 0 means no limit. Thread-safe, and the rate may change at any time."""
 
     def __init__(self, rate: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._bucket = clock, bucket_of(rate, clock())
@@ -26,12 +26,12 @@ class RateLimiter:
 
     @property
     def rate(self) -> float:
-        """The limit in force."""
+        """The current limit in bytes per second."""
         bucket = self._bucket
         return 0.0 if bucket is None else bucket.rate
 
     def set_rate(self, rate: float) -> None:
-        """Put another limit in force, also for those who wait now."""
+        """Change the limit, also for callers already waiting."""
         with self._changed:
             if self._bucket is not None and rate > 0:
                 self._bucket.change(rate, rate * _BURST_S, self._clock())
@@ -40,12 +40,12 @@ class RateLimiter:
             self._changed.notify_all()
 
     def grain(self, most_bytes: int) -> int:
-        """Return how much to ask for at a time so that the flow is even."""
+        """Return how many bytes to request at a time for an even flow."""
         rate = self.rate
         return most_bytes if rate <= 0 else min(most_bytes, max(_LEAST_GRAIN_BYTES, int(rate * _GRAIN_S)))
 
     def take(self, size_bytes: int, stop: threading.Event) -> bool:
-        """Wait until the bytes may move; False where `stop` was set first."""
+        """Wait until the bytes may be transferred; return False if `stop` is set first."""
         if self._bucket is None:
             return True
         with self._changed:
@@ -56,7 +56,7 @@ class RateLimiter:
             return True
 
     def give_back(self, size_bytes: int) -> None:
-        """Return what was taken and did not move."""
+        """Return bytes that were taken but not transferred."""
         if self._bucket is not None and size_bytes:
             with self._changed:
                 if self._bucket is not None:

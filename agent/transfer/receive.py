@@ -1,4 +1,4 @@
-"""How the bytes of a claim come: one request, read straight into the receiver's buffer, written in their place."""
+"""Receives the bytes of a segment: one request, read into the receiver's buffer and written at their offset."""
 
 import threading
 from collections.abc import Callable
@@ -13,16 +13,16 @@ from shared.errors import DigestMismatch, LarderError, Unreachable
 from shared.manifest import File
 from shared.sources.port import Body, Source
 
-_FLOWS_BYTES = 64 * 1024  # a body that gives less at a time may give nothing for long
+_FLOWS_BYTES = 64 * 1024  # a body that delivers less at a time may pause for long
 
 
 class Stopped(Exception):
-    """The stop event was set; what was received is kept."""
+    """The stop event was set; received bytes are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class BytePath:
-    """What every byte of a download passes on its way."""
+    """What all bytes of a download pass through."""
 
     source: Source
     bucket: RateLimiter
@@ -32,24 +32,29 @@ class BytePath:
     clock: Callable[[], float]
 
     def count(self, size_bytes: int) -> None:
-        """Note bytes that were received and written."""
+        """Count bytes that were received and written."""
         self.progress.receive(size_bytes)
         self.arrived(size_bytes)
 
     def pass_over(self, size_bytes: int) -> None:
-        """Note bytes that were received and are not wanted."""
+        """Count bytes that were received but not wanted."""
         self.progress.pass_over(size_bytes)
 
     def find(self, size_bytes: int) -> None:
-        """Note bytes that were here already; negative where they had to be discarded."""
+        """Count bytes that were already here; negative if they had to be discarded."""
         self.progress.find(size_bytes)
 
 
 def receive(path: BytePath, segmented: SegmentedFile, segment: Segment, buffer: memoryview) -> None:
-    """Bring what is left of a claim.
+    """Receive the rest of a segment; what arrived before a failure is kept.
 
-    Raises what the source raises, Unreachable where the stream ends early or hardly flows, DigestMismatch where it goes
-    on after the end of the file, InsufficientStorage, StoreFailure, Stopped. What came before is kept.
+    Raises:
+        LarderError: Whatever the source raises.
+        Unreachable: The stream ended early or hardly flowed.
+        DigestMismatch: The stream continues after the end of the file.
+        InsufficientStorage: The disk is full.
+        StoreFailure: The bytes could not be written.
+        Stopped: The stop event was set.
     """
     file, left = segmented.file, segment.left
     with path.progress.asking():
@@ -63,9 +68,10 @@ def receive(path: BytePath, segmented: SegmentedFile, segment: Segment, buffer: 
 
 
 def receive_front(path: BytePath, file: File, buffer: memoryview) -> tuple[int, LarderError | Stopped | None]:
-    """Bring a file that is smaller than the buffer; returns how many bytes came, and why not all of them.
+    """Receive a file smaller than the buffer, without writing or counting anything.
 
-    That is what `receive` would raise. Nothing is written or counted.
+    Returns:
+        The number of bytes received, and the error that stopped it early (one that `receive` would raise), if any.
     """
     size = 0
     try:
@@ -88,7 +94,7 @@ def _drain(path: BytePath, body: Body, segmented: SegmentedFile, segment: Segmen
     while size := flow.pass_over(len(buffer)):
         path.pass_over(size)
     while missing := segment.end - segment.position:
-        ahead = segment.position % segmented.partial.grain  # after a short part, one as far as the next page
+        ahead = segment.position % segmented.partial.grain  # after an odd length, only up to the next page
         room = flow.grain_of(buffer[ahead : segmented.partial.grain if ahead else None][:missing])
         size = flow.take(room, segment.position)
         segmented.write(segment, room[:size], last=size <= min(len(room) - 1, _FLOWS_BYTES))
@@ -98,7 +104,7 @@ def _drain(path: BytePath, body: Body, segmented: SegmentedFile, segment: Segmen
 
 
 class _Flow:
-    """What a body brings, within the limit of the rate, as long as it is not too slow."""
+    """Reads a body within the rate limit, as long as it is not too slow."""
 
     __slots__ = ("_body", "_file", "_path", "_slow", "_stall")
 
@@ -107,13 +113,17 @@ class _Flow:
         self._slow: float | None = None
 
     def grain_of(self, room: memoryview) -> memoryview:
-        """Return how much of a room to fill at a time."""
+        """Return the part of the buffer to fill at a time."""
         return room[: self._path.bucket.grain(len(room))]
 
     def take(self, room: memoryview, position: int) -> int:
-        """Read what comes next; returns how many bytes. Raises Stopped; Unreachable where none came, or slowly before.
+        """Read the next bytes and return their number.
 
-        What came slowly is kept: it is told at the next call.
+        Bytes that came too slowly are kept; the failure is raised on the next call.
+
+        Raises:
+            Stopped: The stop event was set.
+            Unreachable: No bytes came, or the previous ones came too slowly.
         """
         size = self._move(len(room), lambda _: self._body.readinto(room))
         if not size:
@@ -123,7 +133,7 @@ class _Flow:
         return size
 
     def pass_over(self, most_bytes: int) -> int:
-        """Drop some of what comes before the part; returns how many bytes, 0 at the part. Raises as `take`."""
+        """Skip bytes before the wanted part; return how many, 0 once it is reached. Raises the errors of `take`."""
         return self._move(self._path.bucket.grain(most_bytes), self._body.skip) if self._body.skips else 0
 
     def _move(self, most_bytes: int, move: Callable[[int], int]) -> int:
@@ -146,7 +156,7 @@ class _Flow:
 
 
 def _check_end(body: Body, file: File, buffer: memoryview) -> None:
-    with suppress(Unreachable):  # all bytes are here; a connection that breaks now breaks nothing
+    with suppress(Unreachable):  # all bytes are here, so a broken connection does no harm
         if body.readinto(buffer[:1]):
             raise DigestMismatch(
                 f"{file.path!r} is longer than the {file.size} bytes that the manifest names; the source changed it"

@@ -1,4 +1,4 @@
-"""How long one file is tried."""
+"""The retry budget of one file."""
 
 import threading
 
@@ -7,23 +7,25 @@ from shared.sources.retry import WORTH_BYTES, RetryBudget, RetryPolicy, Timing
 
 
 class SharedRetryBudget:
-    """The RetryBudget of one file, which its receivers share: they wait together.
+    """The RetryBudget of one file, shared by its receivers, which wait together.
 
-    An attempt that brought little is progress, and yet the next pause is longer. Thread-safe.
+    An attempt that brought little counts as progress, but the next pause is still longer. Thread-safe.
     """
 
     def __init__(self, policy: RetryPolicy, timing: Timing) -> None:
         self._policy, self._timing = policy, timing
         self._budget = RetryBudget(policy, timing.uniform, timing.clock())
         self._missing_bytes, self._until = -1, 0.0
-        self._poor = 0  # failures in a row that brought little
+        self._poor = 0  # consecutive failures that brought little
         self._lock = threading.Lock()
 
     def pause(self, error: LarderError, missing_bytes: int, brought_bytes: int = 0) -> float:
-        """Return how long to wait after this failure; raises it where trying on makes no sense.
+        """Return the pause in seconds after this failure; raise the failure if retrying is pointless.
 
-        `missing_bytes` of the file tells whether there was progress since the last failure; `brought_bytes` is what
-        the attempt itself brought.
+        Args:
+            error: The failure.
+            missing_bytes: Bytes missing from the file, which show whether there was progress since the last failure.
+            brought_bytes: Bytes that the attempt itself brought.
         """
         with self._lock:
             now = self._timing.clock()
@@ -32,7 +34,7 @@ class SharedRetryBudget:
                 self._budget.renew(now)
             if brought_bytes >= WORTH_BYTES:
                 self._poor = 0
-            elif error.retryable and now + _asked_s(error) < self._until:  # another receiver met the same trouble
+            elif error.retryable and now + _asked_s(error) < self._until:  # another receiver met the same failure
                 return self._until - now + self._head_start_s(error)
             else:
                 self._poor += 1
@@ -43,16 +45,16 @@ class SharedRetryBudget:
             return pause_s
 
     def succeed(self) -> None:
-        """Note that an attempt brought all that it was for: one failure weighs less, for others may go on failing."""
+        """Record a complete attempt; it offsets only one failure, because other receivers may still be failing."""
         with self._lock:
             self._poor = max(0, self._poor - 1)
 
     def _head_start_s(self, error: LarderError) -> float:
-        """Return how long one receiver tries alone: where few tries tell, those of all would be many."""
+        """Return for how many seconds one receiver retries alone: a few tries suffice, and all receivers' are many."""
         tries = error.tries if isinstance(error, Unreachable) else 0
         return self._policy.first_s * 2**tries if tries else 0.0
 
 
 def _asked_s(error: LarderError) -> float:
-    """Return how long the server asks to be left alone."""
+    """Return how many seconds the server asked us to wait."""
     return error.after_s if isinstance(error, RateLimited) else 0.0

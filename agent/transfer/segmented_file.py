@@ -1,4 +1,4 @@
-"""One file while it is put together: which of its bytes are here, and which are being fetched."""
+"""A file being put together: which bytes are here, and which are being received."""
 
 import threading
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from shared.byte_ranges import ByteRange, ByteRanges
 from shared.manifest import File
 
 PIECE_BYTES = 16 * 2**20
-_NOTE_BYTES = 2**17  # what a kill costs each connection, beside what is in its buffer
+_NOTE_BYTES = 2**17  # what a kill costs each connection, besides its buffer
 _LOOK_S = 0.2
 
 
 class Segment:
-    """The bytes that one receiver fetches: from `position`, which moves on, to `end`, which may come nearer."""
+    """The bytes one receiver fetches, from `position`, which advances, to `end`, which may be lowered."""
 
     __slots__ = ("end", "generation", "noted", "position")
 
@@ -24,17 +24,17 @@ class Segment:
 
     @property
     def left(self) -> ByteRange:
-        """What is still to come."""
+        """The bytes still to come."""
         return ByteRange(self.position, self.end)
 
 
 class SegmentedFile:
-    """A file's bytes in its partial file, written by several receivers, and hashed in order. Thread-safe.
+    """A partial file written by several receivers and hashed in order. Thread-safe.
 
-    A receiver whose bytes are the next to be hashed does that itself, from its buffer; the others' are left to one who
-    follows. `divisible` is whether its source gives out parts; one that does not is fetched by one receiver at a time.
-    `generation` counts how often it was started over: what was claimed before that is not kept.
-    `make_check` begins a hash of the file's bytes.
+    A receiver that holds the next bytes to hash does so from its buffer; the other bytes are left to a separate hashing
+    thread. `divisible` tells whether the source serves ranges; if not, one receiver at a time fetches the file.
+    `generation` counts restarts: bytes of segments taken before a restart are dropped. `make_check` starts a hash of
+    the file's bytes.
     """
 
     def __init__(self, file: File, partial: Partial, make_check: Callable[[File], Check]) -> None:
@@ -48,17 +48,17 @@ class SegmentedFile:
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes are not here."""
+        """The number of bytes not here yet."""
         with self._changed:
             return self.file.size - self.partial.held.size_bytes
 
     @property
     def receivers(self) -> int:
-        """How many fetch parts of it."""
+        """The number of segments being received."""
         return len(self._segments)
 
     def take_segment(self, most_bytes: int | None = None) -> Segment | None:
-        """Take the first bytes that nobody fetches, as far as the next that are here or fetched; None without any."""
+        """Take the first bytes nobody fetches, up to the next that are here or being fetched; None without any."""
         with self._changed:
             if self._given_up or self._emptying:
                 return None
@@ -71,17 +71,17 @@ class SegmentedFile:
             return segment
 
     def share(self) -> Segment | None:
-        """Take a piece off what others fetch or nobody does yet; None where it is not worth another request."""
+        """Take a piece that others fetch or nobody does yet; None if it is not worth another request."""
         with self._changed:
             if not self.divisible:
                 return None
-            for segment in self._segments:  # who fetches all that follows fetches one piece from here on
+            for segment in self._segments:  # a receiver of a long rest gets one piece from here on
                 if segment.end - segment.position > 2 * PIECE_BYTES:
                     segment.end = segment.position + PIECE_BYTES
         return self.take_segment(PIECE_BYTES)
 
     def write(self, segment: Segment, data: memoryview, *, last: bool = False) -> None:
-        """Put the next bytes of a claim in their place; `last` where others will be some time in coming.
+        """Write the next bytes of a segment; `last` if more will take a while to arrive.
 
         Raises InsufficientStorage, StoreFailure.
         """
@@ -113,13 +113,13 @@ class SegmentedFile:
                     self._changed.notify_all()
 
     def _hold_next(self, segment: Segment) -> bool:
-        """Hold the hashing for the next bytes of a claim where they are the next to be hashed, and nobody does that."""
+        """Take the hashing lock if a segment's next bytes are the next to hash and nobody holds it."""
         is_next = not self.hashing.busy and self.hashing.done == segment.position
         self.hashing.busy = self.hashing.busy or is_next
         return is_next
 
     def put_front(self, data: memoryview) -> None:
-        """Put the first bytes of a file in their place of which nothing is here and that nobody has a claim on.
+        """Write the first bytes of a file of which nothing is here and no segment is taken.
 
         Raises InsufficientStorage, StoreFailure.
         """
@@ -131,16 +131,16 @@ class SegmentedFile:
         self.hashing.feed(data)
 
     def give_back(self, segment: Segment) -> None:
-        """End a claim; what it has brought is kept. Raises InsufficientStorage, StoreFailure."""
+        """End a segment; the bytes it received are kept. Raises InsufficientStorage, StoreFailure."""
         with self._changed:
             self._segments.remove(segment)
             if segment.generation == self.generation and self.partial.held.size_bytes < self.file.size:
                 self._note(segment)
 
     def discard(self, *, give_up: bool = False) -> int:
-        """Start over with nothing, or give the file up; returns how many bytes were here. Raises StoreFailure.
+        """Start the file over, or give it up; return how many bytes were here. Raises StoreFailure.
 
-        One that is finished stays: it may be a blob already.
+        A finished file stays: it may already be a blob.
         """
         with self._changed:
             if self._finished:
@@ -152,9 +152,9 @@ class SegmentedFile:
             self.hashing = Hashing(self._make_check(self.file), self.partial)
             for segment in self._segments:
                 segment.end = segment.position
-            self._emptying += 1  # two may start over at once
+            self._emptying += 1  # two threads may start over at once
             try:
-                while self._writing:  # else old bytes could come over new ones, which are hashed from memory
+                while self._writing:  # else old bytes could overwrite new ones, which are hashed from memory
                     self._changed.wait()
                 self.partial.discard()
             finally:
@@ -162,16 +162,17 @@ class SegmentedFile:
             return size
 
     def finish(self, hashing: Hashing) -> bool:
-        """Have the file stay as it is, for it is whole and right; False where it was started over meanwhile."""
+        """Freeze the file as complete and verified; return False if it was started over meanwhile."""
         with self._changed:
             self._finished = hashing is self.hashing
             return self._finished
 
     def unhashed(self, hashing: Hashing, stop: threading.Event) -> ByteRange | None:
-        """Wait for bytes that are here without a gap and nobody hashes, and hold `hashing` for them.
+        """Wait for contiguous bytes that nobody hashes, and take the hashing lock for them.
 
-        Returns an empty span, and holds nothing, once the file is whole; None where `stop` was set or the file was
-        started over.
+        Returns:
+            Those bytes; an empty range without the lock once the whole file is hashed; None if `stop` was set or the
+            file was started over.
         """
         with self._changed:
             while not stop.is_set() and hashing is self.hashing:
@@ -183,7 +184,7 @@ class SegmentedFile:
             return None
 
     def leave(self, hashing: Hashing) -> None:
-        """Let the next one hash."""
+        """Release the hashing lock."""
         with self._changed:
             hashing.busy = False
             if hashing.whole or self.partial.held.front > hashing.done:

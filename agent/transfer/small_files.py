@@ -1,7 +1,7 @@
-"""Small files: many at a time, each fetched, hashed and written by one thread; they reach the disk in batches.
+"""Small files: many at a time, each fetched, hashed and written by one thread, flushed to disk in batches.
 
-Beside a near server few threads are the fastest, for more of them only wait for each other; each that finds the server
-far adds one.
+For a nearby server a few threads are fastest, because more would only wait for each other; a thread that finds the
+server distant adds another.
 """
 
 import threading
@@ -17,11 +17,11 @@ from shared.manifest import File
 _BUFFER_BYTES = 2**18
 _BATCH = 256
 _AT_FIRST = 3
-_FAR_S, _IN_A_ROW = 0.003, 8  # beside a near server, some of so many files take less
+_FAR_S, _IN_A_ROW = 0.003, 8  # with a nearby server, some of this many files take less
 
 
 class SmallFiles:
-    """Works off small files; the names of the blobs that are on the disk stand in `blobs` by path."""
+    """Downloads small files; `blobs` has the names of the blobs on disk by path."""
 
     def __init__(self, fetching: FileDownloader, files: Iterable[File], pool: WorkerPool) -> None:
         self.blobs: dict[str, str] = {}
@@ -70,7 +70,8 @@ class SmallFiles:
 
     def _fetch(self, file: File, buffer: memoryview) -> None:
         with ExitStack() as closing:
-            # A batch holds its files until it is on the disk; who waits for another download lets go of them first.
+            # A batch holds its files until they are on disk; before waiting for another download, a thread releases
+            # them.
             work = closing.enter_context(self._fetching.opened(file, before_wait=lambda: self._flush(1)))
             if work.blob:
                 self.blobs[file.path] = work.blob
@@ -82,7 +83,7 @@ class SmallFiles:
                     self._fetching.attempt(work, segment, buffer)
                 whole = self._fetching.follow(work, buffer)
             partial, store = work.segmented.partial, self._fetching.store
-            if not file.digest:  # nothing would tell what a crash left of a file that is sealed and not on the disk
+            if not file.digest:  # nothing could verify a sealed file that was not flushed before a crash
                 store.put_blob(partial, work.blob)
                 self.blobs[file.path] = work.blob
                 return
@@ -92,7 +93,7 @@ class SmallFiles:
                 self._closing.push(closing.pop_all())
 
     def _flush(self, least: int) -> None:
-        """Bring what is sealed to the disk and enter it, where it is enough to be worth it."""
+        """Flush the sealed files to disk and make them blobs, if there are at least `least` of them."""
         with self._lock:
             if len(self._batch) < least:
                 return

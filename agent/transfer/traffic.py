@@ -1,4 +1,4 @@
-"""What downloads from one kind of source have cost since the start: for figures, never for decisions."""
+"""Totals per kind of source since the start: metrics only, never used in decisions."""
 
 import threading
 from collections import Counter
@@ -11,7 +11,7 @@ from shared.errors import LarderError, RateLimited
 class Traffic:
     """Totals over all downloads. Thread-safe.
 
-    `received_bytes` also counts what had to be thrown away; `retries` counts further tries at a file, by reason.
+    `received_bytes` includes discarded bytes; `retries` counts repeated attempts at a file, by reason.
     """
 
     received_bytes: int = 0
@@ -29,24 +29,24 @@ class Traffic:
             self.received_bytes += size_bytes
 
     def verify(self, size_bytes: int, took_s: float) -> None:
-        """Count a file whose bytes are what they shall be, and the time that hashing it took."""
+        """Count a file whose bytes were verified, and the seconds that hashing it took."""
         with self._lock:
             self.verified_files += 1
             self.verified_bytes += size_bytes
             self.verification_s += took_s
 
     def mismatch(self) -> None:
-        """Count a file whose bytes are others than the publisher named."""
+        """Count a file whose bytes do not match the publisher's digest."""
         with self._lock:
             self.mismatches += 1
 
     def fail(self, error: LarderError) -> None:
-        """Count the answer of a source that asks to be left alone; other failures are not counted here."""
+        """Count a source's request to wait; other failures are not counted here."""
         if isinstance(error, RateLimited):
             with self._lock:
                 self.rate_limited += 1
 
     def retry(self, error: LarderError) -> None:
-        """Count one more try at a file after this error."""
+        """Count one more attempt at a file after this error."""
         with self._lock:
             self.retries[error.reason] += 1

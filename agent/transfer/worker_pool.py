@@ -13,7 +13,7 @@ _LOOK_S = 0.1
 class WorkerPool:
     """Threads that share one fate: the first failure ends them all.
 
-    One that hangs in a read when the crew is dismissed is left behind: it ends with its read, writes nothing more, and
+    A thread that hangs in a read when the pool ends is left behind: it ends with its read, writes nothing more, and
     holds its file until then.
     """
 
@@ -25,15 +25,15 @@ class WorkerPool:
         self._news = threading.Event()
 
     def start(self, work: Callable[[], None]) -> None:
-        """Run a piece of work on a thread of its own."""
+        """Run a function in its own thread."""
         with self._lock:
             self._working += 1
         start_daemon_thread(lambda: self._run(work), "larder-fetch")
 
     def wait(self, stop: threading.Event, tick: Callable[[], None] = lambda: None) -> None:
-        """Return when all is done; raise the first failure, or Stopped where `stop` ended it. `tick` comes often."""
+        """Wait for all threads; raise the first failure, or Stopped if `stop` ended them. `tick` is called often."""
         while self._working and not self._failure and not stop.is_set():
-            self._news.wait(_LOOK_S)  # a look now and then: `stop` is the caller's and does not wake us
+            self._news.wait(_LOOK_S)  # wake regularly: setting the caller's `stop` does not wake us
             self._news.clear()
             tick()
         unfinished = self._working > 0
@@ -55,7 +55,7 @@ class WorkerPool:
         try:
             work()
         except Stopped:
-            pass  # `wait` knows why
+            pass  # `wait` knows the reason
         except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
             self._failure = self._failure or error
         finally:
