@@ -1,1 +1,1 @@
-"""What a model is, read from its files: one reader for claims, nodes and the command line."""
+"""Reads what a model is from its files: one reader for claims, nodes and the command line."""

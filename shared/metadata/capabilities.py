@@ -1,4 +1,4 @@
-"""What a model can do, in OME's words, by its class, its parts and the files beside it."""
+"""The capabilities of a model, in the terms of OME, from its class, its parts and the files beside it."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _VIDEO = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen
           "video_llava", "llava_onevision", "glm4v", "glm4v_moe", "internvl", "kimi_k25")  # fmt: skip
 _SEEING = ("phi3_v", "phi4mm", "mllama", "idefics2", "idefics3", "smolvlm", "florence2", "chameleon", "fuyu", "molmo",
            "minicpmv", "cogvlm", "deepseek_vl", "deepseek_vl_v2", "multi_modality", "qwen2_audio_vl")  # fmt: skip
-# The first of these that a diffusion pipeline's class contains tells what it makes.
+# The first of these that the class name of a diffusion pipeline contains decides what it generates.
 _PIPELINES = (
     ("ImageToVideo", "IMAGE_TEXT_TO_VIDEO"), ("VideoDiffusion", "IMAGE_TEXT_TO_VIDEO"), ("Wan", "TEXT_TO_VIDEO"),
     ("Video", "TEXT_TO_VIDEO"), ("Mochi", "TEXT_TO_VIDEO"), ("LTX", "TEXT_TO_VIDEO"), ("CogVideo", "TEXT_TO_VIDEO"),
@@ -30,12 +30,12 @@ _BY_TYPE: Mapping[str, tuple[str, ...]] = {
 
 
 def of_pipeline(name: str) -> tuple[str, ...]:
-    """Return what a diffusion pipeline of this class makes."""
+    """Return the capabilities of a diffusion pipeline of this class."""
     return (next((made for word, made in _PIPELINES if word in name), "TEXT_TO_IMAGE"),)
 
 
 def of_model(config: Fields, *, sentence: bool) -> tuple[str, ...]:
-    """Return what a model can do; `sentence` is whether it has the files of a sentence transformer."""
+    """Return the capabilities of a model; `sentence` is whether it has the files of a sentence transformer."""
     kind = config.text("model_type") or ""
     name = next(iter(config.texts("architectures")), "")
     if kind in _BY_TYPE:
@@ -50,7 +50,10 @@ def of_model(config: Fields, *, sentence: bool) -> tuple[str, ...]:
 
 
 def _is_bare(config: Fields, kind: str, name: str) -> bool:
-    """Return whether a class has no head that makes text; one that sees has, unless it compares texts with images."""
+    """Return whether a class has no head that generates text.
+
+    Vision models have one, unless they compare texts with images.
+    """
     if not name.endswith("Model") or name.endswith("LMHeadModel") or "T5" in name:
         return False
     if vision_part(config) is not None and not kind.endswith(("clip", "siglip", "siglip2")):
@@ -65,7 +68,7 @@ def _reranks(config: Fields, name: str) -> bool:
 
 
 def _labels_of(config: Fields) -> int:
-    """Return how many classes a classifier tells apart."""
+    """Return the number of classes of a classifier."""
     named = config.inner("id2label")
     return config.integer("num_labels") or (len(named.values) if named else 2)
 

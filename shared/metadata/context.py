@@ -1,21 +1,21 @@
-"""How many tokens a model takes, with the scaling of its rotary positions."""
+"""The context length of a model in tokens, with the scaling of rotary positions."""
 
 from shared.metadata.dimensions import Text
 from shared.metadata.fields import Fields
 
-# Rotary kinds whose `max_position_embeddings` is the scaled length already.
+# Rotary types whose `max_position_embeddings` is already the scaled length.
 _SCALED = ("llama3", "longrope", "su", "default", "mrope", "proportional")
-# Families whose field is the scaled length whatever the kind.
+# Families whose field is the scaled length whatever the type.
 _SCALED_FAMILIES = ("gemma3_text", "gemma3n_text", "new")
-# Families that write what they take as `model_max_length`, and a shorter number of positions beside it.
+# Families that write their limit as `model_max_length`, beside a smaller number of positions.
 _BY_LIMIT = ("cohere",)
-# Encoders that count positions from behind the padding token.
+# Encoders that number positions after the padding token.
 _OFFSET = {"roberta": 2, "xlm-roberta": 2, "xlm-roberta-xl": 2, "camembert": 2, "mpnet": 2}
-_MOST_TOKENIZER = 10**9  # tokenizers write 1e30 where they know of no limit
+_MOST_TOKENIZER = 10**9  # tokenizers write 1e30 for no limit
 
 
 def context_length(text: Text, tokenizer: Fields | None, sentence: Fields | None) -> int | None:
-    """Return the context in tokens; a sentence transformer's own limit where it is lower."""
+    """Return the context in tokens, lowered to the limit of a sentence transformer if there is one."""
     found = _by_config(text)
     if found is None and tokenizer is not None:
         found = _by_tokenizer(tokenizer)

@@ -1,4 +1,4 @@
-"""Dimensions that configurations leave out because transformers has them as defaults, by `model_type`."""
+"""Dimensions that configurations omit because transformers has defaults for them, by `model_type`."""
 
 from collections.abc import Mapping
 
@@ -33,7 +33,7 @@ DEFAULTS: Mapping[str, Defaults] = {
     "siglip2_text_model": {**_SIGLIP, "vocab_size": 256000},
 }  # fmt: skip
 
-# The type of the text part, by that of a model around it whose configuration does not name it.
+# The type of the text part, by the type of an enclosing model whose configuration does not name it.
 TEXT_OF: Mapping[str, str] = {
     "llava": "llama",
     "llava_next": "llama",

@@ -1,4 +1,4 @@
-"""The dimensions of a configuration, whatever each family calls them."""
+"""The dimensions in a configuration, under the different names that model families use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _VISION_PARTS = ("vision_config", "vision_encoder", "visual", "vit_config")
 
 
 def text_part(config: Fields) -> Fields:
-    """Return the part that describes the language model, at most three levels down; the whole where there is none."""
+    """Return the part that describes the language model, at most three levels down; by default the whole."""
     for _ in range(3):
         inner = config.inner(*_TEXT_PARTS)
         if inner is None or not inner.values:
@@ -64,7 +64,7 @@ def vision_part(config: Fields) -> Fields | None:
 
 
 def type_of_text(config: Fields) -> str:
-    """Return the family name of the text part; empty where nothing says it."""
+    """Return the family name of the text part; empty if unknown."""
     outer = config.text("model_type") or ""
     text = text_part(config)
     own = (text.text("model_type") or "") if text is not config else ""
@@ -72,13 +72,13 @@ def type_of_text(config: Fields) -> str:
 
 
 def dtype_of(*parts: Fields) -> str:
-    """Return the type of the weights, by the first of these parts of a configuration that names one."""
+    """Return the type of the weights from the first of these parts that names one."""
     named = (part.text("torch_dtype", "dtype") for part in parts)
     return next((name.removeprefix("torch.") for name in named if name), "")
 
 
 def _one_of(config: Fields, names: tuple[str, ...]) -> int | None:
-    """Return the first of these that is a number, else one that is the same number for each layer."""
+    """Return the first of these fields that is a number, else the first that repeats one number for each layer."""
     if (found := config.integer(*names)) is not None:
         return found
     for name in names:
@@ -94,13 +94,13 @@ def _one_of(config: Fields, names: tuple[str, ...]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The text part, and its `model_type`."""
+    """The text part of a configuration, and its `model_type`."""
 
     config: Fields
     type: str
 
     def dimension(self, name: str) -> int | None:
-        """Return a dimension by its common name; the type's default where the configuration leaves it out."""
+        """Return a dimension by its common name, or the default of the type if the configuration omits it."""
         for part in (self.config, self.config.inner("attn_config", "ffn_config"), self.config.inner("ffn_config")):
             if part is not None and (found := _one_of(part, NAMES.get(name, (name,)))) is not None:
                 return found
@@ -108,12 +108,12 @@ class Text:
 
     @property
     def heads(self) -> int | None:
-        """Attention heads."""
+        """The number of attention heads."""
         return self.dimension("num_attention_heads")
 
     @property
     def kv_heads(self) -> int | None:
-        """Heads of keys and values."""
+        """The number of key and value heads."""
         config, heads = self.config, self.heads
         if self.type == "chatglm" and config.flag("multi_query_attention"):
             return config.integer("multi_query_group_num")
@@ -130,7 +130,7 @@ class Text:
 
     @property
     def head_dim(self) -> int | None:
-        """Width of a head."""
+        """The width of a head."""
         if self.latent and (nope := self.config.integer("qk_nope_head_dim")):
             return nope + (self.config.integer("qk_rope_head_dim") or 0)
         if (own := self.dimension("head_dim")) and self.type != "mamba2":
@@ -140,18 +140,18 @@ class Text:
 
     @property
     def latent(self) -> bool:
-        """Whether keys and values are kept as one latent vector."""
+        """Whether keys and values are cached as one latent vector."""
         return bool(self.config.integer("kv_lora_rank")) and self.config.flag("use_mla", default=True)
 
     @property
     def experts(self) -> int:
-        """Routed experts of a layer; 0 for dense models."""
+        """The number of routed experts per layer; 0 for dense models."""
         found = self.dimension("experts") or 0
         return found if found > 1 else 0
 
     @property
     def experts_active(self) -> int:
-        """Routed experts that a token uses."""
+        """The number of routed experts that a token uses."""
         return self.dimension("experts_active") or 0
 
 

@@ -1,4 +1,4 @@
-"""The small files that describe a model, read and parsed once."""
+"""Reads and parses the small files that describe a model, once."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _LICENCE = re.compile(rb"^(license_name|license):[ \t]*[\"']?([\w.+-]{1,80})[\"'
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What each file says; None where it is not there. `config` is of `config.json`, else of `params.json`."""
+    """The content of each file, None if it is missing; `config` is from `config.json`, else from `params.json`."""
 
     config: Fields | None
     pipeline: Fields | None
@@ -29,12 +29,12 @@ class Documents:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing describes the model."""
+        """Whether no file describes the model."""
         return self.config is None and self.pipeline is None and self.adapter is None
 
 
 def read_documents(files: ModelFiles) -> Documents:
-    """Read what is there. Raises MetadataError and what the files raise."""
+    """Read the files that exist. Raises MetadataError, and what reading the files raises."""
 
     def fields(path: str) -> Fields | None:
         return read_fields(files, path)
@@ -59,7 +59,7 @@ def read_documents(files: ModelFiles) -> Documents:
 
 
 def read_fields(files: ModelFiles, path: str) -> Fields | None:
-    """Return the object of a JSON file; None where it is not there. Raises MetadataError and what the files raise."""
+    """Return the object in a JSON file; None if it is missing. Raises MetadataError, and what reading raises."""
     body = _body(files, path)
     return None if body is None else parse_fields(path, body)
 
@@ -78,7 +78,7 @@ def _body(files: ModelFiles, path: str) -> bytes | None:
 
 
 def _is_of_library(config: Fields) -> bool:
-    """Return whether sentence-transformers says only its own version here, as it did in its first releases."""
+    """Return whether sentence-transformers wrote nothing but its own version, as its first releases did."""
     return "__version__" in config and not any(name in config for name in ("model_type", "architectures"))
 
 
@@ -98,7 +98,7 @@ def _has_template(files: ModelFiles, tokenizer: Fields | None) -> bool:
 
 
 def _licence(files: ModelFiles) -> str:
-    """Return the licence's short name, by the README's front matter; of `other` the name that stands beside it."""
+    """Return the short name of the licence in the front matter of the README; for `other`, the name given with it."""
     size = files.sizes.get("README.md", 0)
     readme = files.read("README.md", 0, min(size, _README_BYTES)) if size else b""
     if not readme.startswith(b"---"):
@@ -110,9 +110,9 @@ def _licence(files: ModelFiles) -> str:
 
 
 def _config_of_params(params: Fields) -> Fields:
-    """Return `params.json`, as Mistral and Meta publish it, in the words of a `config.json`.
+    """Translate a `params.json` of Mistral or Meta into the fields of a `config.json`.
 
-    The family is told by the fields that each publisher writes.
+    The family is recognised by the fields that each publisher writes.
     """
     moe, vision = params.inner("moe"), params.inner("vision_encoder")
     values: dict[str, Any] = {

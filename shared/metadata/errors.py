@@ -1,9 +1,9 @@
 """What can be wrong with the files that describe a model.
 
 NeedsAction
-└── MetadataError           names the file, and the field where there is one
+└── MetadataError           names the file, and the field if there is one
     ├── MetadataMissing     no file that describes a model
-    ├── MetadataMalformed   not what its format demands
+    ├── MetadataMalformed   violates its format
     └── MetadataOversized   larger than any real one; not read, so that reading stays within its bounds
 """
 
@@ -13,7 +13,7 @@ _LONGEST_NAME = 120
 
 
 class MetadataError(NeedsAction):
-    """A file, and a field in it (empty: the file as a whole), that cannot be used."""
+    """A file, and a field in it (empty for the whole file), that cannot be used."""
 
     def __init__(self, file: str, field: str, problem: str) -> None:
         self.file, self.field = file, field
@@ -22,11 +22,11 @@ class MetadataError(NeedsAction):
 
 
 class MetadataMissing(MetadataError):
-    """There is no file that describes a model."""
+    """No file describes the model."""
 
 
 class MetadataMalformed(MetadataError):
-    """The file is not what its format demands."""
+    """The file violates its format."""
 
 
 class MetadataOversized(MetadataError):
@@ -34,11 +34,11 @@ class MetadataOversized(MetadataError):
 
 
 def directory_in_place_of(file: str) -> MetadataMalformed:
-    """Return the error for a directory that has the name of a file that describes the model."""
+    """Return the error for a directory with the name of a file that describes the model."""
     return MetadataMalformed(file, "", "is a directory; put the file itself there, or remove it")
 
 
 def shown(name: str) -> str:
-    """Return a name as it may stand in a message: printable ASCII, not too long."""
+    """Return a name made safe for a message: printable ASCII, shortened."""
     text = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
     return text if text.isascii() and text.isprintable() else ascii(text)

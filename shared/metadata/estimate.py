@@ -1,4 +1,4 @@
-"""Numbers of parameters without headers: what an index says, else an estimate by the size of the weights."""
+"""Parameter counts without headers: from an index, else estimated from the size of the weights."""
 
 import re
 
@@ -9,31 +9,31 @@ from shared.metadata.report import ParametersFrom
 from shared.metadata.selection import Weights
 from shared.metadata.tensors import Packing
 
-MOST_PARAMETERS = 2**50  # more are of no real model
+MOST_PARAMETERS = 2**50  # no real model has more
 _MOST_BYTES = 8 * MOST_PARAMETERS
 _BITS = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "float8_e4m3fn": 8, "float8_e5m2": 8, "int8": 8}
-# Variants, as diffusers writes them into the names of files.
+# Variants in file names, as diffusers writes them.
 _BITS_BY_NAME = {".fp32": 32, ".fp16": 16, ".bf16": 16}
-_UNNAMED_BITS = 32  # PyTorch's own type: transformers has named any other since 2021
+_UNNAMED_BITS = 32  # the default of PyTorch; transformers has named any other type since 2021
 _UNNAMED_BITS_OF_PARAMS = 16  # neither Meta nor Mistral names a type
-# Bits that a quantized weight takes with its scales, where the quantizer fixes them.
+# Bits of a quantized weight with its scales, if the quantizer fixes them.
 _BITS_BY_METHOD = {"nvfp4": 4 + 8 / 16, "mxfp4": 4 + 8 / 32, "fp8": 8.0, "fbgemm_fp8": 8.0, "int8": 8.0}
-_FOUR_BITS = ("gptq", "awq", "bitsandbytes", "int4")  # what they write where they do not say how many
-_BITS_OF_SCALES = (16 + 4) / 128  # a scale and a zero point for each group
-_INDEX_BYTES = 4096  # an index begins with what it says of the whole, before megabytes of names
+_FOUR_BITS = ("gptq", "awq", "bitsandbytes", "int4")  # four bits unless they say otherwise
+_BITS_OF_SCALES = (16 + 4) / 128  # a scale and a zero point per group
+_INDEX_BYTES = 4096  # an index starts with its totals, followed by megabytes of names
 _TOTAL = re.compile(rb'"(total_parameters|total_size)":[ ]{0,4}([0-9]{1,15})(?:\.0)?[,}\s]')
 
 
 def guess_parameters(
     files: ModelFiles, weights: Weights, text: Text, dtype: str, packing: Packing
 ) -> tuple[int, ParametersFrom] | None:
-    """Return the number of parameters and where it is from; None where nothing says enough. Raises LarderError.
+    """Return the number of parameters and its origin; None if nothing says enough. Raises LarderError.
 
-    Of a set that lacks a shard only the index knows the size of the whole.
+    If a shard is missing, only the index knows the size of the whole.
     """
     totals = _totals_of_index(files, weights)
     total = totals.get("total_parameters", 0)
-    if 0 < total < MOST_PARAMETERS and not packing.method:  # of packed weights it counts the words that they are in
+    if 0 < total < MOST_PARAMETERS and not packing.method:  # for packed weights it counts the packed words
         return total, "index"
     size_bytes = weights.size_bytes if weights.whole else totals.get("total_size", 0)
     packed = packing.method != ""
@@ -45,13 +45,13 @@ def guess_parameters(
 
 
 def _tables_of(text: Text) -> int:
-    """Return the parameters of the embedding and of the head, which may be one."""
+    """Return the parameters of the embedding and the head, which may be tied."""
     table = (text.dimension("vocab_size") or 0) * (text.dimension("hidden_size") or 0)
     return table if text.config.flag("tie_word_embeddings") else 2 * table
 
 
 def bits_of_type(dtype: str, paths: tuple[str, ...], config: Fields | None) -> int | None:
-    """Return the bits of a weight by the names of the files, else by the type; None where that is not known."""
+    """Return the bits of a weight from the file names, else from the type; None if unknown."""
     for variant, bits in _BITS_BY_NAME.items():
         if any(variant in path for path in paths):
             return bits
@@ -61,7 +61,7 @@ def bits_of_type(dtype: str, paths: tuple[str, ...], config: Fields | None) -> i
 
 
 def _bits_of_packing(packing: Packing) -> float | None:
-    """Return the bits of a quantized weight, with its share of the scales; None where they are not known."""
+    """Return the bits of a quantized weight, including its share of the scales; None if unknown."""
     if packing.method in _BITS_BY_METHOD:
         return _BITS_BY_METHOD[packing.method]
     bits = packing.bits or (4 if packing.method in _FOUR_BITS else 0)
@@ -69,10 +69,10 @@ def _bits_of_packing(packing: Packing) -> float | None:
 
 
 def estimate_parameters(size_bytes: int, bits: float, *, unquantized: int = 0) -> int | None:
-    """Return how many weights of so many bits these bytes hold.
+    """Return how many weights of this many bits fit into `size_bytes`.
 
-    `unquantized` weights of 16 bits are among them: quantizers leave the embedding and the head alone. For example, a
-    Llama 2 7B of 3.89 GB by AWQ: 262 million take 0.52 GB, and 3.37 GB at 4.16 bits are 6.48 billion more.
+    `unquantized` weights of 16 bits are included: quantizers leave the embedding and the head alone. For example, a
+    Llama 2 7B of 3.89 GB by AWQ: 262 million weights take 0.52 GB, and 3.37 GB at 4.16 bits are 6.48 billion more.
     """
     if size_bytes > _MOST_BYTES:
         return None
@@ -84,7 +84,7 @@ def estimate_parameters(size_bytes: int, bits: float, *, unquantized: int = 0) -
 
 
 def _totals_of_index(files: ModelFiles, weights: Weights) -> dict[str, int]:
-    """Return `total_parameters` and `total_size` of the shards' index, as far as it has them. Raises LarderError."""
+    """Return `total_parameters` and `total_size` from the index of the shards, if present. Raises LarderError."""
     size = files.sizes.get(weights.index, 0)
     start = files.read(weights.index, 0, min(size, _INDEX_BYTES)) if size else b""
     return {name.decode(): int(number) for name, number in _TOTAL.findall(start)}

@@ -1,4 +1,4 @@
-"""Typed access to a parsed JSON object; what has the wrong type is an error that names the file and the field."""
+"""Typed access to a parsed JSON object; a wrong type is an error that names the file and the field."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ LARGEST = 2**40
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """An object of a file; `at` is where it stands in it, with a dot at the end, empty for the whole."""
+    """An object in a file; `at` is its path in the file with a trailing dot, empty for the root."""
 
     file: str
     values: Mapping[str, Any]
@@ -23,7 +23,7 @@ class Fields:
         return self.values.get(name) is not None
 
     def integer(self, *names: str) -> int | None:
-        """Return the first of these that is there, from 0 to 2^40; a list (one number a layer) counts as not there."""
+        """Return the first of these that is present, from 0 to 2^40; a list (one number per layer) counts as absent."""
         for name in names:
             value = self.values.get(name)
             if value is None or isinstance(value, list):
@@ -39,7 +39,7 @@ class Fields:
         return None
 
     def number(self, name: str) -> float | None:
-        """Return a number of at most 2^40, and 0 or at least 2^-40, whatever its sign."""
+        """Return a number that is 0 or whose absolute value is from 2^-40 to 2^40."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -54,7 +54,7 @@ class Fields:
         return number
 
     def text(self, *names: str) -> str | None:
-        """Return the first of these that is there and not empty."""
+        """Return the first of these that is present and not empty."""
         for name in names:
             value = self.values.get(name)
             if value is None or value == "":
@@ -75,7 +75,7 @@ class Fields:
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a list of texts."""
+        """Return a list of strings."""
         value = self.values.get(name)
         if value is None:
             return ()
@@ -86,7 +86,7 @@ class Fields:
         return tuple(value)
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Return a list of whole numbers."""
+        """Return a list of integers."""
         value = self.values.get(name)
         if value is None:
             return ()
@@ -117,7 +117,7 @@ class Fields:
 
 
 def parse_fields(file: str, body: bytes) -> Fields:
-    """Return the object of a JSON file. Raises MetadataMalformed, MetadataOversized."""
+    """Parse the object in a JSON file. Raises MetadataMalformed, MetadataOversized."""
     value = parse_json(file, body)
     if not isinstance(value, dict):
         raise MetadataMalformed(file, "", "is not a JSON object")

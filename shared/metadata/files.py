@@ -1,4 +1,4 @@
-"""The port to a model's files, wherever they are: their names and sizes, and any part of one."""
+"""The port to the files of a model, wherever they are: names, sizes, and any part of a file."""
 
 import os
 import stat
@@ -20,28 +20,28 @@ class ModelFiles(Protocol):
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes by path, relative to the model; none of what is `broken`."""
+        """Sizes in bytes by path, relative to the model, without the `broken` files."""
         ...
 
     @property
     def broken(self) -> Mapping[str, LarderError]:
-        """Why not, by path, of what has a name there and cannot be opened: nobody else will read it either."""
+        """Errors by path, for names that cannot be opened: no other reader will open them either."""
         ...
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """Return exactly these bytes, or those up to the file's end. Raises LarderError."""
+        """Return exactly these bytes, or fewer at the end of the file. Raises LarderError."""
         ...
 
 
 def remark_on(files: ModelFiles) -> str:
-    """Return what a reader left aside because it is broken, in one line; empty where nothing is."""
+    """Return a one-line remark on broken files that the reader skipped; empty if there are none."""
     first, *more = [*(str(error) for _, error in sorted(files.broken.items())), ""]
     count = len(more) - 1
     return f"{first}; and {count} more {'is' if count == 1 else 'are'} broken" if count > 0 else first
 
 
 class MemoryFiles:
-    """The twin in memory; `read_bytes` counts what was read of it."""
+    """The in-memory twin; `read_bytes` counts the bytes read from it."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files, self.read_bytes = dict(files), 0
@@ -49,7 +49,7 @@ class MemoryFiles:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes by path."""
+        """Sizes in bytes by path."""
         return {path: len(body) for path, body in self._files.items()}
 
     def read(self, path: str, offset: int, length: int) -> bytes:
@@ -63,10 +63,12 @@ class MemoryFiles:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFiles:
-    """A directory `path` below `root`; links are followed as long as they stay beneath the root.
+    """A directory `path` below `root`; links are followed as long as they stay below the root.
 
-    `only` is the one file that counts; empty: all do. `shown` is what messages call the directory, or the one file,
-    and `place` what they call the root; without these, as they are on this machine.
+    Args:
+        only: The single file that counts; empty for all files.
+        shown: The name of the directory, or of the single file, in messages; by default the real one.
+        place: The name of the root in messages; by default the real one.
     """
 
     root: str
@@ -98,14 +100,14 @@ class DirectoryFiles:
         return Beneath(self.root, self.place, self._named)
 
     def _named(self, path: str) -> str:
-        """Return what messages call a path below the root."""
+        """Return the name of a path below the root for messages."""
         if not self.shown:
             return f"{self.root.rstrip('/')}/{path}"
         rest = path.removeprefix(f"{self.path}/{self.only}" if self.only else self.path).strip("/")
         return f"{self.shown.rstrip('/')}/{rest}" if rest else self.shown
 
     def _is_directory(self, name: str) -> bool:
-        """Return whether there is such a directory, which may be empty and so in no list of files."""
+        """Return whether this directory exists; an empty one is not in the list of files."""
         try:
             descriptor = self._beneath.open(f"{self.path}/{name}")
         except LarderError:
@@ -116,7 +118,7 @@ class DirectoryFiles:
             os.close(descriptor)
 
     def _look(self) -> os.stat_result:
-        """Return the stat of the one file; what stands beside it is none of ours."""
+        """Return the stat of the single file; its siblings are not ours."""
         descriptor = self._beneath.open(f"{self.path}/{self.only}")
         try:
             return os.fstat(descriptor)
@@ -135,9 +137,9 @@ class DirectoryFiles:
 
 
 class SourceFiles:
-    """Files of a source, resolved once unless given; parts are read by range, once more where an answer broke off.
+    """Files of a source, resolved once unless given. Parts are read by range, again once if a response broke off.
 
-    Raises MetadataMissing where the source says that some are archives: what is in them cannot be read by range.
+    Raises MetadataMissing if the source has archives, whose contents cannot be read by range.
     """
 
     def __init__(self, source: Source, manifest: Manifest | None = None) -> None:
@@ -150,7 +152,7 @@ class SourceFiles:
         self.broken: Mapping[str, LarderError] = {}
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """Return a part of a file. Raises as the source's `open`."""
+        """Return a part of a file. Raises what `open` of the source raises."""
         file = self._files.get(path)
         if file is None:
             raise SourceNotFound(f"there is no {path} in {self.manifest.uri}")

@@ -1,4 +1,4 @@
-"""Headers of GGUF files: keys and tensors, read through a small window, the long lists of tokens skipped."""
+"""Reads the headers of GGUF files, keys and tensors, through a small window; skips the long lists of tokens."""
 
 import struct
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from shared.metadata.errors import MetadataMalformed, MetadataOversized
 from shared.metadata.gguf_types import TENSOR_TYPES, VALUE_FORMATS
 from shared.metadata.tensors import LONGEST_NAME, Tally
 
-Value = int | float | bool | str | tuple[int, int]  # an array is told by its length and the type of its elements
+Value = int | float | bool | str | tuple[int, int]  # an array is represented by its length and element type
 _WINDOW_BYTES = 256 * 1024
 _MOST_HEADER_BYTES = 64 * 2**20
 _MOST_KEYS = 10_000
@@ -18,15 +18,15 @@ _MOST_TENSORS = 100_000
 _MOST_DIMENSIONS = 8
 _MOST_PER_BYTE = 8  # elements: none has less than a bit
 _LONGEST_TEXT_BYTES = 256 * 1024
-_KEPT_CHARACTERS = 512  # of a chat template only its presence is told
-_MOST_COMPARED = 1024  # elements of an array whose largest is wanted: one for each layer
+_KEPT_CHARACTERS = 512  # of a chat template only the presence matters
+_MOST_COMPARED = 1024  # largest array whose maximum is computed: one element per layer
 _STRING, _ARRAY = 8, 9
 _DEFAULT_ALIGNMENT = 32
 
 
 @dataclass(slots=True)
 class GgufHeader:
-    """Keys by name and, of integer arrays, the largest element; `tensors` is how many there are."""
+    """Keys by name, with the largest element of integer arrays; `tensors` is the number of tensors."""
 
     keys: dict[str, Value] = field(default_factory=dict)
     largest: dict[str, int] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class GgufHeader:
 
 
 def read_gguf(file: str, size: int, read: Callable[[int, int], bytes], tally: Tally) -> GgufHeader:
-    """Return a file's keys and add its tensors to the tally. Raises MetadataMalformed, MetadataOversized."""
+    """Return the keys of a file and add its tensors to the tally. Raises MetadataMalformed, MetadataOversized."""
     window = _Window(file, size, read)
     if window.take(4, "magic") != b"GGUF":
         raise MetadataMalformed(file, "magic", "is not GGUF")
@@ -114,7 +114,7 @@ def _tally_tensors(window: "_Window", header: GgufHeader, tally: Tally) -> None:
 
 
 class _Window:
-    """The bytes from `position` on, a part of them in memory."""
+    """The bytes from `position` on, partly in memory."""
 
     def __init__(self, file: str, size: int, read: Callable[[int, int], bytes]) -> None:
         self.file, self.size, self._read = file, size, read
@@ -125,7 +125,7 @@ class _Window:
         return self._start + self._at
 
     def take(self, count: int, what: str) -> bytes:
-        """Return the next bytes. Raises MetadataMalformed where the file ends before."""
+        """Return the next bytes. Raises MetadataMalformed if the file ends too early."""
         if self._at + count > len(self._part):
             self._fill(count, what)
         found = self._part[self._at : self._at + count]

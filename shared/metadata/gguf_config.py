@@ -1,4 +1,4 @@
-"""What a GGUF file says of its model, in the words of a `config.json`."""
+"""Translates the keys of a GGUF file into the fields of a `config.json`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ _FIELDS: Mapping[str, str] = {
 
 
 def config_of_gguf(file: str, header: GgufHeader) -> Fields:
-    """Return the same as a configuration; of numbers that differ from layer to layer the largest stands."""
+    """Return the header as a configuration; numbers that vary by layer become their maximum."""
     keys, kind = header.keys, header.keys.get("general.architecture", "")
     values: dict[str, Any] = {"model_type": kind}
     for name, common in _FIELDS.items():
@@ -40,13 +40,13 @@ def config_of_gguf(file: str, header: GgufHeader) -> Fields:
 
 
 def quantization_of_gguf(header: GgufHeader, main_type: str) -> str:
-    """Return the file's type, for example `Q4_K_M`; else that of most of its weights. Empty for plain floats."""
+    """Return the type of the file, for example `Q4_K_M`, else that of most weights. Empty for plain floats."""
     named = header.keys.get("general.file_type")
     kind = FILE_TYPES.get(named, main_type) if isinstance(named, int) else main_type
     return "" if kind in ("F32", "F16", "BF16") else kind
 
 
 def text_of_key(header: GgufHeader, key: str) -> str:
-    """Return a key's text; empty where it is none."""
+    """Return the text of a key; empty if it is not text."""
     value = header.keys.get(key)
     return value if isinstance(value, str) else ""

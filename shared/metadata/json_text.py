@@ -1,4 +1,4 @@
-"""JSON of strangers, parsed within bounds: size, depth, number of values, length of strings, duplicate keys, NaN."""
+"""Parses untrusted JSON within limits: size, depth, number of values, length of strings, duplicate keys, NaN."""
 
 import json
 import re
@@ -6,18 +6,18 @@ from typing import Any, NoReturn
 
 from shared.metadata.errors import MetadataMalformed, MetadataOversized
 
-MOST_SCANNED_BYTES = 16 * 2**20  # up to here the field that is too long is looked for and named
+MOST_SCANNED_BYTES = 16 * 2**20  # up to this size, an oversized document is scanned for the field at fault
 _MOST_BYTES = 2 * 2**20
 _MOST_STRING_BYTES = 512 * 1024
 _MOST_VALUES = 60_000
 _DEEPEST = 64
 _LONGEST_KEY_BYTES = 1024
-# A string that does not end is one token up to the end of the text: the search never begins again within it.
+# An unterminated string is one token up to the end of the text, so the search never restarts within it.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[\[\]{},:]', re.DOTALL)
 
 
 def parse_json(file: str, body: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the value of a JSON file. Raises MetadataMalformed and MetadataOversized, which name the field."""
+    """Parse a JSON file. Raises MetadataMalformed and MetadataOversized, which name the field."""
     _check_bounds(file, body)
     try:
         return json.loads(
@@ -30,7 +30,7 @@ def parse_json(file: str, body: bytes) -> Any:  # noqa: ANN401 - any JSON value
     except json.JSONDecodeError as error:
         problem = f"is not JSON: {error.msg}, line {error.lineno}, column {error.colno}"
         raise MetadataMalformed(file, "", problem) from error
-    except ValueError as error:  # a number of more digits than Python converts
+    except ValueError as error:  # a number with more digits than Python converts
         raise MetadataMalformed(file, "", f"has a number that is too long: {error}") from error
 
 
@@ -48,7 +48,7 @@ def _refuse_constant(file: str, name: str) -> NoReturn:
 
 
 class _Place:
-    """Where in a document the scan is; arrays are told by `[]`."""
+    """The position of the scan in a document; arrays are shown as `[]`."""
 
     def __init__(self) -> None:
         self._keys: list[str] = []

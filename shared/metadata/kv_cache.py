@@ -1,24 +1,24 @@
-"""How many bytes of keys and values a token adds, over all layers that keep some."""
+"""The bytes of keys and values per token, over all layers that cache them."""
 
 from collections.abc import Sequence
 
 from shared.metadata.dimensions import Text
 
 _MOST_LAYERS = 10_000
-_MOST_BYTES = 2**40  # that a token keeps; dimensions that come to more are of no real model
+_MOST_BYTES = 2**40  # per token; dimensions that exceed this are not from a real model
 _ENCODERS = ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "eurobert", "camembert", "distilbert", "electra",
              "albert", "mpnet", "deberta-v2", "nomic_bert", "modernbert", "new", "clip_text_model",
              "siglip_text_model", "siglip2_text_model")  # fmt: skip
 _STATE_SPACES = ("mamba", "falcon_mamba", "mamba2", "rwkv", "rwkv5", "rwkv6", "rwkv7")
-# Layers of these types keep a state whose size does not grow with the text.
+# Layers of these types keep a state of constant size.
 _LINEAR = ("linear_attention", "mamba", "mamba2", "recurrent", "conv")
 _NEMOTRON = ("M", "mamba", "*", "attention", "-", "mlp", "E", "moe")
 
 
 def kv_cache_bytes(text: Text, element_bytes: int) -> int | None:
-    """Return the bytes of keys and values that one token adds; None for encoders and what is not known.
+    """Return the bytes of keys and values that each token adds; None for encoders and if unknown.
 
-    Layers with a sliding window count whole: up to the window they keep as much.
+    Layers with a sliding window count in full: up to the window they cache as much.
     """
     layers = text.config.integer("decoder_layers", "num_decoder_layers") or text.dimension("num_hidden_layers")
     if not layers or layers > _MOST_LAYERS or text.type in _ENCODERS:
@@ -32,17 +32,17 @@ def kv_cache_bytes(text: Text, element_bytes: int) -> int | None:
 
 
 def _values_of_layer(text: Text) -> int | None:
-    """Return how many values a layer keeps of a token."""
+    """Return the number of values that a layer caches per token."""
     width, kv_heads = text.head_dim, text.kv_heads
-    if text.latent:  # one vector stands for the keys and values of all heads
+    if text.latent:  # one vector holds the keys and values of all heads
         return (text.config.integer("kv_lora_rank") or 0) + (text.config.integer("qk_rope_head_dim") or 0)
-    if text.type == "deepseek_v4":  # its keys are its values, and all heads share them
+    if text.type == "deepseek_v4":  # its keys are its values, shared by all heads
         return width
     return 2 * kv_heads * width if kv_heads and width else None
 
 
 def _attending(text: Text, layers: int) -> int | None:
-    """Return how many layers keep keys and values of their own; None where it is not known."""
+    """Return the number of layers with keys and values of their own; None if unknown."""
     config = text.config
     match text.type:
         case kind if kind in _STATE_SPACES:
@@ -55,7 +55,7 @@ def _attending(text: Text, layers: int) -> int | None:
             return sum(i % period == (4 if offset is None else offset) for i in range(layers))
         case "bamba":
             return len({*range(layers)} & {*config.integers("attn_layer_indices")})
-        case "nemotron_h":  # a letter or a word for each layer
+        case "nemotron_h":  # one letter or word per layer
             pattern = tuple(config.text("hybrid_override_pattern") or "") or config.texts("layers_block_type")
             return _count(pattern, ("*", "attention"), layers) if {*pattern} <= {*_NEMOTRON} else None
         case "minimax" | "minimax_text_01" | "minimax_m1":
@@ -67,13 +67,13 @@ def _attending(text: Text, layers: int) -> int | None:
 
 def _attending_by_types(text: Text, layers: int) -> int:
     config, types = text.config, text.config.texts("layer_types")
-    if len(types) == layers and text.type != "falcon_h1":  # Falcon H1 attends in each, beside a state space
+    if len(types) == layers and text.type != "falcon_h1":  # every layer of Falcon H1 has attention beside a state space
         layers -= sum(kind in _LINEAR for kind in types)
     elif text.type in ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"):
         layers //= config.integer("full_attention_interval") or 4
     if text.type == "mllama_text_model":
         layers -= len(config.integers("cross_attention_layers"))
-    if text.type == "gemma3n_text":  # its last layers look at what an earlier one keeps
+    if text.type == "gemma3n_text":  # its last layers share the cache of earlier ones
         layers -= config.integer("num_kv_shared_layers") or 0
     return max(layers, 0)
 

@@ -1,4 +1,4 @@
-"""The fields of OME's BaseModel that a model's metadata fills."""
+"""The fields of the OME BaseModel that the metadata of a model fills."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _PARTS = {"scheduler": "scheduler", "text_encoder": "textEncoder", "tokenizer": 
 
 
 def ome_fields(found: Metadata) -> dict[str, Any]:
-    """Return fields of a spec by their names there; those that are not known are left out."""
+    """Return spec fields by name, without those that are unknown."""
     fields: dict[str, Any] = {
         "modelType": found.model_type,
         "modelArchitecture": next(iter(found.architectures), found.pipeline),
@@ -26,7 +26,7 @@ def ome_fields(found: Metadata) -> dict[str, Any]:
 
 
 def size_label(parameters: int) -> str:
-    """Return a number of parameters as OME writes it, for example `7B`, `1.71B`, `137M`."""
+    """Format a number of parameters as OME does, for example `7B`, `1.71B`, `137M`."""
     for unit, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K")):
         if parameters >= unit:
             hundredths = round(parameters * 100 / unit)

@@ -1,4 +1,4 @@
-"""Diffusion pipelines: their parts, by `model_index.json`, and the parameters of these where not all have headers."""
+"""Diffusion pipelines: their parts from `model_index.json`, and parameter counts if some parts lack headers."""
 
 from collections.abc import Mapping
 
@@ -12,13 +12,13 @@ from shared.metadata.selection import Weights, select_weights
 from shared.metadata.tensors import Tally
 from shared.metadata.weights import tally_safetensors
 
-# Classes of parts that have no weights.
+# Classes of parts without weights.
 _NO_WEIGHTS = ("Scheduler", "Tokenizer", "TokenizerFast", "Processor", "FeatureExtractor", "ImageProcessor",
                "ImageProcessorFast")  # fmt: skip
 
 
 def components_of(pipeline: Fields) -> dict[str, Component]:
-    """Return the parts that are there, by their folders."""
+    """Return the parts that exist, by folder."""
     found = {}
     for name, value in pipeline.values.items():
         match value:
@@ -28,7 +28,7 @@ def components_of(pipeline: Fields) -> dict[str, Component]:
 
 
 def is_whole(components: Mapping[str, Component], weights: Weights) -> bool:
-    """Return whether each part that has weights has some among these."""
+    """Return whether every part that needs weights has some."""
     folders = {path.rpartition("/")[0] for path in weights.files}
     return weights.whole and all(name in folders for name, part in components.items() if has_weights(part.type))
 
@@ -39,9 +39,9 @@ def has_weights(kind: str) -> bool:
 
 
 def estimate_components(files: ModelFiles, components: Mapping[str, Component]) -> int | None:
-    """Return the parameters of all parts, those without headers by their size; None where one cannot be known so.
+    """Return the parameters of all parts, estimated by size for parts without headers; None if one is unknown.
 
-    Raises MetadataError and what the files raise.
+    Raises MetadataError, and what reading the files raises.
     """
     total = 0
     for name in (name for name, part in components.items() if has_weights(part.type)):

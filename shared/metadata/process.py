@@ -1,7 +1,7 @@
-"""Reads one model in a process of its own, so that files that crash or hang a reader cost one model its metadata.
+"""Reads one model in a child process, so that files that crash or hang the reader cost only that metadata.
 
-The callers decide which model is read when, and how many children run at one time; here one reading is done, whatever
-it does. A child lives for one reading. It starts in 0.1 s of processor time. `confined.py` is its inside.
+The callers decide which model to read when, and how many children may run. This module does one reading, whatever the
+child does. A child lives for one reading and takes 0.1 s of CPU time to start. It runs `confined.py`.
 """
 
 import os
@@ -20,24 +20,24 @@ from shared.metadata.confined import OUT_OF_MEMORY, ChildLimits, ChildOrder
 from shared.metadata.remembered import FAILED, INTERRUPTED
 from shared.metadata.termination_message import MOST_BYTES, Reading, decode_reading, failed
 
-# Where the interpreter finds its code and certificates; nothing else of the environment goes to a child.
+# Variables that lead the interpreter to its code and certificates; a child gets no others.
 _KEPT = (
     "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE", "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 )  # fmt: skip
-_OWN = {"MALLOC_ARENA_MAX": "2", "PYTHONUTF8": "1"}  # an arena for each thread would count as address space
+_OWN = {"MALLOC_ARENA_MAX": "2", "PYTHONUTF8": "1"}  # an arena per thread would count as address space
 _MOST_ERROR_BYTES = 4096
 _log = structlog.get_logger()
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a child gets of its parent's environment."""
+    """Return the part of the parent's environment that a child gets."""
     return {name: environ[name] for name in _KEPT if name in environ} | _OWN
 
 
 @dataclass(slots=True)
 class Child:
-    """One reading; `read` blocks, `end` may be called from another thread at any time."""
+    """One reading; `read` blocks, and `end` may be called from another thread at any time."""
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=lambda: child_environment(os.environ))
@@ -47,9 +47,9 @@ class Child:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def read(self, order: ChildOrder) -> Reading:
-        """Return what the child read, or why there is nothing: the child is gone by then, however it ended.
+        """Return the reading, or the reason why there is none; the child is gone by then, however it ended.
 
-        Raises Unreachable where none could be started, or it was ended.
+        Raises Unreachable if it could not be started or was ended by `end`.
         """
         process = self._start()
         timer = threading.Timer(order.limits.wall_s, self._end_late)
@@ -61,7 +61,7 @@ class Child:
             timer.cancel()
             self._kill()
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-            with self._lock:  # only now may its number become another's
+            with self._lock:  # from here on its pid may be reused
                 process.wait()
         if self._ended:
             raise Unreachable("the reading was ended; it begins again where the controller goes on")
@@ -76,7 +76,7 @@ class Child:
         return reading
 
     def end(self) -> None:
-        """End the reading: nobody waits for it any more."""
+        """End the reading, because nobody waits for it any more."""
         self._ended = True
         self._kill()
 
@@ -94,7 +94,7 @@ class Child:
         return self._process
 
     def _exchange(self, process: subprocess.Popen[bytes], order: bytes) -> tuple[bytes, bytes]:
-        """Return what the child wrote to its output and, for the log, to its errors."""
+        """Return what the child wrote to stdout and, for the log, to stderr."""
         assert process.stdin is not None  # noqa: S101 - as it was started
         assert process.stdout is not None  # noqa: S101 - as it was started
         assert process.stderr is not None  # noqa: S101 - as it was started
@@ -111,7 +111,7 @@ class Child:
         self._kill()
 
     def _kill(self) -> None:
-        """Kill the child and what it may have started."""
+        """Kill the child and any processes it started."""
         with self._lock:
             if self._process is not None and self._process.returncode is None:
                 with suppress(ProcessLookupError):
@@ -143,5 +143,5 @@ def _broken(what: str) -> Reading:
 
 
 def _interrupted(what: str) -> Reading:
-    """Return what the machine may be to blame for: memory that a neighbour took, or too much to do."""
+    """Return a failure that the machine may have caused: memory used by a neighbour, or overload."""
     return failed(INTERRUPTED, f"the process that reads this model's files {what}")

@@ -1,4 +1,4 @@
-"""How weights are quantized, by what the configurations say."""
+"""How weights are quantized, according to the configurations."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,9 +17,9 @@ _BY_TYPE = {"F8_E4M3": "fp8", "F8_E5M2": "fp8", "F4": "nvfp4"}
 
 
 def packing_of(config: Fields | None, text: Fields | None, *others: Fields | None) -> Packing:
-    """Return the quantizer and its bits; the text part's own configuration counts as the whole's.
+    """Return the quantizer and its bits; the configuration of the text part counts for the whole.
 
-    `others` are files that quantizers write beside it (`hf_quant_config.json`, `quantize_config.json`).
+    `others` are files that quantizers write separately (`hf_quant_config.json`, `quantize_config.json`).
     """
     for part in (config, text):
         if part is None:
@@ -68,5 +68,5 @@ def _bits(found: Fields) -> int:
 
 
 def quantization_of(packing: Packing, main_type: str) -> str:
-    """Return the method's name, else what the weights' own type tells; empty for plain weights."""
+    """Return the name of the method, else derive it from the type of the weights; empty for plain weights."""
     return packing.method or _BY_TYPE.get(main_type, "")

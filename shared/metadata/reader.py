@@ -1,4 +1,4 @@
-"""The one reader: a model's files in, its metadata out."""
+"""The metadata reader: takes the files of a model, returns its metadata."""
 
 from msgspec.structs import replace
 
@@ -25,9 +25,9 @@ _ELEMENT_BYTES = {"float32": 4, "float64": 8}
 
 
 def read_metadata(files: ModelFiles) -> Metadata:
-    """Return what the files say of their model. No weights are read, only their headers.
+    """Return what the files say about their model. It reads the headers of weights, never the weights.
 
-    What is broken is left aside unless it is needed. Raises MetadataMissing, MetadataMalformed, MetadataOversized, and
+    Broken files are skipped unless they are needed. Raises MetadataMissing, MetadataMalformed, MetadataOversized, and
     what reading the files raises.
     """
     documents = read_documents(files)
@@ -56,7 +56,7 @@ def _missing(files: ModelFiles) -> MetadataMissing:
 
 
 def _weights(files: ModelFiles, folders: tuple[str, ...]) -> Weights:
-    """Return the model's weights; raises why one of them cannot be opened."""
+    """Return the weights of the model; raises the error of a weight file that cannot be opened."""
     weights = select_weights({**files.sizes, **dict.fromkeys(files.broken, 0)}, pipeline=folders)
     if broken := next((path for path in weights.files if path in files.broken), None):
         raise files.broken[broken]
@@ -112,7 +112,7 @@ def _read_gguf(files: ModelFiles, documents: Documents, weights: Weights) -> Met
 
 
 def _described(config: Fields, text: Text, documents: Documents) -> Metadata:
-    """Return what the configuration says, but for what needs the weights."""
+    """Return what the configuration says, without what needs the weights."""
     version = config.text("transformers_version") or text.config.text("transformers_version") or ""
     return Metadata(
         model_type=config.text("model_type") or "",
@@ -135,7 +135,7 @@ def _described(config: Fields, text: Text, documents: Documents) -> Metadata:
 
 
 def _counted(found: Metadata, tally: Tally, weights: Weights, experts: int, active: int) -> Metadata:
-    """Add the count of the headers, where there were all."""
+    """Add the parameter count of the headers, if all were present."""
     if not tally.total or not weights.whole:
         return found
     used = tally.total
@@ -164,7 +164,7 @@ def _main_type(tally: Tally) -> str:
 
 
 def _folders(pipeline: Fields | None) -> tuple[str, ...]:
-    """Return the folders of a pipeline's parts."""
+    """Return the folders of the parts of a pipeline."""
     return tuple(sorted(components_of(pipeline))) if pipeline else ()
 
 

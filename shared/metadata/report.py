@@ -1,4 +1,4 @@
-"""What is known of a model."""
+"""The metadata of a model."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ ParametersFrom = Literal["headers", "index", "estimate", ""]
 
 
 class Adapter(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What is laid over another model: its kind, that model, and its rank."""
+    """An adapter for another model: its kind, that model, and its rank."""
 
     kind: str = ""
     base_model: str = ""
@@ -16,17 +16,20 @@ class Adapter(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Component(msgspec.Struct, frozen=True):
-    """A part of a diffusion pipeline: the library and the class in it."""
+    """A part of a diffusion pipeline: its library and class."""
 
     library: str
     type: str
 
 
 class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A model; None and empty where the files do not say it.
+    """A model; fields are None or empty if the files do not say.
 
-    `parameters_from`: counted in the `headers` of the weights, or by the `index` of their shards; or an `estimate` by
-    their size and type. `size_bytes` is of all files, `weight_bytes` of the weights that were looked at.
+    Args:
+        parameters_from: `headers` if counted in the weights, `index` if taken from the index of the shards, or
+            `estimate` by size and type.
+        size_bytes: The size of all files.
+        weight_bytes: The size of the weights that were read.
     """
 
     model_type: str = ""

@@ -13,7 +13,7 @@ from shared.metadata.tensors import BITS, LONGEST_NAME, Tally
 FIRST_BYTES = 64 * 1024
 _MOST_HEADER_BYTES = 8 * 2**20
 _MOST_TENSORS = 65_536
-_MOST_QUOTES = 10 * _MOST_TENSORS + 2**16  # a tensor has four keys and its type; the rest is said of the file
+_MOST_QUOTES = 10 * _MOST_TENSORS + 2**16  # a tensor has four keys and its type; the rest is for the file itself
 _MOST_DIMENSIONS = 32
 _MOST_PER_BYTE = 8  # elements: none has less than a bit
 PREFIX_BYTES = 8
@@ -30,7 +30,7 @@ _TENSOR = msgspec.json.Decoder(_Tensor)
 
 
 def header_bytes(file: str, prefix: bytes, size: int) -> int:
-    """Return how long the header is behind its 8 bytes. Raises MetadataMalformed, MetadataOversized."""
+    """Return the length of the header after its first 8 bytes. Raises MetadataMalformed, MetadataOversized."""
     if len(prefix) < PREFIX_BYTES:
         raise MetadataMalformed(file, "header", "the file is shorter than 8 bytes; it is no safetensors file")
     (length,) = struct.unpack_from("<Q", prefix)
@@ -43,7 +43,7 @@ def header_bytes(file: str, prefix: bytes, size: int) -> int:
 
 
 def whole_header(file: str, first: bytes, rest: bytes, length: int) -> bytes:
-    """Return the header's JSON from the first read and the second. Raises MetadataMalformed where bytes are missing."""
+    """Join the JSON of the header from the first and second read. Raises MetadataMalformed if bytes are missing."""
     header = first[PREFIX_BYTES : PREFIX_BYTES + length] + rest
     if len(header) != length:
         raise MetadataMalformed(file, "header", f"ends after {len(header)} of {length} bytes")
@@ -51,7 +51,7 @@ def whole_header(file: str, first: bytes, rest: bytes, length: int) -> bytes:
 
 
 def tally_header(file: str, header: bytes, data_bytes: int, tally: Tally) -> None:
-    """Add a header's tensors to the tally. Raises MetadataMalformed, MetadataOversized, which name the tensor."""
+    """Add the tensors of a header to the tally. Raises MetadataMalformed, MetadataOversized, naming the tensor."""
     if header.count(b'"data_offsets"') > _MOST_TENSORS:
         raise MetadataOversized(file, "header", f"has more than {_MOST_TENSORS} tensors")
     if header.count(b'"') > _MOST_QUOTES:
@@ -81,7 +81,7 @@ def _tensors(file: str, header: bytes) -> Iterator[tuple[str, _Tensor]]:
 
 
 def _check_offsets(file: str, tensors: list[tuple[str, _Tensor]], data_bytes: int) -> None:
-    """Refuse offsets that leave the file, overlap, leave holes (a name that stands twice makes one) or do not fit."""
+    """Refuse offsets that leave the file, overlap, leave gaps (as a repeated name does) or do not fit the shape."""
     position = 0
     for name, tensor in sorted(tensors, key=lambda item: item[1].data_offsets):
         begin, end = tensor.data_offsets

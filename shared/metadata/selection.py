@@ -1,4 +1,4 @@
-"""Which of a model's files are its weights: one set of them, where a repository has several of the same."""
+"""Selects the weights among the files of a model: one set, even if a repository has several."""
 
 import re
 from collections import Counter, defaultdict
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _SHARD = re.compile(r"^(?P<stem>.*?)-(?P<number>\d{5,6})-of-(?P<of>\d{5,6})$")
-_PART = re.compile(r"^(?P<stem>consolidated)\.\d\d$")  # as Meta names one of several
+_PART = re.compile(r"^(?P<stem>consolidated)\.\d\d$")  # the name of a part in the style of Meta
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
 _FORMATS = ("safetensors", "gguf", "pytorch", "onnx")
@@ -15,9 +15,9 @@ _MOST_SHARDS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The format's name (empty: no weights), the files to read, sorted, and the bytes of these files.
+    """The weights: the format (empty without weights), the sorted files to read, and their size in bytes.
 
-    `whole` is whether every part is there that the names promise; `index` is the path of the shards' index.
+    `whole` is whether all parts that the names announce are present; `index` is the path of the shard index.
     """
 
     format: str = ""
@@ -27,7 +27,7 @@ class Weights:
 
     @property
     def index(self) -> str:
-        """Where the index of the first file's shards stands by its name; empty where it is no shard."""
+        """The path of the shard index, by the name of the first file; empty if it is not a shard."""
         folder, slash, name = self.files[0].rpartition("/") if self.files else ("", "", "")
         shard = _SHARD.match(name.rpartition(".")[0])
         return f"{folder}{slash}{shard['stem']}.{name.rpartition('.')[2]}.index.json" if shard else ""
@@ -36,7 +36,8 @@ class Weights:
 def select_weights(sizes: Mapping[str, int], *, pipeline: tuple[str, ...] = ()) -> Weights:
     """Return the weights of a model, or those in the folders of a pipeline.
 
-    Of several whole sets of one folder the usual name wins, then a plain file over a variant (`fp16`, `consolidated`).
+    Among several complete sets in a folder the usual name wins, then a plain file over a variant (`fp16`,
+    `consolidated`).
     """
     for kind in _FORMATS:
         by_folder: defaultdict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""How tensors by their names and types make up a number of parameters."""
+"""Counts parameters from the names, types and shapes of tensors."""
 
 import re
 from collections.abc import Mapping
@@ -8,23 +8,23 @@ from math import prod
 from shared.metadata.errors import MetadataOversized
 
 MOST_TENSORS = 500_000
-LONGEST_NAME = 1024  # characters of a tensor's; real ones have a hundred
-# Bits of an element, by its name in safetensors.
+LONGEST_NAME = 1024  # characters; real names have about a hundred
+# Bits per element, by the type name in safetensors.
 BITS: Mapping[str, int] = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
     "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32, "F64": 64, "I64": 64, "U64": 64,
     "C64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 }  # fmt: skip
 _NOT_PARAMETERS = re.compile(
-    # scales, zero points and the rest of what quantizers keep
+    # scales, zero points and other data of quantizers
     r"(?:[._](?:scales?|scale_inv|scale_2|zeros?|qzeros|g_idx|zero_point|zero_points|weight_shape|input_amax"
     r"|absmax|quant_map|nested_absmax|nested_quant_map|SCB|weight_format|perm|channel_scale|biases|q_perm|q_scale"
     r"|q_scale_max|q_groups|q_group_map|act_scales|scale_bias|scaling_factor)|quant_state\.\w+"
-    # buffers that are no weights
+    # buffers that are not weights
     r"|rotary_emb\.inv_freq|rotary_pos_emb\.inv_freq|\.inv_freq|position_ids|attn\.masked_bias|attention\.masked_bias"
     r"|\.tid2eid|pos_embed\.pos_embed|num_batches_tracked|running_mean|running_var)$"
 )
-# Scales that a model learns and no quantizer writes: of norms, of logits, of Gemma 3n's heads and streams.
+# Learned scales, which no quantizer writes: of norms, of logits, of the heads and streams of Gemma 3n.
 _LEARNED = ("logit_scale", "layer_scale", "layer_scale.scale", "per_dim_scale", "correct_output_scale")
 _MASK = re.compile(r"\.(?:attn|attention)\.bias$")
 _ROUTED = re.compile(r"\.experts\.|block_sparse_moe\.(?:input|output)_linear\.|\.expert_\d|ffn\.experts|_exps\.")
@@ -32,9 +32,9 @@ _ROUTED = re.compile(r"\.experts\.|block_sparse_moe\.(?:input|output)_linear\.|\
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """What the configuration says of packed weights: the quantizer, and its bits (0: not said).
+    """What the configuration says about packed weights: the quantizer and its bits (0 if not given).
 
-    `paired_experts` is whether the routed experts have two 4-bit values a byte, whatever the quantizer of the rest.
+    `paired_experts` is whether the routed experts hold two 4-bit values per byte, whatever the quantizer of the rest.
     """
 
     method: str = ""
@@ -44,7 +44,7 @@ class Packing:
 
 @dataclass(slots=True)
 class Tally:
-    """Parameters over all files, each tensor name once; `by_type` sums them by element type."""
+    """Parameters over all files, counting each tensor name once; `by_type` sums them by element type."""
 
     packing: Packing = Packing()
     total: int = 0
@@ -55,7 +55,7 @@ class Tally:
     def add(self, file: str, name: str, kind: str, shape: tuple[int, ...], *, double_packed: bool = False) -> None:
         """Count a tensor. Raises MetadataOversized."""
         count = parameters_of(name, kind, shape, self.packing, double_packed=double_packed)
-        key = hash((file.rpartition("/")[0], name))  # parts of a pipeline use the same names
+        key = hash((file.rpartition("/")[0], name))  # the parts of a pipeline reuse names
         if not count or key in self._seen:
             return
         if len(self._seen) >= MOST_TENSORS:
@@ -69,9 +69,9 @@ class Tally:
 def parameters_of(
     name: str, kind: str, shape: tuple[int, ...], packing: Packing, *, double_packed: bool = False
 ) -> int:
-    """Return how many parameters a tensor stands for; 0 for scales, zero points and buffers.
+    """Return how many parameters a tensor holds; 0 for scales, zero points and buffers.
 
-    `double_packed` is whether its second scale stands beside it, as of two 4-bit values a byte.
+    `double_packed` is whether a second scale exists for it, a sign of two 4-bit values per byte.
     """
     if (_NOT_PARAMETERS.search(name) and not _is_learned(name)) or (_MASK.search(name) and len(shape) == 4):  # noqa: PLR2004 - a causal mask
         return 0
@@ -79,7 +79,7 @@ def parameters_of(
     if name.endswith((".qweight", ".weight_packed", ".q_weight", ".B")) and kind in ("I32", "U8", "I8", "I16"):
         default = 4 if kind != "I8" else 8
         return elements * bits // (packing.bits or default)
-    if kind == "U32" and name.endswith(".weight") and packing.bits:  # as MLX packs
+    if kind == "U32" and name.endswith(".weight") and packing.bits:  # packed by MLX
         return elements * bits // packing.bits
     if name.endswith("_blocks") and kind == "U8":
         return elements * 2

@@ -1,6 +1,6 @@
-"""What a metadata Job hands in: its container's termination message, of which kubelet keeps 4,096 bytes.
+"""The result of a metadata Job: the termination message of its container, of which kubelet keeps 4,096 bytes.
 
-Whoever may create pods in the claim's namespace can write such a message: it is read as a stranger's.
+Whoever may create pods in the namespace of the claim can write such a message, so it is untrusted.
 """
 
 import re
@@ -11,7 +11,7 @@ import msgspec
 from shared.metadata.report import Metadata
 
 MOST_BYTES = 4096
-UNFINISHED = "Unfinished"  # the reason of an early word: the sub-path is there, and it is being read
+UNFINISHED = "Unfinished"  # an early message: the sub-path exists and is being read
 MOST_MESSAGE = 1024
 _LONGEST_TEXT = 253
 _LONGEST_WORD = 63
@@ -22,9 +22,9 @@ _CAPABILITY = re.compile(r"[A-Z][A-Z_]{0,62}", re.ASCII)
 
 
 class Reading(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """What was read, or a stable reason and a message.
+    """A result, or a stable reason and a message.
 
-    `found` is whether there is anything at the sub-path, None where nobody could look.
+    `found` is whether the sub-path exists; None if nobody could check.
     """
 
     found: bool | None = True
@@ -34,12 +34,12 @@ class Reading(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, f
 
 
 def failed(reason: str, message: str) -> Reading:
-    """Return why there is nothing."""
+    """Return a reading without a result."""
     return Reading(reason=reason, message=message[:MOST_MESSAGE])
 
 
 def encode_reading(reading: Reading) -> bytes:
-    """Return JSON of at most 4,096 bytes that `decode_reading` takes; what does not fit is left out, parts first."""
+    """Return JSON of at most 4,096 bytes for `decode_reading`; what does not fit is dropped, components first."""
     whole = _cleaned(msgspec.to_builtins(reading))
     whole["message"] = _plain(reading.message, MOST_MESSAGE)
     for left_out in ((), ("components",), ("components", "adapter", "licence", "capabilities")):
@@ -52,7 +52,7 @@ def encode_reading(reading: Reading) -> bytes:
 
 
 def decode_reading(text: str) -> Reading:
-    """Return what was handed in; ValueError says what is wrong with it."""
+    """Decode a termination message; raises ValueError that says what is wrong with it."""
     if len(text.encode()) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES} bytes")
     try:
@@ -92,7 +92,7 @@ def _check(value: Any) -> None:  # noqa: ANN401 - any JSON
 
 
 def _cleaned(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return what `_check` takes: texts cut and printable, numbers within bounds, lists not too long."""
+    """Return a value that `_check` accepts: printable, cut strings, numbers within limits, short lists."""
     match value:
         case str():
             return _plain(value, _LONGEST_TEXT)

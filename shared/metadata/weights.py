@@ -1,4 +1,4 @@
-"""Reading the headers of a model's weights: of all shards, several at a time, each by one or two small reads."""
+"""Reads the headers of all weight files, several at a time, each by one or two small reads."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ _SMALL_BYTES = 4 * FIRST_BYTES
 
 
 def tally_safetensors(files: ModelFiles, weights: Weights, tally: Tally) -> None:
-    """Add the tensors of all files to the tally. Raises LarderError; of several failures the first file's is told."""
+    """Add the tensors of all files to the tally. Raises LarderError, that of the first file if several fail."""
     lock = threading.Lock()
 
     def tally_one(path: str) -> None:
@@ -25,7 +25,7 @@ def tally_safetensors(files: ModelFiles, weights: Weights, tally: Tally) -> None
         rest = b""
         if len(first) < PREFIX_BYTES + length <= _SMALL_BYTES:
             rest = files.read(path, len(first), PREFIX_BYTES + length - len(first))
-        with lock:  # one header is parsed at a time, and no more than one large one is in memory
+        with lock:  # one header is parsed at a time, so at most one large one is in memory
             if PREFIX_BYTES + length > max(_SMALL_BYTES, len(first)):
                 rest = files.read(path, len(first), PREFIX_BYTES + length - len(first))
             tally_header(path, whole_header(path, first, rest, length), data_bytes, tally)
@@ -40,7 +40,7 @@ def tally_safetensors(files: ModelFiles, weights: Weights, tally: Tally) -> None
 
 
 def tally_gguf(files: ModelFiles, weights: Weights, tally: Tally) -> GgufHeader:
-    """Add the tensors of all parts to the tally and return the first part's header."""
+    """Add the tensors of all parts to the tally and return the header of the first."""
 
     def read_one(path: str) -> GgufHeader:
         return read_gguf(path, files.sizes[path], lambda offset, count: files.read(path, offset, count), tally)
