@@ -1,1 +1,1 @@
-"""Which files of a repository a model consists of: patterns, second copies of weights, and what was left out."""
+"""Selects the files of a repository that a model consists of: patterns, and duplicate weights to leave out."""

@@ -1,4 +1,4 @@
-"""What somebody asks for of a repository's files: one value, made of an object's wishes and the cluster's defaults."""
+"""The requested selection of files: one value from the wishes of an object and the defaults of the cluster."""
 
 import hashlib
 import json
@@ -20,9 +20,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`allow` and `ignore` are patterns as in `patterns.is_kept`, each once, sorted; no `allow` means every file.
+    """Which files to take.
 
-    `duplicates`: `skip` leaves second copies of the same weights out. `pickle`: whether pickles are accepted at all.
+    Args:
+        allow: Patterns as in `select.is_kept`, unique and sorted; empty means every file.
+        ignore: Patterns of files to leave out, unique and sorted.
+        duplicates: `skip` leaves out second copies of the same weights.
+        pickle: Whether pickles are accepted.
     """
 
     allow: tuple[str, ...] = ()
@@ -32,18 +36,18 @@ class Selection:
 
     @property
     def key(self) -> str:
-        """What tells it from others, in hex; empty for the whole repository."""
+        """A hex key of this selection; empty for the whole repository."""
         if self == WHOLE:
             return ""
         said = json.dumps([self.allow, self.ignore, self.duplicates, self.pickle])
         return hashlib.sha256(said.encode()).hexdigest()[:_KEY_HEX]
 
     def revision_of(self, revision: str) -> str:
-        """Return the revision of these files of a source's revision."""
+        """Return the revision of the selected files for a revision of the source."""
         return f"{revision}-{self.key}" if self.key else revision
 
     def has_revision(self, revision: str) -> bool:
-        """Return whether a revision is one of these files, as `revision_of` names them."""
+        """Return whether a revision was made by `revision_of` of this selection."""
         return revision.endswith(f"-{self.key}") if self.key else not _SELECTED.search(revision)
 
 
@@ -52,7 +56,7 @@ WHOLE = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What one object says of its files; None and no patterns where it says nothing."""
+    """What one object requests; None and empty if it says nothing."""
 
     allow: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -63,15 +67,16 @@ class Wish:
 def make_selection(
     allow: Iterable[str] = (), ignore: Iterable[str] = (), duplicates: Duplicates = "keep", *, pickle: bool = True
 ) -> Selection:
-    """Return a selection in its one form. Raises ValueError where there are too many patterns, or one is too long."""
+    """Return a normalized selection. Raises ValueError if a pattern is too long or there are too many."""
     allowed = _patterns(allow)
     return Selection(() if "*" in allowed else allowed, _patterns(ignore), duplicates, pickle)
 
 
 def choose(wish: Wish, cluster: Selection) -> Selection:
-    """Return what an object gets: patterns of its own replace the cluster's, both lists; a pickle needs both's consent.
+    """Combine a wish with the defaults of the cluster.
 
-    Raises as `make_selection`.
+    If the object has any patterns, they replace both lists of the cluster; pickles need the consent of both. Raises as
+    `make_selection`.
     """
     own = bool(wish.allow or wish.ignore)
     return make_selection(
@@ -83,7 +88,7 @@ def choose(wish: Wish, cluster: Selection) -> Selection:
 
 
 def wish_of_parameters(parameters: Mapping[str, str]) -> Wish:
-    """Return what the `storage.parameters` of a base model say. Raises ValueError, which names the parameter."""
+    """Return the wish in the `storage.parameters` of a base model. Raises ValueError, naming the parameter."""
     return Wish(
         split_patterns(parameters.get("allowPatterns", "")),
         split_patterns(parameters.get("ignorePatterns", "")),
@@ -93,7 +98,7 @@ def wish_of_parameters(parameters: Mapping[str, str]) -> Wish:
 
 
 def split_patterns(text: str) -> tuple[str, ...]:
-    """Return the patterns of a text that has commas or line ends between them."""
+    """Split patterns at commas and line ends."""
     return tuple(p.strip() for p in text.replace("\n", ",").split(",") if p.strip())
 
 

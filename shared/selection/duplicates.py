@@ -1,8 +1,8 @@
-"""Weights that a repository has twice: what may be left out because a complete copy in safetensors stays.
+"""Finds duplicate weights, which may be left out because a complete copy in safetensors stays.
 
 In doubt a file stays. A copy lies in the same folder (or in `original/` below it), has the same name or one that
-frameworks take for it, is of the same variant (`fp16`, `non_ema`), and of about the size of what stays: half the size
-or twice is another precision. GGUF and ONNX are for other programs, and never copies.
+frameworks treat as the same, is of the same variant (`fp16`, `non_ema`), and is about as large as what stays: half or
+twice the size is another precision. GGUF and ONNX are for other programs, and never copies.
 """
 
 import re
@@ -15,9 +15,9 @@ _INDEX = re.compile(r"^(?P<stem>.+?)\.(?P<format>[a-z0-9]+)\.index(?P<variant>\.
 _FILE = re.compile(r"^(?P<stem>.+)\.(?P<format>[a-z0-9]+)$")
 
 _SAFE = "safetensors"
-_ANY_NAME = ("bin", "pt", "pth", "ckpt")  # of these a copy may have any name
-_KNOWN_NAMES = ("h5", "msgpack", "ot")  # of these only one that frameworks look for
-_SAME = {  # names that stand for one another; what follows a dot is the variant
+_ANY_NAME = ("bin", "pt", "pth", "ckpt")  # copies in these formats may have any name
+_KNOWN_NAMES = ("h5", "msgpack", "ot")  # copies in these formats have names that frameworks look for
+_SAME = {  # equivalent names; the part after a dot is the variant
     "model": "model",
     "pytorch_model": "model",
     "tf_model": "model",
@@ -29,14 +29,14 @@ _SAME = {  # names that stand for one another; what follows a dot is the variant
 _MAIN = ("model", "")
 _ORIGINAL = "original"
 _CONSOLIDATED = re.compile(r"^consolidated(\.\d+)?$")
-_RATIO = 1.5  # tied weights that one format has twice make up to a third; another precision makes a factor of two
+_RATIO = 1.5  # tied weights stored twice add up to a third; another precision is a factor of two
 
-Name = tuple[str, str]  # what frameworks call the weights, and the variant
+Name = tuple[str, str]  # the name that frameworks use for the weights, and the variant
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One file of weights; `of` is 0 where it is the whole set, `index` where it only lists the others."""
+    """One weight file; `of` is 0 for a whole set, and `index` is set if it only lists the others."""
 
     path: str
     size: int
@@ -49,7 +49,7 @@ class _Part:
 
 
 def second_copies(sizes: Mapping[str, int]) -> frozenset[str]:
-    """Return the paths that may go, of files with these sizes in bytes: each has a complete copy that stays."""
+    """Return the paths that may be left out, given sizes in bytes: each has a complete copy that stays."""
     folders: defaultdict[str, list[_Part]] = defaultdict(list)
     for path, size in sizes.items():
         folder, _, file = path.rpartition("/")
@@ -75,14 +75,14 @@ def _in_folder(folder: str, folders: Mapping[str, list[_Part]]) -> Iterator[str]
 
 
 def _copies(parts: list[_Part], kept_bytes: int) -> Iterator[str]:
-    """Yield the parts where they are a copy of what stays."""
+    """Yield the parts if they are a copy of what stays."""
     weights = sum(p.size for p in parts if not p.index)
     if weights and kept_bytes <= _RATIO * weights and weights <= _RATIO * kept_bytes:
         yield from (p.path for p in parts)
 
 
 def _complete(parts: list[_Part]) -> dict[Name, int]:
-    """Return the bytes of the safetensors sets that are whole, by name; of several of one name the largest."""
+    """Return the bytes of the complete safetensors sets by name; the largest of several."""
     sets: defaultdict[tuple[Name, str, int], dict[int, int]] = defaultdict(dict)
     for part in parts:
         if part.format == _SAFE and not part.index and not _CONSOLIDATED.match(part.name[0]):
@@ -95,7 +95,7 @@ def _complete(parts: list[_Part]) -> dict[Name, int]:
 
 
 def _part(path: str, file: str, size: int) -> _Part | None:
-    """Return what a file's name says; None where it is no part of any weights."""
+    """Return what the name of a file says; None if it is not part of any weights."""
     if index := _INDEX.match(file):
         return _named(path, size, index["stem"] + (index["variant"] or ""), index["format"], index=True)
     found = _FILE.match(file)
@@ -114,6 +114,6 @@ def _named(
     first, _, variant = stem.partition(".")
     name = (_SAME[first], variant) if first in _SAME else (stem, "")
     known = kind in (_SAFE, *_ANY_NAME) or (kind in _KNOWN_NAMES and first in _SAME)
-    if (first, kind) == ("model", "bin"):  # CTranslate2's, and others': frameworks look for pytorch_model.bin
+    if (first, kind) == ("model", "bin"):  # used by CTranslate2 and others; frameworks look for pytorch_model.bin
         return None
     return _Part(path, size, name, stem, kind, number, of, index) if known else None

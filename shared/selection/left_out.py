@@ -1,4 +1,4 @@
-"""What is said of files that nodes do not fetch."""
+"""Messages about files that nodes do not fetch."""
 
 from shared.api.meta import LeftOut
 from shared.quantity import format_bytes
@@ -7,7 +7,7 @@ _SHOWN = 3
 
 
 def left_out_message(left: LeftOut, most_names: int = _SHOWN) -> str:
-    """Return how many files of the source are left out, what that saves, and the largest of them."""
+    """Return how many files of the source are left out, the bytes saved, and the largest of the files."""
     copies = f" ({format_bytes(left.duplicate_size)} in second copies of weights)" if left.duplicate_size else ""
     more = ", ..." if left.files > most_names else ""
     names = ", ".join(left.names[:most_names])

@@ -1,4 +1,4 @@
-"""What a selection leaves of a source's list of files."""
+"""Applies a selection to the file list of a source."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -13,13 +13,13 @@ from shared.selection.duplicates import second_copies
 
 _MOST_NAMES = 20
 _LONGEST_NAME = 256
-_MOST_COMPARISONS = 10**10  # of a character with another: five seconds at worst
+_MOST_COMPARISONS = 10**10  # of characters: five seconds at worst
 
 
 def select_files(manifest: Manifest, selection: Selection) -> tuple[Manifest, LeftOut]:
-    """Return the manifest of the selected files, a revision of its own, and what was left out.
+    """Return the manifest of the selected files, as a revision of its own, and what was left out.
 
-    Raises SourceNotFound where no file is left, TooManyFiles where comparing would take too long.
+    Raises SourceNotFound if no file is left, TooManyFiles if matching would take too long.
     """
     _check_work(manifest.files, selection)
     fitting = [f for f in manifest.files if is_kept(f.path, selection.allow, selection.ignore)]
@@ -37,10 +37,9 @@ def select_files(manifest: Manifest, selection: Selection) -> tuple[Manifest, Le
 
 
 def is_kept(path: str, allow: Sequence[str], ignore: Sequence[str]) -> bool:
-    """Return whether a path fits a pattern of `allow`, if there are any, and none of `ignore`, as huggingface_hub does.
+    """Return whether a path matches a pattern of `allow`, if any, and none of `ignore`, as in huggingface_hub.
 
-    `*` matches `/` as well, upper and lower case differ, a pattern that ends in `/` means everything below, and a
-    backslash is a slash.
+    `*` also matches `/`, matching is case-sensitive, a trailing `/` means everything below, and a backslash is a slash.
     """
     plain = _with_slashes(path)
     if allow and not any(fnmatchcase(plain, _whole(p)) for p in allow):
@@ -58,7 +57,7 @@ def _with_slashes(text: str) -> str:
 
 
 def _check_work(files: Sequence[File], selection: Selection) -> None:
-    """Refuse what would take hours, as a stranger's longest names and longest patterns do together."""
+    """Refuse input that would take hours, such as the longest names with the longest patterns."""
     of_patterns, of_names = sum(map(len, (*selection.allow, *selection.ignore))), sum(len(f.path) for f in files)
     if of_patterns * of_names > _MOST_COMPARISONS:
         raise TooManyFiles(
