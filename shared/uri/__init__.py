@@ -1,1 +1,1 @@
-"""URIs of models."""
+"""Model URIs."""

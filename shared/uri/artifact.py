@@ -15,7 +15,7 @@ _LARGEST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class ArtifactUri:
-    """A repository of a registry at a tag or, `@` in the text, at a digest (`sha256:HEX`), which wins over a tag."""
+    """A repository at a tag or at a digest (`sha256:HEX`, after `@` in the text); the digest takes precedence."""
 
     registry: str
     repository: str
@@ -31,7 +31,7 @@ class ArtifactUri:
 
 
 def parse_artifact(rest: str) -> ArtifactUri:
-    """Return the URI that follows `oci://`. Raises InvalidURI."""
+    """Parse what follows `oci://`. Raises InvalidURI."""
     registry, _, path = rest.rstrip("/").partition("/")
     named, at, digest = path.partition("@")
     repository, colon, tag = named.partition(":")

@@ -1,4 +1,4 @@
-"""URIs of object stores that name a bucket or a container and what is below a prefix of it."""
+"""URIs of object stores: a bucket or container, and a prefix in it."""
 
 import re
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ _AZURE_HOST = ".blob.core.windows.net"
 
 @dataclass(frozen=True, slots=True)
 class GsUri:
-    """An object, or everything below a prefix, in a bucket of Google Cloud Storage; without a prefix, all of it.
+    """An object, or everything below a prefix, in a Google Cloud Storage bucket; no prefix means all of it.
 
-    The prefix of each store's URI has no slash at either end.
+    The prefixes of all bucket URIs have no slash at either end.
     """
 
     bucket: str
@@ -29,7 +29,7 @@ class GsUri:
 
 @dataclass(frozen=True, slots=True)
 class AzUri:
-    """A blob, or everything below a prefix, in a container of an Azure storage account; without a prefix, all of it."""
+    """A blob, or everything below a prefix, in a container of an Azure storage account; no prefix means all of it."""
 
     account: str
     container: str
@@ -41,7 +41,7 @@ class AzUri:
 
 @dataclass(frozen=True, slots=True)
 class OciObjectsUri:
-    """An object, or everything below a prefix, in a bucket of OCI Object Storage; without a prefix, all of it."""
+    """An object, or everything below a prefix, in a bucket of OCI Object Storage; no prefix means all of it."""
 
     namespace: str
     bucket: str
@@ -52,7 +52,7 @@ class OciObjectsUri:
 
 
 def parse_gs(rest: str) -> GsUri:
-    """Return the URI that follows `gs://`. Raises InvalidURI."""
+    """Parse what follows `gs://`. Raises InvalidURI."""
     bucket, _, path = rest.partition("/")
     prefix = path.strip("/")
     if not _GS_BUCKET.fullmatch(bucket):
@@ -61,7 +61,7 @@ def parse_gs(rest: str) -> GsUri:
 
 
 def parse_az(rest: str) -> AzUri:
-    """Return the URI that follows `az://`; the account may be written with its host's domain. Raises InvalidURI."""
+    """Parse what follows `az://`; the account may include the domain of its host. Raises InvalidURI."""
     host, _, path = rest.partition("/")
     uri = _az(host.removesuffix(_AZURE_HOST), path)
     if uri is None:
@@ -70,9 +70,9 @@ def parse_az(rest: str) -> AzUri:
 
 
 def az_of_url(url: str) -> AzUri | None:
-    """Return what an https URL names at Azure's own hosts; None for other URLs, and for those with a query or port.
+    """Return the blob of an https URL of Azure; None for other URLs, and for those with a query or port.
 
-    A single name in the path is a blob of the account's root container, and so a file like any other.
+    A single path segment is a blob in the root container of the account, and so an ordinary file.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -93,13 +93,13 @@ def _az(account: str, path: str) -> AzUri | None:
 
 
 def is_oci_objects(rest: str) -> bool:
-    """Say whether what follows `oci://` means object storage: `n/...` or `BUCKET@NAMESPACE/...`; else a registry."""
+    """Return whether `oci://` means object storage (`n/...` or `BUCKET@NAMESPACE/...`) and not a registry."""
     host = rest.partition("/")[0]
     return host == "n" or "@" in host
 
 
 def parse_oci_objects(rest: str) -> OciObjectsUri:
-    """Return the URI of either form. Raises InvalidURI."""
+    """Parse either form. Raises InvalidURI."""
     head, _, path = rest.partition("/")
     bucket, at, namespace = head.partition("@")
     if not at:
@@ -115,7 +115,7 @@ def parse_oci_objects(rest: str) -> OciObjectsUri:
 
 
 def without_dots(path: str, text: str) -> str:
-    """Return the path of a URI; InvalidURI where it has a `.` or `..`."""
+    """Return the path of a URI; raises InvalidURI if it has a `.` or `..` segment."""
     if _has_dots(path):
         raise InvalidURI(f"{text} has a . or .. in its path; write the path that is meant")
     return path

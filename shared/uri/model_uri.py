@@ -45,10 +45,10 @@ class HfUri:
 
 @dataclass(frozen=True, slots=True)
 class S3Uri:
-    """An object, or everything below a prefix, in a bucket; without a prefix, the whole bucket.
+    """An object, or everything below a prefix, in a bucket; an empty prefix means the whole bucket.
 
-    The prefix has no slash at either end. `endpoint`, HOST:PORT, stands only in the list of a model's files, where a
-    Secret named it; it is asked over https.
+    The prefix has no slash at either end. `endpoint`, as HOST:PORT, occurs only in manifests of models whose Secret
+    names it; it is contacted over https.
     """
 
     bucket: str
@@ -73,7 +73,7 @@ class HttpsUri:
 
 @dataclass(frozen=True, slots=True)
 class PvcUri:
-    """A directory on a claim; `namespace` is empty where the model's own is meant."""
+    """A directory on a claim; an empty `namespace` means that of the model."""
 
     namespace: str
     claim: str
@@ -86,7 +86,7 @@ class PvcUri:
 
 @dataclass(frozen=True, slots=True)
 class LocalUri:
-    """A file or directory that is on the machine already; the path is absolute, without a slash at its end."""
+    """A file or directory that is already on the machine; the path is absolute, without a trailing slash."""
 
     path: str
 
@@ -96,7 +96,7 @@ class LocalUri:
 
 @dataclass(frozen=True, slots=True)
 class PluginUri:
-    """What a source from elsewhere makes of its own URIs: `rest` is all that follows `://`."""
+    """A URI of a plugin; `rest` is everything after `://`."""
 
     scheme: str
     rest: str
@@ -111,7 +111,7 @@ ModelUri: TypeAlias = (
 
 
 def parse_uri(text: str, *, cluster_scoped: bool = True) -> ModelUri:
-    """Return the URI in parts; InvalidURI says which form to write. Only `pvc://` depends on the scope."""
+    """Parse a URI; raises InvalidURI, which says what to write. Only `pvc://` depends on the scope."""
     scheme, separator, rest = text.partition("://")
     if not separator or any(ord(c) < ord(" ") or ord(c) == 127 for c in text):  # noqa: PLR2004 - DEL
         raise InvalidURI(
@@ -128,7 +128,7 @@ def parse_uri(text: str, *, cluster_scoped: bool = True) -> ModelUri:
 
 
 def parse_declared(text: str, *, cluster_scoped: bool = True) -> ModelUri:
-    """Return a URI that somebody wrote, as `parse_uri` does; what stands in our own lists alone is InvalidURI."""
+    """Parse a URI written by a user; forms that are only valid in our own manifests raise InvalidURI."""
     uri = parse_uri(text, cluster_scoped=cluster_scoped)
     if isinstance(uri, S3Uri) and uri.endpoint:
         raise InvalidURI(
@@ -226,9 +226,9 @@ _PARSERS: Mapping[str, Callable[[str], ModelUri]] = {
 
 
 def sub_path_of(wanted: str, cached: str) -> str | None:
-    """Return what follows the cached URI in the wanted one, "" for the same model, None where it is another.
+    """Return the rest of the wanted URI below the cached one: "" if equal, None if it is another model.
 
-    Both are canonical; a prefix ends at a `/`; a hub's revisions are different models.
+    Both are canonical; a prefix ends at a `/`; other revisions of a hub are other models.
     """
     if wanted == cached:
         return ""
