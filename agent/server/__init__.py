@@ -1,1 +1,1 @@
-"""What an agent tells over HTTP."""
+"""The agent's HTTP endpoints."""

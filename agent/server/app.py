@@ -1,4 +1,4 @@
-"""What the agent tells about itself over HTTP: health, readiness, metrics, and on loopback the models it holds."""
+"""The agent's HTTP API: health, readiness, metrics, and, on loopback only, the models on the node."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _ELSEWHERE = (
 
 
 class ModelSummary(BaseModel):
-    """One entry: where it stands, and how far a running download is."""
+    """One entry: its phase, and the progress of a running download."""
 
     id: str
     revision: str
@@ -36,7 +36,7 @@ class ModelSummary(BaseModel):
 
 
 class StoreSummary(BaseModel):
-    """The store's bytes; a limit of 0 is none."""
+    """The store's space in bytes; a limit of 0 means none."""
 
     used_bytes: int
     reserved_bytes: int
@@ -45,14 +45,14 @@ class StoreSummary(BaseModel):
 
 
 class ProcessSummary(BaseModel):
-    """What the agent itself uses."""
+    """Resources used by the agent process."""
 
     memory_bytes: int
     open_files: int
 
 
 class NodeSummary(BaseModel):
-    """The models of one node, and what they cost."""
+    """The models of one node, and the resources they take."""
 
     node: str
     models: list[ModelSummary]
@@ -62,7 +62,7 @@ class NodeSummary(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """Where the agent stands, read anew for each request; `rate_limit` in bytes a second, 0 for none."""
+    """The agent's current state, read for each request; `rate_limit` is in bytes per second, 0 for none."""
 
     node: str
     observation: Callable[[], Observation]
@@ -80,12 +80,12 @@ def build_app(report: AgentState, registry: CollectorRegistry) -> FastAPI:
 
     @app.get("/healthz")
     async def healthz() -> Response:
-        """Tell whether the loop is alive, and of errors in our own code that it survived."""
+        """Report whether the loop is alive, and the internal errors it survived."""
         return _answer(report.why_not_alive(), report.activity.internal_errors.summary())
 
     @app.get("/readyz")
     async def readyz() -> Response:
-        """Tell whether the store is open, the ModelNode is watched, and what was on disk is adopted."""
+        """Report whether the store is open, the ModelNode is watched, and the files on disk have been adopted."""
         return _answer(report.why_not_ready())
 
     @app.get("/metrics")
@@ -95,17 +95,17 @@ def build_app(report: AgentState, registry: CollectorRegistry) -> FastAPI:
 
     @app.get("/v1/models")
     async def models(request: Request) -> Response:
-        """Return every entry of this node, with names of private models: only to who may enter the pod."""
+        """Return every entry of this node; only to loopback, because it includes names of private models."""
         if not _is_loopback(request.client.host if request.client else ""):
             return Response(_ELSEWHERE, _FORBIDDEN, media_type="text/plain")
-        # As text: a response model makes FastAPI load pydantic.v1 as well, to ask whether it is one of those.
+        # As text: a response model would make FastAPI load pydantic.v1 too, just to check the model's type.
         return Response(view_of(report).model_dump_json(), media_type="application/json")
 
     return app
 
 
 def view_of(report: AgentState) -> NodeSummary:
-    """Return what `/v1/models` shows."""
+    """Return the content of `/v1/models`."""
     space, figures = report.space(), report.figures()
     return NodeSummary(
         node=report.node,
@@ -139,7 +139,7 @@ def _is_loopback(address: str) -> bool:
         parsed = ip_address(address)
     except ValueError:
         return False
-    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None  # what a socket for both families shows
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None  # the form that a dual-stack socket shows
     return (mapped or parsed).is_loopback
 
 

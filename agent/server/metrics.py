@@ -1,4 +1,4 @@
-"""The agent's metrics: labels for phases, reasons and kinds, never one for a model."""
+"""The agent's metrics, with labels for phases, reasons and kinds, never for a model."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ _EXPECTED = [(kind, Ending(result)) for kind in KINDS for result in (COMPLETE, S
 
 
 class AgentCollector(Collector):
-    """Reads the agent's state at each scrape."""
+    """Reads the agent's state on each scrape."""
 
     def __init__(self, report: AgentState) -> None:
         self._report = report
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric."""
+        """Yield all metrics."""
         observation = self._report.observation()
         yield from _entries(statuses(observation))
         yield from self._downloads()
@@ -159,7 +159,7 @@ def _counters(name: str, text: str, labels: Iterable[str], values: Mapping[tuple
 
 
 def build_registry(report: AgentState) -> CollectorRegistry:
-    """Return a registry of our own: the stock, and what the process itself uses."""
+    """Return a separate registry with the agent's metrics and those of its process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(AgentCollector(report))
     ProcessCollector(registry=registry)

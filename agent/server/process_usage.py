@@ -1,4 +1,4 @@
-"""What the process itself uses."""
+"""Resource usage of this process."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class ProcessUsage:
 
 
 def read_process_usage() -> ProcessUsage:
-    """Return the figures of this process."""
+    """Return the current usage of this process."""
     process = psutil.Process()
     with process.oneshot():
         return ProcessUsage(process.memory_info().rss, process.num_fds())

@@ -1,4 +1,4 @@
-"""The agent's HTTP server: it is given a socket that is open already, so that a taken port is told before the work."""
+"""The agent's HTTP server; it takes an open socket, so a taken port is reported before any work starts."""
 
 import asyncio
 from contextlib import suppress
@@ -12,19 +12,19 @@ _TICK_S = 1.0
 
 
 class AgentServer(Server):
-    """Looks once a second whether it shall end, where uvicorn's own looks ten times: an idle node pays for each."""
+    """Checks for shutdown once a second instead of uvicorn's ten times, which an idle node would pay for."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Let the running requests end, and `serve` with them."""
+        """Let running requests finish, then end `serve`."""
         self.should_exit = True
         self._stopping.set()
 
     async def main_loop(self) -> None:
-        """Return when it shall end; the time that answers carry is renewed with each look."""
+        """Run until shutdown; each check also updates the Date header of responses."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
@@ -32,6 +32,6 @@ class AgentServer(Server):
 
 
 def build_server(app: FastAPI) -> AgentServer:
-    """Return a server for the app, to be given a listening socket; quiet: the program's own log says what matters."""
+    """Return a server for the app; it logs nothing, since the agent's own log has what matters."""
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2)
     return AgentServer(config)
