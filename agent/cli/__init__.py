@@ -1,1 +1,1 @@
-"""What of the command line needs the engine."""
+"""Commands of `larder` that need the transfer engine."""

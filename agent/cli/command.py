@@ -64,7 +64,7 @@ def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Selection]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; SIGINT and SIGTERM end it within a second, with what is verified kept."""
+    """Run the command; SIGINT and SIGTERM end it within a second and keep verified bytes."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -1,4 +1,4 @@
-"""`larder extract --root DIR --path SUB-PATH`: what a metadata Job runs on a claim."""
+"""`larder extract --root DIR --path SUB-PATH`: run by a metadata Job on a claim."""
 
 import argparse
 import os
@@ -14,9 +14,9 @@ from shared.metadata.reader import read_metadata
 from shared.metadata.termination_message import UNFINISHED, Reading, encode_reading
 from shared.sources.local.beneath import Beneath
 
-_AGAIN = 1  # the Job's next try may see it
+_AGAIN = 1  # the Job's next attempt may succeed
 _CLAIM = "the claim"
-_MOST_REMARK = 512  # characters, so that what was read has room beside it
+_MOST_REMARK = 512  # characters, which leaves space for the metadata
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,9 +34,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_extract(root: str, path: str, to: Path, stdout: TextIO) -> int:
-    """Write the reading to a file, and for people to `stdout`; return 0, or 1 where another try may bring more.
+    """Write the result to a file and, for people, to `stdout`; return 0, or 1 if another attempt may find more.
 
-    What is at the sub-path may be too much for the Job's memory or time: that it is there is written first.
+    Reading may exceed the Job's memory or time, so it is recorded first that the sub-path exists.
     """
     early = Reading(reason=UNFINISHED, message=f"{path!r} is on the claim, and is being read")
     reading, again = read_claim(root, path, lambda: to.write_bytes(encode_reading(early)))
@@ -47,11 +47,11 @@ def run_extract(root: str, path: str, to: Path, stdout: TextIO) -> int:
 
 
 def read_claim(root: str, path: str, on_found: Callable[[], object] = lambda: None) -> tuple[Reading, bool]:
-    """Return what a model's files say, or why they cannot be read, and whether the same try may help later.
+    """Return a model's metadata, or why it cannot be read, and whether another attempt may help.
 
-    `on_found` is called when there is something at the sub-path, before any of it is read.
-    Links are followed as pods follow them: on the way to the directory beneath the claim, and in it beneath itself,
-    because pods have that directory alone.
+    `on_found` is called if the sub-path exists, before anything is read. Links are followed as pods follow them: on the
+    way to the directory they must stay below the claim, and inside it below the directory, because pods see only that
+    directory.
     """
     try:
         descriptor = Beneath(root, _CLAIM, lambda name: f"{name!r} on {_CLAIM}").open(path)
@@ -73,9 +73,9 @@ def read_claim(root: str, path: str, on_found: Callable[[], object] = lambda: No
 
 
 def _files(root: str, path: str, descriptor: int) -> ModelFiles:
-    """Return the files by names on the claim: where it is mounted in the Job's pod means nothing to its owner."""
+    """Return the files by their names on the claim; its mount path in the Job's pod means nothing to its owner."""
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        # What was opened is read, whatever stands under its name by now.
+        # Read what was opened, even if its name now refers to something else.
         return DirectoryFiles(f"/proc/self/fd/{descriptor}", shown=path, place=path)
     folder, _, name = path.rpartition("/")
     return DirectoryFiles(root, folder, only=name, shown=path, place=_CLAIM)

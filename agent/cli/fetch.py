@@ -1,4 +1,4 @@
-"""`larder fetch URI --to DIR`: the agent's engine without a cluster."""
+"""`larder fetch URI --to DIR`: the agent's transfer engine without a cluster."""
 
 import os
 import threading
@@ -35,14 +35,14 @@ from shared.sources.schemes import open_source
 
 @dataclass(slots=True)
 class _SelectedSource:
-    """A source whose list has the selected files; `left_out` tells of the others once it was resolved."""
+    """A source reduced to the selected files; `left_out` describes the others after `resolve`."""
 
     source: Source
     selection: Selection
     left_out: LeftOut = field(default=LeftOut(), init=False)
 
     def resolve(self) -> Manifest:
-        """As in the port; SourceNotFound where no file is left."""
+        """As in the port; raises SourceNotFound if no file is left."""
         manifest, self.left_out = select_files(self.source.resolve(), self.selection)
         return manifest
 
@@ -69,11 +69,15 @@ def run_fetch(
     opener: OpenSource = open_source,
     selection: Selection = WHOLE,
 ) -> int:
-    """Put the model's files directly under `to`; return 0, or 1 after one line `Reason: message` on stderr.
+    """Put the model's files directly below `to`.
 
-    130 where `stop` ended it: the same command goes on from the verified bytes. What is complete and right there is
-    not fetched again. What was left out is named on stderr; with `as_json`, stdout has one object and nothing else.
-    What cannot succeed ends within a minute; a source that asks for time gets it for a while.
+    Files that are already complete and correct are not downloaded again. What cannot succeed ends within a minute,
+    except that a source may ask for a limited wait. Left-out files are named on stderr; with `as_json`, stdout has
+    exactly one object.
+
+    Returns:
+        0; 1 after one line `Reason: message` on stderr; or 130 if `stop` ended it, after which the same command
+        resumes from the verified bytes.
     """
     stop = stop or threading.Event()
     try:
@@ -107,13 +111,13 @@ def _fetch_locked(source: Source, to: Path, concurrency: int, report: ProgressLi
     try:
         return _watch(FetchJob(source, target, concurrency, Progress(), stop), report)
     finally:
-        with suppress(OSError):  # of a disk that fails, the failure itself is told
+        with suppress(OSError):  # on a failing disk, report the original failure
             (target / HOLDER).unlink(missing_ok=True)
         os.close(lock)
 
 
 def _watch(job: FetchJob, report: ProgressLine) -> Outcome:
-    """Run the job on a thread of its own, so that a server that hangs cannot keep us; tell how it goes."""
+    """Run the job in its own thread, so that a hanging server cannot block the command, and show its progress."""
     outcome = start_daemon_thread(job.run, "larder-fetch-job")
     watch = StallWatch(job.progress, time.monotonic())
     while not _ended(outcome, LOOK_S):
@@ -133,7 +137,7 @@ def _ended(outcome: Future[Outcome], within_s: float) -> bool:
 
 
 def _text_report(outcome: Outcome, to: Path, left_out: LeftOut) -> str:
-    """Return one line for a person."""
+    """Return one line for people."""
     manifest = outcome.manifest
     left = f", {left_out.files} files with {format_bytes(left_out.size)} left out" if left_out.files else ""
     return (
@@ -143,7 +147,7 @@ def _text_report(outcome: Outcome, to: Path, left_out: LeftOut) -> str:
 
 
 def _json_report(outcome: Outcome, to: Path, left_out: LeftOut) -> str:
-    """Return one object for a program; sizes are in bytes, `leftOut` is as in a model's status."""
+    """Return one object for programs; sizes are in bytes, `leftOut` has the form of a model's status."""
     manifest = outcome.manifest
     told = {
         "directory": str(to),

@@ -1,4 +1,4 @@
-"""A fetch without a cluster: resolve, fetch what is missing, place it."""
+"""A fetch without a cluster: resolve, download what is missing, put it in place."""
 
 import threading
 import time
@@ -35,7 +35,7 @@ _MOST_CHANGES = 2
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was fetched: the whole manifest, how it was verified, and how many bytes the network brought."""
+    """What was fetched: the full manifest, how it was verified, and the bytes that came over the network."""
 
     manifest: Manifest
     verified: str
@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class FetchJob:
-    """Everything that one fetch needs; `run` is called once, the caller holds the lock on `target`."""
+    """One fetch; call `run` once, holding the lock on `target`."""
 
     source: Source
     target: Path
@@ -53,9 +53,9 @@ class FetchJob:
     stop: threading.Event
 
     def run(self) -> Outcome:
-        """Fill the target; what is complete and right there is left as it is. Raises LarderError, Stopped.
+        """Fill the target, leaving complete and correct files as they are. Raises LarderError, Stopped.
 
-        A source that changes meanwhile is listed again, and what it has now is fetched.
+        A source that changes meanwhile is listed again, and its new files are fetched.
         """
         for _ in range(_MOST_CHANGES):
             try:
@@ -71,7 +71,7 @@ class FetchJob:
         self.progress.find(-self.progress.done)
         self.progress.trouble = None
         self.progress.total = manifest.size_bytes
-        archives = {f.path for f in find_archives(manifest.files)}  # of what came out of one before, nothing tells
+        archives = {f.path for f in find_archives(manifest.files)}  # nothing records what came out of one before
         keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
         missing = [f for f in manifest.files if f.path in archives or not self._is_right(f, keys[f.path])]
         outcome = self._fetch(manifest, missing, unpack=bool(archives))
@@ -113,7 +113,7 @@ class FetchJob:
         return Outcome(manifest, verified, result.moved)
 
     def _refuse_pickles(self, manifest: Manifest, blobs: Mapping[str, Path], discard: Callable[[], None]) -> None:
-        """Look at what was fetched and at what was there; if one may be a pickle, nothing fetched is kept."""
+        """Check the fetched and the existing files; if one may be a pickle, keep nothing that was fetched."""
         places = {file.path: self.target / file.path for file in manifest.files}
         try:
             refuse_pickles({**places, **blobs}, manifest.uri)
@@ -127,7 +127,7 @@ class FetchJob:
         return is_right(self.target, file, key, self.progress.find)
 
     def _resolve(self) -> Manifest:
-        """List the files of the source, patiently."""
+        """List the files of the source, with retries."""
         with self.progress.asking():
             return retry(self.source.resolve, POLICY, Timing(), self._wait)
 

@@ -1,4 +1,4 @@
-"""What a person sees while files come."""
+"""Progress output for people."""
 
 from typing import TextIO
 
@@ -10,7 +10,7 @@ _TERMINAL_S, _LOG_S = 0.5, 5.0
 
 
 class ProgressLine:
-    """Writes one changing line to a terminal, and a line every few seconds to anything else."""
+    """Rewrites one line on a terminal; prints a line every few seconds elsewhere."""
 
     def __init__(self, out: TextIO, *, quiet: bool) -> None:
         self._out, self._quiet, self._terminal = out, quiet, out.isatty()
@@ -18,7 +18,7 @@ class ProgressLine:
         self._shown = False
 
     def show(self, progress: Progress, now: float) -> None:
-        """Tell how far it is, if it is time to; where nobody can read it any more, no more is told."""
+        """Show the progress if it is due; once nobody can read the output, print nothing more."""
         every_s = _TERMINAL_S if self._terminal else _LOG_S
         self._last = now if self._last is None else self._last
         if self._quiet or now - self._last < every_s:
@@ -28,7 +28,7 @@ class ProgressLine:
         self._write(f"{start}{_line(progress)}{end}")
 
     def end(self) -> None:
-        """Leave the changing line."""
+        """Finish the current line."""
         if self._terminal and self._shown:
             self._write("\n")
 

@@ -1,26 +1,26 @@
-"""When a fetch has no hope any more."""
+"""When a fetch is beyond hope."""
 
 from agent.transfer.progress import Progress
 from agent.transfer.stall_detector import LEAST_RATE
 from shared.errors import LarderError
 from shared.sources.command_line import HOPELESS_S, StallDeadline, no_answer
 
-_AT_LEAST_S = 20.0  # so long it must be the source that is waited for, not the disk
-_LITTLE_BYTES = LEAST_RATE * HOPELESS_S  # a source that brings less in all that time only drips
+_AT_LEAST_S = 20.0  # a longer wait is for the source, not for the disk
+_LITTLE_BYTES = LEAST_RATE * HOPELESS_S  # a source that sends less in all that time only trickles
 
 
 class StallWatch:
-    """Notices that nothing, or next to nothing, has come for so long that nothing will; what asks for time gets it."""
+    """Detects that so little has arrived for so long that waiting is pointless; a source that asks for time gets it."""
 
     def __init__(self, progress: Progress, now: float) -> None:
         self._progress, self._seen, self._files, self._total = progress, 0, 0, progress.total
         self._received = 0
         self._hope = StallDeadline(now)
         self._waits_since: float | None = None
-        self._trouble: LarderError | None = None  # the last since something came
+        self._trouble: LarderError | None = None  # the last one since something arrived
 
     def look(self, now: float) -> LarderError | None:
-        """Return why to give up, None to go on. A disk that syncs is waited for, a source is not."""
+        """Return the reason to give up, or None to continue. Waiting for a source counts, for a disk sync does not."""
         progress = self._progress
         self._trouble = progress.trouble or self._trouble
         files, is_listed = progress.traffic.verified_files, progress.total != self._total

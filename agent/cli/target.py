@@ -1,4 +1,4 @@
-"""The directory that `larder fetch` fills: what is right in it already, and how a file gets its place."""
+"""The directory that `larder fetch` fills: which files are already correct, and how new ones get in place."""
 
 import os
 import shutil
@@ -13,14 +13,14 @@ from agent.store.verify import Check
 from shared.errors import DigestMismatch, StoreFailure, UnsafePath
 from shared.manifest import File, Manifest, check_files
 
-_MARKS = {"holder", "store.json"}  # the first that a store writes into its root
+_MARKS = {"holder", "store.json"}  # the first files that a store writes into its root
 WORK_DIRECTORY, HOLDER = ".larder", ".larder-holder"
 _BUFFER_BYTES = 2**20
-_SECOND_NS, _GRAIN_NS = 10**9, 100  # the finest part of a second that the usual file systems keep, also remote ones
+_SECOND_NS, _GRAIN_NS = 10**9, 100  # the finest time stamp that common file systems keep, remote ones included
 
 
 def check_manifest(manifest: Manifest) -> None:
-    """Raise UnsafePath where a file would leave the target, as a plugin's may, or stand in the way of what is ours."""
+    """Raise UnsafePath if a file, such as a plugin's, would leave the target or clash with our own names."""
     check_files(manifest.files)
     for file in manifest.files:
         if (own := file.path.split("/")[0]) in (WORK_DIRECTORY, HOLDER):
@@ -28,7 +28,7 @@ def check_manifest(manifest: Manifest) -> None:
 
 
 def check_work_directory(target: Path) -> None:
-    """Raise UnsafePath where something of others stands in the place of our own directory: that goes at the end."""
+    """Raise UnsafePath if our work directory, which is removed at the end, is somebody else's."""
     work = target / WORK_DIRECTORY
     if work.is_symlink():
         raise UnsafePath(f"{work} is a symbolic link, which we do not follow; remove it")
@@ -39,7 +39,7 @@ def check_work_directory(target: Path) -> None:
 
 
 def remove_work_directory(target: Path) -> None:
-    """Remove our own directory, that which tells that it is ours last: so after a kill, too. Raises StoreFailure."""
+    """Remove our work directory, its marks last, so that it is recognised after a kill. Raises StoreFailure."""
     work = target / WORK_DIRECTORY
     with translated(f"removing {work}"):
         for path in [path for path in work.iterdir() if path.name not in _MARKS and path.is_dir()]:
@@ -48,11 +48,10 @@ def remove_work_directory(target: Path) -> None:
 
 
 def is_right(target: Path, file: File, key: str, count: Callable[[int], None]) -> bool:
-    """Tell whether the file is in its place, whole, and what the publisher named.
+    """Tell whether the file is in place, complete, and matches the publisher's digest.
 
-    Without a digest, size and mark decide: whether we placed it under the same `key`, which is that of
-    `identity.content_key`, and nobody wrote to it since. `count` is told the bytes as they are read. Raises
-    StoreFailure, UnsafePath.
+    Without a digest, size and mark decide: whether we placed it under the same `key` (from `identity.content_key`) and
+    nobody wrote to it since. `count` is called with the number of bytes read. Raises StoreFailure, UnsafePath.
     """
     path = _place(target, file.path)
     with translated(f"reading {path}"):
@@ -75,10 +74,10 @@ def is_right(target: Path, file: File, key: str, count: Callable[[int], None]) -
 
 
 def place_files(target: Path, files: Mapping[str, Path], keys: Mapping[str, str], now_ns: int) -> None:
-    """Link blobs, by path, to their places as plain files of the caller. Raises StoreFailure, UnsafePath.
+    """Link blobs, by path, into place as the caller's plain files. Raises StoreFailure, UnsafePath.
 
-    They stay blobs until all have their places: a kill costs none of them. Those without a digest are marked with their
-    `keys`, by path.
+    They stay blobs until all are in place, so a kill loses none. Files without a digest are marked with their `keys`,
+    by path.
     """
     fresh, folders = f"{target}/{WORK_DIRECTORY}/placing", dict[str, Path]()
     for name, blob in files.items():
@@ -90,7 +89,7 @@ def place_files(target: Path, files: Mapping[str, Path], keys: Mapping[str, str]
         path = f"{folders[folder]}/{last}"
         with translated(f"placing {path}"):
             _put(blob, path, fresh)
-    whole_ns = now_ns - now_ns % _SECOND_NS - _SECOND_NS  # no time to come, with any mark
+    whole_ns = now_ns - now_ns % _SECOND_NS - _SECOND_NS  # never in the future, whatever the mark
     marked = {files[name]: whole_ns + _mark_ns(key) for name, key in keys.items() if name in files}
     for blob, time_ns in {**dict.fromkeys(files.values(), now_ns), **marked}.items():
         with translated(f"releasing {blob}"):
@@ -99,32 +98,32 @@ def place_files(target: Path, files: Mapping[str, Path], keys: Mapping[str, str]
 
 
 def _mark_ns(key: str) -> int:
-    """Return the part of a second that the time of change of a file with this key has.
+    """Return the nanoseconds within the second for the mtime of a file with this key.
 
-    It tells a later command what the source called the file, without another file beside it; it is never 0, which is
-    what file systems without parts of a second have.
+    They tell a later command what the source called the file, without a second file. They are never 0, the value on
+    file systems that store whole seconds.
     """
     return _GRAIN_NS * (1 + int(key, 16) % (_SECOND_NS // _GRAIN_NS - 1))
 
 
 def _is_blob(found: os.stat_result) -> bool:
-    """Tell whether a kill came before the file was made a plain one; its bytes are with our own, to be placed again."""
+    """Tell whether a kill interrupted the placing of a file, so it must be placed again from our work directory."""
     return found.st_mtime_ns == MTIME_NS and found.st_nlink > 1
 
 
 def _put(blob: Path, path: str, fresh: str) -> None:
-    """Link a blob to its place, by way of `fresh` where something stands there."""
+    """Link a blob into place, via `fresh` if something exists there."""
     with suppress(FileExistsError):
         os.link(blob, path, follow_symlinks=False)
         return
-    with suppress(FileNotFoundError):  # of a kill, or of a rename of one inode over itself
+    with suppress(FileNotFoundError):  # left by a kill, or by renaming an inode over itself
         os.unlink(fresh)  # noqa: PTH108 - thousands of files, and paths of text take half the time
     os.link(blob, fresh, follow_symlinks=False)
     os.rename(fresh, path)  # noqa: PTH104 - as above
 
 
 def _place(target: Path, name: str) -> Path:
-    """Return where a file goes; UnsafePath where a symbolic link on the way would lead out of the directory."""
+    """Return the path of a file; raise UnsafePath if a symbolic link on the way could leave the directory."""
     path = target / name
     for parent in path.parents:
         if parent == target:
