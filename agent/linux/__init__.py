@@ -1,1 +1,1 @@
-"""System calls that Python has no function for, and files of the kernel; knows nothing of models."""
+"""System calls and kernel files that Python does not cover; independent of models."""

@@ -1,4 +1,4 @@
-"""How much of what this process writes the page cache could keep: it counts against the memory of our control group."""
+"""How much written data the page cache can keep, since it counts against our cgroup's memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,9 +18,9 @@ def cache_bytes(
     proc: Path = Path("/proc"),
     groups: Path = Path("/sys/fs/cgroup"),
 ) -> int:
-    """Return the least of what is available on the node and the limits of our control groups, in bytes.
+    """Return the minimum of the node's available memory and our cgroups' limits, in bytes.
 
-    0 where the kernel does not tell; `proc` and `groups` are where it tells the limits.
+    0 if the kernel does not report it; `proc` and `groups` are where the limits are read.
     """
     try:
         return min([available_bytes(), *_limits(proc, groups)])
@@ -29,7 +29,7 @@ def cache_bytes(
 
 
 def _limits(proc: Path, groups: Path) -> Iterator[int]:
-    """Yield the limits of our groups and those around them, as far as they can be seen from here."""
+    """Yield the limits of our cgroups and their parents, as far as they are visible."""
     with suppress(OSError):
         for line in (proc / "self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -42,5 +42,5 @@ def _limits(proc: Path, groups: Path) -> Iterator[int]:
 def _limits_above(mount: Path, path: str, name: str) -> Iterator[int]:
     group = Path(path.lstrip("/"))
     for place in (group, *group.parents):
-        with suppress(OSError, ValueError):  # a container sees its own group as the mount itself; "max" is no limit
+        with suppress(OSError, ValueError):  # a container sees its own cgroup as the mount itself; "max" means no limit
             yield int((mount / place / name).read_text())

@@ -1,4 +1,4 @@
-"""Reading a file from the disk without a change to what the page cache holds: running pods have their weights there."""
+"""Reads files without displacing the page cache, which holds the weights of running pods."""
 
 import ctypes
 import errno
@@ -21,7 +21,7 @@ _FAILED = ctypes.c_void_p(-1).value
 
 @contextmanager
 def opened_direct(path: Path) -> Iterator[int]:
-    """Yield a descriptor that reads past the page cache where the file system can do that. Raises OSError."""
+    """Yield a descriptor that bypasses the page cache if the file system supports it. Raises OSError."""
     try:
         descriptor = os.open(path, _READ | os.O_DIRECT)
     except OSError as error:
@@ -35,11 +35,11 @@ def opened_direct(path: Path) -> Iterator[int]:
 
 
 def read_direct(descriptor: int) -> Iterator[memoryview]:
-    """Yield the bytes of a file from its start, a MiB at a time, each until the next is asked for. Raises OSError.
+    """Yield the bytes of a file from its start, one MiB at a time; a piece is valid until the next one. Raises OSError.
 
-    Where the file system refuses to read past the page cache, what was not in there before is dropped from it again.
+    If the file system cannot bypass the page cache, pages that were not cached before are dropped again.
     """
-    view = memoryview(mmap.mmap(-1, _PIECE_BYTES))  # memory of whole pages, as O_DIRECT needs
+    view = memoryview(mmap.mmap(-1, _PIECE_BYTES))  # page-aligned memory, which O_DIRECT requires
     offset = 0
     while size := _read(descriptor, view, offset):
         yield view[:size]
@@ -59,7 +59,7 @@ def _read(descriptor: int, view: memoryview, offset: int) -> int:
 
 def _read_through_cache(descriptor: int, view: memoryview, offset: int) -> int:
     absent = absent_pages(descriptor, offset, len(view))
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)  # nothing is read ahead that would stay
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)  # no readahead, whose pages would stay cached
     size = os.preadv(descriptor, [view], offset)
     for start, end in absent:
         os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_DONTNEED)
@@ -67,7 +67,7 @@ def _read_through_cache(descriptor: int, view: memoryview, offset: int) -> int:
 
 
 def absent_pages(descriptor: int, offset: int, size: int) -> list[tuple[int, int]]:
-    """Return the spans of bytes, in whole pages, that the page cache does not hold; none where that is not told."""
+    """Return the byte ranges, in whole pages, that the page cache does not hold; none if the kernel does not say."""
     size = min(size, os.fstat(descriptor).st_size - offset)
     if size <= 0:
         return []

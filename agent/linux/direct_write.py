@@ -1,18 +1,18 @@
-"""Writing past the page cache: straight from our memory to the disk, whole pages at a time."""
+"""Writes whole pages to disk, bypassing the page cache."""
 
 import errno
 import mmap
 import os
 
 PAGE_BYTES = mmap.PAGESIZE
-_REFUSED = {errno.EINVAL, errno.ENOENT, errno.EOPNOTSUPP}  # ENOENT: no /proc here
+_REFUSED = {errno.EINVAL, errno.ENOENT, errno.EOPNOTSUPP}  # ENOENT: there is no /proc
 
 
 class DirectWriter:
     """A second way to write to an open file.
 
-    File systems that have no block device of their own (network, memory, overlays) are left alone: there a write past
-    the cache may be a round trip, or is not what it says. Not thread-safe.
+    File systems without a block device of their own (network, memory, overlay) are not used this way: there, an
+    uncached write may cost a round trip or not be one at all. Not thread-safe.
     """
 
     __slots__ = ("_descriptor", "_file", "_works")
@@ -21,9 +21,9 @@ class DirectWriter:
         self._file, self._descriptor, self._works = descriptor, -1, True
 
     def write(self, data: memoryview, offset: int) -> int:
-        """Write the whole pages that `data` begins with; returns how many bytes, 0 where they cannot go this way.
+        """Write the whole pages at the start of `data`; return how many bytes, 0 if they cannot bypass the cache.
 
-        `data` must begin with a page in memory, `offset` in the file. Raises OSError.
+        `data` must be page-aligned in memory and `offset` in the file. Raises OSError.
         """
         size = len(data) // PAGE_BYTES * PAGE_BYTES
         if not self._works or not size or offset % PAGE_BYTES:
@@ -37,7 +37,7 @@ class DirectWriter:
             return 0
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the second descriptor."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -46,6 +46,6 @@ class DirectWriter:
         if self._descriptor < 0:
             if not os.major(os.fstat(self._file).st_dev):
                 raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-            # By its descriptor, so that it is this file, whatever stands under its name by now.
+            # By descriptor, so that it is this very file, even if its name now refers to another.
             self._descriptor = os.open(f"/proc/self/fd/{self._file}", os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
         return self._descriptor

@@ -1,4 +1,4 @@
-"""One process a store: the lock on its root, and who holds it."""
+"""One process per store: the lock on its root, and a record of who holds it."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ from shared.errors import StoreFailure
 
 
 def lock_directory(directory: Path, holder: Path) -> int:
-    """Lock a directory and write down who did; returns the descriptor that keeps the lock. StoreFailure, OSError."""
+    """Lock a directory and record the holder; return the descriptor of the lock. Raises StoreFailure, OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

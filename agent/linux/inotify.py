@@ -1,4 +1,4 @@
-"""The kernel's word that something in a directory has changed (inotify), in place of looking all the time."""
+"""Notifications of changes in directories (inotify), so that scans can be rare."""
 
 import ctypes
 import errno
@@ -13,13 +13,13 @@ _MODIFY, _ATTRIB, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x4, 0x40, 0x8
 _MOVE_SELF, _ONLY_DIRECTORIES, _NO_LINKS = 0x800, 0x01000000, 0x02000000
 _CHANGES = _MODIFY | _ATTRIB | _MOVED_FROM | _MOVED_TO | _DELETE | _MOVE_SELF | _ONLY_DIRECTORIES | _NO_LINKS
 _READ_BYTES = 2**16
-_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES}  # a look at the files tells what that means
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES}  # a scan will find out what this means
 
 
 class InotifyWatch:
-    """Watches directories, each for itself. `descriptor` becomes readable when something has changed.
+    """Watches directories, not recursively; `descriptor` becomes readable after a change.
 
-    What is written through a mapping of memory, or by a name outside of the directories, is not told.
+    Writes through a memory mapping, or through a name outside these directories, are not reported.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -27,20 +27,20 @@ class InotifyWatch:
 
     @classmethod
     def open(cls) -> Self | None:
-        """Return a watch; None where the kernel has none left for this user."""
+        """Return a watch; None if this user has reached the kernel's limit."""
         descriptor = _LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         return cls(descriptor) if descriptor >= 0 else None
 
     def cover(self, directories: Iterable[Path], *, births: bool) -> bool:
-        """Watch these directories as well; False where the kernel has no room for all.
+        """Watch these directories too; return False if the kernel's limit does not allow all.
 
-        `births` is whether new names count, beside changed and removed ones. Who is watched already stays it.
+        `births` adds the creation of names to changes and removals. Directories watched before stay watched.
         """
         mask = _CHANGES | (_CREATE if births else 0)
         return all(self._add(directory, mask) for directory in directories)
 
     def drain(self) -> bool:
-        """Take what was told; returns whether anything was."""
+        """Discard pending notifications and return whether there were any."""
         told = False
         try:
             while os.read(self.descriptor, _READ_BYTES):
@@ -50,7 +50,7 @@ class InotifyWatch:
         return told
 
     def close(self) -> None:
-        """End it."""
+        """Stop watching."""
         os.close(self.descriptor)
 
     def _add(self, directory: Path, mask: int) -> bool:

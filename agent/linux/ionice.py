@@ -1,4 +1,4 @@
-"""The calling thread behind everybody else: by the CPU's scheduler and by the disk's."""
+"""Runs the calling thread at the lowest CPU and disk priority."""
 
 import threading
 from contextlib import suppress
@@ -9,8 +9,8 @@ _LOWEST = 19
 
 
 def lower_priority() -> None:
-    """Give this thread the lowest priorities; where the kernel refuses, it keeps those that it has."""
+    """Give this thread the lowest priorities; if the kernel refuses, they stay as they are."""
     with suppress(psutil.Error, OSError):
-        thread = psutil.Process(threading.get_native_id())  # on Linux priorities are those of threads
+        thread = psutil.Process(threading.get_native_id())  # on Linux, threads have priorities of their own
         thread.nice(_LOWEST)
         thread.ionice(psutil.IOPRIO_CLASS_IDLE)

@@ -1,6 +1,6 @@
-"""What the C library keeps of memory that is free: an agent should be small again when a download has ended.
+"""Keeps free memory out of the C library, so that the agent is small again after a download.
 
-By default each thread that allocates gets an arena of its own, and what it freed stays there: 4 MB after a download.
+By default each allocating thread gets its own arena and keeps what it freed there: 4 MB after a download.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ _EVERY_S = 5.0
 
 
 def use_one_arena() -> None:
-    """Let all threads allocate from one arena; call it before there are any. Libraries other than glibc have one."""
+    """Let all threads allocate from one arena; call before starting threads. Only glibc has several."""
     if hasattr(_LIBC, "mallopt"):
         _LIBC.mallopt(_ARENA_MAX, 1)
 
 
 def give_back() -> None:
-    """Return the pages that are free to the system; takes about a millisecond."""
+    """Return free pages to the system; takes about a millisecond."""
     if hasattr(_LIBC, "malloc_trim"):
         _LIBC.malloc_trim(ctypes.c_size_t(0))
 
@@ -30,7 +30,7 @@ async def give_back_after(
     free: Callable[[], None] = give_back,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Free once at the start, and whenever work has ended since and none runs; ends only by cancellation."""
+    """Free memory once at start, and whenever work has ended and none is running; ends only by cancellation."""
     freed_after = -1
     while True:
         await sleep(_EVERY_S)

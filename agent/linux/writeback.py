@@ -1,4 +1,4 @@
-"""Asking the kernel to write a file's pages to the disk early, so that the sync at its end finds little to do."""
+"""Starts writeback of a file early, so that its final sync has little left to do."""
 
 import ctypes
 
@@ -9,9 +9,9 @@ _LIBC.sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, 
 
 
 class Writeback:
-    """Has a file that is written from its start brought to the disk, so many bytes behind.
+    """Flushes a sequentially written file in the background, a fixed number of bytes behind the writer.
 
-    A failure says nothing here: the sync at the end meets it again.
+    Errors are ignored: the final sync reports them again.
     """
 
     __slots__ = ("_begun", "_descriptor")
@@ -20,7 +20,7 @@ class Writeback:
         self._descriptor, self._begun = descriptor, 0
 
     def reach(self, offset: int) -> None:
-        """Know that all before `offset` is written to the file."""
+        """Record that everything before `offset` is written to the file."""
         if offset - self._begun >= _BEHIND_BYTES:
             _LIBC.sync_file_range(self._descriptor, self._begun, offset - self._begun, _SYNC_FILE_RANGE_WRITE)
             self._begun = offset
