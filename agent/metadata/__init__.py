@@ -1,1 +1,1 @@
-"""What a model is that came as an archive: read from what was unpacked, as no source can tell."""
+"""Metadata of models that came as archives, read from the unpacked files because no source has it."""

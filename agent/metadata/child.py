@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class UnpackedFiles:
-    """The files of a snapshot without its mark. Where all are in one directory, the model is that directory.
+    """The files of a snapshot without its mark; if all are in one directory, the model is that directory.
 
-    What macOS and version control leave beside it does not count: `__MACOSX`, and names that begin with a dot.
+    Files left by macOS and version control do not count: `__MACOSX`, and names that begin with a dot.
     """
 
     def __init__(self, folder: str) -> None:
@@ -42,7 +42,7 @@ class UnpackedFiles:
 
 
 def read_unpacked(order: SnapshotOrder) -> Reading:
-    """Return what the files say of their model, or a reason; a disk that cannot be read may be better later."""
+    """Return the metadata in the files, or why there is none; after a disk error, a later attempt may succeed."""
     try:
         return Reading(metadata=read_metadata(UnpackedFiles(order.folder)))
     except MetadataError as error:

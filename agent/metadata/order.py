@@ -1,4 +1,4 @@
-"""What a child process is asked to read."""
+"""The order for a child process that reads metadata."""
 
 import sys
 
@@ -8,6 +8,6 @@ COMMAND = (sys.executable, "-m", "agent.metadata.child")
 
 
 class SnapshotOrder(ChildOrder, frozen=True, kw_only=True):
-    """One reading: the directory of the snapshot."""
+    """One order: the directory of the snapshot."""
 
     folder: str
