@@ -1,1 +1,1 @@
-"""Owns one node's disk: fetches, verifies, keeps and labels models."""
+"""Owns one node's disk: downloads, verifies, keeps and labels models."""

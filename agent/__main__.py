@@ -1,4 +1,4 @@
-"""`larder-agent`: settings, objects, one loop, one exit path."""
+"""`larder-agent`: settings, objects, one event loop, one exit path."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ _USAGE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT; return the exit status: 1 where it could not go on, 2 where it was told wrong."""
+    """Run until SIGTERM or SIGINT; return the exit status: 1 if it could not continue, 2 for invalid settings."""
     use_one_arena()
     configure_logging()
     try:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check_local_roots(roots: Iterable[str], store: Path) -> None:
-    """Raise ValueError where `local://` could read the store, or the store would fill what it reads."""
+    """Raise ValueError if `local://` could read the store, or if the store would write where it reads."""
     store = store.resolve()
     for root in map(Path, roots):
         resolved = root.resolve()

@@ -1,4 +1,4 @@
-"""The controller's HTTPS API as an agent uses it: manifests, credentials, progress."""
+"""Client of the controller's HTTPS API: manifests, credentials, progress."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ _NOT_FOUND = 404
 
 @dataclass(slots=True)
 class ControllerClient:
-    """One client. The token is read for each call and the CA when its file changes, for both are renewed."""
+    """The client; both are renewed, so it reads the token for each call and the CA whenever its file changes."""
 
     url: str
     token_file: Path
@@ -39,7 +39,13 @@ class ControllerClient:
         self._pools = Pools(Trust(self.ca_file), _connected, aiohttp.ClientSession.close)
 
     async def manifest(self, digest: str) -> Manifest:
-        """Return the manifest of this digest; NotGranted, Unreachable, UnsafePath."""
+        """Return the manifest with this digest.
+
+        Raises:
+            NotGranted: The controller refused it.
+            Unreachable: The controller did not answer.
+            UnsafePath: The manifest has unsafe file names.
+        """
         body = await self._call("GET", f"/v1/manifests/{digest}")
         try:
             return decode_manifest(body, digest)
@@ -47,7 +53,7 @@ class ControllerClient:
             raise errors.Unreachable(f"manifest {digest} from {self.url}: {error}") from error
 
     async def credentials(self, identity: str, revision: str) -> CredentialsResponse:
-        """Return the secret values for one entry of this node; NotGranted, Unreachable."""
+        """Return the secret values for one entry of this node. Raises NotGranted, Unreachable."""
         body = await self._call("POST", "/v1/credentials", CredentialsRequest(id=identity, revision=revision))
         try:
             return msgspec.json.decode(body, type=CredentialsResponse)
@@ -57,7 +63,7 @@ class ControllerClient:
             ) from error
 
     async def report(self, progress: ProgressReport) -> None:
-        """Tell how far the downloads are; Unreachable, NotGranted."""
+        """Report the progress of downloads and removals. Raises NotGranted, Unreachable."""
         await self._call("POST", "/v1/progress", progress)
 
     async def close(self) -> None:
@@ -93,12 +99,12 @@ class ControllerClient:
 
 
 def _connected(context: ssl.SSLContext) -> aiohttp.ClientSession:
-    """The client that already speaks to the API server: a second one would cost each node 4 MB."""
+    """Return a session of the HTTP library also used for the API server: a second one would cost each node 4 MB."""
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), timeout=_TIMEOUT)
 
 
 def refusal(code: int, body: bytes, retry_after: str = "") -> errors.LarderError:
-    """Return the error for an answer's status and body, which a proxy may have replaced by anything."""
+    """Return the error for a response's status and body, which a proxy may have replaced."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
     except msgspec.MsgspecError:

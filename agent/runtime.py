@@ -45,14 +45,14 @@ from shared.kube.transport import Kube
 from shared.sources.settings import SourceSettings
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_SHORT_WORKS = 5  # threads beside those of the downloads
+_SHORT_WORKS = 5  # threads besides those of the downloads
 _LAST_WORDS_S = 2.0
 _MANY_RECONNECT = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=5))
 
 
 @dataclass(slots=True)
 class Agent:
-    """One agent; `run` ends when `stop` is set, or with the error of the part that broke."""
+    """One agent; `run` ends when `stop` is set, or with the error of the part that failed."""
 
     settings: AgentSettings
     sources: SourceSettings
@@ -78,7 +78,7 @@ class Agent:
         self._api = ControllerClient(self.settings.api_url, self.settings.token_file, self.settings.api_ca)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Keep the node stocked until told to stop; running downloads keep their verified bytes."""
+        """Bring the node to its desired state until told to stop; running downloads keep their verified bytes."""
         node = OwnNode(self.kube, self.settings.node_name)
         watch = InotifyWatch.open()
         reconciler = self._reconciler(node, watch)
@@ -208,7 +208,7 @@ class Agent:
 
 
 async def _scrub(scrubber: Scrubber) -> None:
-    """Scrub on a thread of its own, for its priorities are its own, until cancelled."""
+    """Scrub until cancelled, in a dedicated thread because it has its own priorities."""
     outcome = start_daemon_thread(scrubber.run, "larder-scrub")
     try:
         await asyncio.wrap_future(outcome)

@@ -1,4 +1,4 @@
-"""What an agent is told at start, by arguments or by the environment (`LARDER_NODE_NAME` for `--node-name`)."""
+"""The agent's settings, from arguments or the environment (`LARDER_NODE_NAME` for `--node-name`)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ def _floor(text: str) -> str:
 
 
 class AgentSettings(BaseSettings):
-    """The agent of one node: keeps the models that its ModelNode names below one directory."""
+    """The agent of one node: keeps the models that its ModelNode names in one directory."""
 
     model_config = SettingsConfigDict(
         env_prefix="LARDER_", cli_kebab_case=True, cli_prog_name="larder-agent", cli_hide_none_type=True
@@ -70,11 +70,11 @@ class AgentSettings(BaseSettings):
 
     @property
     def listen_address(self) -> tuple[str, int]:
-        """The host and the port to listen on."""
+        """The host and port to listen on."""
         host, _, port = self.listen.rpartition(":")
         return host.strip("[]"), int(port)
 
 
 def read_settings(arguments: Sequence[str]) -> AgentSettings:
-    """Return the settings; arguments win over the environment. Ends the program with status 2 where they are wrong."""
+    """Return the settings; arguments win over the environment. Exits with status 2 if they are invalid."""
     return AgentSettings(_cli_parse_args=list(arguments))  # type: ignore[call-arg]  # the required ones come from there
