@@ -1,1 +1,1 @@
-"""Archives whose files a model has in their place: looked through before a byte is written, then unpacked."""
+"""Archives that a model keeps as their files: checked before a byte is written, then unpacked."""

@@ -1,4 +1,4 @@
-"""A file that libraries read an archive from, without taking more into memory at a time than they should."""
+"""A file from which libraries read archives, with a bound on what they hold in memory at once."""
 
 import errno
 import re
@@ -6,14 +6,13 @@ from typing import BinaryIO
 
 from shared.errors import TooManyFiles
 
-_LONG_NUMBER = re.compile(rb"\d{257}")  # no name and no number is one; some versions of tarfile take minutes over it
+_LONG_NUMBER = re.compile(rb"\d{257}")  # longer than any name or number; some versions of tarfile take minutes over it
 
 
 class GuardedReader:
-    """Reads from `file`, between two calls of `allow` no more than was allowed; raises TooManyFiles for more.
+    """Reads from `file`, at most the allowed bytes between two calls of `allow`; raises TooManyFiles beyond.
 
-    What archives keep in one piece are names and tables of names: a library that is told of large ones would hold them
-    in memory.
+    Archives store names and tables of names in one piece, and a library given large ones would hold them in memory.
     """
 
     def __init__(self, file: BinaryIO, most_bytes: int) -> None:
@@ -21,11 +20,11 @@ class GuardedReader:
         self._is_content = False
 
     def allow(self, most_bytes: int | None) -> None:
-        """Take so many bytes of names from here on; None: content follows, which nobody keeps."""
+        """Allow this many bytes of names from here on; None: content follows, which nobody keeps in memory."""
         self._is_content, self._left = most_bytes is None, most_bytes or 0
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes, all that follow where negative."""
+        """Return up to `size` bytes, or the rest if negative."""
         if self._is_content:
             return self._file.read(size)
         piece = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
@@ -37,7 +36,7 @@ class GuardedReader:
         return piece
 
     def seek(self, position: int, whence: int = 0) -> int:
-        """Go to a position. Raises ValueError where no file has it."""
+        """Move to a position and return it. Raises ValueError for a position no file has."""
         try:
             return self._file.seek(position, whence)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Which members of an archive become files, decided before anything is written."""
+"""Decides which members of an archive become files before anything is written."""
 
 import posixpath
 import re
@@ -12,14 +12,14 @@ from shared.errors import TooManyFiles, UnsafePath
 from shared.paths import check_path
 
 _SET_ID_BITS = 0o6000
-_MOST_BYTES = 2**62  # the API server's numbers end soon after
+_MOST_BYTES = 2**62  # the API server's integers end soon after
 _MOST_LINKS = 40
-_LONGEST_TARGET = 1024  # as names themselves
+_LONGEST_TARGET = 1024  # the same as for names
 _HERE = re.compile(r"^(?:\./+)+|^\.$")
 
 
 class Type(Enum):
-    """What a member is; `OTHER` are devices, pipes and all that is no file."""
+    """The type of a member; `OTHER` is everything else, such as devices and pipes."""
 
     FILE = auto()
     DIRECTORY = auto()
@@ -30,7 +30,7 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveEntry:
-    """A member as the archive has it: name, size in bytes, permission bits, and where a link leads."""
+    """A member as listed in the archive: name, size in bytes, permission bits, and link target."""
 
     name: str
     type: Type
@@ -41,7 +41,7 @@ class ArchiveEntry:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file to be: its path, its size in bytes, and whose bytes it has (its own path where they are its own)."""
+    """A file to create: its path, its size in bytes, and the path whose bytes it has (its own, unless it is a link)."""
 
     path: str
     size: int
@@ -50,7 +50,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class UnpackLimits:
-    """The most bytes that may be written, and the most files and directories that may be there, listed or implied."""
+    """The limits on bytes written and on files and directories, whether listed or implied."""
 
     bytes: int
     members: int = 20_000
@@ -58,13 +58,13 @@ class UnpackLimits:
 
 @dataclass(slots=True)
 class Tally:
-    """What the archives of a model that were looked at so far have: limits are for all of them together."""
+    """Totals of the model's archives listed so far; the limits apply to all of them together."""
 
     bytes: int = 0
     members: int = 0
 
     def counter(self, limits: UnpackLimits, whose: str = "") -> Callable[[], None]:
-        """Return what counts one member more. It raises TooManyFiles beyond the limit."""
+        """Return a function that counts one member and raises TooManyFiles beyond the limit."""
         whose = whose or ("archives have" if self.members else "archive has")
 
         def count() -> None:
@@ -79,7 +79,7 @@ class Tally:
 
 
 class Oversize(Exception):
-    """The files of archives are more bytes than may be written: `size_bytes`, or more where it was not read on."""
+    """The archives hold more bytes than may be written: `size_bytes`, or more if reading stopped there."""
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__(f"{size_bytes} bytes or more")
@@ -87,25 +87,34 @@ class Oversize(Exception):
 
 
 def plain_name(name: str) -> str:
-    """Return a name without `./` in front; `.` alone is the archive's top, which is ""."""
+    """Return a name without a leading `./`; `.` alone is the archive's top, which is ""."""
     return _HERE.sub("", name)
 
 
 def decide_members(
     entries: Iterable[ArchiveEntry], limits: UnpackLimits, tally: Tally | None = None
 ) -> tuple[Member, ...]:
-    """Return the files, sorted by path; the first unsafe member refuses the whole archive.
+    """Return the files, sorted by path; one unsafe member refuses the whole archive.
 
-    A link within the archive becomes another name of the file that it leads to. Entries are taken one by one and no
-    further than the limits go, which what is in the `tally` already counts towards; this archive is added to it. Raises
-    UnsafePath, TooManyFiles, Oversize.
+    A link within the archive becomes another name of its target file. Entries are read one at a time, and only as far
+    as the limits allow.
+
+    Args:
+        entries: The archive's members.
+        limits: Bounds that hold for all archives in the tally together.
+        tally: Totals of the model's other archives, to which this one is added.
+
+    Raises:
+        UnsafePath: A member is unsafe.
+        TooManyFiles: There are too many members.
+        Oversize: There are too many bytes.
     """
     sizes: dict[str, int] = {}
     links: dict[str, str] = {}
     tally = tally or Tally()
     names, listed = NameTree(tally.counter(limits)), Tally().counter(limits)
     for entry in entries:
-        listed()  # directories may be there many times
+        listed()  # a directory may be listed many times
         path = _path_of(entry)
         _check_type(entry)
         if entry.type is not Type.DIRECTORY or path not in ("", "."):
@@ -127,7 +136,7 @@ def decide_members(
 
 
 def _path_of(entry: ArchiveEntry) -> str:
-    """Return the name without what means nothing: `./` in front, `/` behind a directory."""
+    """Return the name without its meaningless parts: a leading `./`, and a trailing `/` of a directory."""
     name = plain_name(entry.name)
     return name.rstrip("/").removesuffix("/.") if entry.type is Type.DIRECTORY else name
 
@@ -142,7 +151,7 @@ def _check_type(entry: ArchiveEntry) -> None:
 
 
 def _target_of(entry: ArchiveEntry, path: str) -> str:
-    """Return the path below the archive's top that a link leads to: symbolic ones start beside themselves."""
+    """Return the target path of a link, from the archive's top; symbolic links are relative to their own directory."""
     if len(entry.target) > _LONGEST_TARGET:
         raise UnsafePath(f"the archive has the link {path!r} with a target that is too long; leave it out")
     beside = posixpath.dirname(path) if entry.type is Type.SYMBOLIC_LINK else ""
@@ -153,7 +162,7 @@ def _target_of(entry: ArchiveEntry, path: str) -> str:
 
 
 def _add(names: NameTree, path: str, *, is_file: bool) -> None:
-    """Keep a name of an archive. Raises UnsafePath where another is in its way, also where case is not compared."""
+    """Add a name of an archive. Raises UnsafePath if it clashes with another, also when case is ignored."""
     check_path(path)
     for there, here in names.add(path, is_file=is_file):
         if there.path != here.path:
@@ -167,17 +176,17 @@ def _add(names: NameTree, path: str, *, is_file: bool) -> None:
 
 
 def count_names(paths: Iterable[str], limits: UnpackLimits, tally: Tally) -> None:
-    """Add the files of an archive that was unpacked before to the tally, as if it were looked through."""
+    """Add the files of an archive unpacked earlier to the tally, as if it were listed now."""
     names = NameTree(tally.counter(limits))
     for path in paths:
         deque(names.add(path), maxlen=0)
 
 
 def check_together(places: Mapping[str, Iterable[str]], limits: UnpackLimits) -> None:
-    """Raise UnsafePath, naming both, where a file of one archive is in the way of another's.
+    """Raise UnsafePath, naming both, if a file of one archive clashes with another's.
 
-    `places` are the paths of each archive's files, by its name; those of "" are beside the archives. Raises
-    TooManyFiles where all of them together, directories included, are more than `limits.members`.
+    `places` has the paths of each archive's files by its name; those of "" are the model's other files. Raises
+    TooManyFiles if all of them together, directories included, exceed `limits.members`.
     """
     names = NameTree(Tally().counter(limits, "model has"))
     for place, paths in places.items():

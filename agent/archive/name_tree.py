@@ -1,4 +1,4 @@
-"""Names that are to stand below one directory, kept by components: a directory that many share is kept once."""
+"""The names below one directory, stored by path component so that shared directories are stored once."""
 
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A file or a directory, and the place that it comes from."""
+    """A file or directory, and the place it comes from."""
 
     path: str
     is_file: bool
@@ -15,16 +15,16 @@ class Name:
 
 
 class NameTree:
-    """Files with all the directories above them; `count` is called before a name is kept, and may raise."""
+    """Files with all their parent directories; `count` is called before a name is stored, and may raise."""
 
     def __init__(self, count: Callable[[], None]) -> None:
         self._count, self._top = count, _Node("", is_file=False, place="")
 
     def add(self, path: str, place: str = "", *, is_file: bool = True) -> Iterator[tuple[Name, Name]]:
-        """Keep a name that is there not yet, and yield pairs that cannot stand together: what was there, and what came.
+        """Add a name if it is new, and yield each clash as a pair of the existing name and the new one.
 
-        Those are a file and anything else of its name, and names that some file systems hold for one. Take all pairs,
-        or add no more.
+        A file clashes with anything of the same name; names that some file systems treat as equal clash too. Consume
+        all pairs, or add no more names.
         """
         node, above, parts = self._top, list[str](), path.split("/")
         for depth, part in enumerate(parts, 1):
@@ -49,5 +49,5 @@ class _Node:
 
 
 def _folded(name: str) -> str:
-    """Return what names have in common that some file systems hold for one."""
+    """Return a form that is equal for names that some file systems treat as equal."""
     return name.lower() if name.isascii() else unicodedata.normalize("NFC", name).casefold()

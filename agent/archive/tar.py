@@ -1,4 +1,4 @@
-"""Members of tar archives, plain or by gzip, one at a time."""
+"""Members of tar archives, plain or gzipped, one at a time."""
 
 import gzip
 import tarfile
@@ -11,24 +11,24 @@ from agent.store.archive_kinds import Kind
 from shared.errors import TooManyFiles, UnsafePath
 
 _PIECE_BYTES = 1024 * 1024
-_HEADERS_BYTES = 256 * 1024  # those of one member, its long names included
+_HEADERS_BYTES = 256 * 1024  # per member, including long names
 _BLOCK_BYTES = 512
 _LONGEST_END_BYTES = 16 * 1024 * 1024
 
 
 class TarArchive:
-    """A tar in `file`. Iterating may raise tarfile.TarError, OSError, EOFError, zlib.error, ValueError."""
+    """A tar archive in `file`. Iterating may raise tarfile.TarError, OSError, EOFError, zlib.error, ValueError."""
 
     def __init__(self, file: BinaryIO, kind: Kind) -> None:
         self._file, self._kind = file, kind
 
     def entries(self) -> Iterator[ArchiveEntry]:
-        """Yield the members in their order, up to the end of the file: what is cut short or goes on is not taken."""
+        """Yield the members in order up to the end of the file; truncated or continued archives are refused."""
         for info, _ in self._infos(to_the_end=True):
             yield _entry_of(info)
 
     def contents(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Yield (name, pieces of content) of each file; take the pieces before going on, or none."""
+        """Yield (name, chunks of content) of each file; consume the chunks before continuing, or none."""
         for info, tar in self._infos(to_the_end=False):
             if info.isreg():
                 yield info.name, _pieces(tar, info)
@@ -50,14 +50,14 @@ class TarArchive:
 
 
 def _check_kept(tar: tarfile.TarFile) -> None:
-    """Keep the library from keeping everything: its list of members, and headers that are meant for all of them."""
+    """Keep the library's memory bounded: its list of members, and headers that apply to all of them."""
     tar.members.clear()  # type: ignore[attr-defined]  # documented
     if sum(len(name) + len(value) for name, value in tar.pax_headers.items()) > _HEADERS_BYTES:
         raise TooManyFiles("the archive has headers for all members that are too large to be kept; make it without")
 
 
 def _check_end(reader: GuardedReader) -> None:
-    """Raise ReadError unless nothing but zeros follows, of which there is a block: the library takes damage for it."""
+    """Raise ReadError unless only zeros follow, at least a block of them: the library takes damage for the end."""
     size = 0
     while piece := reader.read(_PIECE_BYTES):
         size += len(piece)

@@ -1,4 +1,4 @@
-"""Unpacking a whole model: first every member is looked at, then files come out, and are hashed as they do."""
+"""Unpacks a whole model: all members are checked first, then files are extracted and hashed on the way."""
 
 import gzip
 import hashlib
@@ -30,19 +30,19 @@ _DAMAGE = (
     LookupError,
     OverflowError,
     RecursionError,  # headers that announce headers
-    NotImplementedError,  # a form that the library has not
+    NotImplementedError,  # a format that the library lacks
 )
 
 
 class MemberContent:
-    """One file of an archive: iterate over its bytes once, then ask for their SHA-256."""
+    """One file of an archive: iterate over its bytes once, then read its SHA-256."""
 
     def __init__(self, member: Member, pieces: Iterator[bytes], kind: Kind) -> None:
         self.member, self._pieces, self._kind = member, pieces, kind
         self._digest, self._size, self._ended = hashlib.sha256(), 0, False
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the content in pieces of a MiB at most, no more than was declared. Raises as `list_archive`."""
+        """Yield the content in chunks of at most one MiB, never more than declared. Raises as `list_archive`."""
         with _readable(self._kind):
             for piece in self._pieces:
                 self._size += len(piece)
@@ -54,7 +54,7 @@ class MemberContent:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256, in hex; UnsafePath where the content is not as long as the archive declares."""
+        """The SHA-256 in hex; raises UnsafePath if the content is shorter or longer than declared."""
         if self._size != self.member.size or not self._ended:
             raise UnsafePath(
                 f"the archive declares {self.member.size} bytes for {self.member.path!r} and has "
@@ -64,10 +64,15 @@ class MemberContent:
 
 
 def list_archive(file: BinaryIO, kind: Kind, limits: UnpackLimits, tally: Tally | None = None) -> tuple[Member, ...]:
-    """Return the files that the archive would become, without writing anything; `tally` is as for `decide_members`.
+    """Return the files the archive would become, without writing anything; `tally` as in `decide_members`.
 
-    For a tar.gz that means to decompress it once. Raises UnsafePath, TooManyFiles, Oversize, and InvalidURI where it is
-    damaged or has no files.
+    A tar.gz is decompressed once for this.
+
+    Raises:
+        UnsafePath: A member is unsafe.
+        TooManyFiles: There are too many members.
+        Oversize: There are too many bytes.
+        InvalidURI: The archive is damaged or has no files.
     """
     with _readable(kind):
         members = decide_members(_opened(file, kind).entries(), limits, tally)
@@ -77,9 +82,9 @@ def list_archive(file: BinaryIO, kind: Kind, limits: UnpackLimits, tally: Tally 
 
 
 def unpack_archive(file: BinaryIO, kind: Kind, members: Sequence[Member]) -> Iterator[MemberContent]:
-    """Yield the content of each of `members`, which are those listed that are wanted and have bytes of their own.
+    """Yield the content of each of `members`: those wanted of the listed ones, with bytes of their own.
 
-    Iterate over each before going on. Raises as `list_archive`.
+    Consume each before continuing. Raises the errors of `list_archive`.
     """
     wanted = {member.path: member for member in members}
     with _readable(kind):
@@ -94,7 +99,7 @@ def unpack_archive(file: BinaryIO, kind: Kind, members: Sequence[Member]) -> Ite
 
 @contextmanager
 def _readable(kind: Kind) -> Iterator[None]:
-    """Turn what the libraries say of a damaged archive into InvalidURI."""
+    """Turn the libraries' errors for a damaged archive into InvalidURI."""
     try:
         yield
     except _DAMAGE as error:

@@ -15,24 +15,27 @@ _HEADER_BYTES = 30
 _LONGEST_TARGET_BYTES = 4096
 _MADE_BY_UNIX = 3
 _ENCRYPTED = 0x1
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others take as much memory as the archive asks for
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # other methods use as much memory as the archive asks for
 
 
 class ZipArchive:
-    """A zip in `file`. Iterating may raise zipfile.BadZipFile, OSError, EOFError, zlib.error, NotImplementedError."""
+    """A zip archive in `file`.
+
+    Iterating may raise zipfile.BadZipFile, OSError, EOFError, zlib.error, NotImplementedError.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
     def entries(self) -> Iterator[ArchiveEntry]:
-        """Yield the members in their order."""
+        """Yield the members in order."""
         with self._opened() as archive:
             _check_overlap(archive)
             for info in archive.infolist():
                 yield _entry_of(archive, info)
 
     def contents(self) -> Iterator[tuple[str, Iterator[bytes]]]:
-        """Yield (name, pieces of content) of each file; take the pieces before going on, or none."""
+        """Yield (name, chunks of content) of each file; consume the chunks before continuing, or none."""
         with self._opened() as archive:
             for info in archive.infolist():
                 if _entry_of(archive, info).type is Type.FILE:
@@ -46,11 +49,11 @@ class ZipArchive:
 
 
 def _name_of(info: zipfile.ZipInfo) -> str:
-    return info.orig_filename  # as it is written: the library cuts names at a NUL
+    return info.orig_filename  # as stored: the library cuts names at a NUL
 
 
 def _check_overlap(archive: zipfile.ZipFile) -> None:
-    """Raise UnsafePath where members share bytes: so a small file declares to be petabytes."""
+    """Raise UnsafePath if members share bytes, which lets a small file declare petabytes."""
     end, last = 0, ""
     for info in sorted(archive.infolist(), key=lambda i: i.header_offset):
         if info.header_offset < end:
