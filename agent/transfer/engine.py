@@ -1,4 +1,4 @@
-"""A download: every file of a manifest, several at a time, verified, in the store."""
+"""A download: all files of a manifest, several at a time, verified, into the store."""
 
 import threading
 from collections import deque
@@ -32,10 +32,13 @@ _PROOFS_AT_A_TIME = 8
 
 @dataclass(frozen=True, slots=True)
 class FetchResult:
-    """What a commit needs, the names of the blobs by path, and how it came.
+    """The result of a download.
 
-    `verified` is `digest`, or `size` where a file had none; `moved` counts the bytes that the network brought.
-    `unpacked` is what became of the model's archives, and the paths are those of their files in place of their own.
+    Attributes:
+        blobs: Names of the blobs by path; archives are replaced by their files.
+        verified: `digest`, or `size` if a file had no digest.
+        moved: Bytes that came over the network.
+        unpacked: The files that the model's archives became.
     """
 
     blobs: Mapping[str, str]
@@ -60,15 +63,31 @@ def fetch(
     policy: RetryPolicy | None = None,
     timing: Timing | None = None,
 ) -> FetchResult:
-    """Bring every missing file of the manifest into the store; what is verified stays, however this ends.
+    """Download every missing file of the manifest into the store; verified bytes stay, however this ends.
 
-    `reservation` is the key of the store's promise, which shrinks as bytes arrive. Of each file that this download did
-    not bring itself, one byte is asked for, so that what another's credentials brought is not linked without the
-    source's consent (of the largest alone where all have the same readers); `prove_access=False` is for repairs of what
-    is linked already. Archives (`find_archives`) are unpacked, but for `unpack=False`. Blobs are named by their
-    SHA-256; without `sha256`, for a store that does not outlive the download, bytes are hashed only as their publisher
-    did, and where that was otherwise, the content's key is the name. Raises LarderError; Stopped within a second after
-    `stop` was set.
+    For each file that this download did not bring itself, one byte is requested, so that bytes brought with other
+    credentials are not linked without the source's consent. If all files have the same readers, only the largest is
+    asked for.
+
+    Args:
+        source: Where the files are.
+        manifest: The files.
+        store: Where they go.
+        progress: Counters to update.
+        stop: Ends the download within a second once set.
+        concurrency: Large files downloaded at a time; of small ones, four times as many.
+        bucket: The shared rate limit.
+        reservation: Key of the store's reservation, which shrinks as bytes arrive.
+        prove_access: False for repairs of files that are already linked.
+        unpack: Whether archives (`find_archives`) are unpacked.
+        sha256: Whether blobs are named by SHA-256. False suits a store that does not outlive the download: bytes are
+            hashed only as their publisher did, and a blob without a SHA-256 is named by its content key.
+        policy: How failed attempts are retried.
+        timing: Clock and jitter.
+
+    Raises:
+        LarderError: The download failed.
+        Stopped: `stop` was set.
     """
     found = store.pin(manifest)
     before = progress.done
@@ -102,7 +121,7 @@ def fetch(
         named = _by_path(manifest, blobs)
         unpacked = _unpack(fetching, named, reservation, stop) if unpack else ()
     except BaseException:
-        progress.find(before - progress.done)  # the next attempt finds these bytes again
+        progress.find(before - progress.done)  # the next attempt counts these bytes again
         raise
     for one in unpacked:
         named.pop(one.archive.path, None)
@@ -111,14 +130,14 @@ def fetch(
 
 
 def _missing(manifest: Manifest, found: Container[str]) -> list[File]:
-    """Return one file for each content that was not found; one that came since then is found when it is opened."""
+    """Return one file per missing content; one that arrives meanwhile is noticed when it is opened."""
     return [file for file in distinct_files(manifest).values() if file.path not in found]
 
 
 def _unpack(
     fetching: FileDownloader, blobs: Mapping[str, str], reservation: str, stop: threading.Event
 ) -> tuple[ArchiveContents, ...]:
-    """Return what a model's archives become."""
+    """Return the files that a model's archives become."""
     archives = find_archives(fetching.manifest.files)
     found = fetching.store.find_unpacked(fetching.manifest)
     unpacking = Unpacking(fetching.store, fetching.manifest, reservation, fetching.path.progress)
@@ -130,16 +149,16 @@ def _unpack(
 
 
 def _by_path(manifest: Manifest, blobs: Mapping[str, str]) -> dict[str, str]:
-    """Return the blob of every path whose content is here, from those of one path for each content."""
+    """Return the blob of every path whose content is here, given one path per content."""
     keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
     by_key = {keys[path]: blob for path, blob in blobs.items()}
     return {path: by_key[key] for path, key in keys.items() if key in by_key}
 
 
 def _prove_access(fetching: FileDownloader, stop: threading.Event) -> None:
-    """Ask the source for a byte of each file that it did not give to this download; of shared rights, of the largest.
+    """Request a byte of each file that this download did not bring; with shared rights, only of the largest.
 
-    That is never more requests than the download of those files would have taken.
+    That never takes more requests than downloading those files.
     """
     path, halt = fetching.path, threading.Event()
     files = [f for f in distinct_files(fetching.manifest).values() if f.size and f.path not in fetching.brought]

@@ -40,7 +40,7 @@ class FileDownloader:
         manifest: The manifest being downloaded.
         store: The store that receives the files.
         policy: How failed attempts are retried.
-        timing: Clock, sleep and jitter.
+        timing: Clock and jitter.
         brought: Paths of the files that this source delivered at least in part.
         make_check: Starts the hash of a file; without SHA-256, the blob is named by its content key.
         cached: Whether all bytes go through the page cache. Small files' bytes always do: many are open at once.

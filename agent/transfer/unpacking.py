@@ -1,4 +1,4 @@
-"""A model's archives, once they are in the store: their files become blobs, each hashed as it is written."""
+"""Unpacks a model's archives from the store: their files become blobs, hashed as they are written."""
 
 import os
 import threading
@@ -30,16 +30,16 @@ from shared.quantity import format_bytes
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_READ_BYTES = 64 * 1024  # packed as tightly as it goes it is 64 MiB, after which a stop is seen
+_READ_BYTES = 64 * 1024  # expands to at most 64 MiB, after which `stop` is checked
 _BATCH = 256
 _NO_LIMIT = 2**63
-_LIKELY_RATIO = 20  # models are hardly packed tighter; what is may be a bomb
+_LIKELY_RATIO = 20  # models are hardly packed tighter; anything that is may be a bomb
 _UNCOUNTED: Callable[[int], None] = lambda _: None  # noqa: E731 - with its type
 
 
 @dataclass(frozen=True, slots=True)
 class _Archive:
-    """An archive that is to be unpacked, and the SHA-256 of its bytes."""
+    """An archive to unpack, and the SHA-256 of its bytes."""
 
     file: File
     kind: Kind
@@ -48,9 +48,9 @@ class _Archive:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """An archive that was looked through; `into` are its files that have bytes of their own.
+    """An archive whose members are listed; `into` has its files with bytes of their own.
 
-    `digests` are the SHA-256 of those that are in the store, by path.
+    `digests` has the SHA-256 of those already in the store, by path.
     """
 
     archive: _Archive
@@ -60,11 +60,11 @@ class _Listed:
 
     @property
     def missing(self) -> list[File]:
-        """The files that are not in the store yet."""
+        """The files not yet in the store."""
         return [file for file in self.into.files if file.path not in self.digests]
 
     def unpacked(self) -> ArchiveContents:
-        """Return what became of the archive, whose files are all in the store."""
+        """Return the contents of the archive, whose files are all in the store."""
         files = tuple(CompletedFile(m.path, m.size, self.digests[m.of]) for m in self.members)
         file = self.archive.file
         return ArchiveContents(CompletedFile(file.path, file.size, self.archive.sha256, file.digest, file.etag), files)
@@ -72,7 +72,7 @@ class _Listed:
 
 @dataclass(frozen=True, slots=True)
 class Unpacking:
-    """The archives of one model that are to be unpacked, under a reservation that grows by what their files need."""
+    """Unpacks the archives of one model, under a reservation that grows by what their files need."""
 
     store: Store
     manifest: Manifest
@@ -80,11 +80,21 @@ class Unpacking:
     progress: Progress
 
     def run(self, blobs: Mapping[str, str], stop: threading.Event) -> tuple[ArchiveContents, ...]:
-        """Return what the archives become, all of it in the store; what is there is not written again.
+        """Return the contents of the archives, all in the store; existing files are not written again.
 
-        `blobs` are the SHA-256 of the archives by path. Where the files do not fit beside the archives, these are
-        dropped, so that they are not in the way of others. Raises InsufficientStorage, UnsafePath, TooManyFiles,
-        InvalidURI, StoreFailure; Stopped within a second after `stop` was set.
+        If the files do not fit beside the archives, the archives are dropped to make room for others.
+
+        Args:
+            blobs: SHA-256 of the archives by path.
+            stop: Ends the work within a second once set.
+
+        Raises:
+            InsufficientStorage: The files do not fit.
+            UnsafePath: A member is unsafe.
+            TooManyFiles: There are too many members.
+            InvalidURI: An archive is damaged or has no files.
+            StoreFailure: The disk failed.
+            Stopped: `stop` was set.
         """
         halt, done = threading.Event(), list[tuple[ArchiveContents, ...]]()
         pool = WorkerPool(halt)
@@ -100,14 +110,14 @@ class Unpacking:
             self.check_together(found, listed)
             try:
                 self._write(listed, stop)
-            except NeedsAction:  # what lies about its content is refused as a whole
+            except NeedsAction:  # an archive that lies about its content is refused as a whole
                 self.store.drop_members(self.manifest)
                 raise
         return (*found.values(), *(one.unpacked() for one in listed))
 
     @contextmanager
     def _held(self, archives: Sequence[File], stop: threading.Event) -> Iterator[None]:
-        """Hold the archives, each content once, in an order that all downloads have."""
+        """Lock the archives, each content once, in the same order as all other downloads."""
         names = archive_names(self.manifest)
         by_name = {names[file.path]: file for file in archives}
         with ExitStack() as holding:
@@ -119,7 +129,7 @@ class Unpacking:
     def _list(
         self, archives: Sequence[_Archive], found: Mapping[str, ArchiveContents], stop: threading.Event
     ) -> list[_Listed]:
-        """Return what is in the archives, under one limit with those found; a tar.gz is unpacked to its end for it."""
+        """Return the members of the archives, under one limit with those found; a tar.gz is decompressed for this."""
         names, listed, needs = archive_names(self.manifest), list[_Listed](), dict[str, int]()
         limits, tally = UnpackLimits(self._most_bytes(archives)), Tally()
         for before in found.values():
@@ -144,16 +154,16 @@ class Unpacking:
         return listed
 
     def _most_bytes(self, archives: Sequence[_Archive]) -> int:
-        """Return how far archives are read that have to be unpacked for it: not far beyond the room there is."""
+        """Return how many bytes may be decompressed to list archives: not far beyond the available space."""
         if all(one.kind is not Kind.TAR_GZIP for one in archives):
             return _NO_LIMIT
         room = self.store.room_to_unpack(self.reservation, self.manifest)
         return max(room, _LIKELY_RATIO * sum(one.file.size for one in archives))
 
     def check_together(self, found: Mapping[str, ArchiveContents], listed: Sequence[_Listed] = ()) -> None:
-        """Raise UnsafePath where files of one archive are in the way of another's, or of those beside them.
+        """Raise UnsafePath if files of one archive clash with another's, or with the model's other files.
 
-        `found` are archives that were unpacked before. Raises TooManyFiles where there are too many together.
+        `found` are archives unpacked earlier. Raises TooManyFiles if there are too many files together.
         """
         archives = {file.path for file in find_archives(self.manifest.files)}
         places = {"": [f.path for f in self.manifest.files if f.path not in archives]}
@@ -162,7 +172,7 @@ class Unpacking:
         check_together(places, UnpackLimits(_NO_LIMIT))
 
     def _write(self, listed: Sequence[_Listed], stop: threading.Event) -> None:
-        """Bring the files that have bytes of their own into the store, and note their SHA-256."""
+        """Write the files with bytes of their own to the store, and record their SHA-256."""
         self._make_room(listed)
         for one in listed:
             with _named(one.archive):
@@ -191,7 +201,7 @@ class Unpacking:
             self.store.put_blobs(batch)
 
     def _make_room(self, listed: Sequence[_Listed]) -> None:
-        """Have room for the files that are not there yet, or drop the archives and raise InsufficientStorage."""
+        """Reserve space for the missing files, or drop the archives and raise InsufficientStorage."""
         all_bytes = sum(one.into.size_bytes for one in listed)
         missing_bytes = sum(file.size for one in listed for file in one.missing)
         overheads = {one.archive.file.path: self.store.unpacked_overhead_bytes(one.into, one.missing) for one in listed}
@@ -204,7 +214,7 @@ class Unpacking:
             raise self._refusal([one.archive for one in listed], needs) from None
 
     def _refusal(self, archives: Sequence[_Archive], needs: Mapping[str, int]) -> InsufficientStorage:
-        """Drop the archives, and return why with the numbers of all that they take."""
+        """Drop the archives and return the error, with the sizes of the archives and their files."""
         self.store.drop_oversized_archive(self.manifest, needs)
         why = InsufficientStorage("room was made meanwhile; it is tried again")
         try:
@@ -233,7 +243,7 @@ class Unpacking:
 
     @contextmanager
     def _begun(self, into: Manifest, member: Member, stop: threading.Event) -> Iterator[Partial]:
-        """Yield the file that a member is written to; what does not become a blob goes: it would begin anew."""
+        """Yield the partial file of a member; on failure it is removed, since extraction would start over."""
         with self.store.partial(into, File(member.path, member.size), stop) as partial:
             if partial is None:
                 raise Stopped
@@ -262,13 +272,13 @@ def _archive_of(file: File, blobs: Mapping[str, str]) -> _Archive:
 
 
 def _looked_through_bytes(archives: Sequence[_Archive]) -> int:
-    """Return what is read before files are written, where all has to be unpacked to know them."""
+    """Return how many bytes are read for listing: those of archives that must be decompressed for it."""
     return sum(one.file.size for one in archives if one.kind is Kind.TAR_GZIP)
 
 
 @contextmanager
 def _named(archive: _Archive) -> Iterator[None]:
-    """Say of a refusal which archive it is about: a model may have several."""
+    """Put the archive's name into refusals, since a model may have several."""
     try:
         yield
     except NeedsAction as error:
@@ -276,7 +286,7 @@ def _named(archive: _Archive) -> Iterator[None]:
 
 
 class _Packed(RawIOBase):
-    """The bytes of an archive, as long as nobody stops it; `count` is told of each piece."""
+    """The bytes of an archive until `stop` is set; `count` is called with the size of each chunk."""
 
     def __init__(self, descriptor: int, stop: threading.Event, count: Callable[[int], None]) -> None:
         self._descriptor, self._stop, self._count = descriptor, stop, count
