@@ -1,4 +1,4 @@
-"""Has unpacked snapshots read, one at a time, each in a process of its own."""
+"""Reads the metadata of unpacked snapshots, one at a time, each in its own process."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 @dataclass(slots=True)
 class Inspector:
-    """Reads into the book what snapshots are; nothing that files do to a reader concerns anything else."""
+    """Reads snapshots' metadata into the cache; whatever files do to the reading process affects nothing else."""
 
     book: StateCache
     threads: Executor
@@ -42,7 +42,7 @@ class Inspector:
     _task: asyncio.Task[None] | None = field(default=None, init=False)
 
     def start(self, entry: Entry) -> None:
-        """Read the snapshot of an entry, unless it is gone by now."""
+        """Start reading the snapshot of an entry, unless it is gone."""
         if (snapshot := self.book.held.get(entry.key)) is None:
             return
         self.book.inspecting = entry.key
@@ -50,7 +50,7 @@ class Inspector:
         self._task = self.jobs.create_task(self._run(entry.key, snapshot.manifest_digest, order))
 
     def stop(self) -> None:
-        """End what is under way; the next agent begins it again."""
+        """Cancel the reading in progress; the next agent starts it again."""
         if self._task is not None:
             self._task.cancel()
 
@@ -76,7 +76,7 @@ class Inspector:
     def _take(self, key: Key, manifest: str, reading: Reading) -> None:
         held = self.book.held.get(key)
         if held is None or held.damaged or held.manifest_digest != manifest:
-            return  # it was read while it went, or while it was damaged
+            return  # it was read while being removed or damaged
         identity, attempts = identity_of_files(manifest), 0
         before = self.book.readings.get(key)
         if reading.reason == INTERRUPTED:
