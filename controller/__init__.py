@@ -1,1 +1,1 @@
-"""Decides which node holds which model, and gets pods to them."""
+"""The controller: decides which node holds which model, and gets pods to them."""

@@ -1,4 +1,4 @@
-"""The controller: settings, then the manager with every feature, one group of tasks, one exit path."""
+"""Entry point of the controller: settings, then the manager with every feature, one task group, one exit path."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The features of the controller: a package and a line each."""
+"""The features of the controller: one package and one line each."""
 
 from typing import Any
 
@@ -125,7 +125,7 @@ def _garbage(replica: Replica) -> LeaderTask:
     return garbage_task(collector)
 
 
-# Of controllers that one change wakes, and of those that share a key, the first here is the first to hear of it.
+# Controllers triggered by the same change, or sharing a key, run in this order.
 FEATURES: tuple[AddFeature, ...] = (
     _nodes,
     _claims,

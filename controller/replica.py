@@ -54,7 +54,7 @@ class Replica:
         self.events = Events(kube, self.now)
         self.progressed: Signal[str, EntryKey] = Signal()
         self.progress = ProgressBook(self.clock, self.progressed.tell)
-        self.granted = set[str]()  # the nodes of limited groups that may download now
+        self.granted = set[str]()  # nodes of limited groups that may download now
         self.grant_changed: Signal[str] = Signal()
         self.live = Live(kube, self.cluster.ownership, settings.allowed, settings.files)
         self.manifests = Manifests(kube, settings.namespace, settings.manifest_bytes_per_namespace)
@@ -72,16 +72,16 @@ class Replica:
         self.model_actor = ModelActor(kube, self.cluster.ownership, self.events, self.now)
 
     def add(self, features: Iterable["AddFeature"]) -> None:
-        """Have the manager run features."""
+        """Add features to the manager."""
         for feature in features:
             self.manager.add(feature(self))
 
     def now(self) -> datetime:
-        """Return the time of day."""
+        """Return the current UTC time."""
         return datetime.now(UTC)
 
     def api_app(self, leader: LeaderClient, callers: Callers) -> FastAPI:
-        """Return what is served over TLS: admission, and the agents' API."""
+        """Return the app served over TLS: admission and the agents' API."""
         settings = self.settings
         app = FastAPI(openapi_url=None)
         app.add_middleware(CountRequests, count=self.metrics.request)

@@ -20,15 +20,15 @@ class ControllerSettings(BaseSettings):
     )
 
     namespace: str = "larder-system"
-    identity: str = ""  # of this replica; the host name and a random part where empty
+    identity: str = ""  # of this replica; defaults to the host name and a random suffix
     kubeconfig: Path | None = None
     store_root: str = "/var/lib/larder"
     default_storage_limit: int = 100 * 2**30  # bytes, on nodes that belong to no group
-    default_bandwidth_limit: int = 0  # bytes a second; 0 is no limit
-    agent_image: str = "larder-agent"  # what metadata Jobs run
+    default_bandwidth_limit: int = 0  # bytes per second; 0 is no limit
+    agent_image: str = "larder-agent"  # image of metadata Jobs
     agent_image_pull_policy: str = "IfNotPresent"
     claims_require_namespace_label: bool = False  # of ClusterBaseModels' claims: larder.dev/allow-cluster-models
-    inference_services: bool = False  # whether InferenceServices are served, where the kind is Larder's
+    inference_services: bool = False  # whether to reconcile InferenceServices, if Larder owns the kind
     claims_tolerations: list[dict[str, Any]] = []  # of metadata Jobs, as JSON
     claims_image_pull_secrets: list[dict[str, str]] = []  # of metadata Jobs, in the claim's namespace, as JSON
     agent_service_account: str = "larder-agent"
@@ -44,29 +44,29 @@ class ControllerSettings(BaseSettings):
     admission_client_names: str = ""  # common or DNS names of that certificate, comma-separated; any if empty
     tls_name: str = ""  # a DNS name in every replica's certificate, checked when one calls another
     model_cache_enabled: bool = True
-    allowed_sources: str = ",".join(PUBLIC_SOURCES.patterns)  # of namespaced models: parse_allowed
-    allow_patterns: str = ""  # for files, of models that name no patterns themselves: split_patterns
+    allowed_sources: str = ",".join(PUBLIC_SOURCES.patterns)  # for namespaced models: parse_allowed
+    allow_patterns: str = ""  # default file patterns, for models that set none themselves: split_patterns
     ignore_patterns: str = ""
-    allow_pickle: bool = True  # no model may have one where false
-    duplicate_weights: Duplicates = "keep"  # of models that do not say
+    allow_pickle: bool = True  # if false, no model may contain one
+    duplicate_weights: Duplicates = "keep"  # default for models that do not say
     lease_seconds: float = 15
     drain_seconds: float = 30
     finalizer_seconds: float = 600
-    eviction_idle_seconds: float = 3600  # how long a model is unused before one of the same priority may evict it
+    eviction_idle_seconds: float = 3600  # idle time before a model of equal priority may evict it
     agent_lost_seconds: float = 120
     stalled_seconds: float = 600
-    grant_seconds: float = Field(default=6 * 3600, gt=0)  # how long a node downloads before others have their turn
-    drift_check_seconds: float = Field(default=6 * 3600, ge=0)  # how often sources that move are looked at; 0 is never
-    models_per_node: int = Field(default=1000, ge=10, le=1900)  # entries of a ModelNode, shared fairly by namespace
-    resolutions_per_minute: int = Field(default=120, ge=0)  # of one namespace; 0 is no limit
-    manifest_bytes_per_namespace: int = 64 * 2**20  # of the lists of files that are kept for its models; 0 is no limit
-    manifest_grace_seconds: float = Field(default=60, gt=0)  # how long one that nothing refers to is kept
+    grant_seconds: float = Field(default=6 * 3600, gt=0)  # how long a node downloads before others get a turn
+    drift_check_seconds: float = Field(default=6 * 3600, ge=0)  # interval of drift checks; 0 is never
+    models_per_node: int = Field(default=1000, ge=10, le=1900)  # entries per ModelNode, shared fairly among namespaces
+    resolutions_per_minute: int = Field(default=120, ge=0)  # per namespace; 0 is no limit
+    manifest_bytes_per_namespace: int = 64 * 2**20  # stored lists of files per namespace; 0 is no limit
+    manifest_grace_seconds: float = Field(default=60, gt=0)  # how long an unreferenced one is kept
     workers: int = 8
     log_level: LogLevel = "info"
 
     @property
     def allowed(self) -> AllowedSources:
-        """What the models of namespaces may name."""
+        """The sources that namespaced models may name."""
         return parse_allowed(self.allowed_sources)
 
     @property
@@ -76,7 +76,7 @@ class ControllerSettings(BaseSettings):
 
     @property
     def files(self) -> Selection:
-        """What models have that say nothing of their files."""
+        """The default selection, for models that do not select files themselves."""
         return make_selection(
             split_patterns(self.allow_patterns),
             split_patterns(self.ignore_patterns),
