@@ -1,1 +1,1 @@
-"""One InferenceService: a Deployment, a Service, an autoscaler, and the users that it makes of a model."""
+"""InferenceServices: a Deployment, a Service and an autoscaler for each, and their use of models."""

@@ -1,4 +1,4 @@
-"""Applies what was decided for a service."""
+"""Applies the actions decided for a service."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,23 +23,23 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ServiceActor:
-    """The writes. What is applied states our fields and leaves all others."""
+    """Writes by server-side apply: each sets our own fields and leaves all others."""
 
     kube: Kube
     events: Events
     now: Callable[[], datetime]
 
     async def apply(self, about: Meta, action: Apply) -> Json:
-        """Apply a manifest and return the object; raises KubeError."""
+        """Apply a manifest and return the object. Raises KubeError."""
         path = path_of(action.kind, about.namespace, about.name)
         return await apply(self.kube, path, action.manifest, action.manager)
 
     async def remove(self, about: Meta, action: RemoveObject) -> None:
-        """Take away an object of ours; raises KubeError."""
+        """Delete an object that Larder created. Raises KubeError."""
         await delete_if_present(self.kube, path_of(action.kind, about.namespace, about.name), action.uid)
 
     async def tell(self, seen: InferenceService, status: InferenceServiceStatus) -> None:
-        """Write the status, unless it stands there already, and an Event where Ready says something else."""
+        """Write the status if it differs, and an Event when Ready changes."""
         if status == seen.status:
             return
         meta = seen.metadata

@@ -1,4 +1,4 @@
-"""InferenceServices: a Deployment, a Service and an autoscaler for a model."""
+"""The controller of InferenceServices: a Deployment, a Service and an autoscaler for a model."""
 
 from collections.abc import Callable, Iterator
 
@@ -20,13 +20,13 @@ from shared.api.inference_service import InferenceService
 from shared.api.kinds import INFERENCE_SERVICE
 from shared.kube.objects import Object
 
-_MODELS_S = 0.5  # a model's figures change often while nodes fetch it
+_MODELS_S = 0.5  # a model's numbers change often while nodes download it
 
 
 def inferenceservices_controller(
     cluster: ClusterState, reconciler: ServiceReconciler, *, enabled: bool
 ) -> Controller[ServiceKey]:
-    """Return what keeps services; where they are not switched on, none is followed."""
+    """Return the controller of services; if the feature is off, it watches none."""
     changed, made = cluster.changed, Signal[ServiceKey]()
     ours = ManagedSink(INFERENCE_SERVICE.kind, cluster.ownership, cluster.services, lambda *_: None)
     services = Informer(INFERENCE_SERVICE.path, InferenceService, ours, INFERENCE_SERVICE, waited_for=False)
@@ -49,7 +49,7 @@ def _of_service(before: InferenceService | None, after: InferenceService | None)
 
 
 def _of_model(cluster: ClusterState) -> Callable[[ModelKey, Demand | None, Demand | None], Iterator[ServiceKey]]:
-    """Return what yields the services that name a model."""
+    """Return a function that yields the services that name a model."""
 
     def woken(_key_of_model: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[ServiceKey]:
         known = [demand for demand in (before, after) if demand is not None]

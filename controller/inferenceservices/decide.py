@@ -1,4 +1,4 @@
-"""From a view of a service to what is to be applied for it. No input or output, no clock."""
+"""Decides from a view of a service what to apply for it. No input or output, no clock."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Have an object say this, in the name of one of our two field managers; its other fields are others'."""
+    """Apply this manifest as one of our two field managers; fields it does not set belong to others."""
 
     manifest: Json
     manager: str = MANAGER
@@ -28,7 +28,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class RemoveObject:
-    """Take an object of ours away."""
+    """Delete an object that Larder created."""
 
     kind: str
     uid: str
@@ -38,23 +38,23 @@ Action: TypeAlias = Apply | RemoveObject
 
 
 def decide(view: ServiceView) -> list[Action]:
-    """Return what to apply, in order; nothing of a name that is somebody else's, nor for a service on its way out."""
+    """Return the actions, in order; none if an object of that name is not ours, or the service is being deleted."""
     if view.service.metadata.deletion_timestamp is not None:
         return []
     return [*_front(view), *_deployment(view), *_autoscaler(view)]
 
 
 def conflicts(view: ServiceView) -> list[str]:
-    """Return the objects that have the service's name and are not its own, or are being deleted."""
+    """Return the objects that have the service's name but are not its own, or are being deleted."""
     found = [("Service", view.front), ("Deployment", _meta(view)), ("HorizontalPodAutoscaler", view.autoscaler)]
     wanted = [(k, m) for k, m in found if k != "HorizontalPodAutoscaler" or view.service.spec.replicas.are_scaled]
     return [kind for kind, meta in wanted if meta is not None and not _is_free(view, meta)]
 
 
 def holds_back(view: ServiceView) -> bool:
-    """Return whether the Deployment is left as it is, or not made: pods come for a model that is ready.
+    """Return whether to leave the Deployment unchanged or uncreated, because pods need a Ready model.
 
-    One that is not ready just now takes no change from the pods that have it already.
+    A model that is briefly not Ready changes nothing for the pods that already have it.
     """
     before = view.deployment.serves if view.deployment else ""
     return not view.model.ready and (not view.model.serves or view.model.serves != before)
@@ -66,10 +66,10 @@ def _front(view: ServiceView) -> Iterator[Action]:
 
 
 def _deployment(view: ServiceView) -> Iterator[Action]:
-    """Yield the Deployment and, under another name, the number of its replicas.
+    """Yield the Deployment and, under another field manager, its number of replicas.
 
-    What nobody states any more falls back to its default, which is one replica: the number is stated in a name of its
-    own, which goes on standing for it when an autoscaler takes over.
+    A field that no manager sets falls back to its default, which is one replica. So the number has a field manager of
+    its own, which keeps it in place while an autoscaler takes over.
     """
     if holds_back(view) or not _is_free(view, _meta(view)):
         return

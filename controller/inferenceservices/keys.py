@@ -1,4 +1,4 @@
-"""What the queue calls an InferenceService."""
+"""The workqueue key of an InferenceService."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which of KServe's services a cache serves: plain functions of what they declare, stopped ones included."""
+"""Which KServe services a cache serves: plain functions of what they declare, stopped services included."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from shared.errors import InvalidURI
 from shared.uri.model_uri import parse_uri, sub_path_of
 
 Json = Mapping[str, Any]
-KindOf: TypeAlias = Callable[[Demand, str], PathKind | None]  # what a cache has at a path, None where nobody knows
+KindOf: TypeAlias = Callable[[Demand, str], PathKind | None]  # what a path is in a cache, None if unknown
 
 _CLAIM = "pvc://"
 _COMPONENTS = ("predictor", "transformer", "explainer")
@@ -20,7 +20,7 @@ _URI_VARIABLE = "STORAGE_URI"
 
 @dataclass(frozen=True, slots=True)
 class ServedComponent:
-    """A part of a service whose pods may download a model: the URIs, and the annotations of these pods."""
+    """A component whose pods may download a model: its URIs, and the annotations of its pods."""
 
     uris: tuple[str, ...]
     annotations: Mapping[str, str]
@@ -32,17 +32,17 @@ class ServedComponent:
 
 
 def nothing_known(_cache: Demand, _path: str) -> None:
-    """Know no list of files."""
+    """Return None for every path; for callers that know no lists of files."""
 
 
 def kserve_services_with(
     cache: Demand, services: Iterable[Json], usable: Iterable[Demand], kind_of: KindOf = nothing_known
 ) -> Iterator[str]:
-    """Yield KServe's services, as `namespace/name`, that a cache serves: those that ask for one, by the longest URI.
+    """Yield the KServe services that a cache serves, as `namespace/name`: those that opt in, by longest matching URI.
 
-    `usable` are the caches that pods can get. One of a longer URI takes a service from this cache only if it is among
-    them, kept on the group that the service names, and known to have what the service wants. A part that this cache is
-    known not to have makes no user.
+    `usable` are the caches that pods can get. A cache with a longer URI takes a service from this one only if it is
+    among them, is kept on the group that the service names, and is known to have what the service wants. A component
+    whose path this cache is known not to have does not use it.
     """
     rivals = [other for other in usable if len(other.uri) > len(cache.uri)]
     for service in services:
@@ -80,19 +80,19 @@ def _uses(component: ServedComponent, cache: Demand, rivals: list[Demand], kind_
 
 
 def _serves(cache: Demand, uri: str, kind_of: KindOf) -> bool:
-    """Return whether a cache is known to have all that a URI names."""
+    """Return whether a cache is known to have everything that a URI names."""
     part = sub_path_of(uri, cache.uri)
     return part is not None and (not part or kind_of(cache, part) in ("file", "directory"))
 
 
 def _uris_of(component: Json) -> Iterator[str]:
-    """Yield what a component names: its own URI, its model's, an older framework field's, a container's variable."""
+    """Yield a component's URIs: its own, its model's, an older framework field's, a container variable's."""
     for part in (component, *(value for value in component.values() if isinstance(value, dict))):
         yield from _texts([part.get("storageUri")])
         yield from _uri_of_storage(_map(part.get("storage")))
     listed = _texts(uri.get("uri") for uri in _maps(component.get("storageUris")))
     downloads = [uri for uri in listed if not uri.startswith(_CLAIM)]
-    if len(downloads) == 1:  # a cache replaces no more
+    if len(downloads) == 1:  # a cache can replace only one
         yield downloads[0]
     for container in _maps(component.get("containers")):
         variables = _maps(container.get("env"))
@@ -100,7 +100,7 @@ def _uris_of(component: Json) -> Iterator[str]:
 
 
 def _uri_of_storage(storage: Json) -> Iterator[str]:
-    """Yield the URI of `storage: {key, parameters, path}` that names its bucket: nobody reads KServe's Secrets here."""
+    """Yield the URI of `storage: {key, parameters, path}` if it names its bucket; KServe's Secrets are never read."""
     parameters = _map(storage.get("parameters"))
     path, bucket = storage.get("path"), parameters.get("bucket")
     if isinstance(path, str) and path and bucket and parameters.get("type", "s3") == "s3":
@@ -108,7 +108,7 @@ def _uri_of_storage(storage: Json) -> Iterator[str]:
 
 
 def _uris_of_llm(model: Json) -> Iterator[str]:
-    """Yield the URI of an LLMInferenceService's model, unless adapters are downloaded beside it."""
+    """Yield the URI of an LLMInferenceService's model, unless adapters are downloaded as well."""
     adapters = _texts(adapter.get("uri") for adapter in _maps(_map(model.get("lora")).get("adapters")))
     if all(uri.startswith(_CLAIM) for uri in adapters):
         yield from _texts([model.get("uri")])
@@ -121,7 +121,7 @@ def _canonical(text: str) -> str:
         return ""
 
 
-# What tenants wrote may have any shape where KServe's definitions leave it open.
+# KServe's definitions leave parts of the spec open, so their values may have any shape.
 def _map(value: object) -> Json:
     return value if isinstance(value, dict) else {}
 

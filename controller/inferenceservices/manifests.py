@@ -1,4 +1,4 @@
-"""What a service makes, as it is applied: only the fields that are ours to say. No input or output, no clock."""
+"""The manifests of a service's objects, with only the fields that we own. No input or output, no clock."""
 
 import copy
 from typing import Any
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def deployment_of(service: InferenceService, model: ServedModel, *, replicas: int | None) -> Json:
-    """Return the Deployment; `replicas` None leaves their number to whoever has set it."""
+    """Return the Deployment; with `replicas` None the number is left to whoever has set it."""
     spec: Json = {
         "selector": {"matchLabels": labels_of(service)},
         "template": template_of(service, model),
@@ -25,7 +25,7 @@ def deployment_of(service: InferenceService, model: ServedModel, *, replicas: in
 
 
 def template_of(service: InferenceService, model: ServedModel) -> Json:
-    """Return the pods' template: the user's, with what asks admission for the model."""
+    """Return the pod template: the user's, plus the annotations that ask admission for the model."""
     template: Json = copy.deepcopy(service.spec.template)
     metadata: Json = template.get("metadata") or {}
     asks = {
@@ -42,7 +42,7 @@ def template_of(service: InferenceService, model: ServedModel) -> Json:
 
 
 def replicas_of(service: InferenceService, count: int) -> Json:
-    """Return the number of replicas alone, to be applied in a name of its own: an autoscaler can take it over."""
+    """Return only the replica count, which has a field manager of its own so that an autoscaler can take over."""
     meta = service.metadata
     named = {"name": meta.name, "namespace": meta.namespace}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": named, "spec": {"replicas": count}}
@@ -69,7 +69,7 @@ def autoscaler_of(service: InferenceService) -> Json:
 
 
 def url_of(service: InferenceService) -> str:
-    """Return where the Service answers within the cluster."""
+    """Return the cluster-internal URL of the Service."""
     port = service.spec.port
     host = f"http://{service.metadata.name}.{service.metadata.namespace}.svc"
     return host if port == _HTTP_PORT else f"{host}:{port}"

@@ -1,4 +1,4 @@
-"""Gathers what a decision on a service needs: the model from memory, what has the service's name live."""
+"""Gathers what a decision on a service needs: the model from the caches, objects of the service's name live."""
 
 from dataclasses import dataclass, replace
 
@@ -27,14 +27,14 @@ from shared.kube.transport import Kube
 
 @dataclass(frozen=True, slots=True)
 class ServiceObserver:
-    """Reads a few objects a turn. `catalog` says of a model what admission would say to a pod."""
+    """Reads a few objects per reconcile; `catalog` says of a model what admission would tell a pod."""
 
     cluster: ClusterState
     kube: Kube
     catalog: Catalog
 
     async def view(self, key: ServiceKey) -> ServiceView | None:
-        """Return the service, None where it is gone, or its kind another product's; raises KubeError."""
+        """Return the view, or None if the service is gone or another product owns the kind. Raises KubeError."""
         service = self.cluster.service(key.namespace, key.name)
         if service is None or self.cluster.ownership.is_foreign(INFERENCE_SERVICE.kind):
             return None
@@ -52,7 +52,7 @@ class ServiceObserver:
         return await self._with_pods(seen) if short else seen
 
     async def _with_pods(self, seen: ServiceView) -> ServiceView:
-        """Return the view with the pods of the service; a claim for one node or pod is held by any of its namespace."""
+        """Return the view with the service's pods; a claim for one node or pod can be held by any in its namespace."""
         meta = seen.service.metadata
         claim = await self._claim(seen)
         if claim is None or not limit_of(claim):
@@ -63,7 +63,7 @@ class ServiceObserver:
         return replace(seen, pods=own, waits=tuple(w for w in waits_of(claim, pods) if w.pod in own))
 
     async def _claim(self, seen: ServiceView) -> PersistentVolumeClaim | None:
-        """Return the claim that the service's pods mount, None where they mount none of their namespace."""
+        """Return the claim that the service's pods mount from their namespace, or None."""
         demand = self.cluster.demands.get(seen.model.key) if seen.model.key else None
         if demand is None or not demand.on_claim:
             return None
@@ -71,7 +71,7 @@ class ServiceObserver:
         return await read_claim(self.kube, place) if place.namespace == seen.service.metadata.namespace else None
 
     def model(self, service: InferenceService) -> ServedModel:
-        """Return the model that a service names, and whether pods of its namespace can have it."""
+        """Return the model that a service names, and whether pods of its namespace can use it."""
         demand, namespace = model_of(service, self.cluster.demands.values()), service.metadata.namespace
         if demand is None:
             return self._missing(service)

@@ -1,4 +1,4 @@
-"""What keeps a service's pods from being made, or from starting. No input or output, no clock."""
+"""What prevents a service's pods from being created or from starting. No input or output, no clock."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ _PASSING = ("", "ContainerCreating", "PodInitializing")
 
 @dataclass(frozen=True, slots=True)
 class Hindrance:
-    """A stable reason, and words for people."""
+    """A stable reason and a message."""
 
     reason: str
     words: str
 
 
 def hindrance_of(view: ServiceView, deployment: Deployment) -> Hindrance | None:
-    """Return what is in the way of pods that are missing: the first that is found, the surest first."""
+    """Return what blocks missing pods: the first problem found, most certain first."""
     return next(_hindrances(view, deployment), None)
 
 

@@ -1,4 +1,4 @@
-"""One turn for one InferenceService: observe, decide, act, tell."""
+"""Reconciles one InferenceService: observe, decide, act, report."""
 
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -15,22 +15,22 @@ from controller.inferenceservices.report import status_of
 from controller.inferenceservices.view import ServiceView
 from shared.kube.errors import NotFound, Refused
 
-_AGAIN_S = 10.0  # nobody watches what has our name, nor what pods wait for
-_STALLED_S = 60.0  # pods that start are told of by the Deployment, at any time
-_IDLE_S = 300.0  # nor a Service or an autoscaler that somebody took away
+_AGAIN_S = 10.0  # objects that block our name, and what pods wait for, are not watched
+_STALLED_S = 60.0  # the Deployment reports pods that start, at any time
+_IDLE_S = 300.0  # nor is a Service or an autoscaler that somebody deleted
 _STAMP = "%Y-%m-%dT%H:%M:%SZ"
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceReconciler:
-    """Brings what a service makes to what it shall be."""
+    """Drives a service's objects to their desired state."""
 
     observer: ServiceObserver
     actor: ServiceActor
 
     async def reconcile(self, key: ServiceKey) -> float | None:
-        """Return in how many seconds to look again, None where there is nothing to look after."""
+        """Reconcile a service; return the delay in seconds until the next run, None if there is nothing to manage."""
         view = await self.observer.view(key)
         if view is None or view.service.metadata.deletion_timestamp is not None:
             return None
@@ -45,7 +45,7 @@ class ServiceReconciler:
         return _STALLED_S if deployment.is_stalled else _AGAIN_S
 
     async def _apply(self, view: ServiceView) -> tuple[ServiceView, dict[str, str]]:
-        """Return the view with the Deployment as it is now, and what was refused, by kind."""
+        """Return the view with the current Deployment, and the rejected objects by kind."""
         about, refused = view.service.metadata, dict[str, str]()
         for action in decide(view):
             match action:

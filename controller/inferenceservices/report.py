@@ -1,4 +1,4 @@
-"""What the user is told of a service. No input or output, no clock."""
+"""What users see of a service. No input or output, no clock."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ _STUCK = frozenset(("ModelNotFound", "ModelNotManaged", "NameConflict", "Namespa
 
 
 def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> InferenceServiceStatus:
-    """Return the status; `refused` is, by kind, what the API server said of an object that it did not take."""
+    """Return the status; `refused` holds, by kind, the API server's message about an object that it rejected."""
     service, deployment = view.service, view.own_deployment
     ready = _ready(view, refused, deployment)
     told = [ready, _model_ready(view), *_progress(ready)]
@@ -32,7 +32,7 @@ def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> Infe
 
 
 def _progress(ready: ConditionUpdate) -> list[ConditionUpdate]:
-    """Return how far it is; nothing where it is as it was asked to be."""
+    """Return the progress conditions; none if the service is as requested."""
     as_asked = ready.reason == "Stopped" or (ready.status == "True" and ready.reason != "Updating")
     return [] if as_asked else [progress(ready, stuck=ready.reason in _STUCK)]
 

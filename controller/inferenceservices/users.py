@@ -1,4 +1,4 @@
-"""Which InferenceServices use a model, read live: what is about to be deleted is not asked of memory."""
+"""Which InferenceServices use a model, read live, because a deletion must not rest on a cache."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from shared.kube.errors import NotFound, Refused
 from shared.kube.transport import Kube
 
 _KSERVE = "/apis/serving.kserve.io"
-# Each kind under the versions that releases of KServe serve it by, the newest first.
+# Each kind with the versions that KServe releases serve, newest first.
 KSERVE_PATHS = (
     (f"{_KSERVE}/v1beta1/inferenceservices",),
     (f"{_KSERVE}/v1alpha2/llminferenceservices", f"{_KSERVE}/v1alpha1/llminferenceservices"),
@@ -27,9 +27,9 @@ KSERVE_PATHS = (
 
 @dataclass(slots=True)
 class ServiceUsers:
-    """Lists ours where the kind is ours and they are switched on, KServe's where they are served.
+    """Lists our services if we own the kind and the feature is on, and KServe's if they are served.
 
-    However many models are asked about at one time, each collection is listed once for all of them.
+    However many models are queried concurrently, each collection is listed once for all of them.
     """
 
     kube: Kube
@@ -43,9 +43,9 @@ class ServiceUsers:
         self._of_kserve = SharedRead(self._list_kserve)
 
     async def of(self, key: ModelKey, kind_of: KindOf = nothing_known) -> list[str]:
-        """Return the services that use a model, as `namespace/name`; raises KubeError.
+        """Return the services that use a model, as `namespace/name`. Raises KubeError.
 
-        `kind_of` tells which parts of a cache are there.
+        `kind_of` returns what a path is in a cache.
         """
         demand = self.cluster.demands.get(key)
         if demand is None:
@@ -65,7 +65,7 @@ class ServiceUsers:
         return [service for paths in KSERVE_PATHS for service in await self._of_kind(paths)]
 
     async def _of_kind(self, paths: Sequence[str]) -> list[Mapping[str, Any]]:
-        """Return all of one kind, none where it is not served; what may not be listed is not taken for none."""
+        """Return all objects of a kind, none if it is not served; a forbidden list is an error, not an empty result."""
         for path in paths:
             try:
                 return [decode(raw, dict[str, Any]) async for page in pages(self.kube, path) for raw in page.items]

@@ -1,4 +1,4 @@
-"""All that is known of one InferenceService when it is decided about."""
+"""Everything known about one InferenceService when it is decided."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from shared.kube.objects import Meta
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """The model of a service. `key` is None where there is none; a change of `serves` makes new pods.
+    """The model of a service; `key` is None if there is none, and a change of `serves` replaces the pods.
 
-    `reason` and `message` say why pods cannot have it, empty where they can.
+    `reason` and `message` say why pods cannot use it, and are empty if they can.
     """
 
     title: str
@@ -26,16 +26,16 @@ class ServedModel:
 
     @property
     def ready(self) -> bool:
-        """Whether pods can have it."""
+        """Whether pods can use it."""
         return self.key is not None and not self.reason
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceView:
-    """One service, its model, and what has its name: a Deployment, a Service, a HorizontalPodAutoscaler.
+    """One service, its model, and the objects of its name: a Deployment, a Service, a HorizontalPodAutoscaler.
 
-    `pods` are its own that have not ended, `waits` those of them that wait for a claim; both are looked for only while
-    pods are missing.
+    `pods` are its own that have not ended, `waits` those of them that wait for a claim; both are read only while pods
+    are missing.
     """
 
     service: InferenceService
@@ -48,9 +48,9 @@ class ServiceView:
 
     @property
     def own_deployment(self) -> Deployment | None:
-        """The Deployment, where it is this service's own."""
+        """The Deployment, if this service owns it."""
         return self.deployment if self.deployment and self.owns(self.deployment.metadata) else None
 
     def owns(self, meta: Meta | None) -> bool:
-        """Return whether an object is this service's own."""
+        """Return whether this service owns an object."""
         return meta is not None and is_controlled_by(meta, self.service.metadata.uid)
