@@ -1,1 +1,1 @@
-"""One model on a claim: look at the claim, have its metadata read once by a Job, tell the user."""
+"""Models on claims: check the claim, have a Job read the metadata once, report to the user."""

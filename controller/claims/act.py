@@ -1,4 +1,4 @@
-"""Applies what was decided for a model on a claim."""
+"""Applies the actions decided for a model on a claim."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,22 +20,22 @@ from shared.kube.transport import Kube
 
 @dataclass(frozen=True, slots=True)
 class ClaimActor:
-    """The writes: the Job in the claim's namespace, the model's spec and status."""
+    """Writes the Job in the claim's namespace, and the model's spec and status."""
 
     kube: Kube
     models: ModelActor
     jobs: JobSettings
 
     async def start_job(self, key: ModelKey, view: ClaimView, wanted: StartJob) -> None:
-        """Make the Job, unless it is there. Raises KubeError."""
+        """Create the Job unless it exists. Raises KubeError."""
         body = job_manifest(key, view.demand.uid, view.place, wanted.order, wanted.holder, self.jobs)
         await create_if_missing(self.kube, f"/apis/batch/v1/namespaces/{view.place.namespace}/jobs", body)
 
     async def write_spec(self, key: ModelKey, seen: BaseModel, fields: Mapping[str, Any]) -> bool:
-        """Set fields of the spec that were empty, or ours; return whether that changed it."""
+        """Set fields of the spec that were empty, or written by Larder; return whether that changed it."""
         return await change_spec(self.kube, object_path(key), seen.metadata, fields)
 
     async def tell(self, key: ModelKey, seen: BaseModel, view: ClaimView, told: WriteClaimStatus) -> None:
-        """Write the status, unless it says so already."""
+        """Write the status if it differs."""
         status = claim_status(view, told, self.models.now().strftime(TIME))
         await self.models.publish(key, seen, status, warn=told.claim_result.state == "Failed")

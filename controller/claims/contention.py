@@ -1,4 +1,4 @@
-"""Which pods wait for a claim that another pod has. No input or output, no clock."""
+"""Which pods wait for a claim that another pod holds. No input or output, no clock."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _SHARED = frozenset(("ReadWriteMany", "ReadOnlyMany"))
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A pod that cannot start before another one ends; `words` say who has the claim, and where."""
+    """A pod that cannot start before another one ends; `words` says who holds the claim, and where."""
 
     pod: ClaimPod
     holder: ClaimPod
@@ -22,7 +22,7 @@ class Wait:
 
 
 def limit_of(claim: PersistentVolumeClaim | None) -> str:
-    """Return the access mode that keeps a claim to one pod or to one node, empty where many nodes can have it."""
+    """Return the access mode that limits a claim to one pod or node, or an empty string if many nodes can use it."""
     modes = frozenset(claim.spec.access_modes) if claim else frozenset[str]()
     if ONE_POD in modes:
         return ONE_POD
@@ -30,16 +30,16 @@ def limit_of(claim: PersistentVolumeClaim | None) -> str:
 
 
 def users_of(claim: PersistentVolumeClaim, pods: Iterable[ClaimPod]) -> list[ClaimPod]:
-    """Return the pods that have a claim on their node, by name; those for which it is not mounted yet come last."""
+    """Return the scheduled pods that use a claim, by name; those that have not mounted it yet come last."""
     found = (pod for pod in pods if pod.uses(claim.metadata.name))
     return sorted(found, key=lambda pod: (_is_mounting(pod), pod.metadata.name))
 
 
 def waits_of(claim: PersistentVolumeClaim, pods: Iterable[ClaimPod]) -> Iterator[Wait]:
-    """Yield the pods that wait, by name. `pods` are those of the claim's namespace that have not ended.
+    """Yield the waiting pods, by name; `pods` are those of the claim's namespace that have not ended.
 
     The scheduler keeps a second pod of a ReadWriteOncePod claim from every node. One of a ReadWriteOnce claim gets a
-    node and waits there for its volume: kubelet makes no sandbox before all volumes are mounted.
+    node and waits there for its volume: kubelet creates no sandbox before all volumes are mounted.
     """
     name, limit = claim.metadata.name, limit_of(claim)
     named = sorted((p for p in pods if p.names(name)), key=lambda p: p.metadata.name) if limit else []
@@ -60,7 +60,7 @@ def _waits(pod: ClaimPod, limit: str) -> bool:
 
 
 def _is_mounting(pod: ClaimPod) -> bool:
-    """Return whether kubelet has said that the pod has no sandbox yet; where nothing is said, it has one."""
+    """Return whether kubelet reports that the pod has no sandbox yet; without a report it is assumed to have one."""
     started = condition_of(pod.status.conditions, "PodReadyToStartContainers")
     return started is not None and started.status == "False"
 

@@ -1,4 +1,4 @@
-"""Models on claims: verified there, read by a Job, never fetched by a node."""
+"""The controller of models on claims: checked in place, read by a Job, never downloaded by a node."""
 
 from controller.claims.job import COMPONENT
 from controller.claims.kinds import JobPod
@@ -15,7 +15,7 @@ from shared.api.core import CLAIMS, PODS, PersistentVolumeClaim
 
 
 def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Controller[ModelKey]:
-    """Return what keeps models on claims; the changes of a model itself wake it as they wake any model."""
+    """Return the claims controller; changes of the model itself trigger it as they do for any model."""
     claim_changed, job_pod_changed = Signal[ModelKey](), Signal[ModelKey]()
     claims = Informer(CLAIMS, PersistentVolumeClaim, ClaimTrigger(cluster, claim_changed.tell), waited_for=False)
     job_pods = Informer(

@@ -1,4 +1,4 @@
-"""From a view of a model on a claim to what is to be done for it. No input or output, no clock."""
+"""Decides from a view of a model on a claim what to do for it. No input or output, no clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,15 +20,15 @@ from controller.metadata.kept import again_at, kept_reading
 from shared.api.meta import ReadMetadata, condition_of
 from shared.metadata.termination_message import MOST_MESSAGE, Reading
 
-_IDLE_S = 300.0  # the watch tells within a second; this is for where it may not watch
-_LABELS_S = 30.0  # nobody watches the labels of namespaces
+_IDLE_S = 300.0  # a fallback for claims that may not be watched; the watch delivers within a second
+_LABELS_S = 30.0  # labels of namespaces are not watched
 _BUSY_S = 10.0
 _REFUSED_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class StartJob:
-    """Have the files read; `holder` is the pod whose node the Job's pod must share."""
+    """Start reading the files; `holder` is the pod whose node the Job's pod must share."""
 
     order: ReadingOrder
     holder: ClaimPod | None
@@ -47,7 +47,7 @@ Action: TypeAlias = StartJob | WriteSpec | WriteClaimStatus | Again
 
 
 def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> list[Action]:
-    """Return what to do, in order; `labels_count`: the namespace must be labelled."""
+    """Return the actions, in order; `labels_count`: the namespace must be labelled."""
     order = order_of(view, now) if claim_problem(view) is None else None
     if order is None:
         return [
@@ -74,13 +74,13 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
 
 
 def _filled(spec: Mapping[str, Any], writes: list[WriteSpec]) -> dict[str, Any]:
-    """Return the spec after these writes: what an earlier reading filled in does not count as the user's."""
+    """Return the spec after these writes; what an earlier reading filled in does not count as the user's."""
     fields = {name: value for write in writes for name, value in write.fields.items()}
     return {name: value for name, value in {**spec, **fields}.items() if value is not None}
 
 
 def _fill(view: ClaimView, kept: ReadMetadata | None) -> list[WriteSpec]:
-    """Return the spec's fields that are empty, or of an earlier reading: perhaps of another claim."""
+    """Return writes for fields of the spec that are empty or from an earlier reading, perhaps of another claim."""
     if kept is None or view.skip:
         return []
     fields = fields_to_write(view.spec, view.status.metadata, kept.values)
@@ -92,7 +92,7 @@ def _tell(view: ClaimView, order: ReadingOrder | None, running: StillRunning) ->
 
 
 def _in_use(view: ClaimView) -> StillRunning | None:
-    """Return that the Job would wait for another pod, and be in the way of the next."""
+    """Return that the Job would wait for another pod and block the next one, or None."""
     if not view.one_pod or not view.users:
         return None
     user = view.users[0].metadata.name
@@ -105,7 +105,7 @@ def _holder(view: ClaimView) -> ClaimPod | None:
 
 
 def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
-    """Return the outcome with what is known beside the Job: who has the volume, and what hindered it to the end."""
+    """Return the outcome with what else is known: who holds the volume, and what blocked the Job until it ended."""
     match outcome:
         case StillRunning("Unschedulable" | "MountPending", message) if view.users:
             user, limit = view.users[0], limit_of(view.claim)
@@ -122,9 +122,9 @@ def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
 def _idle_s(view: ClaimView, now: datetime, *, labels_count: bool) -> float:
     waits = [_LABELS_S if labels_count else _IDLE_S]
     if view.refused:
-        waits.append(_REFUSED_S)  # nobody tells when a right is given
+        waits.append(_REFUSED_S)  # granted permissions trigger nothing
     if view.waits or view.starting or not view.allowed:
-        waits.append(_BUSY_S)  # nor how a volume is mounted, and somebody waits
+        waits.append(_BUSY_S)  # nor does the mounting of a volume, and a user is waiting
     kept = kept_of(view)
     if kept is not None and kept.reason:
         waits.append(max((again_at(kept, LONGEST_WAIT) - now).total_seconds(), 1.0))

@@ -1,4 +1,4 @@
-"""The Job that reads a model's metadata on a claim: no token, no network needed, nothing writable but its last word."""
+"""The Job that reads metadata on a claim: needs no token or network, writes only its termination message."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from shared.api.base_model import GROUP, VERSION
 MODEL_ANNOTATION = "larder.dev/metadata-of"
 COMPONENT = ("app.kubernetes.io/component", "metadata")
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
-_KEPT_AFTER_S = 60  # a leader may change meanwhile; its pod keeps a claim that is deleted from going
+_KEPT_AFTER_S = 60  # leadership may change meanwhile; the Job's pod keeps a deleted claim from going away
 _TRIES_AGAIN = 2
 _USER = 65532
 _MOUNT = "/claim"
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """What the chart says: the agent's image, when and with which Secrets it is pulled, and the tolerated taints."""
+    """Settings from the chart: the agent's image, its pull policy and Secrets, and the tolerated taints."""
 
     image: str
     pull_policy: str = "IfNotPresent"
@@ -34,7 +34,7 @@ class JobSettings:
 def job_manifest(
     key: ModelKey, uid: str, place: ClaimPath, order: ReadingOrder, holder: ClaimPod | None, settings: JobSettings
 ) -> Json:
-    """Return the Job, owned by the model; with a `holder` its pod goes to the node of that pod."""
+    """Return the Job, owned by the model; with a `holder`, its pod runs on the node of that pod."""
     labels = {"app.kubernetes.io/name": "larder", COMPONENT[0]: COMPONENT[1], "app.kubernetes.io/part-of": "larder"}
     annotations = {MODEL_ANNOTATION: model_text(key)}
     owner = {"apiVersion": f"{GROUP}/{VERSION}", "kind": key.kind, "name": key.name, "uid": uid}
@@ -53,7 +53,7 @@ def job_manifest(
             "activeDeadlineSeconds": DEADLINE_S,
             "ttlSecondsAfterFinished": _KEPT_AFTER_S,
             "template": {
-                # a mesh's sidecar would outlive the one container and keep the Job from its end
+                # a mesh's sidecar would outlive the only container, and the Job would never complete
                 "metadata": {
                     "labels": labels | {"sidecar.istio.io/inject": "false"},
                     "annotations": annotations | {"linkerd.io/inject": "disabled"},
@@ -65,12 +65,12 @@ def job_manifest(
 
 
 def model_text(key: ModelKey) -> str:
-    """Return a model's name as the Job and its pods carry it."""
+    """Return a model's name as recorded on the Job and its pods."""
     return f"{key.kind}/{key.namespace}/{key.name}"
 
 
 def model_key(text: str) -> ModelKey | None:
-    """Return the model that such a text names, None for any other text."""
+    """Return the model that such a text names, or None if it names none."""
     match text.split("/"):
         case ["BaseModel" | "ClusterBaseModel" as kind, namespace, name]:
             return ModelKey(kind, namespace, name)
@@ -84,7 +84,7 @@ def _pod_spec(place: ClaimPath, holder: ClaimPod | None, settings: JobSettings) 
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 5,
         "nodeSelector": {"kubernetes.io/os": "linux"},
-        # no fsGroup: kubelet would give every file on the claim to it
+        # no fsGroup: kubelet would change the group of every file on the claim
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _USER,
@@ -107,7 +107,7 @@ def _pod_spec(place: ClaimPath, holder: ClaimPod | None, settings: JobSettings) 
 
 
 def _container(sub_path: str, settings: JobSettings) -> Json:
-    literal = sub_path.replace("$", "$$")  # kubelet would put variables in
+    literal = sub_path.replace("$", "$$")  # keep kubelet from expanding variables
     return {
         "name": "extract",
         "image": settings.image,

@@ -1,4 +1,4 @@
-"""The little that is read of Jobs, their pods, and the pods that use a claim."""
+"""The few fields that are read of Jobs, their pods, and the pods that use a claim."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from shared.kube.objects import Object
 
 
 class JobStatus(ObservedStatus, frozen=True, kw_only=True):
-    """How a Job ended, if it did; how many of its pods failed, and how many are on their way out."""
+    """How a Job ended, if it did; how many of its pods failed, and how many are terminating."""
 
     failed: int = 0
     terminating: int = 0
@@ -21,23 +21,23 @@ class Job(Object, frozen=True, kw_only=True):
 
     @property
     def end(self) -> Observed | None:
-        """The condition that says that it is over, None while it is not.
+        """The condition that ended it, or None.
 
-        FailureTarget comes before Failed: its pods are being taken away, and no other is made.
+        FailureTarget comes before Failed: its pods are being deleted, and no new ones are created.
         """
         holds = [c for c in self.status.conditions if c.status == "True"]
         return next((c for kind in ("Complete", "Failed", "FailureTarget") for c in holds if c.type == kind), None)
 
 
 class Waiting(ApiStruct, frozen=True, kw_only=True):
-    """Why a container does not run yet."""
+    """Why a container is not running yet."""
 
     reason: str = ""
     message: str = ""
 
 
 class Terminated(ApiStruct, frozen=True, kw_only=True):
-    """How a container ended; `message` is what it handed in."""
+    """How a container ended; `message` is its termination message."""
 
     exit_code: int = 0
     reason: str = ""
@@ -45,20 +45,20 @@ class Terminated(ApiStruct, frozen=True, kw_only=True):
 
 
 class ContainerState(ApiStruct, frozen=True, kw_only=True):
-    """One of the two, or neither while it runs."""
+    """Waiting or terminated, or neither while it runs."""
 
     waiting: Waiting | None = None
     terminated: Terminated | None = None
 
 
 class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
-    """A container."""
+    """The status of a container."""
 
     state: ContainerState = ContainerState()
 
 
 class PodStatus(ObservedStatus, frozen=True, kw_only=True):
-    """Where a pod stands."""
+    """The status of a pod."""
 
     phase: str = ""
     reason: str = ""
@@ -67,7 +67,7 @@ class PodStatus(ObservedStatus, frozen=True, kw_only=True):
 
 
 class JobPod(Object, frozen=True, kw_only=True):
-    """A pod of a metadata Job; it has one container."""
+    """A pod of a metadata Job, which has one container."""
 
     status: PodStatus = PodStatus()
 
@@ -78,19 +78,19 @@ class JobPod(Object, frozen=True, kw_only=True):
 
 
 class ClaimSource(ApiStruct, frozen=True, kw_only=True):
-    """A claim as a pod names it."""
+    """A reference to a claim in a pod."""
 
     claim_name: str = ""
 
 
 class ClaimVolume(ApiStruct, frozen=True, kw_only=True):
-    """A pod's volume, where it is a claim."""
+    """A pod's volume, if it is a claim."""
 
     persistent_volume_claim: ClaimSource = ClaimSource()
 
 
 class ClaimPodSpec(ApiStruct, frozen=True, kw_only=True):
-    """Where a pod is, and what it mounts."""
+    """The node of a pod, and its volumes."""
 
     node_name: str = ""
     tolerations: list[dict[str, Any]] = []
@@ -108,5 +108,5 @@ class ClaimPod(Object, frozen=True, kw_only=True):
         return any(v.persistent_volume_claim.claim_name == claim for v in self.spec.volumes)
 
     def uses(self, claim: str) -> bool:
-        """Return whether it mounts a claim and has a node, which is when the claim is taken."""
+        """Return whether it mounts a claim and is scheduled to a node, which is when it takes the claim."""
         return bool(self.spec.node_name) and self.names(claim)

@@ -1,4 +1,4 @@
-"""Gathers what a decision on a model on a claim needs: the model from memory, the claim and its Job live."""
+"""Gathers what a decision on a model on a claim needs: the model from the caches, the claim and its Job live."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from shared.kube.transport import Kube
 
 @dataclass(frozen=True, slots=True)
 class ClaimObserver:
-    """Reads live, a few objects a turn; nothing rests on an old memory. `labels_count`: namespaces must be labelled."""
+    """Reads a few objects live per reconcile, so nothing is stale; `labels_count`: namespaces must be labelled."""
 
     cluster: ClusterState
     kube: Kube
@@ -33,7 +33,7 @@ class ClaimObserver:
     labels_count: bool = False
 
     async def view(self, key: ModelKey) -> ClaimView | None:
-        """Return the model and its claim, None where it is gone or not on a claim; raises KubeError."""
+        """Return the model and its claim, or None if it is gone or not on a claim. Raises KubeError."""
         declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
         if not isinstance(declared, BaseModel) or demand is None or not demand.on_claim:
             return None
@@ -72,7 +72,7 @@ class ClaimObserver:
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
 
     async def _with_pods(self, seen: ClaimView) -> ClaimView:
-        """Return the view with the pods that have a claim for one node or pod, and with those that wait for it."""
+        """Return the view with the pods that hold a claim for one node or pod, and those that wait for it."""
         if seen.claim is None or claim_problem(seen) is not None or not limit_of(seen.claim):
             return seen
         pods = await live_pods(self.kube, seen.place.namespace)
@@ -95,5 +95,5 @@ class ClaimObserver:
 
 
 def _reads_metadata(pod: ClaimPod) -> bool:
-    """Return whether a pod is of one of our Jobs; those of other Jobs hold a claim as any pod does."""
+    """Return whether a pod belongs to one of our Jobs; pods of other Jobs hold a claim like any pod."""
     return pod.metadata.labels.get(JOB_NAME_LABEL, "").startswith(JOB_PREFIX)

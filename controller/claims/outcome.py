@@ -1,4 +1,4 @@
-"""What a Job and its pods say of a reading. No input or output, no clock."""
+"""What a Job and its pods say about a reading. No input or output, no clock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _KILLED = 137
 
 @dataclass(frozen=True, slots=True)
 class StillRunning:
-    """It goes on; what hinders it, if anything does."""
+    """The Job is still running; with what blocks it, if anything."""
 
     reason: str = ""
     message: str = ""
@@ -40,7 +40,7 @@ Outcome: TypeAlias = Reading | StillRunning
 
 
 def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
-    """Return what was handed in, why nothing was, or that it still runs."""
+    """Return what was reported, why nothing was, or that the Job is still running."""
     latest = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp, reverse=True)
     done = next((pod for pod in latest if pod.status.phase == "Succeeded"), None)
     if done is not None:
@@ -52,7 +52,7 @@ def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
 
 
 def _handed_in(pod: JobPod) -> Reading | None:
-    """Return the last word of a pod; None where it has none, or an early word alone."""
+    """Return a pod's final report; None if it has none, or only a preliminary one."""
     word = _word(pod)
     return word if word is not None and word.reason != UNFINISHED else None
 
@@ -90,7 +90,7 @@ def _ended(end: Observed, pods: Sequence[JobPod]) -> Reading:
 
 
 def _given_up(pods: Sequence[JobPod], reason: str, message: str) -> Reading:
-    """Return a reading that came to nothing; whether the sub-path is there is known only from an early word."""
+    """Return a failed reading; only a preliminary report can tell whether the sub-path exists."""
     words = (_word(pod) for pod in pods)
     found = True if any(word is not None and word.reason == UNFINISHED for word in words) else None
     return Reading(found=found, reason=reason, message=message[:MOST_MESSAGE])
@@ -105,7 +105,8 @@ def _hindrance(job: Job, pods: Sequence[JobPod], now: datetime) -> StillRunning:
         look = f"kubectl events -n {job.metadata.namespace} --for job/{job.metadata.name} tells"
         return StillRunning("NoPod", f"the Job has no pod: a quota or a policy of the namespace may forbid it; {look}")
     pod = pods[0]
-    look = f"kubectl events -n {pod.metadata.namespace} --for pod/{pod.metadata.name} tells"  # also when it is gone
+    # works even after the pod is deleted
+    look = f"kubectl events -n {pod.metadata.namespace} --for pod/{pod.metadata.name} tells"
     scheduled = condition_of(pod.status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         return StillRunning("Unschedulable", f"no node takes the Job's pod: {scheduled.message or scheduled.reason}")

@@ -1,4 +1,4 @@
-"""Live reads of claims and of the pods beside them."""
+"""Live reads of claims and of the pods in their namespace."""
 
 from controller.claims.kinds import ClaimPod
 from controller.placement.claim_place import ClaimPath
@@ -10,12 +10,12 @@ _LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 async def read_claim(kube: Kube, place: ClaimPath) -> PersistentVolumeClaim | None:
-    """Return a claim, None where there is none; raises KubeError."""
+    """Return a claim, or None if it does not exist. Raises KubeError."""
     path = f"/api/v1/namespaces/{place.namespace}/persistentvolumeclaims/{place.claim}"
     return await get_object(kube, path, PersistentVolumeClaim)
 
 
 async def live_pods(kube: Kube, namespace: str, labels: str = "") -> list[ClaimPod]:
-    """Return the pods of a namespace that have not ended, all or those with these labels; raises KubeError."""
+    """Return the pods of a namespace that have not ended, optionally only those with these labels. Raises KubeError."""
     query = {"fieldSelector": _LIVE} | ({"labelSelector": labels} if labels else {})
     return await list_objects(kube, f"/api/v1/namespaces/{namespace}/pods", ClaimPod, query)

@@ -1,4 +1,4 @@
-"""One turn for one model on a claim: observe, decide, act."""
+"""Reconciles one model on a claim: observe, decide, act."""
 
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -20,17 +20,20 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ClaimReconciler:
-    """Brings a model on a claim to what it shall say."""
+    """Drives a model on a claim to its desired state."""
 
     observer: ClaimObserver
     actor: ClaimActor
 
     async def reconcile(self, key: ModelKey) -> float | None:
-        """Return in how many seconds to look again, or None. What follows a write of the spec rests on its echo."""
+        """Reconcile a model; return the delay in seconds until the next run, or None.
+
+        After a write of the spec, the rest waits until the watch delivers it.
+        """
         declared = self.observer.cluster.declared(key)
         finalizer = finalizer_of(self.observer.cluster.ownership, key.kind)
         if declared is not None and finalizer not in declared.metadata.finalizers:
-            await self.actor.models.add_finalizer(key, declared, finalizer)  # its users hold it
+            await self.actor.models.add_finalizer(key, declared, finalizer)  # blocks its deletion while it has users
             return None
         view = await self.observer.view(key)
         if view is None or not isinstance(declared, BaseModel):
@@ -50,7 +53,7 @@ class ClaimReconciler:
                     try:
                         if await self.actor.write_spec(key, declared, fields):
                             return None
-                    except Refused as error:  # another product's kind may not take every word; the status has them all
+                    except Refused as error:  # another product's kind may reject some values; the status holds them all
                         _log.warning("metadata_not_filled", model=view.demand.id, error=str(error))
                 case WriteClaimStatus():
                     await self.actor.tell(key, declared, view, action)

@@ -1,4 +1,4 @@
-"""What the user is told of a model on a claim. No input or output, no clock."""
+"""What users see of a model on a claim. No input or output, no clock."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,22 +30,22 @@ class _Ready(Protocol):
 
 
 def takes_pods(ready: _Ready) -> bool:
-    """Return whether pods may mount the model, by its condition Ready: it was looked at, or a pod must bind the claim.
+    """Return whether pods may mount the model, by its Ready condition: the path was seen, or a pod must bind the claim.
 
-    Kubelet makes a directory that is missing on the claim, so before anybody has looked no pod may come.
+    Kubelet would create a missing directory on the claim, so no pod may mount it before the path has been seen.
     """
     return ready.status == "True" or ready.reason == WAITS
 
 
 def is_read_later(conditions: Iterable[Condition]) -> bool:
-    """Return whether a Job is to read a claim that is not bound yet, by a model's conditions."""
+    """Return whether a Job will read a claim that is not bound yet, by a model's conditions."""
     told = condition_of(conditions, METADATA)
     return told is not None and told.reason not in (_SKIPPED, _WRITTEN)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """OME's state, whether pods can use the model, and whether it is known what the model is."""
+    """OME's state, whether pods can use the model, and whether its metadata is known."""
 
     state: State
     ready: ConditionUpdate
@@ -53,7 +53,7 @@ class ClaimResult:
 
 
 def claim_result(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ClaimResult:
-    """Return what to tell; `order` is the reading that is wanted, `running` what hinders it."""
+    """Return the result; `order` is the wanted reading, `running` what blocks it."""
     return ClaimResult(*_ready(view, order, running), _metadata(view, order, running))
 
 
@@ -75,7 +75,7 @@ def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -
 
 
 def _unseen(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate | None:
-    """Return that nobody has looked at the sub-path though somebody is to, None where pods can come."""
+    """Return that a reading is due but the sub-path has not been seen yet, or None if pods may come."""
     kept, place = kept_of(view), view.place
     if kept is not None and not kept.unchecked:
         return None
@@ -93,7 +93,7 @@ def _unseen(view: ClaimView, order: ReadingOrder | None, running: StillRunning) 
 
 
 def _was_usable(view: ClaimView) -> bool:
-    """Return whether the sub-path was seen when the controller could still look at the claim."""
+    """Return whether the sub-path was seen while the controller could still read the claim."""
     kept = view.status.metadata
     return kept is not None and view.status.source == view.demand.uri and not (kept.missing or kept.unchecked)
 
@@ -103,7 +103,7 @@ def _refusal(view: ClaimView) -> str:
 
 
 def claim_problem(view: ClaimView) -> tuple[State, ConditionUpdate] | None:
-    """Return why the claim cannot be used at all, None where it can, or will by itself."""
+    """Return why the claim cannot be used at all; None if it can, or will be usable without any action."""
     place, claim = view.place, view.claim
     if view.refused:
         return "In_Transit", ConditionUpdate("Ready", "Unknown", NOT_PERMITTED, _refusal(view))
@@ -175,7 +175,7 @@ def _with_retry(view: ClaimView, message: str) -> str:
 
 
 def _usable(view: ClaimView) -> ConditionUpdate:
-    """Return who can mount it. Whoever has the volume goes on: the model stays Ready while other pods wait for it."""
+    """Return who can mount it; the model stays Ready while pods wait, because whoever holds the volume keeps it."""
     place = view.place
     where = "from many nodes at a time"
     if view.one_pod:

@@ -1,4 +1,4 @@
-"""A verdict in the words of OME's status."""
+"""Translates a claim result into OME's status."""
 
 from controller.claims.decide import WriteClaimStatus
 from controller.claims.result import NOT_PERMITTED, ON_CLAIM, WAITS, ClaimResult
@@ -21,7 +21,7 @@ _FOR_SOMEBODY = (NOT_PERMITTED, "JobRefused")
 
 
 def claim_status(view: ClaimView, told: WriteClaimStatus, stamp: str) -> BaseModelStatus:
-    """Return the status; what a model on nodes had there before is taken away."""
+    """Return the status, without what a model on nodes had there before."""
     before, found = view.status, told.claim_result
     resolved = ConditionUpdate(
         "Resolved", "True", ON_CLAIM, "a model on a claim has no revisions: pods read what is there"
@@ -51,7 +51,7 @@ def claim_status(view: ClaimView, told: WriteClaimStatus, stamp: str) -> BaseMod
 
 
 def _progress(found: ClaimResult, metadata: ReadMetadata | None) -> list[ConditionUpdate]:
-    """Return how far it is: a claim that is not bound may be yet; a Job that has given up once mends nothing itself."""
+    """Return the progress conditions: an unbound claim may still be bound, but a Job that gave up never recovers."""
     if found.state == "Ready":
         return []
     reason = found.ready.reason

@@ -1,4 +1,4 @@
-"""What wakes models on claims: their claims, the pods of their Jobs, and their users. Nothing is remembered."""
+"""Triggers models on claims by their claims, their Jobs' pods, and their users; nothing is cached."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Enqueue = Callable[[ModelKey], None]
 
 
 def on_claims_of(cluster: ClusterState, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
-    """Yield the models on claims that a pod uses: one may wait for its volume."""
+    """Yield the models on claims that a pod uses: one may be waiting for its volume."""
     used = {label for pod in (before, after) if pod is not None for label in pod.metadata.labels}
     on_claims = ((key, demand) for key, demand in cluster.demands.items() if demand.on_claim)
     return (key for key, demand in on_claims if uses_label(demand.id) in used)
@@ -24,24 +24,24 @@ def on_claims_of(cluster: ClusterState, before: Pod | None, after: Pod | None) -
 
 @dataclass(frozen=True, slots=True)
 class ClaimTrigger:
-    """A sink for claims: the models on one are looked at when it changes."""
+    """A sink for claims, which triggers the models on each changed claim."""
 
     cluster: ClusterState
     enqueue: Enqueue
 
     def replace(self, objects: Sequence[PersistentVolumeClaim], unreadable: Collection[Key] = ()) -> None:
-        """Wake every model on a claim: what happened in between is not known."""
+        """Trigger every model on a claim, because changes may have been missed."""
         del objects, unreadable
         for key, demand in list(self.cluster.demands.items()):
             if demand.on_claim:
                 self.enqueue(key)
 
     def upsert(self, obj: PersistentVolumeClaim) -> None:
-        """Wake the models on a claim."""
+        """Trigger the models on a claim."""
         self.remove(obj.key)
 
     def remove(self, key: Key) -> None:
-        """Wake the models on a claim that went."""
+        """Trigger the models on a deleted claim."""
         for name, demand in list(self.cluster.demands.items()):
             if is_on(demand, key.namespace, key.name):
                 self.enqueue(name)
@@ -49,19 +49,19 @@ class ClaimTrigger:
 
 @dataclass(frozen=True, slots=True)
 class JobPodTrigger:
-    """A sink for the pods of metadata Jobs: the model that one reads is looked at when it changes."""
+    """A sink for the pods of metadata Jobs, which triggers the model that a changed pod reads."""
 
     cluster: ClusterState
     enqueue: Enqueue
 
     def replace(self, objects: Sequence[JobPod], unreadable: Collection[Key] = ()) -> None:
-        """Wake the models of all pods; one whose pod is gone looks again by itself."""
+        """Trigger the models of all pods; a model whose pod is gone is requeued anyway."""
         del unreadable
         for obj in objects:
             self.upsert(obj)
 
     def upsert(self, obj: JobPod) -> None:
-        """Wake the model that the pod names, if it is on a claim of the pod's namespace: anybody can make such pods."""
+        """Trigger the model that the pod names if its claim is in the pod's namespace: anyone can create such pods."""
         key = model_key(obj.metadata.annotations.get(MODEL_ANNOTATION, ""))
         demand = self.cluster.demands.get(key) if key else None
         if key is None or demand is None or not demand.on_claim:
@@ -70,4 +70,4 @@ class JobPodTrigger:
             self.enqueue(key)
 
     def remove(self, key: Key) -> None:
-        """Do nothing: what the pod handed in was there before it went."""
+        """Do nothing: the pod's report was available before the pod was deleted."""

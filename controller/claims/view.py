@@ -1,4 +1,4 @@
-"""All that is known of one model on a claim when it is decided about."""
+"""Everything known about one model on a claim when it is decided."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ NAMESPACE_LABEL = "larder.dev/allow-cluster-models"
 
 @dataclass(frozen=True, slots=True)
 class ReadingOrder:
-    """A reading that is wanted: of which claim and sub-path, for which time, and the name of its Job."""
+    """A wanted reading: the claim and sub-path, the number of the attempt, and the name of its Job."""
 
     identity: str
     attempt: int
@@ -27,11 +27,11 @@ class ReadingOrder:
 class ClaimView:
     """One model on a claim.
 
-    `spec` is the object's, in JSON, without what is empty. `refused` is what the API server said where the controller
-    may not look; `job_refused` where it may not make the Job. `allowed`: models of the whole cluster may be in this
-    namespace. `users` are the pods that have the claim on a node, other than the Job's, `waits` those that wait for it,
-    `starting`: pods that mount it do not run yet; all are looked for only where a claim is for one node or pod. `pods`
-    are those of `job`.
+    `spec` is the object's, as JSON, without empty fields. `refused` is the API server's message if the controller may
+    not read the claim; `job_refused` if it may not create the Job. `allowed`: cluster-scoped models may use this
+    namespace. `users` are the pods that hold the claim on a node, except the Job's, `waits` those that wait for it,
+    `starting`: pods that mount it are not running yet; all three are read only if a claim is limited to one node or
+    pod. `pods` are those of `job`.
     """
 
     demand: Demand
@@ -58,10 +58,10 @@ class ClaimView:
 
     @property
     def one_pod(self) -> bool:
-        """Whether one pod alone may have the claim."""
+        """Whether only one pod may use the claim."""
         return limit_of(self.claim) == ONE_POD
 
     @property
     def one_node(self) -> bool:
-        """Whether the pods of one node alone may have the claim."""
+        """Whether only pods of one node may use the claim."""
         return bool(limit_of(self.claim))

@@ -1,4 +1,4 @@
-"""Whether the files are to be read. No input or output, no clock."""
+"""Whether the files have to be read. No input or output, no clock."""
 
 from datetime import datetime, timedelta
 
@@ -13,13 +13,13 @@ LONGEST_WAIT = timedelta(minutes=60)
 
 
 def kept_of(view: ClaimView) -> ReadMetadata | None:
-    """Return what is known of exactly this claim and sub-path."""
+    """Return what is known about exactly this claim and sub-path."""
     kept = view.status.metadata
     return kept if kept is not None and kept.identity == _identity(view) else None
 
 
 def order_of(view: ClaimView, now: datetime) -> ReadingOrder | None:
-    """Return the reading that is wanted, None where there is one, where none is asked for, or not yet again."""
+    """Return the wanted reading; None if it is done, not requested, or not due for a retry yet."""
     if view.claim is None or view.skip:
         return None
     last, identity = view.status.metadata, _identity(view)
@@ -34,7 +34,7 @@ def order_of(view: ClaimView, now: datetime) -> ReadingOrder | None:
 
 
 def _identity(view: ClaimView) -> str:
-    """Return what names a claim and a sub-path: another claim of the same name is another one."""
+    """Return what identifies a claim and a sub-path: a recreated claim of the same name is a different one."""
     return identity_of(view.claim.metadata.uid if view.claim else "", view.place.sub_path)
 
 
