@@ -1,1 +1,1 @@
-"""What the controller serves to agents: manifests, credentials, and an ear for their progress."""
+"""The API for agents: manifests, credentials, and progress reports."""

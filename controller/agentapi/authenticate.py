@@ -1,4 +1,4 @@
-"""Who asks: an agent, by its Pod-bound token, on the node that the token names."""
+"""Authenticates agents by their pod-bound token, on the node that the token names."""
 
 import hashlib
 from collections.abc import Callable
@@ -22,12 +22,12 @@ _LONGEST_TOKEN = 16 * 1024
 
 
 class DeniedError(Exception):
-    """The token is not one of an agent on a live node."""
+    """The token does not belong to an agent on a live node."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentIdentity:
-    """An agent, known by its token."""
+    """An agent, identified by its token."""
 
     node: str
     node_uid: str
@@ -51,7 +51,7 @@ class _Review(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Asks the API server what a token is worth."""
+    """Reviews tokens through the API server."""
 
     kube: Kube
     cluster: ClusterState
@@ -61,7 +61,7 @@ class Authenticator:
     _recent: dict[bytes, tuple[float, AgentIdentity]] = field(default_factory=dict, init=False)
 
     async def agent_of(self, header: str) -> AgentIdentity:
-        """Return who sent an Authorization header, and remember it a while; raises DeniedError, KubeError."""
+        """Return the sender of an Authorization header, cached for a while. Raises DeniedError, KubeError."""
         mark = _mark(header)
         try:
             agent = await self._reviewed(header)
@@ -73,7 +73,7 @@ class Authenticator:
         return agent
 
     def remembered(self, header: str) -> AgentIdentity | None:
-        """Return whose token a header was at most `_RECENT_S` ago, None where nobody knows."""
+        """Return whose token a header was at most `_RECENT_S` seconds ago, or None if unknown."""
         known = self._recent.get(_mark(header))
         return known[1] if known is not None and known[0] > self.clock() else None
 
@@ -109,7 +109,7 @@ class Authenticator:
         return AgentIdentity(node, live_uid)
 
     async def _live_uid(self, name: str, expected: str) -> str:
-        """Return the uid of a Node; read live before the answer is a refusal."""
+        """Return the uid of a Node, read live before a token is refused."""
         known = self.cluster.node(name)
         if known is not None and known.metadata.uid == expected:
             return expected
@@ -120,5 +120,5 @@ class Authenticator:
 
 
 def _mark(header: str) -> bytes:
-    """Return what tells tokens apart, in place of the token."""
+    """Return a fingerprint of a token, so that the token itself is not stored."""
     return hashlib.sha256(header.encode()).digest()

@@ -1,4 +1,4 @@
-"""What an agent may have: only what its own node's ModelNode lists."""
+"""The service behind the agents' API: an agent gets only what its own node's ModelNode lists."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class AgentService:
-    """Hands out manifests and credentials."""
+    """Returns manifests and credentials to agents."""
 
     kube: Kube
     cluster: ClusterState
@@ -32,12 +32,12 @@ class AgentService:
     live: Live
 
     async def manifest(self, agent: AgentIdentity, digest: str) -> bytes:
-        """Return the canonical bytes of a manifest; raises NotGranted, SourceChanged, KubeError."""
+        """Return the canonical bytes of a manifest. Raises NotGranted, SourceChanged, KubeError."""
         await self._entry(agent, lambda e: e.manifest == digest, f"manifest {digest}")
         return await self.manifests.find(digest)
 
     async def credentials(self, agent: AgentIdentity, request: CredentialsRequest) -> CredentialsResponse:
-        """Return the values of each claim's Secret; raises NotGranted, AuthDenied, KubeError."""
+        """Return the values of each claim's Secret. Raises NotGranted, AuthDenied, KubeError."""
         key = (request.id, request.revision)
         entry = await self._entry(agent, lambda e: e.key == key and e.state == EntryState.PRESENT, f"model {key[0]}")
         grants: list[CredentialGrant] = []
@@ -62,7 +62,7 @@ class AgentService:
         return CredentialGrant(claim.uid, dict(found.values), found.hosts)
 
     async def _demand(self, claim: Claim, entry: Entry) -> Demand | None:
-        """Return what a claim's object asks for, read live before the answer is that it asks for something else."""
+        """Return what a claim's object asks for, read live before concluding that it asks for something else."""
         key = ModelKey(claim.kind, claim.namespace, claim.name)
         demand = self.cluster.demands.get(key)
         if not _fits(demand, claim, entry):
@@ -70,7 +70,7 @@ class AgentService:
         return demand if _fits(demand, claim, entry) else None
 
     async def _entry(self, agent: AgentIdentity, fits: Callable[[Entry], bool], what: str) -> Entry:
-        """Return an entry of the node's ModelNode, read live before the answer is a refusal."""
+        """Return an entry of the node's ModelNode, read live before a request is refused."""
         entry = _find(self.cluster.model_node(agent.node), agent, fits)
         if entry is None:
             entry = _find(await get_object(self.kube, f"{PATH}/{agent.node}", ModelNode), agent, fits)

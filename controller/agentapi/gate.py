@@ -1,4 +1,4 @@
-"""Who may come in: an agent with a good token, that does not ask too often."""
+"""Admits requests from agents with a valid token, within rate limits."""
 
 import ipaddress
 from collections.abc import Callable, Mapping
@@ -10,17 +10,17 @@ from controller.agentapi.authenticate import AgentIdentity, Authenticator
 from controller.sources.buckets import Buckets, Rate
 from shared.kube.errors import KubeError
 
-# For each node and replica. An agent asks once a download for credentials, once a revision for a manifest, and tells
-# its progress every second while something runs. No wait is longer than a second: that is what Retry-After says.
+# Per node and replica. An agent asks for credentials once per download, for a manifest once per revision,
+# and reports progress every second while something runs. No wait exceeds a second, which Retry-After states.
 RATES: Mapping[str, Rate] = {"credentials": Rate(1, 20), "manifests": Rate(5, 100), "progress": Rate(5, 20)}
-STRANGERS = Rate(1, 60)  # for each address: tokens that are not known yet, and then turn out to be bad
+STRANGERS = Rate(1, 60)  # per address: unknown tokens that turn out to be invalid
 _ONE_LINE_A_MINUTE = Rate(1 / 60, 1)
 _IPV6_SITE = 64
 _log = structlog.get_logger()
 
 
 class TooManyError(Exception):
-    """Somebody asks too often, and may come again in `after_s` seconds."""
+    """The caller exceeds its rate limit and may retry in `after_s` seconds."""
 
     def __init__(self, message: str, after_s: float) -> None:
         super().__init__(message)
@@ -29,10 +29,10 @@ class TooManyError(Exception):
 
 @dataclass(slots=True)
 class RequestGuard:
-    """Counts requests by the node that a token is known to be of, and by the address where it is not known.
+    """Limits requests per node for known tokens, and per address for unknown ones.
 
-    A token is known for half a minute: a flood of good ones is stopped before it costs a TokenReview each, and so is a
-    flood of bad ones, by the address.
+    A token stays known for half a minute, so a flood of valid ones is stopped before each costs a TokenReview; a flood
+    of invalid ones is stopped by the address.
     """
 
     authenticator: Authenticator
@@ -46,9 +46,10 @@ class RequestGuard:
         self._nodes = {route: Buckets(rate, self.clock) for route, rate in RATES.items()}
 
     async def admit(self, route: str, header: str, address: str, *, reviewed: bool) -> AgentIdentity:
-        """Return who sent an Authorization header; `reviewed` asks the API server each time, for what gives values.
+        """Return the sender of an Authorization header.
 
-        Raises TooManyError, DeniedError, KubeError.
+        `reviewed` asks the API server each time, for routes that return secret values. Raises TooManyError,
+        DeniedError, KubeError.
         """
         known = self.authenticator.remembered(header)
         if known is None:
@@ -59,7 +60,7 @@ class RequestGuard:
         return await self.authenticator.agent_of(header) if reviewed else known
 
     async def _introduce(self, header: str, address: str) -> AgentIdentity:
-        """Review a token that is new; only a bad one is held against its address."""
+        """Review an unknown token; only an invalid one counts against its address."""
         place = site_of(address)
         wait_s = self._strangers.draw(place)
         if wait_s:
@@ -84,7 +85,7 @@ class RequestGuard:
 
 
 def site_of(address: str) -> str:
-    """Return what is counted as one address: of IPv6 a whole /64, for a single host has that many."""
+    """Return the unit that counts as one address: for IPv6 a whole /64, because a single host may own one."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where the leader listens, for what only the leader can use."""
+"""Forwards requests that only the leader can handle."""
 
 import ssl
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from shared.kube.transport import Kube
 ADDRESS_ANNOTATION = "larder.dev/api-address"
 _REMEMBERED_S = 2.0
 _TIMEOUT_S = 5.0
-_AT_ONE_TIME = 32  # below what the leader takes from one address of tokens that are new to it
+_AT_ONE_TIME = 32  # below the leader's rate for unknown tokens from one address
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderReply:
-    """What the leader said, to be said on."""
+    """The leader's response, to be relayed."""
 
     status: int
     body: bytes
@@ -29,7 +29,7 @@ class LeaderReply:
 
 @dataclass(slots=True)
 class LeaderClient:
-    """Finds the leader by its Lease, and passes requests on to it; `tls_name` stands in every replica's certificate."""
+    """Finds the leader by its Lease and forwards requests to it; every replica's certificate contains `tls_name`."""
 
     kube: Kube
     lease_path: str
@@ -44,7 +44,7 @@ class LeaderClient:
         self._pools = Pools(self.trust, _connected, httpx.AsyncClient.aclose)
 
     async def forward(self, path: str, body: bytes, authorization: str) -> LeaderReply:
-        """Send a POST to the leader as its sender; return its answer. Raises KubeError where there is none."""
+        """Forward a POST to the leader with the sender's token; return its response. Raises KubeError if there is none."""
         address = await self._find()
         headers = {"Authorization": authorization, "Content-Type": "application/json", "Larder-Forwarded": "true"}
         extensions = {"sni_hostname": self.tls_name} if self.tls_name else {}
@@ -54,7 +54,7 @@ class LeaderClient:
         except OSError as error:
             raise Unreachable(f"the CA of the other replicas, {self.trust.file}: {error}") from error
         except httpx.HTTPError as error:
-            self._read_at = -_REMEMBERED_S  # another may lead by now
+            self._read_at = -_REMEMBERED_S  # another replica may lead by now
             raise Unreachable(f"the leader at {address} does not answer: {error}") from error
         return LeaderReply(answer.status_code, answer.content, answer.headers.get("Retry-After", ""))
 
@@ -76,6 +76,6 @@ class LeaderClient:
 
 
 def _connected(context: ssl.SSLContext) -> httpx.AsyncClient:
-    """One pool for all reports; no proxy of the environment sees a token."""
+    """Return one connection pool for all reports; proxies of the environment are ignored, so none sees a token."""
     limits = httpx.Limits(max_connections=_AT_ONE_TIME)
     return httpx.AsyncClient(verify=context, timeout=_TIMEOUT_S, limits=limits, trust_env=False)

@@ -1,4 +1,4 @@
-"""The HTTPS surface for agents: thin routes over the desk. The messages are in shared/api/wire.py."""
+"""The HTTPS routes for agents: thin wrappers of the AgentService; the messages are in shared/api/wire.py."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -26,12 +26,12 @@ M = TypeVar("M")
 
 
 class _BadRequestError(Exception):
-    """The body is not the message that the route takes."""
+    """The body is not the message that the route expects."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentApi:
-    """The routes, and who stands behind them."""
+    """The routes and the services behind them."""
 
     guard: RequestGuard
     service: AgentService
