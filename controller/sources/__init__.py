@@ -1,1 +1,1 @@
-"""What the controller keeps of sources: credentials, manifests, and how often each namespace may ask."""
+"""The controller's access to sources: credentials, manifests, and rate limits per namespace."""

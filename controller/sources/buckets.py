@@ -1,4 +1,4 @@
-"""How often each of many may ask: a token bucket a name, in bounded memory."""
+"""Rate limits for many names: one token bucket each, in bounded memory."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from shared.token_bucket import TokenBucket
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How many requests a second in the long run, and how many at one time."""
+    """The sustained number of requests per second, and the burst."""
 
     per_s: float
     burst: int
@@ -17,7 +17,7 @@ class Rate:
 
 @dataclass(slots=True)
 class Buckets:
-    """One bucket a name; beyond `most` names the one that asked longest ago is forgotten."""
+    """One token bucket per name; beyond `most` names the least recently used is dropped."""
 
     rate: Rate
     clock: Callable[[], float]
@@ -28,7 +28,7 @@ class Buckets:
         return len(self._buckets)
 
     def draw(self, name: str) -> float:
-        """Take one and return 0, or take nothing and return in how many seconds there is one."""
+        """Take a token and return 0, or take none and return the seconds until one is available."""
         bucket = self._buckets[name] = self._bucket(name)
         self._buckets.move_to_end(name)
         while len(self._buckets) > self.most:
@@ -36,14 +36,14 @@ class Buckets:
         return bucket.draw(1, self.clock())
 
     def wait_s(self, name: str, ahead: int = 0) -> float:
-        """Return in how many seconds there is one, once `ahead` others have been taken."""
+        """Return the seconds until a token is available after `ahead` others have been taken."""
         return self._bucket(name).wait_s(1 + ahead, self.clock())
 
     def give_back(self, name: str) -> None:
-        """Put one back that was taken."""
+        """Return a token that was taken."""
         if name in self._buckets:
             self._buckets[name].give_back(1)
 
     def _bucket(self, name: str) -> TokenBucket:
-        """Return the bucket of a name, a full one where nobody knows it."""
+        """Return the bucket of a name; unknown names start with a full one."""
         return self._buckets.get(name) or TokenBucket(self.rate.per_s, self.rate.burst, self.clock(), self.rate.burst)

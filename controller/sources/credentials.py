@@ -1,4 +1,4 @@
-"""Secrets: read by the controller alone, only if labelled, values only for their own hosts."""
+"""Reads Secrets: only the controller does, only labelled ones, and values go only to their own hosts."""
 
 import base64
 import binascii
@@ -32,9 +32,9 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Where credentials come from; a cluster-scoped model's Secret is in the release namespace.
+    """The source of credentials; a cluster-scoped model's Secret is in the release namespace.
 
-    `allowed`: what the models of namespaces may name, in a Secret as in a URI.
+    `allowed`: what namespaced models may name, in a Secret as well as in a URI.
     """
 
     kube: Kube
@@ -45,8 +45,9 @@ class Secrets:
     async def credentials_of(self, demand: Demand) -> Credentials:
         """Return what the demand's Secret holds for its source; AuthDenied says what is wrong with the Secret.
 
-        To the model's own namespace. The author of a cluster-scoped model need not be allowed to know which Secrets and
-        keys the release namespace has: there every refusal has the same words, and the log has the cause.
+        Details go only to the model's own namespace. The author of a cluster-scoped model may not be allowed to know
+        which Secrets and keys the release namespace has: there every refusal has the same message, and the log has the
+        cause.
         """
         if not demand.secret:
             return ANONYMOUS
@@ -83,7 +84,7 @@ class Secrets:
         return Credentials(values, self._hosts(secret, demand))
 
     async def _read(self, namespace: str, name: str) -> Secret | None:
-        """Return a Secret, None when there is none; AuthDenied where the chart does not let us read there."""
+        """Return a Secret, or None; AuthDenied if the chart does not grant read access there."""
         try:
             return await get_object(self.kube, f"/api/v1/namespaces/{namespace}/secrets/{name}", Secret)
         except Refused as error:
@@ -95,7 +96,7 @@ class Secrets:
             ) from error
 
     def _check_endpoint(self, values: Mapping[str, str], uri: S3Uri, where: str) -> None:
-        """Raise AuthDenied where the Secret of a namespace leads to a host that its models may not name."""
+        """Raise AuthDenied if a namespace's Secret points to a host that its models may not name."""
         endpoint = named_endpoint(values, self.settings)
         place = HttpsUri(f"https://{endpoint}/{uri.bucket}/{quote(uri.prefix)}")
         if endpoint and (refusal := self.allowed.refusal_of(place)):
@@ -108,7 +109,7 @@ class Secrets:
 
 
 def _values_of(secret: Secret, keys: SchemeKeys, uri: ModelUri, where: str) -> dict[str, str]:
-    """Return the values of the source's own keys, and of no others; AuthDenied where they do not suffice."""
+    """Return the values of the source's own keys and no others; AuthDenied if they are incomplete."""
     values = _texts(secret, (*keys.secrets, *keys.places), where)
     if missing := keys.missing(values):
         raise half_of(keys, values, missing, where)
@@ -126,7 +127,7 @@ def _values_of(secret: Secret, keys: SchemeKeys, uri: ModelUri, where: str) -> d
 
 
 def _token_of(secret: Secret, key: str, keys: SchemeKeys, where: str) -> dict[str, str]:
-    """Return the token that the model says stands under this key."""
+    """Return the token that the model says is stored under this key."""
     if why := why_no_token(keys, key):
         raise AuthDenied(f"parameters.secretKey names {key!r}, which is not sent as a token: {why}")
     values = _texts(secret, (key,), where)
@@ -136,7 +137,7 @@ def _token_of(secret: Secret, key: str, keys: SchemeKeys, where: str) -> dict[st
 
 
 def _texts(secret: Secret, keys: tuple[str, ...], where: str) -> dict[str, str]:
-    """Return those of the values that are there, and not empty, as text."""
+    """Return the values that are present and not empty, as text."""
     try:
         texts = {key: base64.b64decode(secret.data[key], validate=True).decode() for key in keys if key in secret.data}
     except (binascii.Error, UnicodeDecodeError) as error:

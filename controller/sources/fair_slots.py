@@ -1,4 +1,4 @@
-"""Slots for slow work beside the queue: namespaces take turns, and none holds all slots or asks without end."""
+"""Slots for slow work outside the queue, shared fairly: no namespace can take all slots or ask without limit."""
 
 import asyncio
 from collections import Counter
@@ -15,10 +15,10 @@ _Turn = tuple[str, asyncio.Future[None]]
 
 @dataclass(slots=True)
 class FairSlots:
-    """`most` pieces of work at one time; a namespace may begin another while it holds fewer slots than are free.
+    """Up to `most` concurrent pieces of work; a namespace may start another while it holds fewer slots than are free.
 
-    Of 6 slots a single namespace gets 3, a second one 2, and there is one for a third. `per_minute` bounds how much
-    one namespace may begin (0: no bound); cluster-scoped models, of namespace "", are not bounded.
+    With 6 slots a single namespace gets 3, a second one 2, and one is left for a third. `per_minute` limits how much
+    one namespace may start (0: no limit); cluster-scoped models, of namespace "", are not limited.
     """
 
     most: int
@@ -35,7 +35,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def slot(self, namespace: str) -> AsyncIterator[None]:
-        """Hold a slot of a namespace, once it has one."""
+        """Hold a slot for a namespace, waiting until it gets one."""
         turn = namespace, asyncio.get_running_loop().create_future()
         self._waiting.push(namespace, turn)
         self._serve()
@@ -52,7 +52,7 @@ class FairSlots:
             self._give_back(namespace)
 
     def wait_s(self, namespace: str) -> float:
-        """Return how long the bound alone would hold up another piece of work of a namespace."""
+        """Return for how many seconds the rate limit alone would delay another piece of work of a namespace."""
         if self._buckets is None or not namespace:
             return 0.0
         return self._buckets.wait_s(namespace, self._waiting.waiting(namespace))
@@ -67,7 +67,7 @@ class FairSlots:
             self._timer = None
         while (turn := self._waiting.pop(self._may_begin)) is not None:
             namespace, granted = turn
-            if not granted.done():  # its task may have been cancelled a moment ago
+            if not granted.done():  # its task may just have been cancelled
                 self._held[namespace] += 1
                 granted.set_result(None)
 

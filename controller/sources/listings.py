@@ -1,4 +1,4 @@
-"""How lists of files are packed: whole, or as what is left of the source's whole list, which is kept once."""
+"""Packs lists of files: whole, or as a part of the source's full list, which is stored once."""
 
 import base64
 import hashlib
@@ -14,11 +14,11 @@ WHOLE_KEY = "manifest.json.z"
 PART_KEY = "part.json.z"
 LARGEST_BYTES = 900 * 1024
 _LARGEST_MANIFEST_BYTES = 64 * 2**20  # what a crafted ConfigMap could inflate to
-_SMALL_BYTES = 8 * 1024  # a list of this size costs no more than a part of another does
+_SMALL_BYTES = 8 * 1024  # a list of this size costs no more than a part of another
 
 
 class ManifestPart(msgspec.Struct, frozen=True):
-    """A manifest as a part of a longer one: which of its files are in it, a bit each, from the first on."""
+    """A manifest as a part of a longer one: one bit per file, first file first."""
 
     listing: str
     revision: str
@@ -28,7 +28,7 @@ class ManifestPart(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What a ConfigMap holds; `listing` is the digest of the manifest that a part is of."""
+    """The content of a ConfigMap; `listing` is the digest of the manifest that a part refers to."""
 
     digest: str
     uri: str
@@ -39,7 +39,7 @@ class Packed:
 
 
 def pack(manifest: Manifest) -> Packed:
-    """Return a whole manifest, compressed; raises TooManyFiles."""
+    """Return a whole manifest, compressed. Raises TooManyFiles."""
     body = manifest.encode()
     packed = zlib.compress(body, 9)
     if len(packed) > LARGEST_BYTES or len(body) > _LARGEST_MANIFEST_BYTES:
@@ -51,10 +51,10 @@ def pack(manifest: Manifest) -> Packed:
 
 
 def pack_selected(selected: Manifest, listing: Manifest) -> list[Packed]:
-    """Return what is to be kept of the files that were selected from a source's list, in the order to write it.
+    """Return what to store for the files selected from a source's list, in the order to write it.
 
-    A long selection is kept as a part, so that another selection of the same revision is no other long list. Raises
-    TooManyFiles.
+    A long selection is stored as a part, so that another selection of the same revision does not need another long
+    list. Raises TooManyFiles.
     """
     found = pack(selected)
     if selected == listing or len(found.body) <= _SMALL_BYTES:
@@ -67,17 +67,17 @@ def pack_selected(selected: Manifest, listing: Manifest) -> list[Packed]:
 
 
 def unpack(text: str, digest: str) -> bytes:
-    """Return the bytes of this digest; raises ValueError, zlib.error."""
+    """Return the bytes with this digest. Raises ValueError, zlib.error."""
     return _verified(_inflated(text), digest)
 
 
 def unpack_part(text: str) -> ManifestPart:
-    """Return a part; raises ValueError, zlib.error."""
+    """Return a part. Raises ValueError, zlib.error."""
     return msgspec.json.decode(_inflated(text), type=ManifestPart)
 
 
 def apply_part(part: ManifestPart, listing: Manifest, digest: str) -> bytes:
-    """Return the bytes of the manifest that a part of this list is; raises ValueError."""
+    """Return the bytes of the manifest that this part of a list stands for. Raises ValueError."""
     bits = part.files
     if len(bits) != _size_of(listing):
         raise ValueError(f"not a part of {part.listing}")

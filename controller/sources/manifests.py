@@ -1,4 +1,4 @@
-"""Manifests, compressed, in immutable ConfigMaps of the release namespace."""
+"""Stores manifests, compressed, in immutable ConfigMaps of the release namespace."""
 
 import asyncio
 import base64
@@ -21,7 +21,7 @@ from shared.names import manifest_name
 from shared.quantity import format_bytes
 
 LABEL, KIND = "larder.dev/kind", "manifest"
-_PART = {"larder.dev/form": "part"}  # a release that knows no parts cannot read these: docs/operations.md, "Rollback"
+_PART = {"larder.dev/form": "part"}  # older releases without parts cannot read these: docs/operations.md, "Rollback"
 URI, REVISION = "larder.dev/uri", "larder.dev/revision"
 NAMESPACE, LISTING, SIZE = "larder.dev/namespace", "larder.dev/listing", "larder.dev/bytes"
 _MOST_RECENT_BYTES = 32 * 2**20
@@ -29,14 +29,14 @@ _DAMAGED = (KeyError, ValueError, zlib.error, msgspec.MsgspecError, RecursionErr
 
 
 class _ConfigMap(Object, frozen=True, kw_only=True):
-    """A ConfigMap's binary half, in base64."""
+    """A ConfigMap's binaryData, in base64."""
 
     binary_data: dict[str, str] = {}
 
 
 @dataclass(slots=True)
 class Manifests:
-    """Keeps and finds them; those of a namespace take at most `namespace_bytes` (0: no limit)."""
+    """Stores and finds manifests; those of a namespace may take at most `namespace_bytes` (0: no limit)."""
 
     kube: Kube
     namespace: str
@@ -48,7 +48,7 @@ class Manifests:
     _removing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def keep(self, selected: Manifest, listing: Manifest | None = None, charged_to: str = "") -> str:
-        """Store a manifest, selected from a source's whole list, and return its digest.
+        """Store a manifest that was selected from a source's full list, and return its digest.
 
         Raises TooManyFiles, TooManyManifests, NameConflict, KubeError.
         """
@@ -63,7 +63,7 @@ class Manifests:
         return packed[-1].digest
 
     async def require_own(self, digest: str) -> None:
-        """Raise NameConflict where the ConfigMap of a digest is there and is not what it is named after; KubeError."""
+        """Raise NameConflict if the ConfigMap named after a digest holds something else, or KubeError."""
         name = manifest_name(digest)
         try:
             found = await get_object(self.kube, f"{self.path}/{name}", _ConfigMap)
@@ -77,7 +77,7 @@ class Manifests:
             ) from error
 
     async def find(self, digest: str) -> bytes:
-        """Return the canonical bytes; raises SourceChanged where they are not to be had, KubeError."""
+        """Return the canonical bytes; raises SourceChanged if they are unavailable, KubeError."""
         known = self._recent.get(digest)
         if known is None:
             known = await self._read(digest)
@@ -85,7 +85,7 @@ class Manifests:
         return known
 
     async def remove(self, digest: str, uid: str, version: str, unused_s: float) -> bool:
-        """Remove the ConfigMap of a digest unless it was kept within `unused_s` seconds; return whether it went."""
+        """Delete the ConfigMap of a digest unless it was stored within `unused_s` seconds; return whether it went."""
         async with self._removing:
             if self.clock() - self._kept_at.get(digest, -unused_s) < unused_s:
                 return False
@@ -95,7 +95,7 @@ class Manifests:
         return gone
 
     def charge(self, charged: Mapping[str, tuple[str, int]]) -> None:
-        """Take whom each manifest that is there is charged to, and its bytes."""
+        """Set the namespace that each existing manifest is charged to, and its bytes."""
         self._charged = dict(charged)
         known_s = self.clock() - 3600
         self._kept_at = {digest: at for digest, at in self._kept_at.items() if at > known_s}
@@ -115,7 +115,7 @@ class Manifests:
             )
 
     def _remember(self, digest: str, body: bytes) -> None:
-        """A thousand nodes ask for the same few lists one after the other."""
+        """Cache a manifest: a thousand nodes ask for the same few lists one after the other."""
         self._recent[digest] = body
         while len(self._recent) > 1 and sum(map(len, self._recent.values())) > _MOST_RECENT_BYTES:
             del self._recent[next(iter(self._recent))]
@@ -147,7 +147,7 @@ class Manifests:
 
     @property
     def path(self) -> str:
-        """Where the ConfigMaps are."""
+        """The API path of the ConfigMaps."""
         return f"/api/v1/namespaces/{self.namespace}/configmaps"
 
     def _config_map(self, packed: Packed, charged_to: str) -> dict[str, object]:
