@@ -1,1 +1,1 @@
-"""Lists of files that nothing refers to any more: found in memory, confirmed by live reads, removed after a grace."""
+"""Unreferenced lists of files: found in the caches, confirmed by live reads, deleted after a grace period."""

@@ -1,4 +1,4 @@
-"""The collection: look, and remove what has had no reference for the whole grace."""
+"""Garbage collection: delete what has had no reference for the whole grace period."""
 
 import asyncio
 import math
@@ -18,9 +18,9 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class GarbageCollector:
-    """Collects while this replica leads: no other one resolves, so what is on its way is in this one's memory.
+    """Collects while this replica leads; only the leader resolves, so pending answers are all in its memory.
 
-    `grace_s` is for what lies between a list that is kept and the object that says so.
+    `grace_s` covers the time between storing a list and writing the object that refers to it.
     """
 
     observer: GarbageObserver
@@ -33,7 +33,7 @@ class GarbageCollector:
     _read_live_at: float = field(default=-math.inf, init=False)
 
     async def run(self) -> None:
-        """Collect now and then, until cancelled."""
+        """Collect periodically until cancelled."""
         self._since.clear()
         while True:
             try:
@@ -43,13 +43,14 @@ class GarbageCollector:
             await self.sleep(min(_MOST_PERIOD_S, self.grace_s / 2))
 
     async def collect(self) -> int:
-        """Remove what is due, and return how many lists of files went. Raises KubeError."""
+        """Delete what is due; return how many lists of files were deleted. Raises KubeError."""
         kept, references = await self.observer.kept(), self.observer.known_references()
         self.observer.manifests.charge(charges(kept, references))
         loose = unreferenced(kept, references.keys() | self.resolver.digests_on_their_way())
         self._since = since_when(loose, self._since, self.clock())
         due = overdue(self._since, self.clock(), self.grace_s)
-        if not due or self.clock() - self._read_live_at < self.grace_s:  # a tenant may always have something loose
+        # a tenant may always have something unreferenced
+        if not due or self.clock() - self._read_live_at < self.grace_s:
             return 0
         self._read_live_at = self.clock()
         live = await self.observer.live_references() | self.resolver.digests_on_their_way()

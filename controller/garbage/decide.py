@@ -8,7 +8,7 @@ References = Mapping[str, Collection[str]]  # digests of manifests, and the name
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A list of files in its ConfigMap; `namespace` had it made, `listing` is the list that it is a part of."""
+    """A list of files in its ConfigMap; `namespace` had it created, `listing` is the list that it is a part of."""
 
     digest: str
     uid: str
@@ -19,24 +19,24 @@ class Kept:
 
 
 def unreferenced(kept: Iterable[Kept], referenced: Collection[str]) -> dict[str, Kept]:
-    """Return what nothing refers to, by digest; a part refers to the list that it is of."""
+    """Return the unreferenced lists, by digest; a part counts as a reference to its full list."""
     known = list(kept)
     needed = {*referenced, *(one.listing for one in known if one.digest in referenced)}
     return {one.digest: one for one in known if one.digest not in needed}
 
 
 def since_when(loose: Iterable[str], before: Mapping[str, float], now_s: float) -> dict[str, float]:
-    """Return since when nothing has referred to each; one that was needed meanwhile begins anew."""
+    """Return since when each has been unreferenced; one that was needed in between starts over."""
     return {digest: before.get(digest, now_s) for digest in loose}
 
 
 def overdue(since: Mapping[str, float], now_s: float, grace_s: float) -> frozenset[str]:
-    """Return what nothing has referred to for the whole grace."""
+    """Return the digests that have been unreferenced for the whole grace period."""
     return frozenset(digest for digest, at in since.items() if now_s - at >= grace_s)
 
 
 def charges(kept: Iterable[Kept], references: References) -> dict[str, tuple[str, int]]:
-    """Return to which namespace each is charged: who had it made, but one that refers to it, where that one does not.
+    """Return the namespace that each list is charged to: its creator, or another referrer if the creator has none.
 
     A cluster-scoped model, of namespace "", has no limit: what it refers to is charged to nobody else.
     """

@@ -1,4 +1,4 @@
-"""Reads which lists of files there are, and what refers to them: memory first, the API server before one goes."""
+"""Reads the stored lists of files and their references: from caches first, live before anything is deleted."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -45,19 +45,19 @@ class _Node(Object, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class GarbageObserver:
-    """Reads for the collection; every method that reads the API server raises KubeError, and then nothing is known."""
+    """Reads for the collector; methods that read the API server raise KubeError, and then nothing is known."""
 
     kube: Kube
     cluster: ClusterState
     manifests: Manifests
 
     async def kept(self) -> list[Kept]:
-        """Return the lists of files that Larder keeps; ConfigMaps of other names, or without the label, are others'."""
+        """Return the lists that Larder stores; ConfigMaps with other names, or without the label, belong to others."""
         found = await list_metadata(self.kube, self.manifests.path, {"labelSelector": f"{LABEL}={KIND}"})
         return [one for item in found if (one := _kept(item)) is not None]
 
     def known_references(self) -> References:
-        """Return what memory has; never enough to remove something."""
+        """Return the references in the caches; never enough to delete something."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         for demand in self.cluster.demands.values():
             if demand.resolution is not None:
@@ -68,14 +68,14 @@ class GarbageObserver:
         return found
 
     async def live_references(self) -> frozenset[str]:
-        """Return every digest that an object refers to now, of kinds of other products too."""
+        """Return every digest that an object refers to now, including objects of other products' kinds."""
         found = set[str]()
         for definition in _MODELS:
             try:
                 async for page in pages(self.kube, definition.path):
                     found.update(digest for raw in page.items for digest in _of_model(decode(raw, _Model)))
             except NotFound:
-                continue  # nobody defines the kind, so there are no objects
+                continue  # the kind has no definition, so there are no objects
         async for page in pages(self.kube, MODEL_NODE.path, size=_NODES_A_PAGE):
             found.update(entry.manifest for raw in page.items for entry in decode(raw, _Node).spec.entries)
         return frozenset(found)
@@ -104,4 +104,4 @@ def _of_model(model: _Model) -> Iterator[str]:
     try:
         yield msgspec.json.decode(record, type=_Status).manifest_digest if record else ""
     except UNREADABLE:
-        return  # somebody wrote into it, and it is not used
+        return  # somebody tampered with it, so it is ignored
