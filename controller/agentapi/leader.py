@@ -44,7 +44,7 @@ class LeaderClient:
         self._pools = Pools(self.trust, _connected, httpx.AsyncClient.aclose)
 
     async def forward(self, path: str, body: bytes, authorization: str) -> LeaderReply:
-        """Forward a POST to the leader with the sender's token; return its response. Raises KubeError if there is none."""
+        """Forward a POST to the leader with the sender's token; return its response. Raises KubeError without one."""
         address = await self._find()
         headers = {"Authorization": authorization, "Content-Type": "application/json", "Larder-Forwarded": "true"}
         extensions = {"sni_hostname": self.tls_name} if self.tls_name else {}
