@@ -1,1 +1,1 @@
-"""Commands for people who look at a cluster."""
+"""Commands for users and administrators of a cluster."""

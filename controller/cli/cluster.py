@@ -1,4 +1,4 @@
-"""The options of every command that looks at a cluster, and how such a command ends."""
+"""Options shared by all commands that read a cluster, and their error handling."""
 
 import argparse
 import asyncio
@@ -20,13 +20,13 @@ _WAYS_OUT = {
 
 
 def add_cluster_options(parser: argparse.ArgumentParser) -> None:
-    """Let the user choose the cluster, as kubectl does."""
+    """Add the options that choose the cluster, as in kubectl."""
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="default: as kubectl's")
     parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig (its current one)")
 
 
 def add_namespace_options(parser: argparse.ArgumentParser, *, all_namespaces: bool = False) -> None:
-    """Let the user choose the namespace; it becomes `kube.namespace` of the command."""
+    """Add the options that choose the namespace; the command gets it as `kube.namespace`."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "-n", "--namespace", type=_namespace, metavar="NAME", help="of namespaced objects (the context's)"
@@ -36,7 +36,7 @@ def add_namespace_options(parser: argparse.ArgumentParser, *, all_namespaces: bo
 
 
 def add_output_option(parser: argparse.ArgumentParser, *formats: str) -> None:
-    """Let the user choose how the answer is written."""
+    """Add the option that chooses the output format."""
     parser.add_argument("-o", "--output", choices=formats, default=formats[0], help="how it is written (%(default)s)")
 
 
@@ -47,18 +47,18 @@ def _namespace(text: str) -> str:
 
 
 def run_on_cluster(given: argparse.Namespace, act: Callable[[Kube], Awaitable[int]]) -> int:
-    """Return the command's exit code; a failure is one line on stderr and 1, an interruption is 130."""
+    """Run a command and return its exit code; a failure prints one line on stderr and returns 1, an interrupt 130."""
     open_streams()
     try:
         return asyncio.run(_connected(given, act))
-    except BrokenPipeError:  # nobody reads on
+    except BrokenPipeError:  # the reader has closed the pipe
         return leave(1)
     except OSError as error:
         sys.stderr.write(f"StoreFailure: the answer cannot be written: {error.strerror}; write it elsewhere\n")
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
+    except Exception as error:  # noqa: BLE001 - every failure is reported in one line
         sys.stderr.write(f"{failure_line(error)}{_way_out(error)}\n")
         return 1
 

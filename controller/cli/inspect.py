@@ -1,4 +1,4 @@
-"""`larder inspect URI`: what a model is, by range reads of the files that say so."""
+"""`larder inspect URI`: what a model is, from range reads of the files that describe it."""
 
 import argparse
 import os
@@ -31,23 +31,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run_inspect(uri: str, environ: Mapping[str, str], stdout: TextIO, stderr: TextIO, *, output: str = "table") -> int:
-    """Write what is known of the model; return 0, or 1 after one line `Reason: message` on stderr.
+    """Print a model's metadata; return 0, or 1 after one line `Reason: message` on stderr.
 
-    Of files that are broken but not needed, a line on stderr tells, too; on a terminal, also of a source that asks for
-    time.
+    Broken files that are not needed are reported on stderr, too; on a terminal, so is a source that rate-limits.
     """
     try:
         found = _inspect(uri, environ, stderr)
     except KeyboardInterrupt:
         tell("Stopped: nothing was changed; call it again", stderr)
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
+    except Exception as error:  # noqa: BLE001 - every failure is reported in one line
         tell(failure_line(error), stderr)
         return 1
     metadata, remark = found
     try:
         print(_text_of(metadata, output), file=stdout, flush=True)
-    except BrokenPipeError:  # nobody reads on
+    except BrokenPipeError:  # the reader has closed the pipe
         return 1
     except OSError as error:
         tell(failure_line(StoreFailure(f"writing what was found: {error.strerror}; write it elsewhere")), stderr)
@@ -64,7 +63,7 @@ def _text_of(found: Metadata, output: str) -> str:
 
 
 def _inspect(uri: str, environ: Mapping[str, str], stderr: TextIO) -> tuple[Metadata, str]:
-    """Return what is known, and a remark on what was left aside."""
+    """Return the metadata, and a remark on what was skipped."""
     if "://" not in uri:
         files = _on_this_machine(Path(uri))
         return read_metadata(files), remark_on(files)
@@ -81,7 +80,7 @@ def _inspect(uri: str, environ: Mapping[str, str], stderr: TextIO) -> tuple[Meta
 
 
 def _on_this_machine(path: Path) -> ModelFiles:
-    """Return a person's own directory or file; relative links may lead anywhere that the person may read."""
+    """Return a local directory or file; relative links may lead anywhere that the user may read."""
     found = path.absolute()
     if found.is_file():
         return DirectoryFiles("/", str(found.parent).lstrip("/"), only=found.name, shown=str(path))

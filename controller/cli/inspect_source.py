@@ -1,4 +1,4 @@
-"""A source as `larder inspect` asks it: with patience, and with an eye on whether anything comes."""
+"""A source for `larder inspect`: retries failures, and gives up when no progress is made."""
 
 import time
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from shared.sources.port import Body, Source
 from shared.sources.retry import Timing, retry
 
 T = TypeVar("T")
-_LITTLE_BYTES = 50 * 1024  # a source that brings less in all that time only drips
+_LITTLE_BYTES = 50 * 1024  # a source that sends less than this in the whole period is considered stalled
 
 
 class PatientSource:
-    """A source that is asked again where that may help; it counts its answers and their bytes.
+    """A source that retries where that may help, and counts its responses and their bytes.
 
     `trouble` is the last failure.
     """
@@ -28,15 +28,15 @@ class PatientSource:
         self.trouble: LarderError | None = None
 
     def resolve(self) -> Manifest:
-        """List the files, patiently."""
+        """List the files, with retries."""
         return self._answer(self._source.resolve)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open a part of a file, patiently."""
+        """Open a part of a file, with retries."""
         return _Counted(self._answer(lambda: self._source.open(file, offset, length)), self)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close idle connections."""
         self._source.close()
 
     def _answer(self, act: Callable[[], T]) -> T:
@@ -66,9 +66,9 @@ class _Counted:
 
 
 def run_watched(source: PatientSource, act: Callable[[], T], asked: Callable[[RateLimited], None]) -> T:
-    """Return what `act` returns on a thread of its own; raises its failure, or Unreachable where nothing comes.
+    """Run `act` on a thread and return its result; raises its failure, or Unreachable if there is no progress.
 
-    `asked` is told each time that the source asks for time, and gets it.
+    `asked` is called each time the source asks for a delay, which it gets.
     """
     outcome = start_daemon_thread(act, "larder-inspect")
     hope, trouble, answers, came_bytes = StallDeadline(time.monotonic()), source.trouble, 0, 0

@@ -1,4 +1,4 @@
-"""A model's metadata as lines for people."""
+"""Formats a model's metadata as text."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _BASES = {
 
 
 def table_of(found: Metadata) -> list[str]:
-    """Return a line for everything that is known."""
+    """Return one line for each known property."""
     rows = [(name, text) for name, text in _rows(found) if text]
     width = max(len(name) for name, _ in rows)
     return [f"{name:{width}}  {text}" for name, text in rows]

@@ -1,17 +1,17 @@
-"""Tables for lines of any width: nothing is cut off; cells fold and optional columns go. No input or output."""
+"""Tables of any width: nothing is truncated; cells wrap and optional columns are dropped. No input or output."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
 _GAP = 2
-_LEAST = 16  # a column that folds is not narrower than this
+_LEAST = 16  # wrapped columns are never narrower
 _BREAKS = " /-._"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its cells may fold, and it may be left out where there is no room, the highest `drop` first."""
+    """A column; its cells may wrap, and it may be dropped when space is short, the highest `drop` first."""
 
     head: str
     folds: bool = False
@@ -20,16 +20,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """Which columns are shown, by number, how wide each is, and which of them fold."""
+    """The shown columns, by number, with their widths, and which of them wrap."""
 
     columns: tuple[int, ...]
     widths: tuple[int, ...]
     folding: frozenset[int]
 
     def lines(self, row: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        """Yield the lines of a row, each a padded cell for each column that is shown.
+        """Yield the lines of a row, each with one padded cell per shown column.
 
-        A cell that is wider than those that the layout was made for folds if it may, and else makes its line longer.
+        A cell wider than those the layout was made for wraps if it may, and otherwise makes its line longer.
         """
         shown = zip(self.columns, self.widths, strict=True)
         folded = [_fold(row[i], width) if i in self.folding else [row[i]] for i, width in shown]
@@ -38,9 +38,9 @@ class TableLayout:
 
 
 def lay_out(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> TableLayout:
-    """Return the layout for lines of `width` characters; 0 means that lines may have any length.
+    """Return the layout for lines of `width` characters; 0 means any length.
 
-    Columns are left out first, then cells fold. Where even that is not enough, lines are longer than `width`.
+    Columns are dropped first, then cells wrap. If even that is not enough, lines are longer than `width`.
     """
     wanted = [max(len(text) for text in texts) for texts in zip([c.head for c in columns], *rows, strict=True)]
     shown = list(range(len(columns)))
@@ -59,7 +59,7 @@ def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
 
 
 def _fold(text: str, width: int) -> list[str]:
-    """Return the text in pieces of at most `width`, broken after a separator where one is in the second half."""
+    """Return the text in pieces of at most `width`, split after a separator if one is in the second half."""
     pieces = []
     while len(text) > width:
         at = 1 + max(text.rfind(mark, width // 2, width) for mark in _BREAKS) or width

@@ -1,1 +1,1 @@
-"""`larder evict --dry-run`: what would go from nodes to make room, in which order, and why the rest stays."""
+"""`larder evict --dry-run`: what nodes would evict to make room, in which order, and why the rest stays."""

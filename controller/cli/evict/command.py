@@ -22,7 +22,7 @@ _ONLY_DRY = (
     "evictions happen by themselves, where evictionPolicy of a node's groups allows them and a model needs room; "
     "this command only shows them: add --dry-run"
 )
-_LONGEST_S = 1e9  # some thirty years
+_LONGEST_S = 1e9  # about thirty years
 _COLUMNS = (
     Column("MODEL", folds=True), Column("REVISION", drop=2), Column("FREES"), Column("PRIORITY", drop=1),
     Column("IDLE SINCE", drop=3), Column("VERDICT", folds=True),
@@ -30,7 +30,7 @@ _COLUMNS = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print a table a node; 1 where the cluster does not answer or there is no such node or model."""
+    """Print one table per node; return 1 if the cluster does not answer, or no such node or model exists."""
     parser = argparse.ArgumentParser(prog="larder evict", description="What would go to make room, and why not.")
     parser.add_argument("--dry-run", action="store_true", help="needed: nothing else is offered")
     parser.add_argument("--node", help="this node alone (all)")
@@ -78,7 +78,7 @@ async def _tell(kube: Kube, node: str | None, question: Question) -> int:
 
 
 async def previews(kube: Kube, node: str | None, question: Question, now: datetime) -> list[Preview]:
-    """Return what would happen on a node, or on all. Raises KubeError, NotFound among them where none has the model."""
+    """Return what would happen on one node, or on all. Raises KubeError, including NotFound if none has the model."""
     nodes = await _model_nodes(kube, node)
     if question.model and not any(is_listed(one, question.model) for one in nodes):
         where = f"on node {node}" if node else "on any node"
@@ -104,14 +104,14 @@ async def _users(kube: Kube, node: ModelNode) -> dict[tuple[str, str], tuple[str
 
 
 def _roots(pods: list[dict[str, Any]]) -> set[str]:
-    """Return the directories that pods may mount models from: a setting of the controller, which no object tells."""
+    """Return the directories that pods may mount models from; no object states this setting of the controller."""
     volumes = (volume for pod in pods for volume in pod.get("spec", {}).get("volumes") or [])
     paths = ((volume.get("hostPath") or {}).get("path", "") for volume in volumes)
     return {root for path in paths if (root := path.rpartition("/models/")[0])}
 
 
 def lines_of(found: Preview, width: int) -> Iterator[str]:
-    """Yield a node's figures, then its table in lines of `width` characters; 0 means of any length."""
+    """Yield a node's totals, then its table in lines of `width` characters; 0 means any length."""
     yield from (printable(line) for line in (f"node {found.node}", *(f"  {line}" for line in found.lines)))
     rows = [(row.model, row.revision, row.frees, row.priority, row.idle_since, row.verdict) for row in found.rows]
     if rows:

@@ -1,4 +1,4 @@
-"""What would be evicted from one node, by the controller's own function. No input or output, no clock."""
+"""What one node would evict, computed by the controller's own function. No input or output, no clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ _ANYBODY = ("", "")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """For what there shall be room: a model by its id, so many bytes of a priority, or what lacks room now."""
+    """What to make room for: a model by its id, a number of bytes at a priority, or whatever lacks room now."""
 
     model: str = ""
     need_bytes: int | None = None
@@ -34,7 +34,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One model of the node; `verdict` is its turn (`goes 1`), `may go`, or why it stays."""
+    """One model of the node; `verdict` is its position (`goes 1`), `may go`, or why it stays."""
 
     model: str
     revision: str
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """One node: lines that say what was asked and what comes of it, and a row a model."""
+    """One node: lines with the question and its outcome, and one row per model."""
 
     node: str
     lines: tuple[str, ...]
@@ -69,7 +69,7 @@ def preview(node: ModelNode, users: Users, asked: Question, now: datetime) -> Pr
 
 
 def is_listed(node: ModelNode, model: str) -> bool:
-    """Return whether a node has, or shall have, a model by its id."""
+    """Return whether a node has, or should have, the model with this id."""
     return any(entry.id == model for entry in node.spec.entries)
 
 

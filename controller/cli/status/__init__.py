@@ -1,1 +1,1 @@
-"""`larder status`: what is where, how far, and why not."""
+"""`larder status`: where each model is, its progress, and what blocks it."""

@@ -1,4 +1,4 @@
-"""`larder status`: reads what the user may see and writes it once, or on every change."""
+"""`larder status`: reads what the user may see and prints it once, or on every change."""
 
 import argparse
 import functools
@@ -18,7 +18,7 @@ from shared.kube.transport import Kube
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Show the models once, or until interrupted; 1 where nothing could be read."""
+    """Show the models once, or until interrupted; return 1 if nothing could be read."""
     parser = argparse.ArgumentParser(prog="larder status", description="Models: what is where, how far, and why not.")
     parser.add_argument("--node", metavar="NAME", help="the models of this node alone, each as it stands there")
     parser.add_argument("-w", "--watch", action="store_true", help="then write a line for each change")
@@ -48,6 +48,6 @@ async def _show(given: argparse.Namespace, kube: Kube) -> int:
 
 
 def reports_of(seen: VisibleModels) -> list[ModelReport]:
-    """Return what to show of all models, sorted by kind, namespace and name."""
+    """Return the reports of all models, sorted by kind, namespace and name."""
     reports = [report_of(listing.definition, model) for listing in seen.listings for model in listing.models]
     return sorted(reports, key=lambda r: (r.resource.partition("/")[0], r.namespace, r.name))

@@ -1,4 +1,4 @@
-"""Reads the models that a user may see, and notes what he may not."""
+"""Reads the models that the user may see, and notes what is forbidden."""
 
 import asyncio
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _FORBIDDEN = 403
 
 
 class Listing(NamedTuple):
-    """A collection that the user may list, and what is in it."""
+    """A collection that the user may list, and its objects."""
 
     definition: Definition
     path: str
@@ -25,16 +25,16 @@ class Listing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VisibleModels:
-    """What could be read, and a line for each thing that could not."""
+    """What could be read, and one line for each thing that could not."""
 
     listings: tuple[Listing, ...]
     notes: tuple[str, ...]
 
 
 async def read_models(kube: Kube, *, everywhere: bool) -> VisibleModels:
-    """Read the cluster's models, and those of `kube.namespace` or, `everywhere`, of all namespaces.
+    """Read the cluster's models, and those of `kube.namespace` or, with `everywhere`, of all namespaces.
 
-    Raises KubeError where nothing at all can be read.
+    Raises KubeError if nothing at all can be read.
     """
     answers = await asyncio.gather(
         *(_read(kube, d, everywhere=everywhere) for d in MODEL_KINDS), return_exceptions=True
@@ -50,7 +50,7 @@ async def read_models(kube: Kube, *, everywhere: bool) -> VisibleModels:
 
 
 async def _read(kube: Kube, definition: Definition, *, everywhere: bool) -> tuple[Listing, str]:
-    """Read one kind; of one namespace only, with a note, where the user may not list all of them."""
+    """Read one kind; if the user may not list all namespaces, only one of them, with a note."""
     mine = definition.path_in(kube.namespace) if definition.namespaced else definition.path
     if everywhere:
         try:
@@ -68,7 +68,7 @@ async def _list(kube: Kube, definition: Definition, path: str) -> Listing:
 
 
 def _is_partial(error: BaseException) -> bool:
-    """Tell whether the rest is still worth showing."""
+    """Return whether the rest is still worth showing despite this error."""
     return isinstance(error, NotFound) or (isinstance(error, Refused) and error.code == _FORBIDDEN)
 
 
@@ -89,7 +89,7 @@ def _missing(definition: Definition, error: BaseException) -> str:
 
 
 async def check_node(kube: Kube, name: str) -> None:
-    """Raise NotFound where the cluster has no such node; a user who may not know it is spared the question."""
+    """Raise NotFound if the cluster has no such node; not checked for a user without permission."""
     try:
         found = await get_object(kube, f"{PATH}/{quote(name, safe='')}", ModelNode)
     except KubeError as error:

@@ -1,4 +1,4 @@
-"""What `larder status` says of a model; no input or output here."""
+"""What `larder status` reports of a model; no input or output here."""
 
 from collections.abc import Iterable, Iterator
 
@@ -23,7 +23,7 @@ class _Condition(msgspec.Struct, frozen=True):
 
 
 class NodeReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where one node stands with a model."""
+    """The state of a model on one node."""
 
     name: str
     phase: str = ""
@@ -34,7 +34,7 @@ class NodeReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
-    """What is read of a status; decoding is open, for other software may own the kind."""
+    """The fields that are read of a status; decoding is lenient, because other software may own the kind."""
 
     storage_status: str | None = None
     state: str | None = None
@@ -50,15 +50,15 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SeenModel(Object, frozen=True, kw_only=True):
-    """A model of any kind, as far as it is shown."""
+    """A model of any kind, with the fields that are shown."""
 
     status: _Status = _Status()
 
 
 class ModelReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """One model. `ready` of `total` target nodes have it; `percent` is how much of all their bytes is there.
+    """One model; `ready` of `total` target nodes have it, `percent` is the share of all their bytes that is present.
 
-    `troubles` are for somebody to act on, `notes` for nobody.
+    `troubles` need somebody to act, `notes` do not.
     """
 
     model: str
@@ -80,7 +80,7 @@ class ModelReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def report_of(definition: Definition, seen: SeenModel) -> ModelReport:
-    """Return what to show of a model."""
+    """Return the report of a model."""
     meta, status = seen.metadata, seen.status
     namespace = f"{meta.namespace}/" if meta.namespace else ""
     model = f"{_SHORT[definition.kind]}/{namespace}{meta.name}"
@@ -106,7 +106,7 @@ def report_of(definition: Definition, seen: SeenModel) -> ModelReport:
 
 
 def _percent(status: _Status) -> int | None:
-    """Return the share of bytes that is on the target nodes; None where no node shall hold the model."""
+    """Return the share of bytes present on the target nodes; None if no node should hold the model."""
     if not status.nodes_total:
         return None
     partly = sum(n.percent for n in status.nodes if n.phase != Phase.READY)
@@ -126,7 +126,7 @@ def _troubles(model: str, status: _Status, ready: _Condition) -> Iterator[str]:
 
 
 def on_node(reports: Iterable[ModelReport], node: str) -> list[ModelReport]:
-    """Return the models that a node shall hold, each told as it stands there."""
+    """Return the models that a node should hold, each with its state there."""
     return [
         msgspec.structs.replace(
             report,
@@ -145,7 +145,7 @@ def on_node(reports: Iterable[ModelReport], node: str) -> list[ModelReport]:
 
 
 def unlisted(reports: Iterable[ModelReport], node: str) -> list[str]:
-    """Return a note on each model whose status is too long to say how it stands on this node."""
+    """Return a note on each model whose status is too long to include this node."""
     return [
         f"{report.model} is not shown: its status lists {len(report.nodes)} of its {report.total} nodes, "
         f"and not {node}; see `larder why node/{node}`"

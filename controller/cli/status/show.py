@@ -1,4 +1,4 @@
-"""Writes reports of models: as a table, or for programs."""
+"""Prints reports of models, as a table or in a machine-readable format."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,9 +31,9 @@ _NODES = (Column("NODE"), Column("MODEL"), Column("STATE"), Column("DONE"), Colu
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How reports are shown: the format, the width of lines (0: any), one node or all, and where was looked.
+    """How to show reports: the format, the line width (0: any), one node or all, and which namespaces were read.
 
-    `grows`: more lines follow the table, whose columns leave room for the longest words.
+    `grows`: more lines follow the table, so its columns leave room for the longest words.
     """
 
     output: str = "table"
@@ -44,26 +44,26 @@ class View:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the table; of one node there is nothing to count."""
+        """The columns of the table; for a single node there is nothing to count."""
         columns = _WIDE if self.output == "wide" else _TABLE
         return tuple(c for c in columns if not self.node or c.head not in ("READY", "NODES"))
 
     @property
     def table_width(self) -> int:
-        """How wide the table may be: a wide one leaves nothing out."""
+        """The maximum width of the table; the wide format omits nothing."""
         return 0 if self.output == "wide" else self.width
 
 
 @dataclass(slots=True)
 class Writer:
-    """Writes to a console; the table's layout is chosen once, so that later lines stand below the first."""
+    """Prints to a console; the layout is chosen once, so that later lines align with the first."""
 
     console: Console
     view: View
     _layout: TableLayout | None = field(default=None, init=False)
 
     def show(self, reports: Sequence[ModelReport]) -> None:
-        """Write all of it. Raises BrokenPipeError where nobody reads on."""
+        """Print everything. Raises BrokenPipeError if the reader has closed the pipe."""
         match self.view.output:
             case "json" | "yaml" if self.view.grows:
                 for report in reports:
@@ -79,7 +79,7 @@ class Writer:
                 self._tell(reports)
 
     def show_table(self, reports: Sequence[ModelReport]) -> None:
-        """Write the table alone."""
+        """Print only the table."""
         if not reports:
             about = f"no model belongs on node {self.view.node}" if self.view.node else "no models are declared"
             self.console.print(f"{about}, in {self.view.where} or cluster-wide")
@@ -92,7 +92,7 @@ class Writer:
             self._print_row(self._layout, row)
 
     def show_change(self, report: ModelReport) -> None:
-        """Write one model anew, as a line. Raises BrokenPipeError where nobody reads on."""
+        """Print a changed model as one line. Raises BrokenPipeError if the reader has closed the pipe."""
         match self.view.output:
             case "json":
                 self._write(msgspec.json.encode(report).decode() + "\n")
@@ -106,13 +106,13 @@ class Writer:
                 self._print_row(self._layout, self._cells(report))
 
     def shown(self, report: ModelReport) -> tuple[str, ...]:
-        """Return what a reader would see of a model; where it is the same, there is no news."""
+        """Return what a user would see of a model, to detect visible changes."""
         if self.view.output in ("table", "wide"):
             return self._cells(report)
         return (report.resource,) if self.view.output == "name" else (_json(report),)
 
     def _tell(self, reports: Sequence[ModelReport]) -> None:
-        """Write a line for everything that somebody may have to act on, then what is left out, then node by node."""
+        """Print one line for everything that may need action, then what was omitted, then the nodes."""
         for line in (t for r in reports for t in r.troubles):
             self._print_text(line, "yellow")
         for line in (n for r in reports for n in r.notes):
@@ -154,7 +154,7 @@ class Writer:
             self.console.print(text)
 
     def _print_text(self, line: str, style: str) -> None:
-        """Write a line of words, wrapped between words where lines have a width."""
+        """Print a line of text, wrapped between words if lines have a width."""
         for piece in _wrapped(printable(line), self.view.width):
             self.console.print(Text(piece, style=style))
 

@@ -1,4 +1,4 @@
-"""Follows models by watches, and writes a line for each change that a reader would see."""
+"""Watches models, and prints a line for each visible change."""
 
 import asyncio
 import sys
@@ -17,11 +17,11 @@ from shared.kube.cache import Cache
 from shared.kube.reflector import Reflector
 from shared.kube.transport import Kube
 
-_GONE = "Gone"  # from the cluster, or from the node that is asked about
+_GONE = "Gone"  # deleted from the cluster, or removed from the requested node
 
 
 async def follow(kube: Kube, seen: VisibleModels, writer: Writer, node: str) -> None:
-    """Write the models, then each change, until cancelled. Raises BrokenPipeError where nobody reads on."""
+    """Print the models, then each change, until cancelled. Raises BrokenPipeError if the reader has closed the pipe."""
     news = _News(writer, node)
     async with _watching(kube, seen, news):
         writer.show(sorted(news.known.values(), key=lambda r: r.model))
@@ -31,7 +31,7 @@ async def follow(kube: Kube, seen: VisibleModels, writer: Writer, node: str) -> 
 
 @asynccontextmanager
 async def _watching(kube: Kube, seen: VisibleModels, news: "_News") -> AsyncIterator[None]:
-    """Fill `news` from one watch per collection while the block runs; all collections are known when it begins."""
+    """Fill `news` from one watch per collection while the block runs; the first lists are complete when it starts."""
     reflectors = [
         Reflector(kube, listing.path, SeenModel, news.sink(listing.definition), news.complain)
         for listing in seen.listings
@@ -50,7 +50,7 @@ async def _watching(kube: Kube, seen: VisibleModels, news: "_News") -> AsyncIter
 
 @dataclass(slots=True)
 class _News:
-    """What is known of each model, and which changes nobody has read yet."""
+    """The known state of each model, and the changes that have not been printed yet."""
 
     writer: Writer
     node: str
@@ -60,11 +60,11 @@ class _News:
     _trouble: str = ""
 
     def sink(self, definition: Definition) -> Cache[SeenModel]:
-        """Return where the objects of one kind go."""
+        """Return the sink for objects of one kind."""
         return Cache(lambda before, after: self._note(definition, before, after))
 
     def complain(self, error: Exception, _: float) -> None:
-        """Say once that the cluster does not answer."""
+        """Report once that the cluster does not answer."""
         line = failure_line(error)
         if line != self._trouble:
             sys.stderr.write(f"{line}; what is shown may be old, trying again\n")

@@ -1,1 +1,1 @@
-"""`larder support`: what an engineer needs to see of an installation, without a secret."""
+"""`larder support`: everything an engineer needs to know about an installation, without secrets."""

@@ -1,4 +1,4 @@
-"""The archive: files are added one by one, and the last two say what is in it and what is not."""
+"""The archive: files are added one by one, and the last two list what it contains and what is missing."""
 
 import io
 import tarfile
@@ -26,7 +26,7 @@ class BundleFile:
 
 @dataclass(slots=True)
 class Bundle:
-    """A tar.gz that is being written; `errors` has a line for each thing that could not be read."""
+    """A tar.gz being written; `errors` has one line for each thing that could not be read."""
 
     archive: tarfile.TarFile
     now: datetime
@@ -35,16 +35,16 @@ class Bundle:
     complete: bool = False
 
     def add(self, file: str, what: str, data: bytes, left_out: int = 0) -> None:
-        """Add a file; `left_out` is how many objects had no room in it."""
+        """Add a file; `left_out` is the number of objects that did not fit into it."""
         self.contents.append(BundleFile(file, what, len(data), left_out))
         self._write(file, data)
 
     def miss(self, what: str, why: str) -> None:
-        """Note what is not in the bundle, and why."""
+        """Record what is not in the bundle, and why."""
         self.errors.append(f"{what}: {why}")
 
     def close(self) -> None:
-        """Write what could not be read, and the index."""
+        """Write the errors and the index."""
         text = "\n".join(self.errors) or "everything was read"
         self.add(ERRORS, "what is not in here, and why", f"{text}\n".encode())
         files = [asdict(c) for c in sorted(self.contents, key=lambda c: c.file)]
@@ -60,7 +60,7 @@ class Bundle:
 
 @contextmanager
 def written(path: Path, now: datetime) -> Iterator[Bundle]:
-    """Give a bundle that is kept at `path`, readable by its owner alone, if it was closed. Raises OSError."""
+    """Yield a bundle at `path`, readable only by its owner, and keep it if it was closed. Raises OSError."""
     draft = path.with_name(f".{path.name}.part")
     try:
         draft.touch(mode=0o600)

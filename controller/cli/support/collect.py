@@ -1,4 +1,4 @@
-"""Reads an installation into a bundle. Everything that cannot be read is noted there, and the rest goes on."""
+"""Reads an installation into a bundle; whatever cannot be read is noted there, and the rest continues."""
 
 import asyncio
 from collections import Counter
@@ -21,14 +21,14 @@ from shared.kube.transport import Kube
 Json = dict[str, Any]
 
 _PAGE = 100
-_MOST_READ_BYTES = 256 * 2**20  # of one collection
+_MOST_READ_BYTES = 256 * 2**20  # per collection
 _METRICS_BYTES = 2**20
 _METRICS_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """How much of logs is taken: lines and bytes of one container, bytes in all."""
+    """Limits on logs: lines and bytes per container, and bytes in total."""
 
     lines: int = 2000
     log_bytes: int = 2 * 2**20
@@ -46,7 +46,7 @@ class Collector:
     limits: LogLimits = field(default_factory=LogLimits)
 
     async def run(self) -> None:
-        """Read everything. Raises KubeError only where the API server does not answer at all."""
+        """Read everything. Raises KubeError only if the API server does not answer at all."""
         server = await self._server()
         declared = [m | {"kind": k} for k, piece in pieces.MODELS.items() for m in await self._collection(piece)]
         lines, agents, troubled = [summary.NODE_HEAD], Counter[str](), set[str]()
@@ -84,7 +84,7 @@ class Collector:
             return {}
 
     async def _collection(self, piece: Piece, note: Callable[[Json], None] | None = None) -> list[Json]:
-        """Add a collection to the bundle; return the objects, unless they are only to be noted one by one."""
+        """Add a collection to the bundle; return its objects, unless `note` consumes them one by one."""
         budget, whole = LineBudget(piece.room_bytes), list[Json]()
         try:
             async for item in self._items(piece):

@@ -1,4 +1,4 @@
-"""`larder support`: one file for a ticket, without a secret in it."""
+"""`larder support`: writes a single file to attach to a ticket, without secrets."""
 
 import argparse
 import sys
@@ -15,7 +15,7 @@ from shared.quantity import format_bytes
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the bundle; 1 where the cluster does not answer or the file cannot be written."""
+    """Write the bundle; return 1 if the cluster does not answer or the file cannot be written."""
     parser = argparse.ArgumentParser(
         prog="larder support", description="Collect what a ticket needs into one file. No Secret is read."
     )

@@ -1,14 +1,14 @@
-"""Room for lines: what needs attention goes before what does not, and nothing is dropped in silence."""
+"""A budget for lines: urgent lines displace others, and everything dropped is counted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_NEARLY_FULL = 0.98  # of the room: most objects are larger than what is left then
+_NEARLY_FULL = 0.98  # of the budget: most objects are larger than what is left then
 
 
 @dataclass(slots=True)
 class LineBudget:
-    """Lines of at most `room_bytes` in all; `left_out` counts those that did not fit."""
+    """Lines of at most `room_bytes` in total; `left_out` counts those that did not fit."""
 
     room_bytes: int
     left_out: int = field(default=0, init=False)
@@ -17,14 +17,14 @@ class LineBudget:
     _used_bytes: int = field(default=0, init=False)
 
     def has_room(self, *, urgent: bool) -> bool:
-        """Return whether a line could be taken; else it is counted as left out, and need not be made."""
+        """Return whether a line could be added; if not, it is counted as left out and need not be built."""
         if self._used_bytes < self.room_bytes * _NEARLY_FULL or (urgent and self._others):
             return True
         self.left_out += 1
         return False
 
     def put(self, line: bytes, *, urgent: bool) -> None:
-        """Take a line; an urgent one pushes out others where there is no room."""
+        """Add a line; an urgent one displaces others if the budget is full."""
         while urgent and self._others and self._used_bytes + len(line) > self.room_bytes:
             self._used_bytes -= len(self._others.pop())
             self.left_out += 1

@@ -1,4 +1,4 @@
-"""What is read for a bundle: which collections, how much of each, and whose logs. No input or output."""
+"""What a bundle contains: which collections, how much of each, and whose logs. No input or output."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,18 +18,19 @@ _FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One collection, and the file that it goes to, one object a line."""
+    """One collection, and the file it is written to, one object per line."""
 
     file: str
     what: str
     path: str
     keep: Trim
     query: Mapping[str, str] = field(default_factory=dict)
-    names: frozenset[str] = frozenset()  # where not empty: these objects alone
+    names: frozenset[str] = frozenset()  # if not empty: only these objects
     room_bytes: int = 8 * _MIB
 
 
-_NOT_COLLECTED = (MODEL_NODE, INFERENCE_SERVICE)  # the one apart; the other has pods' templates, with what is in them
+# ModelNodes are collected separately; InferenceServices have pod templates with arbitrary content
+_NOT_COLLECTED = (MODEL_NODE, INFERENCE_SERVICE)
 MODELS = {
     d.kind: Piece(f"objects/{d.plural}.jsonl", f"every {d.kind}", d.path, trim.trim_model(d))
     for d in DEFINITIONS
@@ -42,7 +43,7 @@ MODEL_NODES = Piece(
 
 
 def nodes(models: Iterable[Json]) -> Piece:
-    """Return the piece of the Nodes, with the labels that these models and groups choose them by."""
+    """Return the piece for Nodes, including the labels that these models and groups select them by."""
     keys = trim.selector_keys(models)
     return Piece(
         "nodes.jsonl", "Nodes, those that are not Ready first", "/api/v1/nodes", lambda n: trim.trim_node(n, keys)
@@ -50,7 +51,7 @@ def nodes(models: Iterable[Json]) -> Piece:
 
 
 def namespace_pieces(namespace: str) -> tuple[Piece, ...]:
-    """Return what is read of the namespace that Larder runs in."""
+    """Return the pieces of the namespace that Larder runs in."""
     core, apps = f"/api/v1/namespaces/{namespace}", f"/apis/apps/v1/namespaces/{namespace}"
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
     return (
@@ -63,7 +64,7 @@ def namespace_pieces(namespace: str) -> tuple[Piece, ...]:
 
 
 def cluster_pieces() -> tuple[Piece, ...]:
-    """Return what is read of the cluster: kinds, admission, policies, Events on our objects."""
+    """Return the pieces of the cluster: kinds, admission, policies, Events on our objects."""
     kinds = frozenset(d.name for d in DEFINITIONS)
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     larder = frozenset({"larder"})
@@ -89,7 +90,7 @@ def cluster_pieces() -> tuple[Piece, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The log of one container; `previous`: of the one before its last restart."""
+    """The log of one container; `previous`: from before its last restart."""
 
     pod: str
     container: str
@@ -97,14 +98,14 @@ class Log:
 
     @property
     def file(self) -> str:
-        """Its file in the bundle."""
+        """Its file name in the bundle."""
         return f"logs/{self.pod}/{self.container}{'.previous' if self.previous else ''}.log"
 
 
 def choose_pods(pods: Iterable[Json], troubled: frozenset[str]) -> list[Json]:
     """Return the pods whose logs are read: every controller, and some agents.
 
-    Of the agents those come first that are not ready, then those of `troubled` nodes; at most MOST_AGENTS.
+    Agents that are not ready come first, then those of `troubled` nodes; at most MOST_AGENTS.
     """
     listed = sorted((p for p in pods if trim.is_larders(p)), key=lambda p: str(p["metadata"]["name"]))
     controllers = [p for p in listed if component_of(p) == "controller"]
@@ -114,7 +115,7 @@ def choose_pods(pods: Iterable[Json], troubled: frozenset[str]) -> list[Json]:
 
 
 def logs_of(pod: Json) -> Iterator[Log]:
-    """Yield the logs that a pod has: of each container, and of the one before its last restart."""
+    """Yield a pod's logs: one per container, and one from before its last restart."""
     name, spec, status = pod["metadata"]["name"], pod.get("spec") or {}, pod.get("status") or {}
     restarted = {
         s["name"]
@@ -128,12 +129,12 @@ def logs_of(pod: Json) -> Iterator[Log]:
 
 
 def metrics_port(pod: Json) -> int:
-    """Return the port of a pod's metrics: what the chart gives to its component."""
+    """Return the port of a pod's metrics, which the chart assigns by component."""
     return 8080 if component_of(pod) == "controller" else 8081
 
 
 def component_of(pod: Json) -> str:
-    """Return `controller`, `agent`, or what else the pod is of Larder."""
+    """Return `controller`, `agent`, or another component of Larder."""
     return str((pod.get("metadata", {}).get("labels") or {}).get(COMPONENT_LABEL, ""))
 
 

@@ -1,4 +1,4 @@
-"""What is taken out of everything that goes into a bundle: what is a secret, and what looks like one."""
+"""Removes secrets, and what looks like one, from everything that goes into a bundle."""
 
 import hashlib
 import re
@@ -15,9 +15,9 @@ _WORDS = (
 )
 _SUSPICIOUS = re.compile(_WORDS, re.IGNORECASE)
 
-# Fields that name a Secret, or a key in one; the names are what an engineer has to see.
+# Fields that name a Secret, or a key in one; engineers need to see the names.
 _NAMES = frozenset({"secret", "secretName", "secretNamespace", "secretKey", "credentialsSecret"})
-# Maps whose values are their author's own affair; the keys are kept.
+# Maps with arbitrary user values; only the keys are kept.
 _FREE = frozenset({"parameters", "modelConfiguration", "additionalMetadata", "data", "stringData", "binaryData"})
 _LABELS = frozenset({"labels", "matchLabels", "nodeSelector"})
 _PRIVATE = frozenset({"command", "args", "httpHeaders"})
@@ -25,22 +25,22 @@ _ENVIRONMENT = frozenset(
     {"HF_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "SSL_CERT_FILE", "HOME", "POD_IP"}
 )
 _OWN_PATHS = frozenset({"LARDER_TOKEN_FILE", "LARDER_PRIVATE_KEY", "LARDER_TOKEN_AUDIENCE"})
-# Annotations whose values are told; kubectl.kubernetes.io/last-applied-configuration is not among them.
+# Annotations whose values are kept; kubectl.kubernetes.io/last-applied-configuration is not among them.
 _ANNOTATIONS = (
     "larder.dev/", "ome.io/", "serving.kserve.io/", "internal.serving.kserve.io/", "meta.helm.sh/",
     "deployment.kubernetes.io/", "deprecated.daemonset.template.generation", "cert-manager.io/",
     "kubernetes.io/", "api-approved.kubernetes.io",
 )  # fmt: skip
 
-# Where a pattern has a group `cut`, that alone goes, and what has none stays: so the whole of what was looked at is
-# taken, and no search begins again within it.
+# If a pattern has a group `cut`, only that is removed, and a match without it is kept. So each search consumes all that
+# it has looked at, and no search starts again within it.
 _TEXT: tuple[re.Pattern[str], ...] = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
-    # a user, unless it is the bucket in s3://BUCKET@REGION
+    # a user name, unless it is the bucket in s3://BUCKET@REGION
     re.compile(r"(?i)(?<=[a-z0-9+.-])://(?!(?<=s3://)[a-z0-9.-]+@[a-z]{2}-[a-z-]+-\d)(?P<cut>[^/\s\"'<>?#]*)(?=@)"),
-    # whoever knows this path may ask for reviews; the API server repeats it where it could not call a webhook
+    # knowing this path permits requesting reviews; the API server repeats it in errors from calling a webhook
     re.compile(r"/admission/(?P<cut>[A-Za-z0-9-]{16,})"),
-    # no query of a URL is needed to tell where it leads, and many are signed
+    # a URL's query is not needed to see where it leads, and many are signed
     re.compile(r"(?i)(?<=[a-z0-9+.-])://[^\s\"'<>?#]*+(?:\?(?P<cut>[^\s\"'<>]+))?"),
     re.compile(r"(?i)\b(?:X-(?:Amz|Goog)-[a-z-]{1,40}|sig|signature|AWSAccessKeyId)=(?P<cut>[^\s&\"']+)"),
     re.compile(r"(?i)\b(?:bearer|basic|digest|negotiate)\s+(?P<cut>[A-Za-z0-9._~+/=-]{8,})"),
@@ -54,9 +54,9 @@ _TEXT: tuple[re.Pattern[str], ...] = (
 )
 
 
-@lru_cache(maxsize=16384)  # thousands of nodes have the same few revisions, URIs and times
+@lru_cache(maxsize=16384)  # thousands of nodes share a few revisions, URIs and times
 def scrub_text(text: str) -> str:
-    """Return a text without tokens, passwords, keys, users in URLs and queries of URLs."""
+    """Return a text without tokens, passwords, keys, user names in URLs, and queries of URLs."""
     for pattern in _TEXT:
         text = pattern.sub(_without_secret, text)
     return text
@@ -70,7 +70,7 @@ def _without_secret(found: re.Match[str]) -> str:
 
 
 def scrub(value: Any, name: str = "") -> Any:  # noqa: ANN401 - any JSON
-    """Return JSON without secrets; `name` is the field that holds it."""
+    """Return JSON without secrets; `name` is the field that contains it."""
     match value:
         case dict():
             return _scrub_map(value, name)
@@ -102,7 +102,7 @@ def _scrub_annotation(key: str, text: str) -> str:
 
 
 def _scrub_variable(variable: Json) -> Json:
-    """Keep the values of variables that Larder itself reads, and of no other."""
+    """Keep the values only of variables that Larder itself reads."""
     name = variable.get("name", "")
     known = name in _ENVIRONMENT or name in _OWN_PATHS or (name.startswith("LARDER_") and not _SUSPICIOUS.search(name))
     kept = {key: inner for key, inner in scrub(variable).items() if key != "value"}

@@ -1,4 +1,4 @@
-"""The short files of a bundle: versions, settings in force, a line a node. No input or output."""
+"""The short files of a bundle: versions, effective settings, one line per node. No input or output."""
 
 import io
 from collections import Counter
@@ -21,7 +21,7 @@ _NODE_HEADS = ("node", "generation", "observed", "ready", "entries", "reasons", 
 
 
 def versions(server: Json, cli: str, workloads: Iterable[Json], agents: Counter[str]) -> Json:
-    """Return which versions are there; the chart's come from labels, for helm keeps the rest in a Secret."""
+    """Return the versions in use; the chart's are read from labels, because helm keeps the rest in a Secret."""
     ours = [w for w in workloads if is_larders(w)]
     return {
         "server": scrub(server),
@@ -45,7 +45,7 @@ def _versions_of(workload: Json) -> Json:
 
 
 def settings(workloads: Iterable[Json]) -> Json:
-    """Return the environment of each container of ours: what the chart's values came to."""
+    """Return the environment of each of our containers, which reflects the chart's values."""
     return {
         f"{w['metadata']['name']}/{c['name']}": scrub(c.get("env") or [], "env")
         for w in workloads
@@ -60,7 +60,7 @@ def _containers(workload: Json) -> list[Json]:
 
 
 def node_line(model_node: Json) -> str:
-    """Return a line of tab-separated figures; see `NODE_HEAD`."""
+    """Return one line of tab-separated values; see `NODE_HEAD`."""
     meta, status = model_node["metadata"], model_node.get("status") or {}
     reasons = Counter(e["reason"] for e in status.get("entries") or [] if e.get("reason"))
     cells = (
@@ -77,7 +77,7 @@ NODE_HEAD = "\t".join(_NODE_HEADS)
 
 
 def status_text(declared: Iterable[Json]) -> str:
-    """Return what `larder status -A -o wide` prints."""
+    """Return the output of `larder status -A -o wide`."""
     definitions = {d.kind: d for d in MODEL_KINDS}
     reports = [
         report_of(definitions[m["kind"]], msgspec.convert(m, SeenModel)) for m in declared if m["kind"] in definitions

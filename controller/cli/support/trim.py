@@ -1,4 +1,4 @@
-"""What is kept of each object: pure functions from what the API server has to what the bundle has."""
+"""What is kept of each object: pure functions from the API server's object to the bundle's."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -23,13 +23,13 @@ _NODE_LABELS = (
 
 
 def is_larders(item: Json) -> bool:
-    """Return whether an object carries the chart's name."""
+    """Return whether an object belongs to the chart."""
     labels: dict[str, str] = item.get("metadata", {}).get("labels") or {}
     return labels.get(NAME_LABEL) == "larder"
 
 
 def trim_model(definition: Definition) -> Trim:
-    """Return what keeps an object of a kind of ours: of its spec, the fields that Larder knows."""
+    """Return a function that trims objects of one of our kinds, keeping the fields of the spec that Larder knows."""
     return partial(_trim_model, definition)
 
 
@@ -46,7 +46,7 @@ def _known(part: Json, kind: type) -> Json:
 
 
 def trim_node(item: Json, more_labels: Iterable[str] = ()) -> Json:
-    """Keep of a Node what placement, scheduling and the disk depend on; `more_labels` are keys of selectors."""
+    """Trim a Node to what placement, scheduling and the disk depend on; `more_labels` are keys used by selectors."""
     meta, spec, status = (item.get(part) or {} for part in ("metadata", "spec", "status"))
     wanted = frozenset(more_labels)
     labels = {k: v for k, v in (meta.get("labels") or {}).items() if k in wanted or k.startswith(_NODE_LABELS)}
@@ -57,7 +57,7 @@ def trim_node(item: Json, more_labels: Iterable[str] = ()) -> Json:
 
 
 def trim_workload(item: Json) -> Json:
-    """Keep an object of Larder's namespace whole where it is Larder's, else its name and where it stands."""
+    """Keep Larder's own workloads whole; of others in its namespace, only name and status."""
     if is_larders(item):
         return _scrubbed(item)
     meta, status = item.get("metadata", {}), item.get("status") or {}
@@ -66,7 +66,7 @@ def trim_workload(item: Json) -> Json:
 
 
 def trim_definition(item: Json) -> Json:
-    """Keep of a CustomResourceDefinition which versions it has and how it stands, without the schemas."""
+    """Trim a CustomResourceDefinition to its versions and status, without the schemas."""
     spec, status = item.get("spec") or {}, item.get("status") or {}
     versions = [{k: v.get(k) for k in ("name", "served", "storage")} for v in spec.get("versions", [])]
     kept = {"group": spec.get("group"), "names": spec.get("names"), "scope": spec.get("scope"), "versions": versions}
@@ -75,7 +75,7 @@ def trim_definition(item: Json) -> Json:
 
 
 def trim_event(item: Json) -> Json:
-    """Keep of an Event what it says about what, and when."""
+    """Trim an Event to what happened to which object, and when."""
     wanted = (
         "type", "reason", "message", "count", "firstTimestamp", "lastTimestamp", "eventTime", "involvedObject",
         "source", "reportingComponent", "series",
@@ -84,12 +84,12 @@ def trim_event(item: Json) -> Json:
 
 
 def trim_any(item: Json) -> Json:
-    """Keep all that is no secret."""
+    """Keep everything that is not secret."""
     return _scrubbed(item)
 
 
 def selector_keys(models: Iterable[Json]) -> frozenset[str]:
-    """Return the label keys by which groups and models choose nodes."""
+    """Return the label keys by which groups and models select nodes."""
     keys: set[str] = set()
     for item in models:
         spec = item.get("spec") or {}
@@ -106,7 +106,7 @@ def _expression_keys(affinity: Json) -> Iterable[str]:
 
 
 def is_urgent(item: Json) -> bool:
-    """Return whether an object says that something is wrong with it; such ones are kept first."""
+    """Return whether an object reports a problem; such objects are kept first."""
     status = item.get("status") or {}
     ready = next((c.get("status") for c in status.get("conditions") or [] if c.get("type") == "Ready"), "True")
     behind = status.get("observedGeneration", 0) < item.get("metadata", {}).get("generation", 0)

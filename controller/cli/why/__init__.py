@@ -1,1 +1,1 @@
-"""`larder why`: what keeps one model, pod, node or group from where it should be, and the way out."""
+"""`larder why`: what keeps a model, pod, node or group from its desired state, and the remedy."""

@@ -1,4 +1,4 @@
-"""`larder why`: what keeps one thing from where it should be."""
+"""`larder why`: what keeps one object from its desired state."""
 
 import argparse
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ _NEEDED = {
     "ClusterModelCache": "clustermodelcaches",
     "ModelCacheNodeGroup": "modelcachenodegroups",
     "Node": "nodes",
-}  # without these there is nothing to say of the kind
+}  # without these nothing can be said about the kind
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the answer; 1 where the cluster does not answer, the object is not there, or its model failed."""
+    """Print the answer; return 1 if the cluster does not answer, the object does not exist, or its model failed."""
     parser = argparse.ArgumentParser(prog="larder why", description="Why something is stuck, and the way out.")
     parser.add_argument(
         "subject", metavar="KIND/NAME", help="cmc/x, cbm/x, bm/x, pod/x, deploy/x, rs/x, sts/x, job/x, node/x, mcng/x"
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def answer_of(subject: Subject, observer: Observer) -> Diagnosis:
-    """Return the answer for one object. Raises KubeError."""
+    """Return the diagnosis of one object. Raises KubeError."""
     seen = await observer.look(subject.namespace)
     if refused := seen.hidden.get(_NEEDED.get(subject.kind, "")):
         raise refused
@@ -71,7 +71,7 @@ async def answer_of(subject: Subject, observer: Observer) -> Diagnosis:
 
 
 def shown(answer: Diagnosis) -> str:
-    """Return the answer as it is printed: the verdict, then a line or two for each finding."""
+    """Return the printed answer: the verdict, then one or two lines per finding."""
     return "\n".join([f"{answer.title}: {answer.verdict}", *(_lines(f) for f in answer.findings)])
 
 

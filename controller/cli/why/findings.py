@@ -1,4 +1,4 @@
-"""What an answer consists of."""
+"""The parts of a diagnosis."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from enum import StrEnum
 
 
 class Weight(StrEnum):
-    """How much a finding matters."""
+    """The severity of a finding."""
 
-    STOP = "!"  # it goes on only when somebody or something acts
-    WAIT = "~"  # it goes on by itself
+    STOP = "!"  # blocked until somebody or something acts
+    WAIT = "~"  # resolves by itself
     FACT = "."  # as it should be
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was seen: about what, in a stable word and in words, and what to do."""
+    """One observation: its subject, a stable reason, a message, and what to do."""
 
     weight: Weight
     about: str
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What `larder why` says of one thing; `failed`: it is not there, or a model that it is or needs failed."""
+    """The answer of `larder why`; `failed`: the object does not exist, or its model or one it needs has failed."""
 
     title: str
     findings: tuple[Finding, ...]
@@ -34,7 +34,7 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """The first thing that stops it; else what it waits for; else that nothing is in the way."""
+        """The first finding that blocks; else what it waits for; else that nothing is in the way."""
         for weight in (Weight.STOP, Weight.WAIT):
             found = next((f for f in self.findings if f.weight == weight), None)
             if found is not None:
@@ -43,22 +43,22 @@ class Diagnosis:
 
 
 def not_found(title: str, words: str, do: str = "") -> Diagnosis:
-    """Return the answer about something that is not there."""
+    """Return the diagnosis of an object that does not exist."""
     return Diagnosis(title, (stop(title, "NotFound", words, do),), failed=True)
 
 
 def stop(about: str, reason: str, words: str, do: str = "") -> Finding:
-    """Return a finding that somebody may have to act on."""
+    """Return a finding that may need somebody to act."""
     return Finding(Weight.STOP, about, reason, words, do)
 
 
 def wait(about: str, reason: str, words: str, do: str = "") -> Finding:
-    """Return a finding that passes by itself."""
+    """Return a finding that resolves by itself."""
     return Finding(Weight.WAIT, about, reason, words, do)
 
 
 def fact(about: str, reason: str, words: str) -> Finding:
-    """Return a finding of what is as it should be."""
+    """Return a finding about something that is as it should be."""
     return Finding(Weight.FACT, about, reason, words)
 
 
@@ -70,5 +70,5 @@ def some(names: Iterable[str], most: int = 5) -> str:
 
 
 def ordered(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return them with what stops first, then what waits, each in the order given."""
+    """Return the findings, blocking ones first, then waiting ones, each in the given order."""
     return tuple(f for weight in Weight for f in findings if f.weight == weight)

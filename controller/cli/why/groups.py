@@ -1,4 +1,4 @@
-"""Why the nodes of a group do not get on. No input or output, no clock."""
+"""Why the nodes of a group make no progress. No input or output, no clock."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from shared.quantity import format_bytes
 
 
 def why_group(name: str, seen: ClusterView) -> Diagnosis:
-    """Return what is the matter with a node group."""
+    """Return the diagnosis of a node group."""
     title = f"ModelCacheNodeGroup {name}"
     group = next((g for g in seen.groups if g.metadata.name == name), None)
     if group is None:
@@ -40,7 +40,7 @@ def _members(group: ModelCacheNodeGroup, members: list[SeenNode], seen: ClusterV
 
 
 def _evicts(group: ModelCacheNodeGroup, members: list[SeenNode], seen: ClusterView) -> str:
-    """Say on which members idle models make room: all groups of a node have to allow it."""
+    """Return a note on where idle models may be evicted: all groups of a node have to allow it."""
     if group.spec.eviction_policy != LEAST_RECENTLY_USED:
         return ""
     kept = [n.metadata.name for n in members if not may_evict(seen.groups_of(n))]

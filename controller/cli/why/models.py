@@ -24,14 +24,14 @@ from shared.api.model_node import Phase
 from shared.quantity import format_bytes
 from shared.selection.left_out import left_out_message
 
-_OUTSIDE = ("NameConflict", "InvalidURI", "Disabled", "NoClaim")  # told beside, or told by the claim itself
+_OUTSIDE = ("NameConflict", "InvalidURI", "Disabled", "NoClaim")  # reported separately, or by the claim itself
 _OF_NODES = ("nodes", "modelnodes", "agents")
 _WEIGHTS: dict[str, Weight] = {Phase.READY: Weight.FACT, Phase.FAILED: Weight.STOP}
-_MOST_NODES = 8  # told one by one; of the others, how many
+_MOST_NODES = 8  # shown individually; of the others, only the number
 
 
 def why_model(found: DeclaredModel, seen: ClusterView) -> Diagnosis:
-    """Return what keeps a model from its nodes."""
+    """Return the diagnosis of a model."""
     if not found.managed:
         return Diagnosis(title_of(found), (_not_managed(found),))
     findings = [*leader_findings(seen), *_object(found, seen), *removal_findings(found)]
@@ -54,7 +54,7 @@ def title_of(found: DeclaredModel) -> str:
 
 
 def has_failed(found: DeclaredModel) -> bool:
-    """Return whether the object itself says that it failed."""
+    """Return whether the object itself reports a failure."""
     match found.status:
         case BaseModelStatus(state="Failed") | ClusterModelCacheStatus(storage_status="Failed"):
             return found.managed
@@ -63,7 +63,7 @@ def has_failed(found: DeclaredModel) -> bool:
 
 
 def summary_of(found: DeclaredModel) -> str:
-    """Return what the controller says of a model, in a line."""
+    """Return the controller's view of a model, in one line."""
     ready = condition_of(found.status.conditions, "Ready")
     return f"{ready.reason}: {ready.message}" if ready else "the controller has said nothing of it yet"
 
@@ -114,7 +114,7 @@ def _on_claim(found: DeclaredModel) -> Iterator[Finding]:
 
 
 def _described(found: DeclaredModel) -> Iterator[Finding]:
-    """Yield what the model is, and for one on nodes why that is not known: it keeps no pod away."""
+    """Yield what the model is, or for one on nodes why that is unknown, which blocks no pod."""
     kept = found.status.metadata
     metadata = metadata_of(kept.values) if kept is not None else None
     if metadata is not None:
@@ -177,7 +177,7 @@ def _targets(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
 
 
 def _as_told(found: DeclaredModel) -> Iterator[Finding]:
-    """Yield what the model's own status says of its nodes, to a user who may not look at them."""
+    """Yield what the model's own status says about its nodes, for a user who may not read them."""
     yield fact("nodes", "NotShown", "you may not list the nodes and their agents; this is what the model says of them")
     states = sorted(found.node_states.values(), key=lambda state: (state.phase == Phase.READY, state.name))
     for state in states[:_MOST_NODES]:
@@ -187,7 +187,7 @@ def _as_told(found: DeclaredModel) -> Iterator[Finding]:
 
 
 def _phase(found: DeclaredModel, node: SeenNode, seen: ClusterView) -> str:
-    """Return the agent's word on the resolved revision; empty where it has none, or no live agent stands behind it."""
+    """Return the agent's phase of the resolved revision; empty if it has none, or no live agent stands behind it."""
     resolution, model_node = found.demand.resolution, seen.model_nodes.get(node.metadata.name)
     if resolution is None or model_node is None or not node.status.ready or not seen.agent_ready(node.metadata.name):
         return ""
@@ -196,7 +196,7 @@ def _phase(found: DeclaredModel, node: SeenNode, seen: ClusterView) -> str:
 
 
 def _near_misses(found: DeclaredModel, seen: ClusterView) -> str:
-    """Say how many nodes carry each label that is asked for."""
+    """Return how many nodes have each required label."""
     demand = found.demand
     groups = [g for g in seen.groups if g.metadata.name in demand.groups]
     wanted = {**demand.node_selector, **{k: v for g in groups for k, v in g.spec.node_selector.items()}}

@@ -1,4 +1,4 @@
-"""Why a node has not what it should have. No input or output, no clock."""
+"""Why a node lacks what it should have. No input or output, no clock."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _DONE = (Phase.READY, Phase.REPAIRING, Phase.DRAINING)
 
 
 def why_node(name: str, seen: ClusterView) -> Diagnosis:
-    """Return what is the matter with a node."""
+    """Return the diagnosis of a node."""
     node = seen.node(name)
     title = f"node/{name}"
     if node is None:
@@ -32,7 +32,7 @@ def why_node(name: str, seen: ClusterView) -> Diagnosis:
 
 
 def leader_findings(seen: ClusterView) -> Iterator[Finding]:
-    """Yield whether somebody leads: without a leader nothing is placed, granted or removed."""
+    """Yield whether there is a leader: without one nothing is placed, granted or removed."""
     if seen.leader is None:
         return
     if not seen.leader.holder or seen.leader.silent:
@@ -46,7 +46,7 @@ def leader_findings(seen: ClusterView) -> Iterator[Finding]:
 
 
 def agent_findings(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
-    """Yield what is the matter with a node itself, its agent, and the channel between controller and agent."""
+    """Yield problems of the node itself, its agent, and the connection between controller and agent."""
     name, about = node.metadata.name, f"node/{node.metadata.name}"
     if not node.status.ready:
         yield stop(about, "NotReady", "the node is not Ready, so nothing is fetched there", "look at its kubelet")
@@ -119,12 +119,12 @@ def _groups(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
 
 
 def statuses_of(found: ModelNode, node: SeenNode) -> dict[tuple[str, str], EntryStatus]:
-    """Return the agent's words, unless they are of another node of this name."""
+    """Return the agent's statuses, unless they belong to another node of this name."""
     return {s.key: s for s in found.status.entries} if found.status.node_uid == node.metadata.uid else {}
 
 
 def entry_findings(entry: Entry, status: EntryStatus | None, node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
-    """Yield where one model stands on a node, and what it waits for."""
+    """Yield the state of one model on a node, and what it waits for."""
     about = f"{entry.id} on node/{node.metadata.name}"
     phase = status.phase if status else Phase.PENDING
     reason, message = (status.reason, status.message) if status else ("", "")
@@ -164,7 +164,7 @@ def _waiting(about: str, entry: Entry, node: SeenNode, seen: ClusterView) -> Fin
 
 
 def holders_of(group: str, seen: ClusterView) -> list[str]:
-    """Return the nodes of a group that may download now, by what stands in their ModelNodes."""
+    """Return the nodes of a group that may download now, according to their ModelNodes."""
     members = (n for n in seen.nodes if any(g.metadata.name == group for g in seen.groups_of(n)))
     return sorted(n.metadata.name for n in members if _holds(n, seen.model_nodes.get(n.metadata.name)))
 

@@ -1,4 +1,4 @@
-"""Reads the cluster for an answer; never a Secret."""
+"""Reads the cluster for a diagnosis; never a Secret."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
@@ -34,18 +34,18 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """Reads what an answer depends on; `namespace` is where Larder runs."""
+    """Reads what a diagnosis depends on; `namespace` is where Larder runs."""
 
     kube: Kube
     namespace: str
     now: Callable[[], datetime]
 
     async def pod(self, namespace: str, name: str) -> SeenPod | None:
-        """Read a pod, None where there is none. Raises KubeError."""
+        """Read a pod, or return None if it does not exist. Raises KubeError."""
         return await get_object(self.kube, f"/api/v1/namespaces/{namespace}/pods/{name}", SeenPod)
 
     async def workload(self, kind: str, namespace: str, name: str) -> SeenWorkload | None:
-        """Read a workload with its pods and the warnings about it, None where there is none. Raises KubeError."""
+        """Read a workload with its pods and the warnings about it; None if it does not exist. Raises KubeError."""
         path = f"/apis/{'batch' if kind == 'Job' else 'apps'}/v1/namespaces/{namespace}/"
         body = await get_object(self.kube, f"{path}{kind.lower()}s/{name}", Workload)
         if body is None:
@@ -67,7 +67,7 @@ class Observer:
         )
 
     async def _warnings(self, namespace: str, uid: str) -> list[WorkloadEvent]:
-        """Return the warnings about an object, newest first; none for a user who may not read Events."""
+        """Return the warnings about an object, newest first; none if the user may not read Events."""
         query = {"fieldSelector": f"involvedObject.uid={uid},type=Warning"}
         try:
             found = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/events", WorkloadEvent, query)
@@ -76,7 +76,7 @@ class Observer:
         return sorted(found, key=lambda event: event.time, reverse=True)
 
     async def look(self, namespace: str = "") -> ClusterView:
-        """Read everything that is not a pod of a user: all of it, or as much as this user may list.
+        """Read everything except users' pods, as far as this user may list it.
 
         Of BaseModels that is at least those of `namespace`. Raises KubeError.
         """
@@ -114,7 +114,7 @@ class Observer:
         return [_told(base_model_demand(definition.kind, ours or m, files=None), ours or m, ours) for ours, m in found]
 
     async def _ownership(self, definition: Definition) -> Ownership:
-        """Return whose a kind is; ours for a user who may not read definitions."""
+        """Return the owner of a kind; Larder if the user may not read definitions."""
         ownership, (label, value) = Ownership(), OUR_LABEL
         try:
             served = await get_object(self.kube, f"{DEFINITIONS_PATH}/{definition.name}", Object)
@@ -141,12 +141,12 @@ class Observer:
         except NotFound:
             return LeaseHolder()
         except Refused:
-            return None  # a user who may not read it still gets the rest of the answer
+            return None  # without permission the user still gets the rest of the answer
         return leader_of(body, self.now())
 
 
 async def _shown(reading: Awaitable[list[R]], what: str, hidden: dict[str, Refused]) -> list[R]:
-    """Return what was read; nothing, with a note in `hidden`, where this user may not list it."""
+    """Return what was read; if this user may not list it, nothing, with a note in `hidden`."""
     try:
         return await reading
     except Refused as error:
@@ -164,7 +164,7 @@ def _by_node(agents: Iterable[SeenPod]) -> dict[str, tuple[SeenPod, ...]]:
 
 
 def _revision(replica_set: Workload) -> int:
-    """Return which ReplicaSet of its Deployment it is; the highest is the newest."""
+    """Return the revision of a ReplicaSet in its Deployment; the highest is the newest."""
     number = replica_set.metadata.annotations.get(_REVISION, "")
     return int(number) if number.isascii() and number.isdecimal() else 0
 
@@ -175,7 +175,7 @@ def _told(demand: Demand, model: BaseModel | ClusterModelCache, ours: Object | N
 
 
 def leader_of(body: bytes, now: datetime) -> LeaseHolder:
-    """Return who leads by a Lease; silent: twice its length has passed since it was renewed."""
+    """Return who leads according to a Lease; silent: not renewed for twice its duration."""
     spec = decode(body, Lease).spec
     renewed = datetime.fromisoformat(spec.renew_time) if spec.renew_time else None
     silent = renewed is None or now - renewed > timedelta(seconds=2 * spec.lease_duration_seconds)

@@ -18,7 +18,7 @@ _LOGS = "see `kubectl logs` and `kubectl describe pod` of it"
 
 
 def why_pod(pod: SeenPod, seen: ClusterView) -> Diagnosis:
-    """Return what keeps a pod from its model or from a node."""
+    """Return the diagnosis of a pod."""
     annotations = pod.metadata.annotations
     given = _given(annotations)
     findings = [*_injection(pod, given, seen)]
@@ -102,7 +102,7 @@ def _placement(pod: SeenPod, given: list[tuple[str, str]], seen: ClusterView) ->
 
 
 def _on_their_way(given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
-    """Say what the nodes that shall have the models say of them."""
+    """Yield what the nodes that should have the models report about them."""
     for identity, _ in given:
         for found in seen.of_id(identity):
             targets = [n for n in seen.nodes if seen.is_target(found.demand, n)]

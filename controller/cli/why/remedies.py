@@ -1,4 +1,4 @@
-"""What to do about each reason, in a line; the page on troubleshooting has the whole of it."""
+"""What to do about each reason, in one line; the troubleshooting page has the details."""
 
 REMEDIES = {
     "AddressRefused": "an administrator opens the address with sources.allowAddresses, or name a public host",
@@ -47,5 +47,5 @@ REMEDIES = {
 
 
 def remedy(reason: str) -> str:
-    """Return what to do; empty where the message has to do."""
+    """Return what to do, or an empty string if the message is all there is."""
     return REMEDIES.get(reason, "")

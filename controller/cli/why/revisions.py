@@ -1,4 +1,4 @@
-"""What is the matter with a model's revisions. No input or output, no clock."""
+"""Problems with a model's revisions. No input or output, no clock."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ _PASSING = ("Downloading", "Resolving", "Asking", *PATIENT)
 
 
 def revision_findings(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
-    """Yield whether the source has moved, and whether a new revision is on its way."""
+    """Yield whether the source has moved, and whether a new revision is rolling out."""
     yield from _drift(condition_of(found.status.conditions, DRIFTED))
     yield from _refresh(found, condition_of(found.status.conditions, REFRESHED))
     yield from _update(found, condition_of(found.status.conditions, UPDATING))
@@ -24,7 +24,7 @@ def revision_findings(found: DeclaredModel, seen: ClusterView) -> Iterator[Findi
 
 
 def removal_findings(found: DeclaredModel) -> Iterator[Finding]:
-    """Yield what keeps files that nobody wants any more, or how far their removal is."""
+    """Yield what keeps files that are no longer wanted, or how far their removal is."""
     removing = condition_of(found.status.conditions, REMOVING)
     if removing is not None and removing.status == "True":
         yield wait("old files", removing.reason, removing.message, remedy(removing.reason))
@@ -71,7 +71,7 @@ def _room_for_both(reason: str) -> str:
 
 
 def _held(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
-    """Yield which nodes list more than one revision, and how large each is."""
+    """Yield which nodes list more than one revision, and the size of each."""
     several = []
     for name, model_node in sorted(seen.model_nodes.items()):
         entries = [e for e in model_node.spec.entries if e.id == found.demand.id and e.state != EntryState.ABSENT]

@@ -1,4 +1,4 @@
-"""What is read of the cluster for an answer; frozen values that the decisions take."""
+"""What is read of the cluster for a diagnosis, as frozen values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class Taint(ApiStruct, frozen=True, kw_only=True):
-    """Keeps pods away that do not tolerate it."""
+    """Keeps away pods that do not tolerate it."""
 
     key: str = ""
     value: str = ""
@@ -27,7 +27,7 @@ class Taint(ApiStruct, frozen=True, kw_only=True):
 
 
 class Toleration(ApiStruct, frozen=True, kw_only=True):
-    """Lets a pod onto tainted nodes."""
+    """Allows a pod on tainted nodes."""
 
     key: str = ""
     operator: str = "Equal"
@@ -36,7 +36,7 @@ class Toleration(ApiStruct, frozen=True, kw_only=True):
 
 
 class SeenNodeSpec(ApiStruct, frozen=True, kw_only=True):
-    """Who may be placed on the node."""
+    """What restricts scheduling on the node."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
@@ -50,13 +50,13 @@ class SeenNode(Object, frozen=True, kw_only=True):
 
 
 class Affinity(ApiStruct, frozen=True, kw_only=True):
-    """The node part alone."""
+    """Only the node affinity."""
 
     node_affinity: dict[str, Any] = {}
 
 
 class SeenPodSpec(ApiStruct, frozen=True, kw_only=True):
-    """What decides where a pod goes."""
+    """What decides where a pod is scheduled."""
 
     node_name: str = ""
     node_selector: dict[str, str] = {}
@@ -65,7 +65,7 @@ class SeenPodSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class SeenPodStatus(PodStatus, frozen=True, kw_only=True):
-    """Where the pod stands."""
+    """The status of a pod."""
 
     init_container_statuses: list[ContainerStatus] = []
 
@@ -83,19 +83,19 @@ class SeenPod(Object, frozen=True, kw_only=True):
 
 
 class PodTemplate(ApiStruct, frozen=True, kw_only=True):
-    """What the pods of a workload are made by."""
+    """The template of a workload's pods."""
 
     metadata: Meta = Meta()
 
 
 class PodSelector(ApiStruct, frozen=True, kw_only=True):
-    """Which pods are a workload's."""
+    """The selector of a workload's pods."""
 
     match_labels: dict[str, str] = {}
 
 
 class WorkloadSpec(ApiStruct, frozen=True, kw_only=True):
-    """How many pods are wanted, and which; the fields of all the kinds together."""
+    """How many pods are wanted, and which; the union of all kinds' fields."""
 
     replicas: int = 1
     paused: bool = False
@@ -105,7 +105,7 @@ class WorkloadSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class WorkloadStatus(ObservedStatus, frozen=True, kw_only=True):
-    """How many there are; the fields of all the kinds together."""
+    """How many pods exist; the union of all kinds' fields."""
 
     replicas: int = 0
     ready_replicas: int = 0
@@ -122,7 +122,7 @@ class Workload(Object, frozen=True, kw_only=True):
 
 
 class WorkloadEvent(Object, frozen=True, kw_only=True):
-    """What a controller of Kubernetes told of an object of its own."""
+    """An Event that a Kubernetes controller recorded on its object."""
 
     reason: str = ""
     message: str = ""
@@ -137,9 +137,9 @@ class WorkloadEvent(Object, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredModel:
-    """A declared model: what it asks for, and what the controller says of it.
+    """A declared model: what it asks for, and the controller's status.
 
-    `managed` is False where the kind is another product's and the object does not ask for Larder.
+    `managed` is False if another product owns the kind and the object does not opt in to Larder.
     """
 
     demand: Demand
@@ -151,7 +151,7 @@ class DeclaredModel:
 
 @dataclass(frozen=True, slots=True)
 class LeaseHolder:
-    """The controller's Lease: who holds it, and whether the holder has been silent for longer than it may be."""
+    """The controller's Lease: who holds it, and whether the holder has not renewed it for too long."""
 
     holder: str = ""
     silent: bool = False
@@ -159,9 +159,9 @@ class LeaseHolder:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The cluster. `agents` has the pods of each node's agent; `leader` is None where the Lease could not be read.
+    """The cluster; `agents` has the pods of each node's agent, `leader` is None if the Lease could not be read.
 
-    `hidden` has, by plural, what the API server said of that which this user may not list.
+    `hidden` has, by plural, the API server's message about what this user may not list.
     """
 
     models: tuple[DeclaredModel, ...] = ()
@@ -181,7 +181,7 @@ class ClusterView:
         return None
 
     def of_id(self, identity: str) -> tuple[DeclaredModel, ...]:
-        """Return the models that have an id."""
+        """Return the models with this id."""
         return tuple(m for m in self.models if m.demand.id == identity)
 
     def node(self, name: str) -> SeenNode | None:
@@ -189,11 +189,11 @@ class ClusterView:
         return next((n for n in self.nodes if n.metadata.name == name), None)
 
     def groups_of(self, node: SeenNode) -> list[ModelCacheNodeGroup]:
-        """Return the groups of a node, by name."""
+        """Return a node's groups, sorted by name."""
         return groups_of(self.groups, node.metadata.name, node.metadata.labels)
 
     def is_target(self, demand: Demand, node: SeenNode) -> bool:
-        """Return whether a node shall hold a model, as far as its object says."""
+        """Return whether a node should hold a model according to its object."""
         names = {g.metadata.name for g in self.groups_of(node)}
         return is_target(demand, names, node.metadata.name, node.metadata.labels)
 

@@ -1,4 +1,4 @@
-"""What is asked about: KIND/NAME in the words of kubectl and of `larder status`."""
+"""The subject of a diagnosis: KIND/NAME, spelled as in kubectl and `larder status`."""
 
 from dataclasses import dataclass, replace
 
@@ -21,19 +21,19 @@ _NAMESPACED = ("BaseModel", "Pod", *WORKLOADS)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One object; `namespace` is empty where the kind has none, or nobody named it."""
+    """One object; `namespace` is empty if the kind has none, or none was given."""
 
     kind: str
     namespace: str
     name: str
 
     def within(self, namespace: str) -> "Subject":
-        """Return it in a namespace, unless it has none, or one of its own."""
+        """Return it in a namespace, unless it is cluster-scoped or already has one."""
         return replace(self, namespace=namespace) if self.kind in _NAMESPACED and not self.namespace else self
 
 
 def parse_subject(text: str) -> Subject:
-    """Return what KIND/NAME or KIND/NAMESPACE/NAME names; ValueError says how to write it."""
+    """Parse KIND/NAME or KIND/NAMESPACE/NAME; ValueError says how to write it."""
     word, *names = text.split("/")
     kind = _BY_WORD.get(word.lower().partition(".")[0])
     if kind is None:

@@ -14,13 +14,13 @@ from shared.api.meta import holds
 
 _ASKS = (BASE_MODEL, MODEL_KIND, ENABLE_CACHE, NODE_GROUP)
 _DENIED = "denied the request: "
-_MOST_PODS = 3  # told one by one
+_MOST_PODS = 3  # shown individually
 _REFUSED_DO = "mend what the message says; the next pod comes by itself, within minutes"
 
 
 @dataclass(frozen=True, slots=True)
 class SeenWorkload:
-    """A workload, the newest ReplicaSet of a Deployment, its live pods, and the warnings about either, newest first."""
+    """A workload, the newest ReplicaSet of a Deployment, its live pods, and warnings about either, newest first."""
 
     kind: str
     body: Workload
@@ -36,7 +36,7 @@ class SeenWorkload:
 
 
 def why_workload(found: SeenWorkload, seen: ClusterView) -> Diagnosis:
-    """Return what keeps a workload from pods that have their model."""
+    """Return what keeps a workload from having pods with their model."""
     models = _models(found, seen)
     findings = [*leader_findings(seen), *_asks(found, models, seen), *_stands(found), *_refusals(found)]
     findings += _pods(found, seen)
@@ -54,7 +54,7 @@ def _models(found: SeenWorkload, seen: ClusterView) -> list[DeclaredModel]:
 
 
 def _asks(found: SeenWorkload, models: list[DeclaredModel], seen: ClusterView) -> Iterator[Finding]:
-    """Yield what the pods ask for, and how the model stands."""
+    """Yield what the pods ask for, and the state of the model."""
     asked, own = found.body.spec.template.metadata.annotations, found.body.metadata.annotations
     misplaced = [key for key in _ASKS if key in own and key not in asked]
     if misplaced:
@@ -72,7 +72,7 @@ def _asks(found: SeenWorkload, models: list[DeclaredModel], seen: ClusterView) -
 
 
 def _stands(found: SeenWorkload) -> Iterator[Finding]:
-    """Yield how many pods there are of those that are wanted, and what its controller says of them."""
+    """Yield how many of the wanted pods exist, and what the workload's controller reports."""
     spec, status = found.body.spec, found.body.status
     if spec.paused or spec.suspend:
         field = "spec.paused" if spec.paused else "spec.suspend"
@@ -95,7 +95,7 @@ def _is_complete(found: SeenWorkload) -> bool:
 
 
 def _troubles(workload: Workload) -> Iterator[Observed]:
-    """Yield the conditions that say that it does not go on; refused pods are told on their own."""
+    """Yield the conditions that report no progress; rejected pods are reported separately."""
     for condition in workload.status.conditions:
         failed = condition.type == "Failed" and condition.status == "True"
         if failed or (condition.type == "Progressing" and condition.status == "False"):
@@ -103,7 +103,7 @@ def _troubles(workload: Workload) -> Iterator[Observed]:
 
 
 def _refusals(found: SeenWorkload) -> Iterator[Finding]:
-    """Yield why pods cannot be made, each in its words once: conditions hold now, an event may be of the past."""
+    """Yield why pods cannot be created, each message once: conditions hold now, an Event may be outdated."""
     holds = [
         condition.message
         for owner in (found.newest, found.body)
@@ -131,7 +131,7 @@ def _lacks_pods(found: SeenWorkload) -> bool:
 
 
 def _pods(found: SeenWorkload, seen: ClusterView) -> Iterator[Finding]:
-    """Yield what keeps the pods that are not ready; of several the first by name."""
+    """Yield what blocks the pods that are not ready; of several the first by name."""
     unready = [pod for pod in found.pods if not pod.ready and pod.status.phase != "Succeeded"]
     for pod in unready[:_MOST_PODS]:
         for finding in why_pod(pod, seen).findings:
