@@ -1,1 +1,1 @@
-"""Real parts on one machine, for the demo and the tests: a control plane, an S3 server, a hub."""
+"""Real components on one machine, for the demo and the tests: a control plane, an S3 server, a hub."""

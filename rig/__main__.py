@@ -1,4 +1,4 @@
-"""`python -m rig`: set the real parts up, or run one of them by hand."""
+"""`python -m rig`: sets up the real components, or runs one of them by hand."""
 
 import argparse
 import asyncio
@@ -88,7 +88,7 @@ async def _keep_alive(kubeconfig: Path, specs: Sequence[NodeSpec], beat_s: float
 
 def _hub(arguments: argparse.Namespace) -> int:
     ends = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before the hub's threads start, so that only we take them
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before the hub starts threads: only this one takes them
     with Hub(arguments.state, port=arguments.port) as hub:
         for folder in sorted(path for path in arguments.root.glob("*/*") if path.is_dir()):
             name = folder.relative_to(arguments.root).as_posix()

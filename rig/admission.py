@@ -1,4 +1,4 @@
-"""Our admission on a real API server: webhooks by URL, and a catalog that its user fills."""
+"""Larder's admission on a real API server: webhooks by URL, and a catalog that the test fills."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ _REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 
 @dataclass(frozen=True)
 class AdmissionSite:
-    """The API server with our webhooks in force, what is behind them, and what they were asked."""
+    """The API server with our webhooks active, the state behind them, and the requests they received."""
 
     api: Api
     server: WebhookServer
@@ -40,16 +40,16 @@ class AdmissionSite:
     pods: str = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
     def kubectl(self, *arguments: str, stdin: object = None) -> "subprocess.CompletedProcess[str]":
-        """Run kubectl in the site's namespace, as users do."""
+        """Run kubectl in the namespace of the site, as users do."""
         text = json.dumps(stdin) if stdin is not None else None
         return subprocess.run([*self.kubectl_argv, *arguments], input=text, capture_output=True, text=True, check=False)
 
     def create(self, pod: dict[str, Any]) -> dict[str, Any]:
-        """Create a pod in the site's namespace and return it as it was admitted."""
+        """Create a pod in the namespace of the site and return it as admitted."""
         return self.api.create(self.pods, pod)
 
     def refuses(self, path: str, body: dict[str, Any]) -> bool:
-        """Tell whether one of our webhooks refuses an object; the path says that nothing is to be stored."""
+        """Return whether one of our webhooks refuses an object; the path must request a dry run."""
         try:
             self.api.create(path, body)
         except CallRefused as refusal:
@@ -59,7 +59,7 @@ class AdmissionSite:
 
 @contextmanager
 def admission_site(plane: ControlPlane, kubectl: Path, catalog: MemoryCatalog, folder: Path) -> Iterator[AdmissionSite]:
-    """Install kinds and webhooks, return when they are in force, and take the webhooks away afterwards."""
+    """Install CRDs and webhooks, wait until they are active, and remove the webhooks afterwards."""
     install_kinds(plane.api)
     plane.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     argv = (str(kubectl), f"--kubeconfig={plane.kubeconfig}", f"--namespace={NAMESPACE}")
@@ -87,7 +87,7 @@ def _settings(server: WebhookServer, name: str) -> WebhookSettings:
 
 @contextmanager
 def later_webhook(api: Api, server: WebhookServer) -> Iterator[None]:
-    """Send pods with annotation `later` to another server, after ours."""
+    """Send pods with annotation `later` to another webhook server, after ours."""
     settings = _settings(server, "zz-later")
     configuration = mutating_configuration(settings)
     asked = "has(object.metadata.annotations) && 'later' in object.metadata.annotations"

@@ -1,4 +1,4 @@
-"""The pod that an agent process stands for, and the token that a kubelet would put into it."""
+"""The pod that an agent process stands for, and the token that a kubelet would mount into it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _TOKEN_S = 24 * 3600
 
 @dataclass(frozen=True)
 class AgentPod:
-    """A pod that is bound to a node and that tokens can be bound to."""
+    """A pod bound to a node, to which tokens can be bound."""
 
     namespace: str
     name: str
@@ -24,12 +24,12 @@ class AgentPod:
 
 
 def ensure_namespace(api: Api, namespace: str) -> None:
-    """Make a namespace unless it is there."""
+    """Create a namespace unless it exists."""
     api.ensure("/api/v1/namespaces", {"metadata": {"name": namespace}})
 
 
 def ensure_service_account(api: Api, name: str = SERVICE_ACCOUNT, namespace: str = NAMESPACE) -> None:
-    """Make a service account, and its namespace, unless they are there."""
+    """Create a service account and its namespace unless they exist."""
     ensure_namespace(api, namespace)
     api.ensure(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}})
 
@@ -37,7 +37,10 @@ def ensure_service_account(api: Api, name: str = SERVICE_ACCOUNT, namespace: str
 def create_agent_pod(
     api: Api, node: str, *, probe_port: int, service_account: str = SERVICE_ACCOUNT, namespace: str = NAMESPACE
 ) -> AgentPod:
-    """Create the agent's pod on a node, as the DaemonSet controller and the scheduler would; Ready by its probe."""
+    """Create the pod of the agent on a node, as the DaemonSet controller and the scheduler would.
+
+    Its probe makes it Ready.
+    """
     ensure_service_account(api, service_account, namespace)
     pods = f"/api/v1/namespaces/{namespace}/pods"
     made = api.create(pods, manifest(node, probe_port, service_account))["metadata"]
@@ -45,12 +48,12 @@ def create_agent_pod(
 
 
 def delete_agent_pod(api: Api, pod: AgentPod) -> None:
-    """Take the pod away at once; its tokens end with it."""
+    """Delete the pod at once; its tokens become invalid."""
     api.delete(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", grace_s=0)
 
 
 def token(api: Api, pod: AgentPod, audiences: Sequence[str] = (), lifetime_s: int = _TOKEN_S) -> str:
-    """Return a token that is bound to the pod; without audiences it is one for the API server."""
+    """Return a token bound to the pod; without audiences it is for the API server."""
     bound = {"kind": "Pod", "apiVersion": "v1", "name": pod.name, "uid": pod.uid}
     request = {"spec": {"audiences": list(audiences), "expirationSeconds": lifetime_s, "boundObjectRef": bound}}
     accounts = f"/api/v1/namespaces/{pod.namespace}/serviceaccounts"
@@ -58,7 +61,7 @@ def token(api: Api, pod: AgentPod, audiences: Sequence[str] = (), lifetime_s: in
 
 
 def manifest(node: str, probe_port: int, service_account: str) -> dict[str, Any]:
-    """Return the agent's pod; its image is never pulled, for a process of the rig stands for it."""
+    """Return the manifest of the agent's pod; its image is never pulled, because a process of the rig replaces it."""
     component, agent = AGENT_LABEL
     return {
         "metadata": {

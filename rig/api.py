@@ -1,4 +1,4 @@
-"""A small blocking client of the API server, for the rig's own errands and for test code that looks at the world."""
+"""A small blocking client of the API server, for the rig itself and for tests that check the state."""
 
 import ssl
 from typing import Any
@@ -12,20 +12,20 @@ _TIMEOUT_S = 60.0  # longer than the API server waits for admission
 
 
 class Api:
-    """Requests in plain JSON, as the holder of a client certificate or a token."""
+    """Requests in plain JSON, authenticated by a client certificate or a token."""
 
     def __init__(self, server: str, context: ssl.SSLContext, token: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(base_url=server, verify=context, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close all connections."""
         self._http.close()
 
     def call(
         self, method: str, path: str, body: object = None, content_type: str = "application/json"
     ) -> dict[str, Any]:
-        """Return the answer's JSON; raise CallRefused with the server's words, httpx.HTTPError when there was none."""
+        """Return the JSON of a response; raises CallRefused with its message, or httpx.HTTPError without one."""
         response = self._http.request(method, path, json=body, headers={"Content-Type": content_type})
         if response.is_error:
             raise CallRefused(f"{method} {path}: {response.status_code} {_words(response)}", response.status_code)
@@ -41,7 +41,7 @@ class Api:
         return self.call("POST", path, body)
 
     def ensure(self, path: str, body: object) -> dict[str, Any] | None:
-        """Post an object to its collection unless one of that name is there; return the new one."""
+        """Create an object unless one of its name exists; return the new one, or None."""
         try:
             return self.create(path, body)
         except CallRefused as refusal:
@@ -54,7 +54,7 @@ class Api:
         return self.call("PATCH", path, body, content_type)
 
     def delete(self, path: str, grace_s: int | None = None) -> bool:
-        """Delete an object; False when it was not there."""
+        """Delete an object; return False if it did not exist."""
         try:
             self.call("DELETE", path if grace_s is None else f"{path}?gracePeriodSeconds={grace_s}")
         except CallRefused as refusal:
@@ -64,7 +64,7 @@ class Api:
         return True
 
     def answers(self, path: str) -> bool:
-        """Tell whether a path answers 200, whatever it says."""
+        """Return whether a path answers with 200, whatever the body."""
         try:
             return self._http.get(path).status_code == httpx.codes.OK
         except httpx.HTTPError:

@@ -1,4 +1,4 @@
-"""A real server of Azure's blob service: azurite, in memory, with shared keys that it checks."""
+"""A real server of the Azure blob service: azurite, in memory, which checks shared keys."""
 
 import base64
 import secrets
@@ -20,7 +20,7 @@ _VERSION = "2021-12-02"
 
 
 class Azure(Running):
-    """A running server; use as a context manager. It has one account, with a key of its own."""
+    """A running server; use as a context manager. It has one account with its own key."""
 
     account = "rigaccount"
 
@@ -32,7 +32,7 @@ class Azure(Running):
         self.client = httpx.Client(base_url=self.endpoint, timeout=_TIMEOUT_S, trust_env=False)
 
     def start(self) -> None:
-        """Start the server and return when it answers."""
+        """Start the server and wait until it answers."""
         argv = [str(self._program), "--blobHost", LOOPBACK, "--blobPort", str(self._port), "--inMemoryPersistence"]
         argv += ["--silent", "--disableTelemetry", "--skipApiVersionCheck"]
         env = {"AZURITE_ACCOUNTS": f"{self.account}:{self.key}"}
@@ -40,13 +40,13 @@ class Azure(Running):
         self._process.wait_ready(self._answers, _READY_S)
 
     def stop(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self.client.close()
         if self._process:
             self._process.stop()
 
     def make_container(self, container: str, *, public: str = "") -> None:
-        """Make a container; `public` is `container` or `blob` where everybody may read."""
+        """Create a container; `public` is `container` or `blob` to let everybody read."""
         headers = {"x-ms-blob-public-access": public} if public else {}
         self.send("PUT", f"{container}?restype=container", headers=headers).raise_for_status()
 
@@ -61,7 +61,7 @@ class Azure(Running):
         self.send("DELETE", f"{container}/{quote(name, safe='/')}").raise_for_status()
 
     def sas(self, permissions: str = "rl") -> str:
-        """Return a token that may do this to all blobs for an hour."""
+        """Return a SAS token with these permissions on all blobs for an hour."""
         said = {"sp": permissions, "st": "", "se": _iso(time.time() + 3600), "sv": _VERSION, "ss": "b", "srt": "sco"}
         text = "\n".join(
             [self.account, permissions, said["ss"], said["srt"], "", said["se"], "", "", said["sv"], "", ""]
@@ -70,7 +70,7 @@ class Azure(Running):
         return str(httpx.QueryParams(query))
 
     def send(self, method: str, path: str, data: bytes = b"", headers: dict[str, str] | None = None) -> httpx.Response:
-        """Send a request signed by the account's key."""
+        """Send a request signed with the key of the account."""
         url = f"{self.endpoint}/{self.account}/{path}"
         said = {**(headers or {}), "x-ms-version": _VERSION, "x-ms-date": formatdate(usegmt=True)}
         signed = said | ({"Content-Length": str(len(data))} if data else {})

@@ -1,4 +1,4 @@
-"""Azurite, Microsoft's own emulator of Azure storage: a package of Node, which only machines with npm can have."""
+"""Azurite, the Azure storage emulator of Microsoft: a Node package, only available on machines with npm."""
 
 import shutil
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ _PROGRAM = Path("node_modules", ".bin", "azurite-blob")
 
 
 def locate(env: Mapping[str, str]) -> Path | None:
-    """Return the program from the cache, None where it is not there or there is no Node to run it."""
+    """Return the program in the cache; None if it is missing or there is no Node to run it."""
     program = _place(env) / _PROGRAM
     return program if program.exists() and shutil.which("node", path=env.get("PATH")) else None
 
 
 def ensure(env: Mapping[str, str], say: Say) -> None:
-    """Put this version into the cache where npm is there and can fetch it; else say what is left out."""
+    """Install this version into the cache if npm can fetch it; else report what is left out."""
     npm = shutil.which("npm", path=env.get("PATH"))
     if npm is None:
         say("no npm on PATH: azurite is left out, and the tests that need it are skipped")

@@ -1,4 +1,4 @@
-"""The programs that the rig runs, and where they are found: KUBEBUILDER_ASSETS first, then the cache."""
+"""The programs that the rig runs, searched in KUBEBUILDER_ASSETS first and then in the cache."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ KSERVE_VERSION = "0.20.0"
 
 @dataclass(frozen=True)
 class Binary:
-    """One program: its file's name, its version without `v`, the Go package that it compiles from, and build tags."""
+    """One program: its file name, its version without `v`, the Go package to compile, and build tags."""
 
     name: str
     version: str
@@ -30,7 +30,7 @@ class Binary:
 
     @property
     def folder(self) -> str:
-        """The directory below `bin/` of the cache that this version is kept in."""
+        """The directory of this version below `bin/` of the cache."""
         return f"{self.name}-{self.version}"
 
 
@@ -63,14 +63,14 @@ COREDNS = Binary("coredns", COREDNS_VERSION, "github.com/coredns/coredns")
 CONTROL_PLANE = (APISERVER, CONTROLLER_MANAGER, SCHEDULER, KUBECTL)
 KUBERNETES = (*CONTROL_PLANE, KUBELET, KUBE_PROXY)
 ALL = (ETCD, *CONTROL_PLANE, VERSITYGW)
-SOURCES = (FAKE_GCS, REGISTRY)  # for the tests of sources alone
-SET_UP = (*ALL, HELM, *SOURCES, KSERVE)  # helm, sources and KServe are for tests alone: the demo does without them
-NODE = (KUBELET, KUBE_PROXY, CONTAINERD, CONTAINERD_SHIM, CTR, COREDNS)  # for tests on a real node, as root
+SOURCES = (FAKE_GCS, REGISTRY)  # only for tests of sources
+SET_UP = (*ALL, HELM, *SOURCES, KSERVE)  # helm, sources and KServe are only for tests; the demo works without them
+NODE = (KUBELET, KUBE_PROXY, CONTAINERD, CONTAINERD_SHIM, CTR, COREDNS)  # for tests on a real node, which need root
 
 
 @dataclass(frozen=True)
 class Binaries:
-    """Where each program stands."""
+    """The path of each program."""
 
     etcd: Path
     kube_apiserver: Path
@@ -81,19 +81,19 @@ class Binaries:
 
 
 def cache_dir(env: Mapping[str, str]) -> Path:
-    """Return the directory outside the repository that keeps what was built, by version."""
+    """Return the directory outside the repository that stores built programs by version."""
     if own := env.get("LARDER_CACHE"):
         return Path(own)
     return Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "larder"
 
 
 def cached(binary: Binary, cache: Path) -> Path:
-    """Return where the cache keeps this version of a program."""
+    """Return the path of this version of a program in the cache."""
     return cache / "bin" / binary.folder / binary.name
 
 
 def locate(binary: Binary, env: Mapping[str, str]) -> Path | None:
-    """Return the program from KUBEBUILDER_ASSETS or the cache, None when neither has it."""
+    """Return the program from KUBEBUILDER_ASSETS or the cache; None if neither has it."""
     places = [cached(binary, cache_dir(env))]
     if assets := env.get("KUBEBUILDER_ASSETS"):
         places.insert(0, Path(assets) / binary.name)
@@ -106,7 +106,7 @@ def missing(env: Mapping[str, str], wanted: Iterable[Binary] = ALL) -> list[Bina
 
 
 def find(env: Mapping[str, str]) -> Binaries:
-    """Return all programs; raise MissingBinaries, which says how to get them."""
+    """Return all programs; raises MissingBinaries, which says how to get them."""
     found = {binary.name.replace("-", "_"): locate(binary, env) for binary in ALL}
     absent = [name.replace("_", "-") for name, path in found.items() if path is None]
     if absent:

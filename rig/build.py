@@ -1,4 +1,4 @@
-"""Make sure that every program is there: found, fetched from a mirror, or compiled."""
+"""Ensures that every program is present: found, fetched from a mirror, or compiled."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ MIRROR = "LARDER_KUBE_MIRROR"
 
 
 def setup(env: Mapping[str, str], say: Say, wanted: Sequence[Binary] = ALL) -> Binaries:
-    """Return all programs, getting first what is missing; raise SetupFailed with what, where, why and the way out."""
+    """Return all programs, building or fetching missing ones; raises SetupFailed with what, where, why and the fix."""
     if missing(env, wanted):
         cache = cache_dir(env)
-        with locked(cache, say):  # another set-up may have brought them while we waited
+        with locked(cache, say):  # another setup may have built them while we waited
             try:
                 ensure(missing(env, wanted), env, cache, say)
             except OSError as error:
@@ -28,7 +28,7 @@ def setup(env: Mapping[str, str], say: Say, wanted: Sequence[Binary] = ALL) -> B
 
 
 def ensure(absent: Iterable[Binary], env: Mapping[str, str], cache: Path, say: Say) -> None:
-    """Put programs into the cache: those of Kubernetes from the mirror where one is set, the rest compiled."""
+    """Put programs into the cache: those of Kubernetes from the mirror if one is set, the rest compiled."""
     base = env.get(MIRROR, "")
     prebuilt = [binary for binary in absent if base and binary in KUBERNETES]
     for binary in prebuilt:

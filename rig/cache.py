@@ -17,7 +17,7 @@ _WORKSPACE = "work-"
 
 @contextmanager
 def locked(cache: Path, say: Say) -> Iterator[None]:
-    """Hold the cache's lock; wait for whoever holds it."""
+    """Hold the lock of the cache; waits for another holder."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         lock = (cache / "lock").open("a")
@@ -29,14 +29,14 @@ def locked(cache: Path, say: Say) -> Iterator[None]:
         except BlockingIOError:
             say(f"waiting for another set-up that holds {cache / 'lock'} ...")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in cache.glob(f"{_WORKSPACE}*"):  # by one that was killed, for the lock is ours
+        for left in cache.glob(f"{_WORKSPACE}*"):  # left by a killed run, because we hold the lock
             shutil.rmtree(left, ignore_errors=True)
         yield
 
 
 @contextmanager
 def workspace(cache: Path) -> Iterator[Path]:
-    """Give a directory on the cache's own disk that is gone afterwards."""
+    """Provide a temporary directory on the disk of the cache."""
     path = Path(tempfile.mkdtemp(prefix=_WORKSPACE, dir=cache))
     try:
         yield path
@@ -45,7 +45,7 @@ def workspace(cache: Path) -> Iterator[Path]:
 
 
 def install(binary: Binary, built: Path, cache: Path) -> Path:
-    """Move a finished program from a workspace to its place, at once."""
+    """Move a finished program from a workspace to its place, atomically."""
     place = cached(binary, cache)
     place.parent.mkdir(parents=True, exist_ok=True)
     built.chmod(0o755)

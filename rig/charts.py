@@ -1,6 +1,6 @@
-"""Writes what the charts hold of other files: `python -m rig.charts [--check]`.
+"""Generates the parts of the charts that come from other files: `python -m rig.charts [--check]`.
 
-The kinds of `crds/` go into the chart larder-crds, and the comments of larder's values.yaml into its README.
+The CRDs of `crds/` go into the chart larder-crds, and the comments of the values.yaml of larder into its README.
 """
 
 import json
@@ -20,7 +20,7 @@ _BEGIN, _END = "<!-- values: made by `make charts` -->\n", "<!-- end of values -
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a chart: its dotted path, what stands above it, and its default as JSON."""
+    """One value of a chart: its dotted path, the comment above it, and its default as JSON."""
 
     path: str
     text: str
@@ -28,7 +28,7 @@ class Value:
 
 
 def read_values(source: str) -> list[Value]:
-    """Return the values of a values.yaml, in order: a mapping in block style is taken apart."""
+    """Return the values of a values.yaml, in order; mappings in block style are split into their entries."""
     root = yaml.compose(source, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):
         return []
@@ -65,21 +65,21 @@ def values_table(values: list[Value]) -> str:
 
 
 def with_table(readme: str, table: str) -> str:
-    """Return a README with the table between its two marks."""
+    """Return a README with the table inserted between its two markers."""
     head, _, rest = readme.partition(_BEGIN)
     _, _, tail = rest.partition(_END)
     return f"{head}{_BEGIN}\n{table}\n{_END}{tail}"
 
 
 def wanted() -> dict[Path, str]:
-    """Return every generated file with what it shall hold."""
+    """Return every generated file with its wanted content."""
     readme, values = _LARDER / "README.md", _LARDER / "values.yaml"
     kinds = {_FILES / path.name: path.read_text() for path in sorted((_ROOT / "crds").glob("*.yaml"))}
     return kinds | {readme: with_table(readme.read_text(), values_table(read_values(values.read_text())))}
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or with --check say which of them differ."""
+    """Write the files, or with --check report which of them differ."""
     files = wanted()
     left = set(_FILES.glob("*.yaml")) - files.keys()
     if "--check" not in arguments:

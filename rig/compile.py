@@ -1,4 +1,4 @@
-"""Programs compiled from their Go modules: one module of ours a project, one `go build` for all its programs."""
+"""Compiles programs from Go modules: one module of ours per project, one `go build` for all its programs."""
 
 import json
 import subprocess
@@ -13,9 +13,9 @@ from rig.errors import SetupFailed
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 _HELM_VERSION = "helm.sh/helm/v4/internal/version.version"
 _GO_LINE = "1.26.0"
-_PINNING = (*KUBERNETES, KSERVE)  # their own go.mod replaces modules, which Go heeds in the main module alone
+_PINNING = (*KUBERNETES, KSERVE)  # their go.mod has replace directives, which Go honours only in the main module
 
-# Other projects: where the module ends within the path of the package.
+# Other projects: the part of the package path that is the module.
 _MODULES = (
     "go.etcd.io/etcd/server/v3",
     "github.com/containerd/containerd/v2",
@@ -31,7 +31,7 @@ _MODULES = (
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The Go program and the environment that builds run in."""
+    """The Go program and the environment of builds."""
 
     go: Path
     env: Mapping[str, str]
@@ -39,19 +39,19 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Module:
-    """Where Go keeps a module: its go.mod, and the folder with its files."""
+    """A downloaded module: its go.mod, and the folder with its files."""
 
     go_mod: Path
     folder: Path
 
 
 def module_of(binary: Binary) -> str:
-    """Return the Go module that a program's package belongs to."""
+    """Return the Go module of the package of a program."""
     return next(module for module in _MODULES if binary.package.startswith(module))
 
 
 def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say: progress.Say) -> list[Path]:
-    """Compile programs of one module below `work` and return their files, in the order asked for."""
+    """Compile programs of one module below `work` and return their files, in the given order."""
     module, version = module_of(wanted[0]), f"v{wanted[0].version}"
     names = ", ".join(binary.name for binary in wanted)
     work.mkdir()
@@ -62,7 +62,7 @@ def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say
     total = _count_packages(wanted, names, work, tools, say)
     out = work / "out"
     out.mkdir()
-    # alone, a program gets its name here: Go would call etcd `server`, after its directory
+    # a single program is named here, because Go would call etcd `server` after its directory
     target = str(out / wanted[0].name) if len(wanted) == 1 else f"{out}/"
     argv = [str(tools.go), "build", "-v", "-mod=mod", "-buildvcs=false", "-ldflags", link_flags(wanted[0])]
     argv += tags(wanted[0])
@@ -76,9 +76,9 @@ def compile_programs(wanted: Sequence[Binary], work: Path, tools: Toolchain, say
 
 
 def go_mod(module: str, version: str, requirements: str) -> str:
-    """Return a go.mod that needs one module; `requirements`: that module's own go.mod, where it replaces others.
+    """Return a go.mod that requires one module; `requirements` is its own go.mod if it has replace directives.
 
-    Kubernetes requires its staging modules as v0.0.0, which exist in its repository only; each is published as v0.x.y.
+    Kubernetes requires its staging modules as v0.0.0, which exists only in its repository; each is published as v0.x.y.
     """
     published = "v0." + version.split(".", 1)[1]
     words = [line.split("//")[0].split() for line in requirements.splitlines()]
@@ -90,13 +90,13 @@ def go_mod(module: str, version: str, requirements: str) -> str:
 
 
 def _replacement(words: Sequence[str]) -> Sequence[str]:
-    """Return `A => B version` of a line that replaces a module by a published one, nothing for any other line."""
+    """Return `A => B version` for a line that replaces a module by a published one; empty for any other line."""
     rest = words[1:] if words[:1] == ["replace"] else words
     return rest if "=>" in rest and rest[-1].startswith("v") else []
 
 
 def link_flags(binary: Binary) -> str:
-    """Return the linker's flags: no symbols, and for Kubernetes its version, without which clients refuse it."""
+    """Return the linker flags: no symbols, and for Kubernetes its version, without which clients refuse it."""
     if binary == HELM:
         return f"-s -w -X {_HELM_VERSION}=v{binary.version}"
     if binary not in KUBERNETES:
@@ -107,12 +107,12 @@ def link_flags(binary: Binary) -> str:
 
 
 def tags(binary: Binary) -> list[str]:
-    """Return the arguments that leave out what a program's build tags leave out."""
+    """Return the arguments for the build tags of a program."""
     return ["-tags", binary.tags] if binary.tags else []
 
 
 def download_module(module: str, names: str, work: Path, tools: Toolchain, say: progress.Say) -> Module:
-    """Return where Go keeps a module (`path@version`), downloading it; `work` exists, `names` are for the messages."""
+    """Download a module (`path@version`) and return its location; `work` must exist, `names` is for messages."""
     answer = work / "module.json"
     with answer.open("w") as out:
         say(f"asking for {module} ({names}) ...")
@@ -129,7 +129,7 @@ def download_module(module: str, names: str, work: Path, tools: Toolchain, say: 
 
 
 def _count_packages(wanted: Sequence[Binary], names: str, work: Path, tools: Toolchain, say: progress.Say) -> int:
-    """Download what the programs need and return of how many packages they consist."""
+    """Download what the programs need and return the number of packages in them."""
     argv = [str(tools.go), "list", "-mod=mod", "-deps", "-f", "package {{.ImportPath}}", *tags(wanted[0])]
     argv += [binary.package for binary in wanted]
     step = progress.Step(f"fetching the modules of {names}", argv, work, tools.env, counted_prefix="package ")

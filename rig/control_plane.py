@@ -24,11 +24,14 @@ _FOLLOWERS = ("kube-controller-manager", "kube-scheduler")
 
 @dataclass(frozen=True)
 class Options:
-    """What differs between uses.
+    """Options of a control plane.
 
-    `node_lost_after_s`: a node whose heartbeat is older becomes NotReady. `scheduler_config`: a
-    KubeSchedulerConfiguration file. `enter` begins every command line, and may put the programs into another network
-    if the ports of its loopback are reached through ours; `address` is where real nodes find the API server then.
+    Args:
+        node_lost_after_s: Seconds without a heartbeat after which a node becomes NotReady.
+        scheduler_config: A KubeSchedulerConfiguration file.
+        enter: A prefix of every command line; may move the programs into another network if its loopback ports are
+            forwarded to ours.
+        address: Where real nodes reach the API server in that case.
     """
 
     node_lost_after_s: float = 6.0
@@ -39,7 +42,7 @@ class Options:
 
 
 class ControlPlane(Running):
-    """The four programs, their certificates and logs below one directory; use as a context manager."""
+    """The four programs, with certificates and logs below one directory; use as a context manager."""
 
     def __init__(self, binaries: Binaries, state: Path, options: Options | None = None) -> None:
         self.state = state.absolute()
@@ -55,26 +58,26 @@ class ControlPlane(Running):
 
     @property
     def url(self) -> str:
-        """The API server's address."""
+        """The address of the API server."""
         return f"https://{self.server[0]}:{self.server[1]}"
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The ports of loopback at which we talk to the programs."""
+        """The loopback ports of the programs."""
         return (self.server[1], self._etcd_port, *self._follower_ports)
 
     @property
     def node_url(self) -> str:
-        """The API server's address for nodes."""
+        """The address of the API server for nodes."""
         return f"https://{self._options.address}:{self.server[1]}"
 
     @property
     def ca_pem(self) -> bytes:
-        """The certificate that vouches for the API server."""
+        """The CA certificate of the API server."""
         return self._authority.ca_pem
 
     def start(self) -> None:
-        """Start all programs and return when they are ready and a pod could be created."""
+        """Start all programs and wait until they are ready and pods can be created."""
         self._write_credentials()
         self.api = self.api_for("admin", ["system:masters"])
         self._closing.callback(self.api.close)
@@ -88,7 +91,7 @@ class ControlPlane(Running):
         )
 
     def stop(self) -> None:
-        """End all programs, the last started first."""
+        """Stop all programs in reverse order."""
         while self._processes:
             _, process = self._processes.popitem()
             process.stop(_STOP_GRACE_S)
@@ -99,13 +102,13 @@ class ControlPlane(Running):
         return {name: process.pid for name, process in self._processes.items()}
 
     def stop_apiserver(self) -> None:
-        """End the API server at once, as a crash would (KILL)."""
+        """Kill the API server (KILL), as a crash would."""
         self._processes.pop("kube-apiserver").kill()
 
     def resume_apiserver(self) -> None:
-        """Start the API server after a stop, on the same port, and return when pods are scheduled again.
+        """Start the API server again on the same port, and wait until pods are scheduled.
 
-        Scheduler and controller manager start afresh: their own waits between attempts grow to 30 s during a stop.
+        Scheduler and controller manager are restarted, because their backoff grows to 30 s during an outage.
         """
         self._start_apiserver()
         for name in _FOLLOWERS:
@@ -113,7 +116,7 @@ class ControlPlane(Running):
         self._start_followers()
 
     def restart_apiserver(self) -> None:
-        """Crash the API server and resume it."""
+        """Kill the API server and start it again."""
         self.stop_apiserver()
         self.resume_apiserver()
 
@@ -139,11 +142,11 @@ class ControlPlane(Running):
         return Api(self.url, context)
 
     def api_with_token(self, token: str) -> Api:
-        """Return a blocking client that shows a bearer token; the caller closes it."""
+        """Return a blocking client with a bearer token; the caller closes it."""
         return Api(self.url, self._context(), token)
 
     def server_certificate(self, dns: Sequence[str] = (), ips: Sequence[str] = (LOOPBACK,)) -> Pair:
-        """Return a server's certificate by the same authority, for webhooks and APIs of our own."""
+        """Return a server certificate by the same authority, for our webhooks and APIs."""
         return self._authority.issue(dns[0] if dns else ips[0], dns=dns, ips=ips)
 
     def _apiserver_flags(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The command lines of the control plane's programs, and the files that they name."""
+"""The command lines of the control plane, and the files that they refer to."""
 
 import ssl
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ class Files:
 
 
 def etcd(files: Files, client_url: str, peer_port: int) -> list[str]:
-    """Return etcd's arguments; nothing in it needs to survive a power cut."""
+    """Return the arguments of etcd; no data needs to survive a power failure."""
     peer_url = f"http://{LOOPBACK}:{peer_port}"
     return [
         "--name=rig",
@@ -67,9 +67,9 @@ def etcd(files: Files, client_url: str, peer_port: int) -> list[str]:
 
 
 def apiserver(files: Files, port: int, etcd_url: str, address: str = LOOPBACK) -> list[str]:
-    """Return the API server's arguments: RBAC, admission by webhook and policy, as in a cluster.
+    """Return the arguments of the API server: RBAC, admission by webhooks and policies, as in a cluster.
 
-    `address`: where nodes find it; loopback where there are no real ones.
+    `address` is where nodes reach it; loopback without real nodes.
     """
     return [
         f"--etcd-servers={etcd_url}",
@@ -92,7 +92,7 @@ def _alone() -> list[str]:
     return [
         f"--bind-address={LOOPBACK}",
         f"--advertise-address={LOOPBACK}",
-        "--endpoint-reconciler-type=none",  # loopback is refused as an endpoint
+        "--endpoint-reconciler-type=none",  # loopback is rejected as an endpoint
     ]
 
 
@@ -101,7 +101,7 @@ def _with_nodes(files: Files, address: str) -> list[str]:
         "--bind-address=0.0.0.0",
         f"--advertise-address={address}",
         "--allow-privileged=true",
-        "--enable-aggregator-routing=true",  # webhooks behind Services are called at their pods: no proxy beside it
+        "--enable-aggregator-routing=true",  # calls webhook pods directly, as no kube-proxy runs beside it
         f"--kubelet-client-certificate={files.public('kubelet-client')}",
         f"--kubelet-client-key={files.private('kubelet-client')}",
         f"--kubelet-certificate-authority={files.public('ca')}",
@@ -110,7 +110,7 @@ def _with_nodes(files: Files, address: str) -> list[str]:
 
 
 def controller_manager(files: Files, port: int, node_lost_after_s: float) -> list[str]:
-    """Return the controller manager's arguments; a lost node is noticed after `node_lost_after_s`."""
+    """Return the arguments of the controller manager; a node counts as lost after `node_lost_after_s`."""
     return [
         *_follower(files, "kube-controller-manager", port),
         "--use-service-account-credentials=true",
@@ -120,13 +120,13 @@ def controller_manager(files: Files, port: int, node_lost_after_s: float) -> lis
         f"--cluster-signing-key-file={files.private('ca')}",
         f"--node-monitor-grace-period={node_lost_after_s}s",
         "--node-monitor-period=1s",
-        "--kube-api-qps=500",  # it makes forty service accounts before it is of use
+        "--kube-api-qps=500",  # it creates forty service accounts at start
         "--kube-api-burst=1000",
     ]
 
 
 def scheduler(files: Files, port: int, config: Path | None) -> list[str]:
-    """Return the scheduler's arguments; a configuration file replaces the default profile."""
+    """Return the arguments of the scheduler; a configuration file replaces the default profile."""
     own = [f"--config={config}"] if config else []
     return [*_follower(files, "kube-scheduler", port), *own]
 
@@ -146,7 +146,7 @@ def _follower(files: Files, name: str, port: int) -> list[str]:
 
 
 def healthy(url: str, context: ssl.SSLContext) -> bool:
-    """Tell whether a health address answers 200."""
+    """Return whether a health endpoint answers with 200."""
     try:
         return httpx.get(url, verify=context, timeout=_HEALTH_TIMEOUT_S, trust_env=False).status_code == httpx.codes.OK
     except httpx.HTTPError:

@@ -1,9 +1,9 @@
-"""What can go wrong with the parts that the rig builds and runs.
+"""What can go wrong with the components that the rig builds and runs.
 
 LarderError (shared.errors)
 └── NeedsAction
     ├── SetupFailed      a binary could be neither found, built nor fetched
-    ├── MissingBinaries  nothing was set up yet, and the caller must not build now
+    ├── MissingBinaries  nothing was set up, and the caller must not build now
     ├── StartFailed      a program ended, or was not ready in time
     ├── CallRefused      the API server answered a request of the rig with an error
     └── HelmFailed       helm ended with an error
@@ -13,7 +13,7 @@ from shared.errors import NeedsAction
 
 
 class SetupFailed(NeedsAction):
-    """A binary could be neither found, built nor fetched; the message has the way out."""
+    """A binary could be neither found, built nor fetched; the message says what to do."""
 
 
 class MissingBinaries(NeedsAction):
@@ -25,7 +25,7 @@ class StartFailed(NeedsAction):
 
 
 class HelmFailed(NeedsAction):
-    """Helm ended with an error; the message has its words."""
+    """Helm failed; the message has its output."""
 
 
 class CallRefused(NeedsAction):

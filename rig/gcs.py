@@ -1,4 +1,4 @@
-"""A real server of Google Cloud Storage's API (fake-gcs-server, in memory), behind a gate that asks for tokens."""
+"""A real server of the Google Cloud Storage API (fake-gcs-server, in memory) behind a gate that checks tokens."""
 
 from pathlib import Path
 from urllib.parse import quote
@@ -20,8 +20,8 @@ _PASSED_ON = ("content-type", "content-range", "etag", "x-goog-generation")
 class Gcs(Running):
     """A running server; use as a context manager.
 
-    The server itself lets everybody in, so the gate in front of it, which is `endpoint`, keeps `private` buckets for
-    those with a token of `account`.
+    The server itself admits everybody, so a gate in front of it, at `endpoint`, restricts `private` buckets to tokens
+    of `account`.
     """
 
     def __init__(self, fake_gcs_server: Path, state: Path) -> None:
@@ -35,21 +35,21 @@ class Gcs(Running):
         self.client = httpx.Client(base_url=behind, timeout=_TIMEOUT_S, trust_env=False)
 
     def start(self) -> None:
-        """Start the server and return when it answers."""
+        """Start the server and wait until it answers."""
         argv = [str(self._program), "-scheme", "http", "-host", LOOPBACK, "-port", str(self._port)]
         argv += ["-backend", "memory", "-log-level", "warn", "-public-host", f"{LOOPBACK}:{self._port}"]
         self._process = Process(Program("fake-gcs-server", argv), self._state / "log" / "fake-gcs-server.log")
         self._process.wait_ready(self._answers, _READY_S)
 
     def stop(self) -> None:
-        """End both."""
+        """Stop the server and the gate."""
         self._gate.close()
         self.client.close()
         if self._process:
             self._process.stop()
 
     def make_bucket(self, bucket: str) -> None:
-        """Make a bucket."""
+        """Create a bucket."""
         self.client.post("/storage/v1/b", json={"name": bucket}).raise_for_status()
 
     def put(self, bucket: str, key: str, data: bytes) -> None:
@@ -64,7 +64,7 @@ class Gcs(Running):
         self.client.delete(f"{_BUCKETS}{bucket}/o/{quote(key, safe='')}").raise_for_status()
 
     def _answer(self, asked: ScriptedRequest) -> bytes:
-        """Answer for the gate: a token, a refusal, or what the server behind it says."""
+        """Answer for the gate: a token, a refusal, or the response of the server behind it."""
         if asked.target == "/token":
             status, body = self.account.answer(asked.body)
             return reply(status, body)

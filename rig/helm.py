@@ -1,4 +1,4 @@
-"""Helm, from its Go module: renders and installs the charts in tests, on a control plane or a real node."""
+"""Helm, built from its Go module: renders and installs the charts in tests, on a control plane or a real node."""
 
 import json
 import os
@@ -18,11 +18,11 @@ _CHARTS = Path(__file__).parents[1] / "charts"
 LARDER = _CHARTS / "larder"
 LARDER_CRDS = _CHARTS / "larder-crds"
 _TIMEOUT_S = 300.0
-_KEPT = ("PATH", "HOME", "TMPDIR", "LANG")  # no KUBECONFIG and no HELM_*: a test never meets the user's own cluster
+_KEPT = ("PATH", "HOME", "TMPDIR", "LANG")  # no KUBECONFIG, no HELM_*: a test must never reach the user's cluster
 
 
 def find_helm(env: Mapping[str, str]) -> Path:
-    """Return the program that LARDER_HELM names or the cache keeps; raise MissingBinaries with the way to get it."""
+    """Return the helm of LARDER_HELM or the cache; raises MissingBinaries, which says how to get it."""
     if own := env.get("LARDER_HELM"):
         return Path(own)
     found = locate(HELM, env)
@@ -36,14 +36,14 @@ def find_helm(env: Mapping[str, str]) -> Path:
 
 @dataclass(frozen=True)
 class Helm:
-    """Runs helm, with its own state below `home`; `kubeconfig` where it shall meet a cluster."""
+    """Runs helm, with its state below `home`; `kubeconfig` is for commands on a cluster."""
 
     program: Path
     home: Path
     kubeconfig: Path | None = None
 
     def run(self, *arguments: str, stdin: str = "") -> str:
-        """Return what helm printed; raise HelmFailed with its words."""
+        """Return the output of helm; raises HelmFailed with its error."""
         ran = subprocess.run(
             [self.program, *arguments], input=stdin, env=self._env(), text=True,
             capture_output=True, check=False, timeout=_TIMEOUT_S,
@@ -54,13 +54,13 @@ class Helm:
         return ran.stdout
 
     def template(self, chart: Path, values: Mapping[str, Any], namespace: str, release: str = "larder") -> list[Json]:
-        """Return the objects of a chart, as a cluster without any of them would get them."""
+        """Return the objects of a chart, rendered as for an empty cluster."""
         arguments = ["template", release, str(chart), "--namespace", namespace, "--values", "-"]
         printed = self.run(*arguments, "--kube-version", KUBERNETES_VERSION, stdin=json.dumps(dict(values)))
         return [found for found in yaml.safe_load_all(printed) if found]
 
     def upgrade(self, chart: Path, values: Mapping[str, Any], namespace: str, release: str = "larder") -> str:
-        """Install a release or bring it up to date, without waiting for its pods."""
+        """Install or upgrade a release, without waiting for its pods."""
         arguments = ["upgrade", "--install", release, str(chart), "--namespace", namespace, "--create-namespace"]
         return self.run(*arguments, "--values", "-", stdin=json.dumps(dict(values)))
 

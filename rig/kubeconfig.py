@@ -1,4 +1,4 @@
-"""Kubeconfig files that carry everything inside them (JSON, which is YAML too)."""
+"""Self-contained kubeconfig files (JSON, which is valid YAML)."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ def with_token(server: str, ca_pem: bytes, token: str) -> dict[str, Any]:
 
 
 def write(config: dict[str, Any], path: Path) -> Path:
-    """Write a kubeconfig that only its owner may read, and return its path."""
+    """Write a kubeconfig readable only by its owner, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
     path.write_text(json.dumps(config, indent=1))

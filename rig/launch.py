@@ -1,6 +1,6 @@
-"""Become another program that dies with the thread that started it.
+"""Becomes another program that dies with the thread that started it.
 
-Run as `python -I -S launch.py SIGNAL PARENT_PID PROGRAM ARGUMENTS...`; uses nothing but the standard library.
+Run as `python -I -S launch.py SIGNAL PARENT_PID PROGRAM ARGUMENTS...`; uses only the standard library.
 """
 
 import ctypes
@@ -11,11 +11,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(argv: list[str]) -> None:
-    """Ask the kernel for the signal, make sure that the parent still lives, and exec."""
+    """Request the death signal, check that the parent still lives, and exec."""
     signal_number, parent, program = int(argv[0]), int(argv[1]), argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal_number)
-    if os.getppid() != parent:  # it died before the kernel knew our wish
+    if os.getppid() != parent:  # it died before the kernel knew of the request
         raise SystemExit(1)
     os.execv(program[0], program)  # noqa: S606 - becoming that program is what this file is for
 

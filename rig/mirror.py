@@ -1,4 +1,4 @@
-"""Prebuilt programs from a mirror of the Kubernetes releases, each checked against the SHA-256 beside it."""
+"""Prebuilt programs from a mirror of the Kubernetes releases, each checked against its published SHA-256."""
 
 import hashlib
 import platform
@@ -16,13 +16,13 @@ _MIB = 1024 * 1024
 
 
 def address(base: str, binary: Binary, machine: str) -> str:
-    """Return where a release mirror keeps a program for this kind of machine."""
+    """Return the URL of a program on a release mirror for this architecture."""
     architecture = _ARCHITECTURES.get(machine, machine)
     return f"{base.rstrip('/')}/release/v{binary.version}/bin/linux/{architecture}/{binary.name}"
 
 
 def fetch(base: str, binary: Binary, work: Path, say: progress.Say) -> Path:
-    """Download a program below `work`; raise SetupFailed when it is not there or not what its SHA-256 says."""
+    """Download a program below `work`; raises SetupFailed if it is missing or does not match its SHA-256."""
     url, target = address(base, binary, platform.machine()), work / binary.name
     say(f"fetching {url} ...")
     try:

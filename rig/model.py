@@ -17,13 +17,13 @@ _ENOUGH_LAYERS = 8
 _HEAD_DIM = 16
 _BF16_BYTES = 2
 _ONE = b"\x80\x3f"
-# The high byte of a bfloat16 between 0.0078 and 0.031 in size, of either sign: weights that stay finite.
+# The high bytes of bfloat16 numbers with absolute values from 0.0078 to 0.031, so that results stay finite.
 _SMALL = bytes(0x3C if byte % 2 else 0xBC for byte in range(256))
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The dimensions of a Llama; the sizes of all tensors follow from them."""
+    """The dimensions of a Llama, which determine the sizes of all tensors."""
 
     width: int
     layers: int
@@ -34,7 +34,7 @@ class Shape:
         return self.width * 8 // 3 // 8 * 8
 
     def tensors(self) -> dict[str, tuple[int, ...]]:
-        """Return the dimensions of each tensor, in the order of the files."""
+        """Return the dimensions of each tensor, in file order."""
         width, inner = self.width, self.inner
         layer = {
             "input_layernorm": (width,),
@@ -53,12 +53,12 @@ class Shape:
         return named | {"model.norm.weight": (width,), "lm_head.weight": (tokenizer.SIZE, width)}
 
     def size_bytes(self) -> int:
-        """Return the bytes of all tensors."""
+        """Return the size of all tensors in bytes."""
         return sum(map(_bytes_of, self.tensors().values()))
 
 
 def shape_for(size_bytes: int) -> Shape:
-    """Return a shape whose tensors have about this many bytes, the widest one with enough layers."""
+    """Return the widest shape with enough layers whose tensors have about this many bytes."""
     layers = 1
     for width in _WIDTHS:
         base = Shape(width, 0).size_bytes()
@@ -69,7 +69,7 @@ def shape_for(size_bytes: int) -> Shape:
 
 
 def write_model(folder: Path, *, size_bytes: int = 24 * _MIB, shards: int = 3, seed: int = 0) -> Path:
-    """Write a whole model, the same bytes for the same arguments, and return its directory."""
+    """Write a whole model and return its directory; the same arguments write the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     shape = shape_for(size_bytes)
     for name, content in {**_settings(shape), **tokenizer.files()}.items():
@@ -95,7 +95,7 @@ def _write_weights(folder: Path, shape: Shape, shards: int, source: random.Rando
 
 
 def split(tensors: dict[str, tuple[int, ...]], shards: int) -> list[dict[str, tuple[int, ...]]]:
-    """Return the tensors in groups of about the same number of bytes, in their order."""
+    """Split the tensors into groups of about equal size, in order."""
     share = sum(map(_bytes_of, tensors.values())) / shards
     groups: list[dict[str, tuple[int, ...]]] = [{} for _ in range(shards)]
     before = 0

@@ -1,4 +1,4 @@
-"""A throwaway certificate authority, and what it signs."""
+"""A throwaway certificate authority and its certificates."""
 
 import datetime as dt
 import ipaddress
@@ -16,14 +16,14 @@ _CLOCK_SKEW = dt.timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Pair:
-    """A certificate (or public key) and its private key, both PEM."""
+    """A certificate (or public key) and its private key, both in PEM."""
 
     public_pem: bytes
     private_pem: bytes
 
 
 class Authority:
-    """A certificate authority whose key exists in memory only."""
+    """A certificate authority whose key exists only in memory."""
 
     def __init__(self, common_name: str = "rig") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -49,12 +49,12 @@ class Authority:
 
     @property
     def ca_pem(self) -> bytes:
-        """The authority's own certificate."""
+        """The certificate of the authority."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     @property
     def ca_key_pem(self) -> bytes:
-        """The authority's private key, for a program that signs with it."""
+        """The private key of the authority, for a program that signs with it."""
         return _private_pem(self._key)
 
     def issue(

@@ -1,10 +1,10 @@
-"""Pods as their authors write them: plain, naming a base model, or made by KServe."""
+"""Pods as their authors write them: plain, naming a base model, or created by KServe."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Json = dict[str, Any]
-Rewrite = Callable[[Json], tuple[Json, tuple[str, ...]]]  # from a pod to what admission makes of it, and its warnings
+Rewrite = Callable[[Json], tuple[Json, tuple[str, ...]]]  # from a pod to the admitted pod, and the warnings
 
 BASE_MODEL = "ome.io/base-model-name"
 ENABLE_CACHE = "serving.kserve.io/enable-model-cache"
@@ -13,7 +13,7 @@ _IMAGE = "pause:3.10"
 
 
 def plain_pod(name: str, annotations: Mapping[str, str] | None = None, *containers: str) -> Json:
-    """Return a small pod with these containers, `main` if none is named."""
+    """Return a small pod with these containers, by default `main`."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -26,7 +26,7 @@ def plain_pod(name: str, annotations: Mapping[str, str] | None = None, *containe
 
 
 def base_model_pod(name: str, model: str, *containers: str) -> Json:
-    """Return a pod that asks for a base model by name."""
+    """Return a pod that requests a base model by name."""
     return plain_pod(name, {BASE_MODEL: model}, *containers)
 
 
@@ -41,7 +41,7 @@ def kserve_pod(name: str, uri: str, enable: str = "true", annotations: Mapping[s
 
 
 def initializer(arguments: Sequence[str]) -> Json:
-    """Return KServe's container that downloads."""
+    """Return the download container of KServe."""
     return {
         "name": "storage-initializer",
         "image": "kserve/storage-initializer:latest",

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 LOOPBACK = "127.0.0.1"
 
-# Below the kernel's range for outgoing connections, so that a server can be stopped and find its port free again.
+# Below the ephemeral range of the kernel, so that a server can be stopped and still find its port free.
 _RANGE = range(15_000, 30_000)
 _TRIES = 200
-_given = set[int]()  # in this process: their programs may not listen yet, or be stopped for a while
+_given = set[int]()  # by this process: their programs may not listen yet, or be stopped for a while
 
 
 def free_port(candidates: Iterable[int] | None = None) -> int:
-    """Return a port on which nothing listens, another one each time; other processes may still take it first."""
+    """Return an unused port, never the same twice; other processes may still take it first."""
     for port in candidates or random.sample(_RANGE, _TRIES):
         if port in _given:
             continue

@@ -1,4 +1,4 @@
-"""Programs that the rig starts: a log file each, readiness, an orderly end, no orphans."""
+"""Programs that the rig starts: each with a log file, readiness, an orderly end, and no orphans."""
 
 import os
 import signal
@@ -17,13 +17,13 @@ _POLL_S = 0.05
 _TAIL_LINES = 20
 _GRACE_S = 5.0
 
-# The kernel's death signal follows the thread that forked, so all programs are forked by one that lives as long as we.
+# The death signal of the kernel follows the thread that forked, so one long-lived thread forks all programs.
 _forker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rig-forker")
 
 
 @dataclass(frozen=True)
 class Program:
-    """What to run: `argv[0]` is a path; `outlive` leaves it running when the rig's own process ends."""
+    """A program to run: `argv[0]` is a path; `outlive` keeps it running after the process of the rig ends."""
 
     name: str
     argv: Sequence[str]
@@ -47,11 +47,11 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """What it ended with (negative: by that signal), None while it runs."""
+        """Its exit code (negative: killed by that signal); None while it runs."""
         return self._child.poll()
 
     def wait_ready(self, condition: Callable[[], bool], timeout_s: float, what: str = "ready") -> None:
-        """Return when the condition holds; raise StartFailed with the log's end when it ended or took too long."""
+        """Wait until the condition holds; raises StartFailed with the end of the log if it ended or took too long."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             if self.exit_code is not None:
@@ -63,7 +63,7 @@ class Process:
             time.sleep(_POLL_S)
 
     def stop(self, grace_s: float = _GRACE_S) -> None:
-        """End it: TERM, and KILL when it takes longer than `grace_s`; harmless when it has ended."""
+        """Stop it by TERM, and by KILL after `grace_s` seconds; harmless if it has ended."""
         if self.exit_code is not None:
             return
         self._child.terminate()
@@ -73,7 +73,7 @@ class Process:
             self.kill()
 
     def kill(self) -> None:
-        """End it with KILL and wait until it is gone."""
+        """Kill it and wait until it is gone."""
         self._child.kill()
         self._child.wait()
 
@@ -87,7 +87,7 @@ def tail(log: Path, lines: int = _TAIL_LINES) -> str:
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-    """Return when the condition holds; raise StartFailed naming `what` after `timeout_s`."""
+    """Wait until the condition holds; raises StartFailed naming `what` after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -106,5 +106,5 @@ def _spawn(program: Program, log: Path) -> "subprocess.Popen[bytes]":
             stdout=out,
             stderr=subprocess.STDOUT,
             env={**os.environ, **program.env},
-            start_new_session=True,  # Ctrl-C reaches the rig, which ends its programs in order
+            start_new_session=True,  # Ctrl-C reaches only the rig, which stops its programs in order
         )

@@ -1,4 +1,4 @@
-"""Long commands: what they are at, every few seconds, and the end of their output when they fail."""
+"""Runs long commands: reports progress every few seconds, and the end of the output on failure."""
 
 import subprocess
 import threading
@@ -41,7 +41,7 @@ _WAYS_OUT = (
 
 @dataclass(frozen=True)
 class Step:
-    """One long command: `title` names it, `describe` tells from the lines counted and the last one how far it is."""
+    """One long command: `title` names it, and `describe` turns the line count and the last line into progress."""
 
     title: str
     argv: Sequence[str]
@@ -52,9 +52,9 @@ class Step:
 
 
 def run(step: Step, say: Say, every_s: float = _EVERY_S) -> int:
-    """Run a step, say how far it is every few seconds, and return how many lines counted.
+    """Run a step, report progress every few seconds, and return the number of counted lines.
 
-    Raises SetupFailed with the end of the output and the way out.
+    Raises SetupFailed with the end of the output and the fix.
     """
     started = time.monotonic()
     say(f"{step.title} ...")
@@ -76,7 +76,7 @@ def run(step: Step, say: Say, every_s: float = _EVERY_S) -> int:
 
 
 def way_out(output: str) -> str:
-    """Return what to do about a failed build, as far as its output tells."""
+    """Return what to do about a failed build, as far as its output shows."""
     lowered = output.lower()
     return next(
         (advice for words, advice in _WAYS_OUT if any(word in lowered for word in words)),
@@ -85,7 +85,7 @@ def way_out(output: str) -> str:
 
 
 class _Lines:
-    """What a command has said so far, read beside it."""
+    """The output of a command so far, read in another thread."""
 
     def __init__(self, child: "subprocess.Popen[str]", counted_prefix: str) -> None:
         self.count, self.last = 0, ""

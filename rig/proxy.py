@@ -1,4 +1,4 @@
-"""An HTTP proxy that notes what it was asked for: tunnels for https, requests passed on for http."""
+"""An HTTP proxy that records requests: tunnels for https, forwarding for http."""
 
 import base64
 import http.client
@@ -17,7 +17,7 @@ _BLOCK_BYTES = 64 * 1024
 class HttpProxy(Running):
     """A running proxy; use as a context manager. `asked` has `METHOD TARGET` of every request.
 
-    `user` is `name:password` where it wants one.
+    `user` is `name:password` if it requires one.
     """
 
     def __init__(self, user: str = "") -> None:
@@ -38,11 +38,11 @@ class HttpProxy(Running):
         return f"{LOOPBACK}:{self._server.server_address[1]}"
 
     def start(self) -> None:
-        """Serve."""
+        """Start serving."""
         Thread(target=self._server.serve_forever, args=(0.05,), name="proxy", daemon=True).start()
 
     def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -52,10 +52,10 @@ class _Handler(BaseHTTPRequestHandler):
     served: HttpProxy
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the standard library's
-        """Say nothing: `asked` has it."""
+        """Log nothing, because `asked` records requests."""
 
     def do_CONNECT(self) -> None:
-        """Pass bytes both ways until either side ends."""
+        """Copy bytes both ways until either side closes."""
         if not self._may_pass():
             return
         host, _, port = self.path.rpartition(":")
@@ -66,7 +66,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def do_GET(self) -> None:
-        """Ask in the client's place."""
+        """Forward the request."""
         if not self._may_pass():
             return
         parts = urlsplit(self.path)

@@ -1,8 +1,8 @@
-"""Modules that are pure stay so: `python -m rig.purity`, a part of `make check`.
+"""Checks that pure modules stay pure: `python -m rig.purity`, a part of `make check`.
 
-Pure is by name what is called `decide` or `report` and all below a folder `placement` or `selection`, and by its own
-word whatever says so at its head (`SAYS_SO`). Neither it nor anything of ours that it imports may import what
-`FORBIDDEN` names, and it calls no clock of `datetime`.
+A module is pure if it is named `decide` or `report`, if it lies below a folder `placement` or `selection`, or if its
+docstring says so (`SAYS_SO`). Neither a pure module nor any module of ours that it imports may import a name in
+`FORBIDDEN`, and it may not call the clock of `datetime`.
 """
 
 import ast
@@ -23,7 +23,7 @@ FORBIDDEN = frozenset((
     "structlog", "subprocess", "sys", "tempfile", "threading", "time", "urllib.request",
 ))  # fmt: skip
 _CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today"), ("date", "today"), ("uuid", "uuid4")}
-# Imports of pure modules that are not followed, each with its reason; one that is no longer needed is an error.
+# Imports of pure modules that are not followed, each with its reason; an unnecessary one is an error.
 EXCEPTIONS: Mapping[tuple[str, str], str] = {
     ("agent.store.overhead", "agent.store.snapshot"): "takes the form of a snapshot's mark, to know its size",
     ("agent.store.overhead", "agent.store.tree"): "takes two functions on sizes and paths",
@@ -44,13 +44,13 @@ def _tree(path: Path) -> ast.Module:
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """Return the files of our modules by name."""
+    """Return the files of our modules by module name."""
     found = (path for package in PACKAGES for path in sorted((root / package).rglob("*.py")))
     return {".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in found}
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
-    """Yield what is imported at any depth, but for the sake of types alone."""
+    """Yield the imports at any depth, except those for type checking."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
@@ -63,7 +63,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 
 def impurities(module: str, ours: Mapping[str, Path], excepted: Container[tuple[str, str]] = ()) -> Iterator[str]:
-    """Yield what is wrong with a pure module, each with the way that leads there."""
+    """Yield the impurities of a pure module, each with its import path."""
     for node in ast.walk(_tree(ours[module])):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             called = node.value.id, node.attr
@@ -84,7 +84,7 @@ def impurities(module: str, ours: Mapping[str, Path], excepted: Container[tuple[
 
 
 def problems(root: Path, exceptions: Mapping[tuple[str, str], str]) -> Iterator[str]:
-    """Yield every impurity below a root, and every exception that nothing needs."""
+    """Yield all impurities below a root, and all unnecessary exceptions."""
     ours = modules(root)
     pure = [module for module, path in ours.items() if is_pure(module, ast.get_docstring(_tree(path)) or "")]
     for module in pure:
@@ -100,7 +100,7 @@ def _has(found: Iterator[str]) -> bool:
 
 
 def main() -> int:
-    """Print what is impure; return 1 where something is."""
+    """Print all impurities; return 1 if there are any."""
     wrong = sorted(set(problems(ROOT, EXCEPTIONS)))
     for line in wrong:
         print(line)

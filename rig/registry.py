@@ -1,4 +1,4 @@
-"""A real container registry (distribution, in memory) that wants tokens of the rig's own token service."""
+"""A real container registry (distribution, in memory) that requires tokens of the rig's own token service."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ TITLE = "org.opencontainers.image.title"
 
 
 class Registry(Running):
-    """A running registry; use as a context manager. `name` is HOST:PORT as it stands in URIs."""
+    """A running registry; use as a context manager. `name` is HOST:PORT as in URIs."""
 
     def __init__(self, registry: Path, state: Path) -> None:
         self._program, self._state = registry, state
@@ -36,24 +36,24 @@ class Registry(Running):
         self.client = httpx.Client(base_url=self.endpoint, timeout=_TIMEOUT_S, trust_env=False)
 
     def start(self) -> None:
-        """Start the registry and return when it answers."""
+        """Start the registry and wait until it answers."""
         self._state.mkdir(parents=True, exist_ok=True)
         keys, config = self._state / "jwks.json", self._state / "registry.json"
         self.tokens.write_jwks(keys)
-        config.write_text(json.dumps(self._config(keys)))  # JSON is YAML
+        config.write_text(json.dumps(self._config(keys)))  # JSON is valid YAML
         program = Program("registry", [str(self._program), "serve", str(config)], {"OTEL_TRACES_EXPORTER": "none"})
         self._process = Process(program, self._state / "log" / "registry.log")
         self._process.wait_ready(self._answers, _READY_S)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the registry."""
         self.client.close()
         self.token_service.close()
         if self._process:
             self._process.stop()
 
     def push(self, repository: str, tag: str, files: Mapping[str, bytes]) -> str:
-        """Push files as layers with titles, and return the manifest's digest."""
+        """Push files as layers with titles, and return the digest of the manifest."""
         layers = [
             self.push_blob(repository, body, "application/octet-stream") | {"annotations": {TITLE: path}}
             for path, body in files.items()
@@ -61,7 +61,7 @@ class Registry(Running):
         return self.push_manifest(repository, tag, layers)
 
     def push_model_pack(self, repository: str, tag: str, layers: Mapping[str, tuple[str, bytes]]) -> str:
-        """Push a ModelPack: forms (`raw`, `tar`, `tar+gzip`) and bytes by path. Return the manifest's digest."""
+        """Push a ModelPack: by path, a form (`raw`, `tar`, `tar+gzip`) and bytes. Return the digest of the manifest."""
         pushed = [
             self.push_blob(repository, body, f"application/vnd.cncf.model.weight.v1.{form}")
             | {"annotations": {FILE_PATH: path}}
@@ -79,13 +79,13 @@ class Registry(Running):
         return {"mediaType": media_type, "digest": digest, "size": len(body)}
 
     def push_manifest(self, repository: str, tag: str, layers: list[dict[str, Any]], **more: object) -> str:
-        """Push a manifest of layers that are there, and return its digest."""
+        """Push a manifest of layers that exist, and return its digest."""
         config = self.push_blob(repository, b"{}", _EMPTY)
         said = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": config, "layers": layers, **more}
         return self.put(repository, tag, json.dumps(said).encode(), str(said["mediaType"]))
 
     def put(self, repository: str, tag: str, body: bytes, media_type: str) -> str:
-        """Push a manifest or an index as it is, and return its digest."""
+        """Push a manifest or an index unchanged, and return its digest."""
         headers = self._headers(repository) | {"Content-Type": media_type}
         self.client.put(f"/v2/{repository}/manifests/{tag}", content=body, headers=headers).raise_for_status()
         return f"sha256:{hashlib.sha256(body).hexdigest()}"

@@ -1,4 +1,4 @@
-"""The token service of a registry: who may pull, said in tokens that the registry checks."""
+"""The token service of a registry: issues pull permissions as tokens that the registry checks."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ _BITS, _KEY_ID, _GOOD_S = 2048, "rig", 300
 
 
 class RegistryTokens:
-    """One user with a password; `private` repositories are his alone, and everybody may pull from the others."""
+    """One user with a password; only this user may pull `private` repositories, everybody may pull the others."""
 
     user = "reader"
 
@@ -27,18 +27,18 @@ class RegistryTokens:
         self.private: set[str] = set()
 
     def docker_config(self, registry: str, *, password: str = "") -> str:
-        """Return the text of a docker config with the user's account for the registry."""
+        """Return the text of a docker config with the account for the registry."""
         auth = base64.b64encode(f"{self.user}:{password or self.password}".encode()).decode()
         return json.dumps({"auths": {registry: {"auth": auth}}})
 
     def write_jwks(self, path: Path) -> None:
-        """Write the public key as the registry reads it."""
+        """Write the public key in the format of the registry."""
         numbers = self._key.public_key().public_numbers()
         parts = {"n": _of_number(numbers.n), "e": _of_number(numbers.e)}
         path.write_text(json.dumps({"keys": [{"kty": "RSA", "kid": _KEY_ID, "alg": "RS256", "use": "sig"} | parts]}))
 
     def answer(self, asked: ScriptedRequest) -> bytes:
-        """Answer a request for a token; who gives a wrong password gets none."""
+        """Answer a request for a token; a wrong password gets none."""
         said = asked.headers.get("authorization", "")
         account = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
         if said and said != f"Basic {account}":
@@ -49,7 +49,7 @@ class RegistryTokens:
         return reply(200, json.dumps({"token": self.token(repository, ["pull"] if may else [])}).encode())
 
     def token(self, repository: str, actions: list[str]) -> str:
-        """Return a signed token for what may be done with a repository."""
+        """Return a signed token for these actions on a repository."""
         now = int(time.time())
         claims = {
             "iss": ISSUER, "aud": SERVICE, "sub": self.user, "nbf": now - 1, "iat": now, "exp": now + _GOOD_S,

@@ -1,4 +1,4 @@
-"""Parts of the rig that run for the time of a `with` block."""
+"""Components of the rig that run for the time of a `with` block."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -6,15 +6,15 @@ from typing import Self
 
 
 class Running(ABC):
-    """What is started by entering a block and stopped by leaving it, also where starting fails half-way."""
+    """Started on entering a block and stopped on leaving it, even if starting fails half-way."""
 
     @abstractmethod
     def start(self) -> None:
-        """Start everything and return when it can be used."""
+        """Start everything and wait until it is usable."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End what was started, as far as that came; harmless when nothing runs."""
+        """Stop whatever was started; harmless if nothing runs."""
 
     def __enter__(self) -> Self:
         try:

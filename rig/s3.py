@@ -1,4 +1,4 @@
-"""A real S3 server: versitygw over a directory, where a bucket is a directory and an object is a file."""
+"""A real S3 server: versitygw over a directory, with buckets as directories and objects as files."""
 
 import secrets
 from collections.abc import Sequence
@@ -22,9 +22,12 @@ _TIMEOUT_S = 1.0
 class S3(Running):
     """A running S3 server; use as a context manager. Objects are below `state`/buckets.
 
-    `enter` begins the command line, and may put the server into another network if the port of its loopback is reached
-    through ours; `host` is where that network finds it. Buckets below the domain `virtual` may be named in front of it
-    (BUCKET.`virtual`); with a `certificate`, a PEM file of chain and key, it speaks TLS, and `put` is not for it.
+    Args:
+        enter: A prefix of the command line; may move the server into another network if its loopback port is forwarded
+            to ours.
+        host: The address of the server in that network.
+        virtual: A domain for bucket host names (BUCKET.`virtual`).
+        certificate: A PEM file of chain and key, to serve TLS; `put` does not work then.
     """
 
     region = "us-east-1"
@@ -49,11 +52,11 @@ class S3(Running):
 
     @property
     def endpoint(self) -> str:
-        """The address to use as endpoint URL, with path-style buckets."""
+        """The endpoint URL, for path-style buckets."""
         return f"{self._scheme}://{self._host}:{self.port}"
 
     def start(self) -> None:
-        """Start the server and return when it answers."""
+        """Start the server and wait until it answers."""
         buckets, roles, facts = (self._state / name for name in ("buckets", "iam", "metadata"))
         for folder in (buckets, roles, facts):
             folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +70,7 @@ class S3(Running):
         self._process.wait_ready(self._answers, _READY_S)
 
     def stop(self) -> None:
-        """End the server."""
+        """Stop the server."""
         if self._process:
             self._process.stop()
 
@@ -78,11 +81,11 @@ class S3(Running):
         return self._process.pid
 
     def path(self, bucket: str, key: str = "") -> Path:
-        """Return the file that is an object, or the directory that is a bucket."""
+        """Return the file of an object, or the directory of a bucket."""
         return self._state / "buckets" / bucket / key
 
     def put(self, bucket: str, key: str, data: bytes) -> str:
-        """Write an object, making its bucket, and return its ETag (the MD5, as a plain upload has it)."""
+        """Write an object, creating its bucket, and return its ETag (the MD5, as for a plain upload)."""
         client = self.client()
         self.path(bucket).mkdir(exist_ok=True)
         return str(client.put_object(Bucket=bucket, Key=key, Body=data)["ETag"]).strip('"')
@@ -95,11 +98,11 @@ class S3(Running):
             )
 
     def forget_checksums(self, bucket: str, key: str) -> None:
-        """Make an object one of the time before stores kept a checksum of their own accord: it has its ETag alone."""
+        """Remove the checksum of an object, like one stored before stores added checksums: only the ETag remains."""
         (self._state / "metadata" / bucket / key / "meta" / "checksums").unlink()
 
     def client(self) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
-        """Return a boto3 client with the server's own keys."""
+        """Return a boto3 client with the keys of the server."""
         return boto3.client(
             "s3", endpoint_url=self._near, region_name=self.region,
             aws_access_key_id=self.access_key, aws_secret_access_key=self.secret_key,
@@ -108,7 +111,7 @@ class S3(Running):
 
     @property
     def _near(self) -> str:
-        """Where we find it."""
+        """The address at which this process reaches it."""
         return f"{self._scheme}://{LOOPBACK}:{self.port}"
 
     def _answers(self) -> bool:

@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server that sends exactly the bytes it is told to, so that it can lie, break off and stall."""
+"""An HTTP/1.1 server that sends exactly the given bytes, so that it can lie, break off and stall."""
 
 import socket
 import ssl
@@ -24,23 +24,23 @@ class ScriptedRequest:
 
 
 class Reset(bytes):
-    """An answer after whose bytes the connection is reset: what was not read yet is lost."""
+    """A response after which the connection is reset, so that unread bytes are lost."""
 
 
 Answer = Callable[[ScriptedRequest], bytes]
 
 
 def reply(status: int, body: bytes = b"", **headers: str) -> bytes:
-    """Return an answer's bytes; `_` in a header's name stands for `-`; Content-Length is right unless it is given."""
+    """Return the bytes of a response; `_` in a header name becomes `-`; Content-Length is correct unless given."""
     fields = {"Content-Length": str(len(body)), **{name.replace("_", "-"): value for name, value in headers.items()}}
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value)
     return f"HTTP/1.1 {status} Scripted\r\n{lines}\r\n".encode() + body
 
 
 class ScriptedServer:
-    """A listening socket on loopback; every request is kept in `asked` and answered with what `answer` returns.
+    """A listening socket on loopback; records every request in `asked` and sends what `answer` returns.
 
-    An answer of no bytes closes the connection, a `Reset` resets it; `connections` counts how many were accepted.
+    An empty answer closes the connection, a `Reset` resets it; `connections` counts accepted connections.
     """
 
     def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
@@ -56,13 +56,13 @@ class ScriptedServer:
         self._threads[0].start()
 
     def drop_connections(self) -> None:
-        """Close every connection, as a server does with those that were idle for long."""
+        """Close all connections, as servers do with idle ones."""
         for connection in self._open:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Stop listening and end every thread."""
+        """Stop listening and end all threads."""
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()

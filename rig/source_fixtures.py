@@ -1,4 +1,4 @@
-"""Shelves: places that hold the files of a model, each served by one kind of source."""
+"""Source fixtures: each stores the files of a model where one kind of source can serve them."""
 
 import base64
 import re
@@ -27,7 +27,7 @@ TOKEN = "the-right-token"  # noqa: S105 - opens nothing but the rig
 
 @dataclass(frozen=True)
 class Stock:
-    """What a shelf holds for one test, and how to get at it."""
+    """The files stored for one test, and how to access them."""
 
     uri: str
     files: Mapping[str, bytes]
@@ -38,10 +38,13 @@ class Stock:
 
 
 class SourceFixture(Protocol):
-    """One kind of place: what a model there can be.
+    """One kind of source, and the properties of its models.
 
-    `many`: of several files. `pinned`: unable to change. `guarded`: kept from those without credentials.
-    `vouched`: with a digest of each file.
+    Args:
+        many: A model may have several files.
+        pinned: A revision cannot change.
+        guarded: Files can be hidden from clients without credentials.
+        vouched: Every file has a digest.
     """
 
     many: bool
@@ -50,12 +53,12 @@ class SourceFixture(Protocol):
     vouched: bool
 
     def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
-        """Put the files there (the first alone where there cannot be many)."""
+        """Store the files (only the first if `many` is false)."""
         ...
 
 
 class MemoryFixture:
-    """The twin."""
+    """The in-memory twin."""
 
     many, pinned, guarded, vouched = True, False, True, True
 
@@ -74,7 +77,7 @@ class MemoryFixture:
 
 
 class HubFixture:
-    """A repository of the rig's hub."""
+    """A repository on the hub of the rig."""
 
     many, pinned, guarded, vouched = True, True, True, True
 
@@ -110,7 +113,7 @@ class S3Fixture:
 
     def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
         """Put the files below a prefix of a new bucket."""
-        del private  # every bucket of this server is
+        del private  # every bucket of this server is private
         bucket = f"bucket-{uuid.uuid4().hex}"
         for path, body in files.items():
             self._s3.put(bucket, f"models/m/{path}", body)
@@ -127,7 +130,7 @@ class S3Fixture:
 
 
 class GcsFixture:
-    """A prefix in a bucket behind the rig's gate."""
+    """A prefix in a bucket behind the token gate of the rig."""
 
     many, pinned, guarded, vouched = True, False, True, True
 
@@ -171,7 +174,7 @@ class AzureFixture:
 
     def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
         """Put the files below a prefix of a new container."""
-        del private  # every container of this server is
+        del private  # every container of this server is private
         azure, container = self._azure, f"container-{uuid.uuid4().hex}"
         azure.make_container(container)
         for path, body in files.items():
@@ -190,7 +193,7 @@ class AzureFixture:
 
 
 class RegistryFixture:
-    """An artifact of a real registry, each file a layer."""
+    """An artifact in a real registry, one layer per file."""
 
     many, pinned, guarded, vouched = True, True, True, True
 
@@ -223,7 +226,7 @@ class RegistryFixture:
 
 
 class LocalFixture:
-    """A directory of this machine; everybody may read it."""
+    """A directory on this machine; everybody may read it."""
 
     many, pinned, guarded, vouched = True, False, False, False
 
@@ -231,7 +234,7 @@ class LocalFixture:
         self._root = root
 
     def stock(self, files: Mapping[str, bytes], *, private: bool = False) -> Stock:
-        """Write the files below a new directory; permissions are the only privacy that it has."""
+        """Write the files below a new directory; only file permissions protect it."""
         del private
         folder = self._root / uuid.uuid4().hex
         for path, body in files.items():
@@ -247,7 +250,7 @@ class LocalFixture:
 
 
 class HttpsFixture:
-    """One file of an ordinary web server."""
+    """One file on an ordinary web server."""
 
     many, pinned, guarded, vouched = False, False, True, False
 
@@ -270,7 +273,7 @@ class HttpsFixture:
 
 
 class FileServer:
-    """Serves files as an ordinary web server does: HEAD, ranges, entity tags, If-Match, a bearer token."""
+    """Serves files like an ordinary web server: HEAD, ranges, entity tags, If-Match, a bearer token."""
 
     def __init__(self) -> None:
         self.files: Mapping[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""The tokenizer of the rig's model: bytes, a few merges, the special tokens of Llama."""
+"""The tokenizer of the rig's model: bytes, a few merges, and the special tokens of Llama."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ _BYTES = 256
 
 BEGIN_ID = _BYTES + len(_MERGES)
 END_ID = BEGIN_ID + 1
-SIZE = 320  # a multiple of 64, as embeddings usually are; the last ids are unused
+SIZE = 320  # a multiple of 64, as usual for embeddings; the last ids are unused
 
 
 def files() -> dict[str, dict[str, Any]]:
@@ -47,7 +47,7 @@ def files() -> dict[str, dict[str, Any]]:
 
 
 def byte_alphabet() -> list[str]:
-    """Return the printable character that byte-level BPE writes for each byte."""
+    """Return the printable character for each byte in byte-level BPE."""
     plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(_BYTES) if byte not in plain]
     written = {byte: chr(byte) for byte in plain} | {byte: chr(_BYTES + n) for n, byte in enumerate(others)}

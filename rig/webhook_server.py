@@ -1,4 +1,4 @@
-"""An HTTPS server in a thread, for the API server to call; it remembers what it was asked."""
+"""An HTTPS server in a thread, for the API server to call; records its requests."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ _START_S = 60.0
 
 @dataclass
 class Calls:
-    """The requests of the reviews that came, in order."""
+    """The requests of the received reviews, in order."""
 
     reviews: list[dict[str, Any]] = field(default_factory=list)
 
@@ -35,7 +35,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class WebhookServer:
-    """A running server: its address, the certificate that vouches for it, and what it was asked."""
+    """A running server: its address, its CA certificate, and the recorded requests."""
 
     url: str
     ca_pem: bytes
@@ -44,7 +44,7 @@ class WebhookServer:
 
 @contextmanager
 def serve(app: App, folder: Path) -> Iterator[WebhookServer]:
-    """Serve an ASGI application over TLS on a free port of loopback until the block ends."""
+    """Serve an ASGI application over TLS on a free loopback port until the block ends."""
     authority, calls, port = trustme.CA(), Calls(), free_port()
     pair = authority.issue_cert(LOOPBACK).private_key_and_cert_chain_pem
     pem = folder / "webhook.pem"
@@ -64,7 +64,7 @@ def serve(app: App, folder: Path) -> Iterator[WebhookServer]:
 
 
 def _recorded(app: App, calls: Calls) -> App:
-    """Return the application behind a recorder of request bodies."""
+    """Return the application wrapped in a recorder of request bodies."""
 
     async def recorder(scope: Message, receive: Receive, send: Send) -> None:
         body = b""
@@ -87,7 +87,7 @@ def _replayed(body: bytes) -> Receive:
 
 
 def add_container(name: str) -> App:
-    """Return a webhook of somebody else: it adds a container to every pod that lacks it."""
+    """Return a webhook of another vendor, which adds a container to every pod that lacks it."""
 
     async def app(_: Message, receive: Receive, send: Send) -> None:
         request = json.loads((await receive())["body"])["request"]

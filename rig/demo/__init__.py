@@ -1,4 +1,4 @@
-"""`larder demo`: the main job, live, on real parts of this machine."""
+"""`larder demo`: the main use case, live, on real components on this machine."""
 
 from rig.demo.command import main
 

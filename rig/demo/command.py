@@ -1,4 +1,4 @@
-"""The command: set up, hold the parts in a process of their own, tell the story, end or leave it running."""
+"""The command: sets up, runs the components in a separate process, tells the story, then stops or keeps them."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ _GRACE_S = 20.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the demo; 0 when every step of it was seen to work."""
+    """Run the demo; returns 0 if every step was seen to work."""
     parser = argparse.ArgumentParser(prog="larder demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave it running and print the KUBECONFIG to use")
     parser.add_argument("--stop", metavar="PID", type=int, help="end a demo that was left running")
@@ -99,7 +99,7 @@ def _stop(pid: int) -> int:
 
 
 def _make_removable(remove: object, path: str, _: object) -> None:
-    """Directories of snapshots refuse removal; the demo owns them."""
+    """Make a read-only snapshot directory removable; the demo owns it."""
     parent = Path(path).parent
     parent.chmod(0o700)
     Path(path).chmod(0o700)

@@ -1,4 +1,4 @@
-"""What the demo declares: the objects of the specs, with names and URIs of its own."""
+"""The objects that the demo declares: those of the specs, with its own names and URIs."""
 
 import base64
 from typing import Any
@@ -16,7 +16,7 @@ GROUP, CACHE, BASE_MODEL, SECRET = "gpu-1", "llama-3-tiny", "llama2-tiny-shared"
 
 
 def secret(access_key: str, secret_key: str, namespace: str) -> Json:
-    """Return the Secret with the bucket's keys; the label allows Larder to use it."""
+    """Return the Secret with the keys of the bucket; the label allows Larder to use it."""
     values = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret_key}
     return {
         "apiVersion": "v1",
@@ -51,6 +51,6 @@ def objects() -> list[Json]:
 
 
 def pods() -> list[Json]:
-    """Return a pod as KServe makes it, and one that names the base model."""
+    """Return a pod as KServe creates it, and one that names the base model."""
     served = kserve_pod("llama-3-predictor", f"{CACHE_URI}/")
     return [served, plain_pod("llama2-server", {"ome.io/base-model-name": BASE_MODEL})]

@@ -1,4 +1,4 @@
-"""What the demo shows, step by step; every step fails loudly when it is not seen to work."""
+"""The steps of the demo; every step fails loudly if it is not seen to work."""
 
 import asyncio
 import difflib
@@ -34,7 +34,7 @@ _SHOWN = ("nodeName", "nodeSelector", "initContainers", "containers", "volumes")
 
 
 def tell(console: Console, kubeconfig: Path) -> None:
-    """Tell the whole story. Raises StartFailed where a step does not happen."""
+    """Tell the whole story. Raises StartFailed if a step does not happen."""
     asyncio.run(_tell(console, kubeconfig))
 
 
@@ -82,7 +82,7 @@ def _all_ready(reports: Sequence[ModelReport]) -> bool:
 
 
 def _line(reports: Sequence[ModelReport]) -> str:
-    """Return in one line where each model is, and how far."""
+    """Return where each model is and how far its download got, in one line."""
     return "; ".join(f"{r.model}: " + (", ".join(_where(n) for n in r.nodes) or r.state) for r in reports)
 
 
@@ -142,7 +142,7 @@ async def _get(kube: Kube, path: str) -> Json:
 
 
 def _lines(pod: Json) -> list[str]:
-    """Return what of a pod is worth comparing, as YAML."""
+    """Return the parts of a pod that are worth comparing, as YAML."""
     meta = {k: pod["metadata"][k] for k in ("labels", "annotations") if k in pod["metadata"]}
     spec = {k: pod["spec"][k] for k in _SHOWN if k in pod["spec"]}
     spec["containers"] = [_short(c) for c in spec["containers"]]

@@ -1,4 +1,4 @@
-"""A Hugging Face hub on loopback, from directories of files, with faults on demand."""
+"""A Hugging Face hub on loopback, served from directories of files, with injectable faults."""
 
 from rig.hub.faults import Corrupt, Fault, Faults, Refuse, Rule, Stall, Truncate
 from rig.hub.journal import Journal, JournalEntry

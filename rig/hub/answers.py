@@ -1,4 +1,4 @@
-"""What the hub answers, as plain values: the protocol without sockets."""
+"""The responses of the hub as plain values: the protocol without sockets."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _BEARER = "Bearer "
 
 @dataclass(frozen=True)
 class Answer:
-    """A status, headers, and a body: bytes, or the content of an entry."""
+    """A response: status, headers, and a body of bytes or the content of an entry."""
 
     status: HTTPStatus
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class HubRequest:
-    """A request as far as the protocol looks at it; `path` still has its %-escapes."""
+    """The parts of a request that the protocol uses; `path` is still percent-encoded."""
 
     path: str
     query: str
@@ -33,7 +33,7 @@ class HubRequest:
 
 @dataclass(frozen=True)
 class Places:
-    """The addresses of the two hosts, the signature of links that are valid now, and entries on one page."""
+    """The addresses of the two hosts, the signature of valid links, and the page size of listings."""
 
     hub: str
     cdn: str
@@ -47,7 +47,7 @@ def bearer(authorization: str | None) -> str | None:
 
 
 def answer(asked: HubRequest, repositories: Repositories, places: Places) -> Answer:
-    """Return what the hub says to a GET (a HEAD gets the same without the body)."""
+    """Return the response to a GET; a HEAD gets the same without the body."""
     match asked.path.strip("/").split("/"):
         case ["api", "models", owner, name, "revision", *revision]:
             what, rest = "info", [unquote("/".join(revision))]
@@ -75,7 +75,7 @@ def answer(asked: HubRequest, repositories: Repositories, places: Places) -> Ans
 
 
 def refuse(repository: Repository | None, token: str | None, known: set[str]) -> Answer | None:
-    """Return why this token may not see this repository, None when it may."""
+    """Return the refusal of this token for this repository; None if it may read it."""
     if token and token not in known and (repository is None or repository.access.tokens is not None):
         return _error(HTTPStatus.UNAUTHORIZED, "", "Invalid credentials in Authorization header")
     absent = HTTPStatus.NOT_FOUND if token else HTTPStatus.UNAUTHORIZED

@@ -1,4 +1,4 @@
-"""What can be made to go wrong on purpose."""
+"""Faults to inject into the hub."""
 
 import threading
 from dataclasses import dataclass
@@ -7,28 +7,28 @@ from fnmatch import fnmatchcase
 
 @dataclass(frozen=True)
 class Truncate:
-    """Close the connection after `after_bytes` of a body whose length promised more."""
+    """Close the connection after `after_bytes` of a longer body."""
 
     after_bytes: int
 
 
 @dataclass(frozen=True)
 class Stall:
-    """Send `after_bytes` of a body and then nothing, until the faults are cleared or the hub stops."""
+    """Stop sending after `after_bytes` of a body, until the faults are cleared or the hub stops."""
 
     after_bytes: int
 
 
 @dataclass(frozen=True)
 class Corrupt:
-    """Invert the byte at `offset` of the file, whichever range is asked for."""
+    """Invert the byte at `offset` of the file, whatever range is requested."""
 
     offset: int = 0
 
 
 @dataclass(frozen=True)
 class Refuse:
-    """Answer with this status; 429 and 503 may ask to come back after `retry_after_s`."""
+    """Answer with this status; 429 and 503 may send a Retry-After of `retry_after_s`."""
 
     status: int
     retry_after_s: float | None = None
@@ -39,7 +39,7 @@ Fault = Truncate | Stall | Corrupt | Refuse
 
 @dataclass
 class Rule:
-    """A fault for requests whose path fits `path` (as in fnmatch), `times` times (None: always)."""
+    """A fault for requests whose path matches `path` (fnmatch), for `times` requests (None: always)."""
 
     fault: Fault
     path: str = "*"
@@ -47,7 +47,7 @@ class Rule:
 
 
 class Faults:
-    """The rules in force; safe to change while requests are served."""
+    """The active rules; may be changed while requests are served."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,19 +55,19 @@ class Faults:
         self._cleared = threading.Event()
 
     def add(self, fault: Fault, path: str = "*", times: int | None = None) -> None:
-        """Put a fault in force, before those already there."""
+        """Activate a fault, with precedence over the present ones."""
         with self._lock:
             self._rules.insert(0, Rule(fault, path, times))
 
     def clear(self) -> None:
-        """End all faults, and the stalls that wait."""
+        """Remove all faults, and end the stalls."""
         with self._lock:
             self._rules.clear()
             self._cleared.set()
             self._cleared = threading.Event()
 
     def wait_cleared(self) -> None:
-        """Return when the faults in force now have been cleared."""
+        """Wait until the present faults are cleared."""
         with self._lock:
             if not self._rules:
                 return
@@ -75,12 +75,12 @@ class Faults:
         cleared.wait()
 
     def take_refusal(self, path: str) -> Refuse | None:
-        """Use up and return the refusal that applies to a request."""
+        """Return the refusal for a request and count it as used."""
         fault = self._take(path, (Refuse,))
         return fault if isinstance(fault, Refuse) else None
 
     def take_body_fault(self, path: str) -> Truncate | Stall | Corrupt | None:
-        """Use up and return the fault that applies to a body."""
+        """Return the fault for a body and count it as used."""
         fault = self._take(path, (Truncate, Stall, Corrupt))
         return None if isinstance(fault, Refuse) else fault
 

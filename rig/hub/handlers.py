@@ -1,4 +1,4 @@
-"""The sockets of the hub: requests in, answers out, faults in between."""
+"""The sockets of the hub: reads requests, sends responses, injects faults."""
 
 import contextlib
 import socket
@@ -15,18 +15,18 @@ from rig.hub.repository import Repositories, RepositoryFile
 
 
 class HubState(Protocol):
-    """What the handlers need of the hub."""
+    """The parts of the hub that the handlers need."""
 
     faults: Faults
     journal: Journal
 
     @property
     def places(self) -> Places:
-        """Addresses and settings that answers are made with."""
+        """The addresses and settings for responses."""
 
     @property
     def repositories(self) -> Repositories:
-        """What was pushed."""
+        """The pushed repositories."""
 
 
 class Listener(ThreadingHTTPServer):
@@ -42,11 +42,11 @@ class Listener(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The address that it listens on."""
+        """The address it listens on."""
         return f"http://{self.server_address[0]!s}:{self.server_address[1]}"
 
     def stop(self) -> None:
-        """Refuse new connections, end the open ones, and return when their threads have ended."""
+        """Refuse new connections, close open ones, and wait for their threads."""
         self.shutdown()
         for connection in list(self._connections):
             with contextlib.suppress(OSError):
@@ -54,12 +54,12 @@ class Listener(ThreadingHTTPServer):
         self.server_close()
 
     def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]  # typeshed allows datagrams too
-        """Remember a connection before its thread starts, so that stop() finds every one."""
+        """Register a connection before its thread starts, so that stop() finds all of them."""
         self._connections.add(request)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: socket.socket) -> None:  # type: ignore[override]  # as above
-        """Forget a connection that ends."""
+        """Unregister a connection that ends."""
         self._connections.discard(request)
         super().shutdown_request(request)
 
@@ -80,10 +80,10 @@ class _Handler(BaseHTTPRequestHandler):
         return self.server.served
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the standard library's
-        """Say nothing: the journal has it."""
+        """Log nothing, because the journal records requests."""
 
     def do_GET(self) -> None:
-        """Note the request, refuse it if a fault says so, else answer it."""
+        """Record the request, refuse it if a fault says so, else answer it."""
         parts = urlsplit(self.path)
         authorization = self.headers.get("Authorization")
         seen = JournalEntry(self.host, self.command, parts.path, parts.query, authorization, self.headers.get("Range"))
@@ -153,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class HubHandler(_Handler):
-    """The host that speaks the protocol."""
+    """Handles requests to the API host."""
 
     host = "hub"
 
@@ -164,12 +164,12 @@ class HubHandler(_Handler):
 
 
 class StoreHandler(_Handler):
-    """The host that large files are redirected to: a signed link opens, a token beside it is refused as S3 does."""
+    """Handles requests to the store: a signed link grants access, and an extra token is refused, as by S3."""
 
     host = "cdn"
 
     def answer(self, seen: JournalEntry) -> Answer:
-        """Answer as an object store behind signed links would."""
+        """Answer like an object store behind signed links."""
         if seen.authorization:
             return Answer(HTTPStatus.BAD_REQUEST, {}, b"Only one auth mechanism allowed")
         if parse_qs(seen.query).get("Signature") != [self.served.places.signature]:

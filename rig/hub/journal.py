@@ -1,4 +1,4 @@
-"""What a server was asked, for tests that count requests and look for tokens."""
+"""The requests that a server received, for tests that count requests or search for tokens."""
 
 import threading
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ class JournalEntry:
 
 
 class Journal:
-    """All requests so far, in the order of their arrival."""
+    """All requests so far, in order of arrival."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: list[JournalEntry] = []
 
     def add(self, seen: JournalEntry) -> None:
-        """Note a request."""
+        """Record a request."""
         with self._lock:
             self._seen.append(seen)
 
@@ -35,7 +35,7 @@ class Journal:
             self._seen.clear()
 
     def requests(self, path: str = "*", *, method: str | None = None, host: str | None = None) -> list[JournalEntry]:
-        """Return the requests whose path fits (as in fnmatch)."""
+        """Return the requests whose path matches (fnmatch)."""
         with self._lock:
             seen = list(self._seen)
         return [
@@ -44,5 +44,5 @@ class Journal:
         ]  # fmt: skip
 
     def authorizations(self, host: str) -> set[str]:
-        """Return every Authorization header that a host was shown."""
+        """Return all Authorization headers sent to a host."""
         return {one.authorization for one in self.requests(host=host) if one.authorization is not None}

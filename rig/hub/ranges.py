@@ -1,4 +1,4 @@
-"""The one form of Range that downloads use."""
+"""Parses the one form of Range that downloads use."""
 
 import re
 
@@ -6,11 +6,11 @@ _FORM = re.compile(r"bytes=(\d*)-(\d*)$")
 
 
 class Unsatisfiable(Exception):
-    """The range begins behind the end."""
+    """The range begins after the end of the file."""
 
 
 def parse_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """Return (start, end) of a single range, end excluded; None for the whole file; raise Unsatisfiable."""
+    """Return (start, end) of a single range, end exclusive; None for the whole file. Raises Unsatisfiable."""
     match = _FORM.match(header or "")
     if match is None or match[1] == match[2] == "":
         return None

@@ -1,4 +1,4 @@
-"""Repositories: commits of files, branches that move, who may read them."""
+"""Repositories: commits of files, branches that move, and read access."""
 
 import hashlib
 import threading
@@ -13,7 +13,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class RepositoryFile:
-    """One file of a commit; `oid` is its git blob id (of the pointer, for LFS), `sha256` is set for LFS only."""
+    """One file of a commit; `oid` is its git blob id (of the pointer for LFS), `sha256` is set only for LFS."""
 
     path: str
     size: int
@@ -23,11 +23,11 @@ class RepositoryFile:
 
     @property
     def etag(self) -> str:
-        """What the hub calls this content: the SHA-256 of an LFS file, else the git blob id."""
+        """The entity tag of the hub: the SHA-256 of an LFS file, else the git blob id."""
         return self.sha256 or self.oid
 
     def as_tree(self) -> dict[str, Any]:
-        """Return the entry as the tree lists it."""
+        """Return the entry as in a tree listing."""
         listed: dict[str, Any] = {"type": "file", "oid": self.oid, "size": self.size, "path": self.path}
         if self.sha256:
             pointer = len(pointer_to(self.sha256, self.size))
@@ -37,7 +37,7 @@ class RepositoryFile:
 
 @dataclass(frozen=True)
 class RepositoryAccess:
-    """Who may read: everybody, or the holders of `tokens`; `gated` says so in public, otherwise it seems absent."""
+    """Read access: for everybody, or for holders of `tokens`; unless `gated`, the repository is hidden from others."""
 
     tokens: frozenset[str] | None = None
     gated: bool = False
@@ -57,7 +57,7 @@ class Repository:
 
 
 class Repositories:
-    """All repositories; what is pushed is copied, so that later changes of the files need another push."""
+    """All repositories; pushed files are copied, so later changes need another push."""
 
     def __init__(self, state: Path) -> None:
         self._contents = state / "contents"
@@ -70,18 +70,18 @@ class Repositories:
             return self._repositories.get(name)
 
     def content(self, sha256: str) -> RepositoryFile | None:
-        """Return any LFS file with this digest, whichever commit it is in."""
+        """Return any LFS file with this digest, from any commit."""
         with self._lock:
             commits = [commit for one in self._repositories.values() for commit in one.commits.values()]
         return next((entry for commit in commits for entry in commit.values() if entry.sha256 == sha256), None)
 
     def known_tokens(self) -> set[str]:
-        """Return every token that opens something."""
+        """Return all tokens that open any repository."""
         with self._lock:
             return {token for one in self._repositories.values() for token in one.access.tokens or ()}
 
     def push(self, name: str, folder: Path, branch: str = "main", access: RepositoryAccess | None = None) -> str:
-        """Commit the files of a directory, move the branch there and return the commit; `access` None keeps it."""
+        """Commit the files of a directory, move the branch there and return the commit; `access` None changes none."""
         entries = {entry.path: entry for entry in (self._add(folder, path) for path in _files(folder))}
         with self._lock:
             repository = self._repositories.setdefault(name, Repository(RepositoryAccess()))
@@ -99,12 +99,12 @@ class Repositories:
             return self._repositories[name].branches[branch]
 
     def move(self, name: str, branch: str, commit: str) -> None:
-        """Make a branch of a repository name another of its commits."""
+        """Point a branch of a repository to another of its commits."""
         with self._lock:
             self._repositories[name].branches[branch] = commit
 
     def add_entry(self, name: str, branch: str, entry: RepositoryFile) -> None:
-        """Put an entry into the commit of a branch as it is, however wrong: a path with `..`, a false digest."""
+        """Add an entry to the commit of a branch unchecked, such as a path with `..` or a wrong digest."""
         repository = self._repositories[name]
         with self._lock:
             repository.commits[repository.branches[branch]][entry.path] = entry
@@ -122,17 +122,17 @@ class Repositories:
 
 
 def git_blob_id(content: bytes) -> str:
-    """Return the id that git gives to these bytes."""
+    """Return the git blob id of these bytes."""
     return _sha1(b"blob %d\0" % len(content) + content)
 
 
 def git_tree_id(path: str) -> str:
-    """Return an id for a directory; nobody computes it from the contents."""
+    """Return an id for a directory; it does not depend on the contents."""
     return _sha1(b"tree %s" % path.encode())
 
 
 def pointer_to(sha256: str, size: int) -> bytes:
-    """Return the small file that git keeps in place of a large one."""
+    """Return the LFS pointer that git stores instead of a large file."""
     return f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n".encode()
 
 

@@ -1,4 +1,4 @@
-"""The hub's two hosts: one speaks the protocol, the other stores large files behind signed links."""
+"""The two hosts of the hub: one serves the API, the other stores large files behind signed links."""
 
 import secrets
 import threading
@@ -17,10 +17,10 @@ _POLL_S = 0.05
 
 
 class Hub(Running):
-    """A running hub; use as a context manager. `state` is where it keeps what is pushed.
+    """A running hub; use as a context manager. `state` is the directory of pushed files.
 
-    Its sockets are made at once, in the network that the calling thread is in. `store_url` names another server that
-    large files are redirected to, by digest.
+    Its sockets are created at once, in the network of the calling thread. `store_url` names another server to which
+    large files are redirected, by digest.
     """
 
     def __init__(self, state: Path, *, host: str = LOOPBACK, port: int | None = None, store_url: str = "") -> None:
@@ -43,17 +43,17 @@ class Hub(Running):
 
     @property
     def store_endpoint(self) -> str:
-        """The address of the other host, which large files are redirected to."""
+        """The address of the store host, to which large files are redirected."""
         return self._store_url
 
     @property
     def repositories(self) -> Repositories:
-        """What was pushed."""
+        """The pushed repositories."""
         return self._repositories
 
     @property
     def places(self) -> Places:
-        """The addresses and settings that answers are made with."""
+        """The addresses and settings for responses."""
         return Places(self.endpoint, self.store_endpoint, self._signature, self.page_size)
 
     def start(self) -> None:
@@ -62,7 +62,7 @@ class Hub(Running):
             thread.start()
 
     def stop(self) -> None:
-        """Release what is stalled, and end both hosts."""
+        """End all stalls and stop both hosts."""
         self.faults.clear()
         for listener, thread in zip((self._hub, self._store), self._threads, strict=True):
             listener.stop()
@@ -77,19 +77,19 @@ class Hub(Running):
         return self._repositories.head(name, branch)
 
     def move(self, name: str, commit: str, branch: str = "main") -> None:
-        """Make a branch of `owner/name` name another of its commits, as a forced push does."""
+        """Point a branch of `owner/name` to another of its commits, as a forced push does."""
         self._repositories.move(name, branch, commit)
 
     def add_entry(self, name: str, entry: RepositoryFile, branch: str = "main") -> None:
-        """Put an entry into the branch's commit as it is, however wrong."""
+        """Add an entry to the commit of the branch unchecked."""
         self._repositories.add_entry(name, branch, entry)
 
     def expire_links(self) -> None:
-        """Make the store refuse (403) every link that was given out so far."""
+        """Make the store refuse (403) all links issued so far."""
         self._signature = secrets.token_urlsafe()
 
     def reset(self) -> None:
-        """Clear faults, journal and settings; repositories stay."""
+        """Reset faults, journal and settings; repositories stay."""
         self.faults.clear()
         self.journal.clear()
         self.page_size = _PAGE_SIZE

@@ -1,1 +1,1 @@
-"""The real KServe controller beside the rig's control plane, with the CRDs and configuration of its Go module."""
+"""The real KServe controller on the control plane of the rig, with the CRDs and configuration of its Go module."""

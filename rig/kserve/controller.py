@@ -1,4 +1,4 @@
-"""KServe's controller as a process beside the control plane, with its webhooks in force."""
+"""The KServe controller as a process beside the control plane, with its webhooks active."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ _CERTIFICATES = Path("k8s-webhook-server", "serving-certs")  # below the directo
 
 
 class KServe(Running):
-    """KServe in its mode `Standard`, which makes Deployments; use as a context manager."""
+    """KServe in `Standard` mode, which creates Deployments; use as a context manager."""
 
     def __init__(self, plane: ControlPlane, state: Path) -> None:
         self._plane, self._state = plane, state
@@ -27,7 +27,7 @@ class KServe(Running):
         self._process: Process | None = None
 
     def start(self) -> None:
-        """Install CRDs and configuration, start the controller, and return when pods go through its webhook."""
+        """Install CRDs and configuration, start the controller, and wait until pods pass its webhook."""
         if self._program is None:
             raise MissingBinaries(f"{KSERVE.name} is not there; run: make setup && .venv/bin/python -m rig setup")
         self._install_kinds()
@@ -41,7 +41,7 @@ class KServe(Running):
             api.ensure(*self._posted(default))
 
     def stop(self) -> None:
-        """End the controller; the objects stay."""
+        """Stop the controller; the objects stay."""
         if self._process is not None:
             self._process.stop()
 
@@ -55,7 +55,7 @@ class KServe(Running):
             wait_until(lambda at=path, kind=kind: self._lists(at, kind), _SERVED_S, f"{kind} in the list of {path}")  # type: ignore[misc]
 
     def _lists(self, group_version: str, kind: str) -> bool:
-        """Return whether discovery knows a kind: KServe asks that once, when it starts."""
+        """Return whether discovery lists a kind, which KServe checks only once at start."""
         api = self._plane.api
         return api.answers(group_version) and any(r["kind"] == kind for r in api.get(group_version)["resources"])
 

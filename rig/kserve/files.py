@@ -1,4 +1,4 @@
-"""KServe's own CRDs and configuration: copied from the folder of its Go module into the cache."""
+"""The CRDs and configuration of KServe, copied from its Go module into the cache."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,19 +22,19 @@ _WANTED = (
 
 
 def find(env: Mapping[str, str]) -> Path:
-    """Return the folder; raise MissingBinaries, which says how to get it."""
+    """Return the folder; raises MissingBinaries, which says how to get it."""
     if not (place := _place(env)).is_dir():
         raise MissingBinaries(f"KServe's files are not in {place}; run: make setup && .venv/bin/python -m rig setup")
     return place
 
 
 def ensure(env: Mapping[str, str], say: Say) -> None:
-    """Put the files of this version into the cache, downloading the module where Go has not kept it."""
+    """Put the files of this version into the cache, downloading the module if Go does not have it."""
     cache, place = cache_dir(env), _place(env)
     if place.is_dir():
         return
     with locked(cache, say), workspace(cache) as work:
-        if place.is_dir():  # another set-up brought them while we waited
+        if place.is_dir():  # another setup fetched them while we waited
             return
         tools = Toolchain(ensure_go(env, cache, say), build_env(env, work))
         (target := work / "config").mkdir()
@@ -53,7 +53,7 @@ def _copy(source: Path, pattern: str, target: Path) -> None:
     for path in found:
         copied = target / path.relative_to(source)
         copied.parent.mkdir(parents=True, exist_ok=True)
-        copied.write_bytes(path.read_bytes())  # what Go keeps is read-only, and so would be a copy with its mode
+        copied.write_bytes(path.read_bytes())  # the Go module cache is read-only, and copying the mode would keep that
 
 
 def _place(env: Mapping[str, str]) -> Path:

@@ -1,4 +1,4 @@
-"""What KServe consists of in a cluster: its own manifests, with the few changes that running beside it needs."""
+"""The objects of KServe in a cluster: its own manifests, changed as little as running beside the cluster requires."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 def collection_of(manifest: Json) -> str:
-    """Return the API path that an object is posted to."""
+    """Return the API path to which an object is posted."""
     return _COLLECTIONS[manifest["kind"]]
 
 
@@ -33,7 +33,7 @@ def definitions(folder: Path) -> list[Json]:
 
 
 def configuration(folder: Path) -> Json:
-    """Return the ConfigMap: KServe's own values, for Deployments instead of Knative, without an ingress."""
+    """Return the ConfigMap: the values of KServe, for Deployments instead of Knative and without an ingress."""
     (found,) = _read(folder / "configmap" / "inferenceservice.yaml")
     data = {key: text for key, text in found["data"].items() if key != "_example"}
     data["deploy"] = json.dumps({"defaultDeploymentMode": "Standard"})
@@ -43,7 +43,7 @@ def configuration(folder: Path) -> Json:
 
 
 def defaults(folder: Path) -> list[Json]:
-    """Return the runtime that serves models of scikit-learn, and the container that downloads."""
+    """Return the runtime for scikit-learn models, and the container that downloads."""
     runtime, container = (
         folder / "runtimes" / "kserve-sklearnserver.yaml",
         folder / "storagecontainers" / "default.yaml",
@@ -52,7 +52,7 @@ def defaults(folder: Path) -> list[Json]:
 
 
 def webhooks(folder: Path, url: str, ca_pem: bytes) -> list[Json]:
-    """Return the webhook configurations under their own names, for a program outside the cluster."""
+    """Return the webhook configurations under their original names, for a program outside the cluster."""
     found = list(_read(folder / "webhook" / "manifests.yaml"))
     for configured in found:
         for webhook in configured["webhooks"]:
@@ -62,5 +62,5 @@ def webhooks(folder: Path, url: str, ca_pem: bytes) -> list[Json]:
 
 
 def _read(path: Path) -> Iterator[Json]:
-    with path.open() as file:  # of megabytes: libyaml takes a second where Python takes ten
+    with path.open() as file:  # megabytes: libyaml takes one second, Python ten
         yield from (document for document in yaml.load_all(file, Loader=yaml.CSafeLoader) if document)

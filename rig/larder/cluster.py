@@ -1,4 +1,4 @@
-"""A cluster with Larder on it: control plane, nodes, sources, controller, agents."""
+"""A cluster with Larder: control plane, nodes, sources, controller and agents."""
 
 import uuid
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _IN_FORCE_S = 120.0
 
 @dataclass(frozen=True)
 class LarderOptions:
-    """What differs between uses: sources, and settings of the two programs as their environment."""
+    """Options: the sources, and settings of the two programs as environment variables."""
 
     sources: Sources = field(default_factory=Sources)
     controller: Mapping[str, str] = field(default_factory=dict)
@@ -52,11 +52,11 @@ class LarderCluster(Running):
 
     @property
     def api(self) -> Api:
-        """A client with every right, for the user's part."""
+        """A client with all rights, for the actions of users."""
         return self.plane.api
 
     def start(self) -> None:
-        """Install everything but nodes, and return when the controllers are ready."""
+        """Install everything except nodes, and wait until the controllers are ready."""
         agents.ensure_namespace(self.api, NAMESPACE)
         objects.install_kinds(self.api)
         objects.install_roles(self.api, NAMESPACE)
@@ -71,7 +71,7 @@ class LarderCluster(Running):
         self.aim_webhooks(self.controllers[0])
 
     def stop(self) -> None:
-        """End the programs and the nodes; the objects stay."""
+        """Stop the programs and the nodes; the objects stay."""
         self._closing.close()
 
     def _stop_programs(self) -> None:
@@ -81,33 +81,33 @@ class LarderCluster(Running):
                 program.process.stop()
 
     def aim_webhooks(self, controller: ControllerProgram) -> None:
-        """Send admission to one replica, and return when it is asked; the Service does that in a cluster."""
+        """Send admission to one replica, as the Service does in a cluster, and wait until it is called."""
         address, key, wait_s = AtUrl(controller.url), ADMISSION_KEY, ADMISSION_TIMEOUT_S
         settings = WebhookSettings(address, self.plane.ca_pem, key, NAMESPACE, STORE_ROOT, timeout_s=wait_s)
         objects.install_webhooks(self.api, settings)
         wait_until(lambda: self._asks(controller), _IN_FORCE_S, f"the API server to ask {controller.name}")
 
     def leader(self) -> ControllerProgram | None:
-        """Return the replica that holds the lead, None where none does just now."""
+        """Return the leading replica; None if none leads now."""
         lease = self.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{CONTROLLER}")
         name = str(lease["spec"].get("holderIdentity", "")).partition("_")[0]
         return next((c for c in self.controllers if c.name == name), None)
 
     def _asks(self, controller: ControllerProgram) -> bool:
-        """Tell whether a replica hears of a group that it has to refuse: new webhooks reach the API server later."""
+        """Return whether a replica gets to refuse a group: new webhooks take time to reach the API server."""
         name = f"probe-{uuid.uuid4().hex[:8]}"
         with suppress(CallRefused):
             self.api.create(*objects.refused_group(name))
         return name in controller.log.read_text()
 
     def add_node(self, name: str, labels: Mapping[str, str] | None = None, *, agent: bool = True) -> None:
-        """Add a node, with an agent on it."""
+        """Add a node with an agent."""
         self.nodes.add(name, labels)
         if agent:
             self.start_agent(name)
 
     def start_agent(self, name: str, *, wait: bool = True) -> AgentProgram:
-        """Start the agent of a node, anew where it has ended."""
+        """Start the agent of a node, or restart it if it has ended."""
         program = self.agents.get(name)
         if program is None:
             environ = self._options.sources.environ() | dict(self._options.agent)
@@ -117,6 +117,6 @@ class LarderCluster(Running):
         return program
 
     def wait_agents(self, within_s: float = 60.0) -> None:
-        """Return when every agent that was started is ready."""
+        """Wait until all started agents are ready."""
         for program in self.agents.values():
             program.process.wait_ready(lambda port=program.port: answers(port), within_s)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The moves that tests make on any cluster with Larder: its objects, its nodes, its sources."""
+"""The actions of tests on any cluster with Larder: on its objects, its nodes and its sources."""
 
 import uuid
 from abc import ABC, abstractmethod
@@ -22,9 +22,9 @@ _STATE = {"ClusterModelCache": "storageStatus"}
 
 @dataclass(kw_only=True)
 class ClusterDriver(ABC):
-    """Sources that the cluster's programs reach, and what users do; `folder` is where models are written first.
+    """Drives a cluster: its sources, and the actions of users; models are first written to `folder`.
 
-    A wait takes two minutes where it is not told otherwise, and ends with StartFailed naming what it waited for.
+    Waits take two minutes unless given otherwise, and end with StartFailed naming what was awaited.
     """
 
     hub: Hub
@@ -34,14 +34,14 @@ class ClusterDriver(ABC):
     @property
     @abstractmethod
     def api(self) -> Api:
-        """A client with every right."""
+        """A client with all rights."""
 
     @abstractmethod
     def store(self, node: str) -> Path:
-        """Return where the store of a node is on this machine's disk."""
+        """Return the path of a node's store on this machine."""
 
     def name(self, stem: str = "m") -> str:
-        """Return a name that no other test has."""
+        """Return a name that no other test uses."""
         return f"{stem}-{uuid.uuid4().hex[:8]}"
 
     def push(
@@ -51,13 +51,13 @@ class ClusterDriver(ABC):
         repo: str = "",
         access: RepositoryAccess | None = None,
     ) -> str:
-        """Push a small model, or these files, to a repository (a new one, where none is given), and return the URI."""
+        """Push a small model, or these files, to a repository (by default a new one), and return the URI."""
         repo = repo or f"org/{uuid.uuid4().hex[:12]}"
         self.hub.push(repo, self._written(size_bytes, files), access=access)
         return f"hf://{repo}"
 
     def upload(self, size_bytes: int = 2**20) -> str:
-        """Put a small model into a bucket of its own and return the URI."""
+        """Upload a small model to a new bucket and return the URI."""
         bucket = self.name("bucket")
         self.s3.put_folder(bucket, "model", self._written(size_bytes, None))
         return f"s3://{bucket}/model"
@@ -77,7 +77,7 @@ class ClusterDriver(ABC):
         return name
 
     def get(self, kind: str, name: str) -> Json:
-        """Return one of the objects."""
+        """Return an object."""
         return self.api.get(path_of(kind, name))
 
     def delete(self, kind: str, name: str) -> None:
@@ -85,7 +85,7 @@ class ClusterDriver(ABC):
         self.api.delete(path_of(kind, name))
 
     def is_gone(self, kind: str, name: str) -> bool:
-        """Return whether an object is not there any more."""
+        """Return whether an object no longer exists."""
         return not self.api.answers(path_of(kind, name))
 
     def cache(
@@ -96,12 +96,12 @@ class ClusterDriver(ABC):
         labels: Mapping[str, str] | None = None,
         **spec: object,
     ) -> str:
-        """Declare a ClusterModelCache, of a new repository where no URI is given, and return its name."""
+        """Create a ClusterModelCache, by default of a new repository, and return its name."""
         fields = {"storageUri": uri or self.push(), "nodeGroup": group, **spec}
         return self.create("ClusterModelCache", name or self.name("cache"), fields, labels=labels or {})
 
     def base_model(self, uri: str = "", name: str = "", **storage: object) -> str:
-        """Declare a ClusterBaseModel, of a new repository where no URI is given, and return its name.
+        """Create a ClusterBaseModel, by default of a new repository, and return its name.
 
         `storage` are further fields of spec.storage.
         """
@@ -109,23 +109,23 @@ class ClusterDriver(ABC):
         return self.create("ClusterBaseModel", name or self.name("model"), spec)
 
     def group(self, labels: Mapping[str, str], **spec: object) -> str:
-        """Make a node group for these labels and return its name."""
+        """Create a node group for these labels and return its name."""
         fields = {"storageLimit": "1Gi", "nodeSelector": labels, **spec}
         return self.create("ModelCacheNodeGroup", self.name("group"), fields)
 
     def status(self, kind: str, name: str) -> Json:
-        """Return an object's status."""
+        """Return the status of an object."""
         found: Json = self.get(kind, name).get("status", {})
         return found
 
     def ready_condition(self, kind: str, name: str) -> Json:
-        """Return the condition Ready, empty where there is none yet."""
+        """Return the Ready condition; empty if there is none yet."""
         conditions = self.status(kind, name).get("conditions", [])
         found: Json = next((c for c in conditions if c["type"] == "Ready"), {})
         return found
 
     def wait_ready(self, kind: str, name: str, within_s: float | None = None) -> Json:
-        """Return the status once the object is Ready for what it says now."""
+        """Wait until the object is Ready for its present spec, and return the status."""
         found: list[Json] = []
 
         def ready() -> bool:
@@ -137,7 +137,7 @@ class ClusterDriver(ABC):
         return status
 
     def wait_reason(self, kind: str, name: str, reason: str, within_s: float | None = None) -> str:
-        """Wait for the reason on the object or one of its nodes, and return its message of that moment."""
+        """Wait for the reason on the object or one of its nodes, and return the message with it."""
         messages: list[str] = []
 
         def said() -> bool:
@@ -150,43 +150,43 @@ class ClusterDriver(ABC):
         return messages[0]
 
     def labels(self, node: str) -> dict[str, str]:
-        """Return a node's labels."""
+        """Return the labels of a node."""
         found: dict[str, str] = self.get("Node", node)["metadata"]["labels"]
         return found
 
     def label(self, node: str, labels: Mapping[str, str | None]) -> None:
-        """Set labels of a node, or take those away that are None."""
+        """Set labels of a node; None removes a label."""
         self.api.patch(path_of("Node", node), {"metadata": {"labels": labels}})
 
     def entries(self, node: str, model: str) -> list[Json]:
-        """Return what a node's ModelNode wants of a model."""
+        """Return the entries of a model in the spec of a node's ModelNode."""
         spec = self.get("ModelNode", node).get("spec", {})
         return [e for e in spec.get("entries", []) if e["id"] == model]
 
     def phases(self, node: str, model: str) -> list[str]:
-        """Return where the agent of a node says that it stands with a model."""
+        """Return the phases of a model that the agent of a node reports."""
         entries = self.status("ModelNode", node).get("entries", [])
         return [e.get("phase", "Pending") for e in entries if e["id"] == model]
 
     def events(self, name: str) -> list[Json]:
         """Return the Events about objects of this name, in all namespaces.
 
-        Others may name no object: an API server that starts slowly tells so of its default ServiceCIDR.
+        Some Events name no object: a slow API server emits them about its default ServiceCIDR.
         """
         found: list[Json] = self.api.get(f"/api/v1/events?fieldSelector=involvedObject.name={name}")["items"]
         return found
 
     def snapshot(self, node: str, model: str, revision: str) -> Path:
-        """Return where a node has a revision."""
+        """Return the path of a revision on a node."""
         return self.store(node) / snapshot_path(model, revision)
 
     def until(self, condition: Callable[[], bool], what: str, within_s: float | None = None) -> None:
-        """Return when the condition holds."""
+        """Wait until the condition holds."""
         wait_until(condition, PATIENCE_S if within_s is None else within_s, what)
 
 
 def is_ready(model: Json) -> bool:
-    """Tell whether a model or cache says Ready: of the spec that stands there, and not with an older revision."""
+    """Return whether a model or cache is Ready for its present spec, and not with an older revision."""
     status = model.get("status", {})
     state = status.get(_STATE.get(model["kind"], "state"))
     updating = any(c["type"] == "Updating" and c["status"] == "True" for c in status.get("conditions", []))

@@ -1,4 +1,4 @@
-"""The cluster's objects that an installation consists of: CRDs, roles, policies, webhooks."""
+"""The objects of an installation: CRDs, roles, policies, webhooks."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ _PLURALS = {
 
 
 def path_of(kind: str, name: str) -> str:
-    """Return where the API server has one of our objects, or a Node."""
+    """Return the API path of one of our objects, or of a Node."""
     return f"{KINDS[kind]}/{name}"
 
 
@@ -52,14 +52,14 @@ def create(api: Api, kind: str, name: str, spec: Mapping[str, Any], **metadata: 
 
 
 def refused_group(name: str) -> tuple[str, dict[str, Any]]:
-    """Return a path and a node group to post there that admission refuses; nothing is stored, admitted or not."""
+    """Return a path and a node group that admission refuses; the path is a dry run, so nothing is ever stored."""
     body: dict[str, Any] = {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ModelCacheNodeGroup"}
     body |= {"metadata": {"name": name}, "spec": {"storageLimit": 0}}
     return f"{KINDS['ModelCacheNodeGroup']}?dryRun=All", body
 
 
 def install_kinds(api: Api) -> None:
-    """Create the CRDs and return when the API server serves them."""
+    """Create the CRDs and wait until the API server serves them."""
     definitions = [yaml.safe_load(path.read_text()) for path in sorted((_ROOT / "crds").glob("*.yaml"))]
     for definition in definitions:
         ensure(api, definition)
@@ -70,7 +70,7 @@ def install_kinds(api: Api) -> None:
 
 
 def install_roles(api: Api, namespace: str) -> None:
-    """Create the service accounts, roles and policies, as the chart has them."""
+    """Create the service accounts, roles and policies of the chart."""
     for program in ("controller", "agent"):
         ensure_service_account(api, f"larder-{program}", namespace)
     for manifest in _templates(namespace):
@@ -78,30 +78,30 @@ def install_roles(api: Api, namespace: str) -> None:
 
 
 def open_to_services(api: Api, namespace: str) -> None:
-    """Let InferenceServices be served in a namespace, as an administrator would."""
+    """Allow InferenceServices in a namespace, as an administrator would."""
     api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"larder.dev/inference-services": "true"}}})
 
 
 def install_webhooks(api: Api, settings: WebhookSettings) -> None:
-    """Create the admission configurations, or bring them up to date."""
+    """Create or update the admission configurations."""
     for manifest in (mutating_configuration(settings), validating_configuration(settings)):
         ensure(api, manifest)
 
 
 def ensure(api: Api, manifest: dict[str, Any]) -> None:
-    """Create an object, or merge into the one that is there."""
+    """Create an object, or merge into the existing one."""
     collection = _PLURALS[manifest["kind"]].format(namespace=manifest["metadata"].get("namespace", ""))
     if api.ensure(collection, manifest) is None:
         api.patch(f"{collection}/{manifest['metadata']['name']}", manifest)
 
 
 def without_helm(template: str, namespace: str) -> str:
-    """Return a template with the namespace and the accounts in it, as the chart's defaults have them."""
+    """Render a template with this namespace and the default accounts of the chart."""
     return _ACCOUNT.sub(r"larder-\1", template.replace(_NAMESPACE, namespace))
 
 
 def _templates(namespace: str) -> Iterator[dict[str, Any]]:
-    """Read the chart's templates that depend on nothing but the namespace."""
+    """Yield the objects of the chart templates that depend only on the namespace."""
     folder = _ROOT / "charts" / "larder" / "templates"
     for name in ("controller-rbac.yaml", "agent-rbac.yaml", "agent-policies.yaml", "inference-services.yaml"):
         lines = without_helm((folder / name).read_text(), namespace).splitlines()

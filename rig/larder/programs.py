@@ -1,4 +1,4 @@
-"""Larder's two programs, started as their users' clusters would start them: by token, from the environment."""
+"""The two programs of Larder, started as in a cluster: with tokens, and settings from the environment."""
 
 import os
 import shutil
@@ -19,8 +19,8 @@ CONTROLLER = "larder-controller"
 AGENT = "larder-agent"
 AUDIENCE = "larder"
 ADMISSION_KEY = "the-key-of-the-rig-of-forty-letters-or-so"
-ADMISSION_TIMEOUT_S = 30  # the most that there is: on a busy machine a review may take longer than a cluster would wait
-STORE_ROOT = "/var/lib/larder"  # where pods would find the store on a node; the rig's nodes have theirs elsewhere
+ADMISSION_TIMEOUT_S = 30  # the maximum: on a busy machine a review may take longer than in a cluster
+STORE_ROOT = "/var/lib/larder"  # where pods would find the store on a node; the nodes of the rig keep theirs elsewhere
 _READY_S = 120.0
 
 
@@ -31,7 +31,7 @@ def python(module: str, *arguments: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Sources:
-    """What the administrator of this installation sets for sources."""
+    """The source settings that the administrator of this installation makes."""
 
     hf_endpoint: str = ""
     s3_endpoint: str = ""
@@ -39,7 +39,7 @@ class Sources:
     ca_bundle: str = ""
 
     def environ(self) -> dict[str, str]:
-        """Return it as the environment that both programs read."""
+        """Return the settings as environment variables for both programs."""
         named = {
             "HF_ENDPOINT": self.hf_endpoint,
             "AWS_ENDPOINT_URL": self.s3_endpoint,
@@ -50,7 +50,7 @@ class Sources:
 
 
 class _OurProgram:
-    """A program of Larder with a directory of its own."""
+    """A program of Larder with its own directory."""
 
     def __init__(self, plane: ControlPlane, state: Path, environ: dict[str, str]) -> None:
         self._plane, self._state, self._environ = plane, state, environ
@@ -79,16 +79,16 @@ class ControllerProgram(_OurProgram):
 
     @property
     def url(self) -> str:
-        """Where admission and the agents' API are."""
+        """The address of admission and of the API for agents."""
         return f"https://{LOOPBACK}:{self.port}"
 
     @property
     def ca(self) -> Path:
-        """The certificate that vouches for it."""
+        """The CA certificate for its server."""
         return self._state / "ca.crt"
 
     def start(self) -> None:
-        """Start it with a token of its service account, and return when it is ready."""
+        """Start it with a token of its service account, and wait until it is ready."""
         self._state.mkdir(parents=True, exist_ok=True)
         pair = self._plane.server_certificate(dns=[f"larder.{NAMESPACE}.svc"])
         certificate, key = self._state / "tls.crt", self._state / "tls.key"
@@ -125,7 +125,7 @@ class ControllerProgram(_OurProgram):
 
 
 class AgentProgram(_OurProgram):
-    """The agent of one node, with the pod that it stands for and a store of its own."""
+    """The agent of one node, with the pod that it stands for and its own store."""
 
     def __init__(self, plane: ControlPlane, state: Path, node: str, environ: dict[str, str]) -> None:
         super().__init__(plane, state / f"agent-{node}", environ)
@@ -135,11 +135,11 @@ class AgentProgram(_OurProgram):
 
     @property
     def token_file(self) -> Path:
-        """Its token for the controller's API."""
+        """The file with its token for the controller."""
         return self._state / "token"
 
     def start(self, api_url: str, api_ca: Path, *, wait: bool = True) -> None:
-        """Start it, with a new pod unless its own is still there, and return when it is ready."""
+        """Start it, with a new pod unless its own still exists, and wait until it is ready."""
         self._state.mkdir(parents=True, exist_ok=True)
         self.root.mkdir(exist_ok=True)
         api = self._plane.api
@@ -165,14 +165,14 @@ class AgentProgram(_OurProgram):
             self._process.wait_ready(lambda: answers(self.port), _READY_S)
 
     def remove(self) -> None:
-        """End it and its pod, as when the DaemonSet leaves the node."""
+        """Remove it and its pod, as when the DaemonSet leaves the node."""
         self.process.stop()
         if self._pod is not None:
             agents.delete_agent_pod(self._plane.api, self._pod)
             self._pod = None
 
     def wipe(self) -> None:
-        """Empty the node's disk, as when it is replaced."""
+        """Empty the disk of the node, as when it is replaced."""
         for folder in sorted(self.root.rglob("*"), reverse=True):
             if folder.is_dir() and not folder.is_symlink():
                 os.chmod(folder, 0o755)  # noqa: PTH101, S103 - directories of snapshots refuse removal otherwise
@@ -181,7 +181,7 @@ class AgentProgram(_OurProgram):
 
 
 def answers(port: int) -> bool:
-    """Return whether a program of ours says that it is ready."""
+    """Return whether a program reports that it is ready."""
     try:
         return httpx.get(f"http://{LOOPBACK}:{port}/readyz", timeout=1, trust_env=False).is_success
     except httpx.HTTPError:

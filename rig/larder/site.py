@@ -1,4 +1,4 @@
-"""A cluster with Larder's programs on rig nodes, its sources, and the moves that tests of the whole system make."""
+"""A cluster with Larder's programs on rig nodes, its sources, and actions for tests of the whole system."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,15 +24,15 @@ class Site(ClusterDriver):
 
     @property
     def api(self) -> Api:
-        """A client with every right."""
+        """A client with all rights."""
         return self.cluster.api
 
     def store(self, node: str) -> Path:
-        """Return where the store of a node is on this machine's disk."""
+        """Return the path of a node's store on this machine."""
         return self.cluster.agents[node].root
 
     def leader(self) -> ControllerProgram:
-        """Return the replica that leads, once one does."""
+        """Wait for a leading replica and return it."""
         found: list[ControllerProgram] = []
 
         def leads() -> bool:
@@ -43,7 +43,7 @@ class Site(ClusterDriver):
         return found[0]
 
     def listed(self, model: str) -> dict[str, tuple[Json, Json]]:
-        """Return, by node, the entry of a model (one revision) and its status, {} before it has one; of one moment."""
+        """Return by node the entry of a model (one revision) and its status ({} if none yet), read at one moment."""
         found: dict[str, tuple[Json, Json]] = {}
         for node in self.api.get(KINDS["ModelNode"])["items"]:
             told = {(s["id"], s["revision"]): s for s in node.get("status", {}).get("entries", [])}
@@ -53,9 +53,9 @@ class Site(ClusterDriver):
         return found
 
     def pod(self, body: Json, behind: str = "") -> Json:
-        """Create a pod and return it as it was admitted.
+        """Create a pod and return it as admitted.
 
-        `behind` are the words of a refusal by a replica that has not heard the news yet: it is asked again.
+        `behind` is the message of a replica that refuses because its cache is behind; the request is repeated then.
         """
         made: list[Json] = []
 
@@ -71,9 +71,9 @@ class Site(ClusterDriver):
         return made[0]
 
     def pod_node(self, name: str) -> str:
-        """Return the node that the scheduler chose, empty before."""
+        """Return the node that the scheduler chose; empty before."""
         return str(self.api.get(f"{_PODS}/{name}")["spec"].get("nodeName", ""))
 
     def delete_pod(self, name: str) -> None:
-        """Take a pod away at once."""
+        """Delete a pod at once."""
         self.api.delete(f"{_PODS}/{name}", grace_s=0)

@@ -1,8 +1,8 @@
-"""The private network of a cluster of nodes: who has which address."""
+"""The addresses in the private network of a cluster of nodes."""
 
 from dataclasses import dataclass
 
-GATEWAY = "10.99.0.1"  # the control plane, the cluster's DNS, and the way from one node's pods to another's
+GATEWAY = "10.99.0.1"  # the control plane, the cluster DNS, and the route between the pods of different nodes
 POD_RANGE = "10.244.0.0/16"
 _FIRST_HOST = 10
 
@@ -15,10 +15,10 @@ class NodeAddresses:
 
     @property
     def ip(self) -> str:
-        """The node's own address."""
+        """The address of the node."""
         return f"10.99.0.{_FIRST_HOST + self.number}"
 
     @property
     def pods(self) -> str:
-        """The range that its pods get theirs from."""
+        """The address range of its pods."""
         return f"10.244.{self.number}.0/24"

@@ -1,4 +1,4 @@
-"""The programs of a node, found where the rig finds its others."""
+"""The programs of a node, searched where the rig finds its others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from rig.errors import MissingBinaries
 
 @dataclass(frozen=True)
 class NodeBinaries:
-    """Where each program stands."""
+    """The path of each program."""
 
     kubelet: Path
     kube_proxy: Path
@@ -21,7 +21,7 @@ class NodeBinaries:
 
 
 def find(env: Mapping[str, str]) -> NodeBinaries:
-    """Return the programs; raise MissingBinaries, which says how to get them."""
+    """Return the programs; raises MissingBinaries, which says how to get them."""
     found = [binaries.locate(binary, env) for binary in binaries.NODE]
     absent = [binary.name for binary, path in zip(binaries.NODE, found, strict=True) if path is None]
     if absent:

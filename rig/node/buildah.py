@@ -1,4 +1,4 @@
-"""Images by buildah: in a store of our own, pulling nothing, each call in a mount namespace that goes with it."""
+"""Builds images with buildah: in a private store, without pulling, each call in a temporary mount namespace."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _TAIL_LINES = 40
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an image is built from."""
+    """The inputs of an image."""
 
     tag: str
     dockerfile: Path
@@ -28,13 +28,13 @@ class Recipe:
 
 
 class Buildah:
-    """A store of images below the cache; unchanged steps of a recipe are not run again."""
+    """An image store below the cache; unchanged steps of a recipe are not run again."""
 
     def __init__(self, cache: Path) -> None:
         self._root, self._archives = cache / "buildah", cache / "images"
 
     def build(self, recipe: Recipe) -> None:
-        """Build an image; steps reach package registries as we would. Raises SetupFailed with the log's end."""
+        """Build an image; steps reach package registries as we do. Raises SetupFailed with the end of the log."""
         argv = ["bud", "--isolation=chroot", "--pull-never", "--layers", f"--tag={recipe.tag}"]
         argv += [f"--file={recipe.dockerfile}", f"--volume={_CERTIFICATES}:{_CERTIFICATES}:ro"]
         argv += [f"--env={name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PASSED)]
@@ -42,16 +42,16 @@ class Buildah:
         self._run([*argv, str(recipe.context)])
 
     def has(self, tag: str) -> bool:
-        """Tell whether an image of this name is there."""
+        """Return whether an image with this tag exists."""
         return bool(self._run(["images", "--quiet", "--filter", f"reference={tag}"]).strip())
 
     def prune(self, above_bytes: int) -> None:
-        """Let go of the steps of earlier builds, where the store is larger; the next build runs all its steps."""
+        """Drop the cached steps of earlier builds if the store is larger; the next build runs all its steps."""
         if int(command(["/usr/bin/du", "--summarize", "--bytes", str(self._root)]).split()[0]) > above_bytes:
             self._run(["rmi", "--prune"])
 
     def archive(self, tag: str) -> Path:
-        """Return the image as a file that containerd imports."""
+        """Return the image as a file that containerd can import."""
         digest = str(json.loads(self._run(["inspect", "--type=image", tag]))["FromImageID"])
         stem = tag.replace("/", "_").replace(":", "_")
         path = self._archives / f"{stem}-{digest[:16]}.tar"
@@ -65,12 +65,12 @@ class Buildah:
         return path
 
     def compressed_bytes(self, tag: str, folder: Path) -> int:
-        """Return how many bytes a registry would hold and a node would pull."""
+        """Return the size in a registry, which is what a node pulls."""
         self._run(["push", "--quiet", "--compression-format=gzip", tag, f"oci:{folder}:latest"])
         return sum(blob.stat().st_size for blob in (folder / "blobs" / "sha256").iterdir())
 
     def run_s(self, tag: str, argv: Sequence[str]) -> float:
-        """Return how many seconds a program in the image takes from start to end."""
+        """Return how many seconds a program in the image runs."""
         name = self._run(["from", "--pull-never", tag]).strip()
         try:
             started = time.monotonic()

@@ -1,4 +1,4 @@
-"""The control groups that a node's pods run in: one of ours in every hierarchy, and nothing left of it."""
+"""The control groups for the pods of a node: one of ours in every hierarchy, removed without trace."""
 
 import os
 from contextlib import suppress
@@ -8,23 +8,23 @@ from rig.processes import wait_until
 
 ROOT = Path("/sys/fs/cgroup")
 _V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
-_COPIED = ("cpuset.cpus", "cpuset.mems")  # a new cpuset of version 1 is empty, and takes no process
+_COPIED = ("cpuset.cpus", "cpuset.mems")  # a new cpuset of version 1 is empty, and admits no process
 _PREFIX = "larder-rig-"
 _EMPTY_S = 60.0
 
 
 def writable(root: Path = ROOT) -> bool:
-    """Tell whether control groups can be made on this machine."""
+    """Return whether control groups can be created on this machine."""
     return any(os.access(hierarchy, os.W_OK) for hierarchy in _hierarchies(root))
 
 
 def name_of(machine: str) -> str:
-    """Return the name of a machine's group; it tells whose it is."""
+    """Return the name of a machine's group, which identifies the rig that owns it."""
     return f"{_PREFIX}{os.getpid()}-{machine}"
 
 
 def sweep(root: Path = ROOT) -> None:
-    """Take away the groups of rigs that were killed."""
+    """Remove the groups of rigs that were killed."""
     for hierarchy in _hierarchies(root):
         for group in hierarchy.glob(f"{_PREFIX}*"):
             if not Path("/proc", group.name.removeprefix(_PREFIX).partition("-")[0]).exists():
@@ -32,7 +32,7 @@ def sweep(root: Path = ROOT) -> None:
 
 
 def create(name: str, root: Path = ROOT) -> None:
-    """Make a group in every hierarchy that takes one."""
+    """Create a group in every hierarchy that allows it."""
     for hierarchy in _hierarchies(root):
         if hierarchy == root:
             _delegate(root)
@@ -44,27 +44,27 @@ def create(name: str, root: Path = ROOT) -> None:
 
 
 def remove(name: str, root: Path = ROOT) -> None:
-    """Take a group and all below it away; its processes must have been killed."""
+    """Remove a group and all below it; its processes must have been killed."""
     wait_until(lambda: not any(_left(hierarchy / name) for hierarchy in _hierarchies(root)), _EMPTY_S, f"cgroup {name}")
 
 
 def _hierarchies(root: Path) -> list[Path]:
-    """Return the one of version 2, or those of version 1."""
+    """Return the hierarchy of version 2, or those of version 1."""
     if (root / "cgroup.controllers").exists():
         return [root]
     return [path for path in sorted(root.glob("*/")) if (path / "cgroup.procs").exists() and not path.is_symlink()]
 
 
 def _delegate(root: Path) -> None:
-    """Have groups of version 2 below the root count what kubelet looks at, as far as the kernel lets us."""
+    """Enable the controllers that kubelet reads in version 2 groups below the root, as far as the kernel permits."""
     for controller in _V2_CONTROLLERS:
         with suppress(OSError):
             (root / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
 def _left(group: Path) -> bool:
-    """Remove what can be removed now, and tell whether something is left."""
+    """Remove what can be removed now, and return whether anything is left."""
     for folder, _, _ in os.walk(group, topdown=False):
-        with suppress(OSError):  # a killed process may take its time
+        with suppress(OSError):  # a killed process may take a while to go
             Path(folder).rmdir()
     return group.exists()

@@ -31,7 +31,7 @@ _NODE_LOST_AFTER_S = 12.0
 
 @dataclass(frozen=True)
 class Tools:
-    """The programs that a cluster is made of and used with."""
+    """The programs that make up a cluster, and those that drive it."""
 
     plane: Binaries
     node: NodeBinaries
@@ -59,17 +59,17 @@ class NodeCluster(Running):
 
     @property
     def api(self) -> Api:
-        """A client with every right."""
+        """A client with all rights."""
         return self.plane.api
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig, good outside of the namespaces."""
+        """The kubeconfig of the administrator, valid outside the namespaces."""
         return self.plane.kubeconfig
 
     @property
     def host(self) -> str:
-        """The address at which nodes and pods find what runs beside the control plane (see `Lan.network`)."""
+        """The address at which nodes and pods reach what runs beside the control plane (see `Lan.network`)."""
         return GATEWAY
 
     def machine(self, node: str) -> Machine:
@@ -77,13 +77,13 @@ class NodeCluster(Running):
         return self._nodes[node].machine
 
     def load_image(self, archive: Path) -> None:
-        """Give an image to all nodes, those to come too."""
+        """Load an image on all nodes, including future ones."""
         self._images.append(archive)
         for node in self._nodes.values():
             containerd.load(node.machine, self.tools.node, archive)
 
     def add_node(self, name: str, labels: Mapping[str, str] | None = None, disk: SmallDisk | None = None) -> None:
-        """Add a node and return when it is Ready; what is on a small disk does not outlive a reboot."""
+        """Add a node and wait until it is Ready; the content of a small disk does not survive a reboot."""
         machine = Machine(name, NodeAddresses(next(self._numbers)), self.lan, self.state / "nodes")
         machine.disk.mkdir(parents=True, exist_ok=True)
         node = self._nodes[name] = _Node(machine, disk)
@@ -96,7 +96,7 @@ class NodeCluster(Running):
         self.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": dict(labels or {})}})
 
     def remove_node(self, name: str) -> None:
-        """Scrap a node: cut its power, throw its disk away, and delete its Node and the pods on it."""
+        """Scrap a node: cut its power, discard its disk, and delete its Node and pods."""
         machine = self._nodes.pop(name).machine
         machine.shut()
         machine.discard()
@@ -106,7 +106,7 @@ class NodeCluster(Running):
             self.api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", grace_s=0)
 
     def reboot(self, name: str) -> None:
-        """Cut a node's power, turn it on again, and return when it is Ready; its disk stays."""
+        """Cut the power of a node, turn it on again, and wait until it is Ready; its disk stays."""
         node = self._nodes[name]
         node.machine.shut()
         self._boot(node)
@@ -115,25 +115,25 @@ class NodeCluster(Running):
         self.wait_node(name)
 
     def restart_kubelet(self, name: str) -> None:
-        """Kill kubelet under its pods, start it anew, and return when the node is Ready."""
+        """Kill kubelet while its pods run, restart it, and wait until the node is Ready."""
         node = self._nodes[name]
         node.processes["kubelet"].kill()
         self._start_kubelet(node)
         self.wait_node(name)
 
     def wait_node(self, name: str) -> None:
-        """Return when kubelet answers and has reported the node Ready after this moment."""
+        """Wait until kubelet answers and has reported the node Ready after this call."""
         since = time.time()
         process = self._nodes[name].processes["kubelet"]
         process.wait_ready(lambda: self._reported(name, since), _NODE_READY_S, "ready")
 
     def exec(self, namespace: str, pod: str, argv: Sequence[str], container: str = "") -> str:
-        """Run a program in a pod and return what it printed; raise StartFailed with its words."""
+        """Run a program in a pod and return its output; raises StartFailed with the error."""
         chosen = [f"--container={container}"] if container else []
         return self.kubectl("exec", f"--namespace={namespace}", pod, *chosen, "--", *argv)
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
-        """Run kubectl as the administrator and return what it printed; raise StartFailed with its words."""
+        """Run kubectl as the administrator and return its output; raises StartFailed with the error."""
         argv = [str(self.tools.plane.kubectl), f"--kubeconfig={self.kubeconfig}", *arguments]
         return command(argv, stdin)
 
@@ -190,7 +190,7 @@ class NodeCluster(Running):
 
 
 def ready_since(node: dict[str, Any], since: float) -> bool:
-    """Tell whether a Node is Ready by a heartbeat that is newer than `since`, seconds since the epoch."""
+    """Return whether a Node is Ready by a heartbeat after `since`, in seconds since 1970."""
     for condition in node.get("status", {}).get("conditions", []):
         if condition["type"] == "Ready":
             beat = time.mktime(time.strptime(condition["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ")) - time.timezone

@@ -1,4 +1,4 @@
-"""`python -m rig node`: prepare this machine for real nodes, build the images, or keep a cluster by hand."""
+"""`python -m rig node`: prepares this machine for real nodes, builds the images, or keeps a cluster by hand."""
 
 import argparse
 import os
@@ -15,12 +15,12 @@ from rig.node.cluster import NodeCluster
 from rig.node.installation import Installation
 from rig.node.sources import sources_on
 
-REQUIRED = "LARDER_E2E"  # set to "required", it forbids to go on without real nodes
+REQUIRED = "LARDER_E2E"  # set to "required", it makes missing real nodes an error
 _MB = 1_000_000
 
 
 def add_to(commands: Any) -> None:  # noqa: ANN401 - argparse keeps the type of its sub-commands to itself
-    """Add the command and those below it."""
+    """Add the command and its subcommands."""
     node = commands.add_parser("node", help="real nodes: kubelet, containerd, pods (as root)", description=__doc__)
     below = node.add_subparsers(required=True, metavar="COMMAND")
     setup = below.add_parser("setup", help="install Debian's packages, compile the programs, make the base image")
@@ -75,7 +75,7 @@ def _images(_: argparse.Namespace) -> int:
 
 def _up(arguments: argparse.Namespace) -> int:
     ends = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before threads start, so that only we take them
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before threads start, so that only this thread receives them
     tools, cache = prepare.setup(os.environ, _say), cache_dir(os.environ)
     buildah = Buildah(cache)
     archives = [images.build_sandbox(buildah), *images.build_project(buildah, cache, _say).values()]

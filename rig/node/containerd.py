@@ -1,4 +1,4 @@
-"""containerd on a machine: its configuration, and images handed to it."""
+"""containerd on a machine: its configuration, and importing images."""
 
 import os
 from pathlib import Path
@@ -17,20 +17,20 @@ _READY_S = 60.0
 
 
 def start(machine: Machine, binaries: NodeBinaries) -> Process:
-    """Start containerd and return when it answers."""
+    """Start containerd and wait until it answers."""
     folder = machine.disk / "etc"
     (folder / "cni").mkdir(parents=True, exist_ok=True)
     (folder / "cni" / "10-rig.conflist").write_text(network(machine.addresses))
     settings = folder / "containerd.toml"
     settings.write_text(config(folder / "cni"))
-    path = f"{binaries.containerd_shim.parent}:{os.environ.get('PATH', '')}"  # its shim is found there, and runc
+    path = f"{binaries.containerd_shim.parent}:{os.environ.get('PATH', '')}"  # for its shim, and runc
     process = machine.start("containerd", [str(binaries.containerd), "--config", str(settings)], {"PATH": path})
     process.wait_ready(lambda: _answers(machine, binaries), _READY_S)
     return process
 
 
 def load(machine: Machine, binaries: NodeBinaries, archive: Path) -> None:
-    """Give an image to pods, which find it under the name that it has in its archive."""
+    """Import an image for pods, under the name in its archive."""
     machine.run([*_ctr(binaries), "images", "import", "--snapshotter=overlayfs", str(archive)])
 
 
@@ -49,8 +49,8 @@ def _ctr(binaries: NodeBinaries) -> list[str]:
 
 
 def config(cni: Path) -> str:
-    """Return the settings, as TOML; `cni`: the directory with the network's."""
-    # Without restrict_oom_score_adj every sandbox dies where root may not lower that score.
+    """Return the configuration as TOML; `cni` is the directory of the network configuration."""
+    # Without restrict_oom_score_adj every sandbox dies if root may not lower that score.
     return f"""\
 version = 3
 root = "{CONTAINERD}"
@@ -77,7 +77,7 @@ disabled_plugins = ["io.containerd.nri.v1.nri"]
 
 
 def network(addresses: NodeAddresses) -> str:
-    """Return how pods get their addresses, for CNI."""
+    """Return the CNI configuration, which assigns addresses to pods."""
     return f"""\
 {{"cniVersion": "1.0.0", "name": "rig", "plugins": [
   {{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false, "hairpinMode": true,

@@ -1,4 +1,4 @@
-"""What containerd made of images, kept for the next node: clones share the files and have databases of their own."""
+"""Unpacked images of containerd, kept for the next node: clones share the files but have their own databases."""
 
 import hashlib
 import shutil
@@ -15,13 +15,13 @@ _CP = "/bin/cp"
 
 
 class ImageStores:
-    """Copies of containerd's directory below the cache, by the images in it."""
+    """Copies of the containerd directory below the cache, by the images in it."""
 
     def __init__(self, cache: Path) -> None:
         self._folder = cache / "containerd"
 
     def clone(self, archives: Sequence[Path], target: Path) -> bool:
-        """Fill the directory of a containerd that does not run yet; False where these images were never kept."""
+        """Fill the directory of a stopped containerd; return False if there is no copy for these images."""
         kept = self._folder / _key(archives)
         if not kept.exists():
             return False
@@ -30,7 +30,7 @@ class ImageStores:
         return True
 
     def keep(self, archives: Sequence[Path], source: Path) -> None:
-        """Keep the directory of a containerd that does not run, and let go of what was not used for longest."""
+        """Keep the directory of a stopped containerd, and remove the least recently used copies."""
         self._folder.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix="new-", dir=self._folder))
         _share(source, made)
@@ -45,12 +45,12 @@ class ImageStores:
 
 
 def _key(archives: Sequence[Path]) -> str:
-    names = sorted(archive.name for archive in archives)  # they end in the images' digests
+    names = sorted(archive.name for archive in archives)  # they end with the digests of the images
     return hashlib.sha256("\n".join([CONTAINERD_VERSION, *names]).encode()).hexdigest()[:16]
 
 
 def _share(source: Path, target: Path) -> None:
-    """Copy a tree by hard links where that can be: containerd replaces its files, but for the databases."""
+    """Copy a tree by hard links where that is safe: containerd replaces its files, except for the databases."""
     linked = subprocess.run([_CP, "-al", f"{source}/.", str(target)], capture_output=True, check=False)
     if linked.returncode:
         command([_CP, "-a", f"{source}/.", str(target)])

@@ -1,4 +1,4 @@
-"""The images that nodes are given: the two of the project, and a small one for sandboxes and workloads."""
+"""The images for nodes: the two of the project, and a small one for sandboxes and workloads."""
 
 import os
 import shutil
@@ -39,7 +39,7 @@ _PROGRAMS = {AGENT: "agent", CONTROLLER: "controller"}
 
 @dataclass(frozen=True)
 class ImageCost:
-    """What an image of the project costs: to pull, and to start."""
+    """The cost of an image: the size to pull, and the time to start."""
 
     tag: str
     compressed_bytes: int
@@ -47,7 +47,7 @@ class ImageCost:
 
 
 def ensure_base(cache: Path, say: progress.Say) -> Path:
-    """Return a small Debian with Python as a file, made once and kept in the cache."""
+    """Return an archive of a small Debian with Python, built once and cached."""
     path = cache / "base" / f"{_SUITE}.tar"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def ensure_base(cache: Path, say: progress.Say) -> Path:
 
 
 def build_sandbox(buildah: Buildah) -> Path:
-    """Return the image of sandboxes and simple workloads, built of busybox alone."""
+    """Return the image for sandboxes and simple workloads, built only from busybox."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(programs.BUSYBOX, Path(folder) / "busybox")
         _build(buildah, SANDBOX_IMAGE, _SANDBOX, Path(folder))
@@ -67,7 +67,7 @@ def build_sandbox(buildah: Buildah) -> Path:
 
 
 def build_project(buildah: Buildah, cache: Path, say: progress.Say) -> dict[str, Path]:
-    """Build the project's images from its Dockerfiles and return them by tag, for `containerd.load`."""
+    """Build the project images from their Dockerfiles and return them by tag, for `containerd.load`."""
     if not buildah.has(_BASE):
         base = ensure_base(cache, say)
         with tempfile.TemporaryDirectory(dir=cache) as folder:
@@ -81,7 +81,7 @@ def build_project(buildah: Buildah, cache: Path, say: progress.Say) -> dict[str,
 
 
 def measure(buildah: Buildah, tag: str) -> ImageCost:
-    """Return what an image costs; its start is that of Python with everything that the program imports."""
+    """Return the cost of an image; its start is that of Python with all imports of the program."""
     with tempfile.TemporaryDirectory() as folder:
         size = buildah.compressed_bytes(tag, Path(folder) / "oci")
     imports = f"import {_PROGRAMS[tag]}.__main__"

@@ -1,4 +1,4 @@
-"""Larder installed by its charts on real nodes, and the moves that only real pods allow."""
+"""Larder installed by its charts on real nodes, with the actions that only real pods allow."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ class Installation(ClusterDriver):
 
     @property
     def api(self) -> Api:
-        """A client with every right."""
+        """A client with all rights."""
         return self.cluster.api
 
     def values(self, **changes: Any) -> Json:  # noqa: ANN401 - values of a chart
-        """Return the chart's own values, but for where images and models come from and how long admission may take."""
+        """Return the default values, except for the origin of images and models and the admission timeout."""
         image = {"registry": "localhost", "pullPolicy": "Never"}
         addresses = [f"{self.cluster.host}/32"]
         sources = {"hfEndpoint": self.hub.endpoint, "s3Endpoint": self.s3.endpoint, "allowAddresses": addresses}
-        agent = {"floor": "1Gi", **changes.pop("agent", {})}  # the nodes' disk is a part of this machine's
+        agent = {"floor": "1Gi", **changes.pop("agent", {})}  # the nodes share the disk of this machine
         services, admission = {"enabled": True}, {"timeoutSeconds": ADMISSION_TIMEOUT_S}
         more = {"inferenceServices": services, "admission": admission, **changes}
         return {"image": image, "sources": sources, "agent": agent, **more}
 
     def install(self, **changes: Any) -> None:  # noqa: ANN401 - values of a chart
-        """Install both charts, or bring them up to date, and return when every pod of theirs is ready."""
+        """Install or upgrade both charts, and wait until all their pods are ready."""
         levels = {f"{_LEVEL}/enforce": "privileged", f"{_LEVEL}/audit": "restricted", f"{_LEVEL}/warn": "restricted"}
         self.api.ensure("/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": levels}})
         open_to_services(self.api, "default")
@@ -52,25 +52,25 @@ class Installation(ClusterDriver):
         self.wait_rolled_out()
 
     def wait_rolled_out(self) -> None:
-        """Return when all pods of both programs are the newest ones and ready."""
+        """Wait until all pods of both programs are current and ready."""
         for workload in ("deployment/larder-controller", "daemonset/larder-agent"):
             timeout = f"--timeout={_ROLLED_OUT_S:.0f}s"
             self.cluster.kubectl("rollout", "status", workload, f"--namespace={NAMESPACE}", timeout)
 
     def pods(self, selector: str, namespace: str = NAMESPACE) -> list[Json]:
-        """Return pods by labels."""
+        """Return pods by label selector."""
         found: list[Json] = self.api.get(f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")["items"]
         return found
 
     def agent(self, node: str) -> Json | None:
-        """Return the agent's pod on a node that is Ready and not on its way out."""
+        """Return the agent's pod on a node if it is Ready and not terminating."""
         for pod in self.pods("app.kubernetes.io/component=agent"):
             if pod["spec"].get("nodeName") == node and is_pod_ready(pod):
                 return pod
         return None
 
     def deployment(self, model: str, namespace: str = "default", **pod_spec: Any) -> str:  # noqa: ANN401 - a pod's fields
-        """Run a small workload that asks for a base model, and return its name."""
+        """Create a small workload that uses a base model, and return its name."""
         name = self.name("web")
         main = {"name": "main", "image": SANDBOX_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
         template = {
@@ -82,7 +82,7 @@ class Installation(ClusterDriver):
         return name
 
     def running(self, deployment: str, namespace: str = "default", within_s: float | None = None) -> Json:
-        """Return the workload's pod once it is Ready."""
+        """Wait until the pod of the workload is Ready and return it."""
         found: list[Json] = []
 
         def ready() -> bool:
@@ -93,7 +93,7 @@ class Installation(ClusterDriver):
         return found[0]
 
     def remove_deployment(self, name: str, namespace: str = "default") -> None:
-        """Take a workload away and return when its pods are gone."""
+        """Delete a workload and wait until its pods are gone."""
         self.api.delete(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
         self.until(lambda: not self.pods(f"app={name}", namespace), f"the end of {name}")
 
@@ -103,21 +103,21 @@ class Installation(ClusterDriver):
         self.api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", grace_s)
 
     def sh(self, pod: Json, script: str, container: str = "") -> str:
-        """Run a shell script in a pod and return what it printed; raise StartFailed with its words."""
+        """Run a shell script in a pod and return its output; raises StartFailed with the error."""
         metadata = pod["metadata"]
         return self.cluster.exec(metadata["namespace"], metadata["name"], ["sh", "-c", script], container)
 
     def leader(self) -> str:
-        """Return the name of the controller's pod that leads."""
+        """Return the name of the leading controller pod."""
         lease = self.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/larder-controller")
         return str(lease["spec"].get("holderIdentity", "")).rpartition("_")[0]
 
     def store(self, node: str) -> Path:
-        """Return where the store of a node is on this machine's disk."""
+        """Return the path of a node's store on this machine."""
         return self.cluster.machine(node).disk / STORE.lstrip("/")
 
     def explain(self) -> str:
-        """Return what a failed test wants to know: pods, events, and the last words of both programs."""
+        """Return diagnostics for a failed test: pods, events, and the end of the logs of both programs."""
         asked: list[Callable[[], str]] = [
             lambda: self.cluster.kubectl("get", "pods,modelnodes,clusterbasemodels", "--all-namespaces", "-o", "wide"),
             lambda: self.cluster.kubectl("get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"),
@@ -129,7 +129,7 @@ class Installation(ClusterDriver):
 
 
 def is_pod_ready(pod: Json) -> bool:
-    """Tell whether a pod is Ready and nobody has deleted it."""
+    """Return whether a pod is Ready and not deleted."""
     conditions = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions", [])}
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 

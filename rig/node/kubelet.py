@@ -1,4 +1,4 @@
-"""kubelet and kube-proxy on a machine, and the names of Services for its pods."""
+"""kubelet and kube-proxy on a machine, and the cluster DNS for its pods."""
 
 import json
 import socket
@@ -22,7 +22,7 @@ _DNS_READY_S = 60.0
 def start_kubelet(
     machine: Machine, plane: ControlPlane, binaries: NodeBinaries, settings: Mapping[str, Any]
 ) -> Process:
-    """Start kubelet; it registers its Node when there is none. `settings` go over its configuration of the rig."""
+    """Start kubelet, which registers its Node if there is none; `settings` override its rig configuration."""
     folder = machine.disk / "etc"
     pair = plane.server_certificate(dns=[machine.name], ips=[machine.addresses.ip])
     certificate, key = folder / "kubelet.pem", folder / "kubelet.key"
@@ -41,7 +41,7 @@ def start_kubelet(
 
 
 def start_kube_proxy(machine: Machine, plane: ControlPlane, binaries: NodeBinaries) -> Process:
-    """Start kube-proxy, which leads the addresses of Services to pods."""
+    """Start kube-proxy, which routes Service addresses to pods."""
     folder = machine.disk / "etc"
     user = plane.kubeconfig_for("system:kube-proxy", (), folder / "kube-proxy.kubeconfig", plane.node_url)
     config = _write(folder / "kube-proxy.json", _kube_proxy(machine, user))
@@ -49,7 +49,7 @@ def start_kube_proxy(machine: Machine, plane: ControlPlane, binaries: NodeBinari
 
 
 def start_dns(lan: Lan, plane: ControlPlane, binaries: NodeBinaries, state: Path) -> Process:
-    """Start the cluster's DNS beside the control plane, and return when it listens."""
+    """Start the cluster DNS beside the control plane, and wait until it listens."""
     corefile = state / "Corefile"
     corefile.write_text(f"""\
 .:53 {{
@@ -121,6 +121,6 @@ def _kube_proxy(machine: Machine, user: Path) -> dict[str, Any]:
         "clientConnection": {"kubeconfig": str(user)},
         "clusterCIDR": POD_RANGE,
         "hostnameOverride": machine.name,
-        "conntrack": unlimited,  # its limits belong to the whole machine
+        "conntrack": unlimited,  # its limits would apply to the whole machine
         "iptables": {"minSyncPeriod": "100ms"},
     }

@@ -1,4 +1,4 @@
-"""Every set of labels that a node has over a time, as the API server tells its watchers."""
+"""Records all label sets of a node over time, as the API server reports them to watchers."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ _START_S = 60.0
 
 
 class LabelLog(Running):
-    """Watches one node; use as a context manager, and ask afterwards too."""
+    """Watches one node; use as a context manager. The record stays available afterwards."""
 
     def __init__(self, cluster: NodeCluster, node: str, folder: Path) -> None:
         argv = [str(cluster.tools.plane.kubectl), f"--kubeconfig={cluster.kubeconfig}", "get", "node", node]
@@ -19,11 +19,11 @@ class LabelLog(Running):
         self._process = Process(Program(f"labels-{node}", argv), folder / f"labels-{node}.log")
 
     def start(self) -> None:
-        """Return when the node has been seen once."""
+        """Start watching, and wait until the node has been seen once."""
         self._process.wait_ready(lambda: bool(self.seen()), _START_S, "watching")
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._process.stop()
 
     def seen(self) -> list[dict[str, str]]:
@@ -32,5 +32,5 @@ class LabelLog(Running):
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
 
     def always(self, label: str) -> bool:
-        """Tell whether the label was there all the time."""
+        """Return whether the label was present all the time."""
         return all(label in labels for labels in self.seen())

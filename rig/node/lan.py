@@ -1,4 +1,4 @@
-"""The network that the nodes share: a namespace with a bridge, in which the control plane runs too."""
+"""The network of the nodes: a namespace with a bridge, in which the control plane runs too."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ _READY_S = 60.0
 
 
 class Lan(Running):
-    """The namespace, kept by a process that does nothing; everything in it goes when its last process ends.
+    """The namespace, held open by an idle process; everything in it goes when its last process ends.
 
     Use as a context manager.
     """
@@ -24,17 +24,17 @@ class Lan(Running):
 
     @property
     def network(self) -> Path:
-        """The file that stands for the network."""
+        """The file of the network namespace."""
         assert self._holder is not None  # noqa: S101 - asked for by what runs in it
         return network_of(self._holder.pid)
 
     @property
     def enter(self) -> list[str]:
-        """The start of a command line that runs a program in it; the program keeps its process id."""
+        """The start of a command line that runs a program in the namespace; the program keeps its process id."""
         return [programs.NSENTER, f"--net={self.network}", "--"]
 
     def start(self) -> None:
-        """Make the namespace and its bridge."""
+        """Create the namespace and its bridge."""
         outside = OWN.readlink()
         self._holder = Process(Program("lan", [programs.UNSHARE, "--net", programs.SLEEP, "infinity"]), self._log)
         self._holder.wait_ready(lambda: self.network.readlink() != outside, _READY_S)
@@ -47,12 +47,12 @@ class Lan(Running):
         forward(self.enter)
 
     def stop(self) -> None:
-        """Let go of the namespace."""
+        """Release the namespace."""
         if self._holder is not None:
             self._holder.kill()
 
     def attach(self, node: NodeAddresses, pid: int) -> None:
-        """Give the network of a node's first process an interface here, its address, and a way to everybody else."""
+        """Give the network of a node's first process an interface on the bridge, its address, and a default route."""
         port = f"node{node.number}"
         self._ip(
             f"link add {port} type veth peer name eth0 netns {pid}",
@@ -70,5 +70,5 @@ class Lan(Running):
 
 
 def forward(enter: Sequence[str]) -> None:
-    """Have a network pass on what is not for itself."""
+    """Enable forwarding in a network."""
     command([*enter, programs.SYSCTL, "-qw", "net.ipv4.ip_forward=1"])

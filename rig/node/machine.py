@@ -1,4 +1,4 @@
-"""A bare machine: namespaces of its own over a disk that outlives them."""
+"""A bare machine: its own namespaces over a disk that outlives them."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _BOOT_S = 60.0
 
 
 class Machine:
-    """Off when made; `boot` and `shut` it as often as you like."""
+    """A machine that is off at first; `boot` and `shut` can be repeated."""
 
     def __init__(self, name: str, addresses: NodeAddresses, lan: Lan, state: Path) -> None:
         self.name, self.addresses = name, addresses
@@ -32,7 +32,7 @@ class Machine:
 
     @property
     def init(self) -> int:
-        """The process id, seen from outside, of its first process."""
+        """The process id of its first process, as seen from outside."""
         return self._init
 
     def log(self, program: str) -> Path:
@@ -40,7 +40,7 @@ class Machine:
         return self.disk / "log" / f"{program}.log"
 
     def boot(self) -> None:
-        """Make the namespaces, mount the disk and join the network."""
+        """Create the namespaces, mount the disk and join the network."""
         booted = self.disk / "booted"
         booted.unlink(missing_ok=True)
         cgroups.sweep()
@@ -53,7 +53,7 @@ class Machine:
         self._lan.attach(self.addresses, self._init)
 
     def shut(self) -> None:
-        """Kill everything that runs on it at once, as a power cut does; the disk stays."""
+        """Kill everything that runs on it at once, like a power failure; the disk stays."""
         if self._holder is None:
             return
         self._holder.kill()
@@ -61,22 +61,22 @@ class Machine:
         if init:
             wait_until(lambda: not Path(f"/proc/{init}").exists(), _BOOT_S, f"the end of machine {self.name}")
         while self._processes:
-            self._processes.pop().kill()  # what is left of them outside
+            self._processes.pop().kill()  # their remains outside the namespaces
         cgroups.remove(self.cgroup)
 
     def discard(self) -> None:
-        """Throw away what is on the disk; logs and settings stay."""
+        """Discard the content of the disk; logs and settings stay."""
         shutil.rmtree(self.disk / "var", ignore_errors=True)
 
     def start(self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Process:
-        """Start a program on it; the program is killed when the process that is returned is."""
+        """Start a program on it; killing the returned process kills the program."""
         inside = [*self._enter, programs.SETPRIV, "--pdeathsig=KILL", "--", *argv]
         process = Process(Program(name, inside, env or {}), self.log(name))
         self._processes.append(process)
         return process
 
     def run(self, argv: Sequence[str], stdin: str = "") -> str:
-        """Run a short program on it and return what it printed; raise StartFailed with its words."""
+        """Run a short program on it and return its output; raises StartFailed with the error."""
         return command([*self._enter, *argv], stdin)
 
     @property

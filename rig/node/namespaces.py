@@ -1,4 +1,4 @@
-"""Network namespaces: entered by one thread of ours, or by programs that we start."""
+"""Network namespaces: entered by a single thread, or by programs that we start."""
 
 import ctypes
 import os
@@ -14,12 +14,12 @@ OWN = Path("/proc/thread-self/ns/net")
 
 
 def network_of(pid: int) -> Path:
-    """Return the file that stands for the network of a process."""
+    """Return the file of the network namespace of a process."""
     return Path(f"/proc/{pid}/ns/net")
 
 
 def enter_network(namespace: Path) -> None:
-    """Move the calling thread, and no other, to a network; sockets that it makes from now on belong there."""
+    """Move only the calling thread to a network; sockets that it creates from now on belong there."""
     descriptor = os.open(namespace, os.O_RDONLY)
     try:
         if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
@@ -31,7 +31,7 @@ def enter_network(namespace: Path) -> None:
 
 @contextmanager
 def within_network(namespace: Path) -> Iterator[None]:
-    """Have the calling thread in a network for a block; sockets made there go on working afterwards."""
+    """Run a block with the calling thread in a network; sockets created there keep working afterwards."""
     own = os.open(OWN, os.O_RDONLY)
     try:
         enter_network(namespace)
@@ -44,7 +44,7 @@ def within_network(namespace: Path) -> Iterator[None]:
 
 
 def command(argv: Sequence[str], stdin: str = "") -> str:
-    """Run a short program to its end and return what it printed; raise StartFailed with its words."""
+    """Run a short program and return its output; raises StartFailed with the error."""
     ran = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
     if ran.returncode:
         raise StartFailed(f"{' '.join(argv)} ended with exit code {ran.returncode}: {ran.stderr}{ran.stdout}")

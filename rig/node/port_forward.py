@@ -1,4 +1,4 @@
-"""Doors: ports of this machine's loopback that lead to the same ports of another network's loopback."""
+"""Forwards loopback ports of this machine to the same loopback ports of another network."""
 
 import asyncio
 import contextlib
@@ -15,21 +15,21 @@ _CHUNK_BYTES = 2**16
 
 
 class PortForward(Running):
-    """Forwards connections in a thread that stands in the other network; use as a context manager."""
+    """Forwards connections from a thread in the other network; use as a context manager."""
 
     def __init__(self, network: Path, ports: Sequence[int]) -> None:
         self._network = network
         self._listeners = [_listen(port) for port in ports]
-        self._carriers: set[asyncio.Task[None]] = set()  # the loop itself would let go of those that wait
+        self._carriers: set[asyncio.Task[None]] = set()  # the event loop alone would garbage-collect waiting tasks
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="door")
 
     def start(self) -> None:
-        """Let connections through."""
+        """Accept connections."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Cut all connections and take no more."""
+        """Close all connections and accept no more."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -64,7 +64,7 @@ def _listen(port: int) -> socket.socket:
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-    with contextlib.suppress(OSError):  # either side may go at any time
+    with contextlib.suppress(OSError):  # either side may close at any time
         try:
             far_reader, far_writer = await asyncio.open_connection(LOOPBACK, port)
             try:

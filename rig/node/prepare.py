@@ -1,4 +1,4 @@
-"""What real nodes need on this machine: rights, Debian's packages, compiled programs, a base image."""
+"""The requirements of real nodes: privileges, Debian packages, compiled programs, a base image."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ _APT = "/usr/bin/apt-get"
 
 
 def obstacles(user: int | None = None) -> list[str]:
-    """Return why this machine can have no real nodes for `user` (us), whatever is installed on it."""
+    """Return why this machine cannot have real nodes for `user` (default: us), whatever is installed."""
     if sys.platform != "linux":
         return ["kubelet needs Linux"]
     if (os.geteuid() if user is None else user) != 0:
@@ -34,7 +34,7 @@ def obstacles(user: int | None = None) -> list[str]:
 
 
 def hindrances(env: Mapping[str, str], user: int | None = None) -> list[str]:
-    """Return why `user` (us) has no real nodes here, each with its way out; empty when nothing is in the way."""
+    """Return why `user` (default: us) has no real nodes here, each with a fix; empty if they can run."""
     if found := obstacles(user):
         return found
     if absent := programs.missing():
@@ -47,12 +47,12 @@ def hindrances(env: Mapping[str, str], user: int | None = None) -> list[str]:
 
 
 def tools(env: Mapping[str, str]) -> Tools:
-    """Return the programs; raise MissingBinaries, which says how to get them."""
+    """Return the programs; raises MissingBinaries, which says how to get them."""
     return Tools(binaries.find(env), node_binaries.find(env), find_helm(env))
 
 
 def setup(env: Mapping[str, str], say: Say) -> Tools:
-    """Bring everything that is missing; raise SetupFailed with what, why and the way out."""
+    """Install everything that is missing; raises SetupFailed with what, why and the fix."""
     if os.geteuid() != 0:
         raise SetupFailed("real nodes need root: run this as root, or do without the tests in tests/e2e")
     _install_packages(programs.missing(), env, say)

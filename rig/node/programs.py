@@ -1,4 +1,4 @@
-"""Debian's programs that the nodes are made with, and the packages that they come from."""
+"""The Debian programs that nodes need, and their packages."""
 
 import os
 from collections.abc import Mapping
@@ -34,5 +34,5 @@ PACKAGES: Mapping[str, str] = {
 
 
 def missing() -> list[str]:
-    """Return the packages whose program is not there."""
+    """Return the packages whose program is missing."""
     return sorted(name for name, path in PACKAGES.items() if not os.access(Path(path), os.X_OK))

@@ -1,4 +1,4 @@
-"""A hub and an S3 server beside the control plane of real nodes, where nodes and pods reach them."""
+"""A hub and an S3 server beside the control plane, reachable from real nodes and pods."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from rig.s3 import S3
 
 @contextmanager
 def sources_on(cluster: NodeCluster, state: Path) -> Iterator[tuple[Hub, S3]]:
-    """Serve both for a block; what they are filled with is below `state`."""
+    """Serve both for a block; their data is below `state`."""
     with within_network(cluster.lan.network):
         hub = Hub(state / "hub", host=cluster.host)
     s3 = S3(cluster.tools.plane, state / "s3", enter=cluster.lan.enter, host=cluster.host)

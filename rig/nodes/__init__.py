@@ -1,4 +1,4 @@
-"""Node objects without a kubelet: heartbeats, and what happens to the pods bound to them."""
+"""Node objects without a kubelet: their heartbeats, and the pods bound to them."""
 
 from rig.nodes.fake_kubelet import FakeKubelet
 from rig.nodes.manifests import NodeSpec

@@ -1,4 +1,4 @@
-"""What a node does next about a pod that is bound to it."""
+"""Decides what a node does next about a pod bound to it."""
 
 import datetime as dt
 from collections.abc import Set as AbstractSet
@@ -22,28 +22,28 @@ class BoundPod(Object, frozen=True, kw_only=True):
 
     @property
     def node(self) -> str:
-        """The node that it is bound to, empty before."""
+        """The node to which it is bound; empty before."""
         return str(self.spec.get("nodeName", ""))
 
     @property
     def ready(self) -> bool:
-        """Whether it is Ready now."""
+        """Whether it is Ready."""
         return is_ready(self.status.get("conditions", []))
 
 
 @dataclass(frozen=True)
 class Leave:
-    """Nothing is to be done."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """Its containers are gone: take the object away."""
+    """Delete the object, because its containers are gone."""
 
 
 @dataclass(frozen=True)
 class PatchPodStatus:
-    """Merge this into the pod's status."""
+    """Merge this into the status of the pod."""
 
     patch: dict[str, Any]
 
@@ -52,14 +52,14 @@ Action = Leave | Release | PatchPodStatus
 
 
 def probe_port(pod: BoundPod) -> int | None:
-    """Return the port on which an agent says whether it is ready, None for pods that need no probe."""
+    """Return the readiness port of an agent; None for pods without a probe."""
     key, value = AGENT_LABEL
     port = pod.metadata.annotations.get(PROBE_ANNOTATION, "")
     return int(port) if pod.metadata.labels.get(key) == value and port.isdecimal() else None
 
 
 def decide(pod: BoundPod, alive: AbstractSet[str], now: dt.datetime, *, answers: bool) -> Action:
-    """Return what a node that lives does about a pod; `answers`: it is ready, as far as its node can tell."""
+    """Return what a live node does about a pod; `answers` is whether the pod passes its probe."""
     if pod.node not in alive:
         return Leave()
     if pod.metadata.deletion_timestamp:
@@ -72,7 +72,7 @@ def decide(pod: BoundPod, alive: AbstractSet[str], now: dt.datetime, *, answers:
 
 
 def running(pod: BoundPod, now: dt.datetime, *, ready: bool) -> dict[str, Any]:
-    """Return a merge patch that says: all containers run, and are ready or not."""
+    """Return a merge patch with all containers running, ready or not."""
     flag, started = str(ready), pod.status.get("startTime") or seconds(now)
     ours = ("Initialized", "ContainersReady", "Ready")
     kept = [one for one in pod.status.get("conditions", []) if one.get("type") not in ours]

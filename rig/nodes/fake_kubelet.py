@@ -1,4 +1,4 @@
-"""The hearts of nodes that have no kubelet: Lease and Ready condition, and the pods bound to them."""
+"""Fake kubelets: renew the Lease and Ready condition of nodes, and run the pods bound to them."""
 
 import asyncio
 import contextlib
@@ -30,16 +30,16 @@ _log = logging.getLogger(__name__)
 
 
 class HeartbeatNode(Object, frozen=True, kw_only=True):
-    """A Node's status, as far as a heart looks at it."""
+    """The status of a Node, as far as its heartbeat needs it."""
 
     status: dict[str, Any] = {}
 
 
 @dataclass
 class FakeKubelet:
-    """Keeps Node objects Ready and their pods moving while `run` runs.
+    """Keeps Node objects Ready and their pods progressing while `run` runs.
 
-    A node is added, can be lost (its heart stops, its pods stay as they are) and revived, and removed.
+    A node can be added, lost (its heartbeat stops and its pods stay as they are), revived and removed.
     """
 
     kube: Kube
@@ -55,7 +55,7 @@ class FakeKubelet:
         self._queue: WorkQueue[Key] = WorkQueue(_complain)
 
     async def run(self) -> None:
-        """Beat, follow nodes and pods, until cancelled."""
+        """Send heartbeats and watch nodes and pods, until cancelled."""
         node_source = Reflector(self.kube, NODES, HeartbeatNode, self._nodes, _trouble)
         pod_source = Reflector(self.kube, PODS, BoundPod, self._pods, _trouble)
         async with asyncio.TaskGroup() as tasks, httpx.AsyncClient(trust_env=False, timeout=_PROBE_TIMEOUT_S) as http:
@@ -65,7 +65,7 @@ class FakeKubelet:
             await self._queue.serve(_WORKERS, lambda key: self._serve(key, http))
 
     async def add(self, spec: NodeSpec) -> None:
-        """Create the Node (one that is there gets the labels) and let its heart beat."""
+        """Create the Node, or label an existing one, and start its heartbeat."""
         if not await create_if_missing(self.kube, NODES, manifests.node(spec)):
             await merge_patch(self.kube, f"{NODES}/{spec.name}", manifests.node(spec))
         await create_if_missing(self.kube, LEASES, manifests.lease(spec.name, self.now()))
@@ -73,11 +73,11 @@ class FakeKubelet:
         await self.revive(spec.name)
 
     def lose(self, name: str) -> None:
-        """Stop the node's heart: Kubernetes will call it NotReady, its pods are on their own."""
+        """Stop the heartbeat of a node: Kubernetes will mark it NotReady, and its pods are no longer served."""
         self._alive.discard(name)
 
     async def revive(self, name: str) -> None:
-        """Let the heart of a lost node beat again."""
+        """Resume the heartbeat of a lost node."""
         self._alive.add(name)
         await self._renew(name)
         await self._report(name, self._conditions(name))
@@ -85,7 +85,7 @@ class FakeKubelet:
             self._pod_changed(None, pod)
 
     async def remove(self, name: str) -> None:
-        """Stop the node's heart and delete the Node, as one does with a machine that is scrapped."""
+        """Stop the heartbeat and delete the Node, as for a machine that is scrapped."""
         self.lose(name)
         self._known.pop(name, None)
         await delete_if_present(self.kube, f"{LEASES}/{name}")
@@ -108,7 +108,7 @@ class FakeKubelet:
 
     async def _report(self, name: str, conditions: list[dict[str, Any]]) -> None:
         patch = manifests.status(self._known[name], conditions, self.now())
-        with contextlib.suppress(NotFound):  # deleted meanwhile: a kubelet would not make it again
+        with contextlib.suppress(NotFound):  # deleted meanwhile: a kubelet would not recreate it
             await merge_patch(self.kube, f"{NODES}/{name}/status", patch)
 
     def _conditions(self, name: str) -> list[dict[str, Any]]:
@@ -124,7 +124,7 @@ class FakeKubelet:
             self._queue.add(after.key)
 
     async def _serve(self, key: Key, http: httpx.AsyncClient) -> float | None:
-        """Bring one node (no namespace) or pod forward; return when to look at it again."""
+        """Advance one node (a key without namespace) or pod; return when to look at it again."""
         if not key.namespace:
             if key.name in self._alive and not manifests.is_ready(self._conditions(key.name)):
                 await self._report(key.name, self._conditions(key.name))
@@ -146,7 +146,7 @@ class FakeKubelet:
                 case Leave():
                     pass
         except (NotFound, Conflict):
-            return None  # it is another pod by now; the watch will tell
+            return None  # the name belongs to another pod now, which the watch will deliver
         return self.beat_s if port is not None and pod.node in self._alive else None
 
 

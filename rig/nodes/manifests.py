@@ -12,7 +12,7 @@ _LEASE_S = 40
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A node to be: its labels (beside the usual ones) and what it offers to pods."""
+    """A node to create: its extra labels, and its resources for pods."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class NodeSpec:
 
 
 def node(spec: NodeSpec) -> dict[str, Any]:
-    """Return the Node, as it registers itself."""
+    """Return the Node as it registers itself."""
     usual = {"kubernetes.io/hostname": spec.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     return {
         "apiVersion": "v1",
@@ -32,7 +32,7 @@ def node(spec: NodeSpec) -> dict[str, Any]:
 
 
 def status(spec: NodeSpec, conditions: list[dict[str, Any]], now: dt.datetime) -> dict[str, Any]:
-    """Return a merge patch of the Node's status: resources, and Ready beside whatever others say of it."""
+    """Return a merge patch for the status of the Node: resources, and Ready beside the conditions of others."""
     resources = {"cpu": spec.cpu, "memory": spec.memory, "pods": str(spec.pods), "ephemeral-storage": "100Gi"}
     ready = {
         "type": "Ready",
@@ -55,12 +55,12 @@ def status(spec: NodeSpec, conditions: list[dict[str, Any]], now: dt.datetime) -
 
 
 def is_ready(conditions: list[dict[str, Any]]) -> bool:
-    """Tell whether the conditions say that the node or pod is Ready."""
+    """Return whether the conditions say that the node or pod is Ready."""
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 
 def lease(name: str, now: dt.datetime) -> dict[str, Any]:
-    """Return the Lease whose renewal is a node's heartbeat."""
+    """Return the Lease whose renewal is the heartbeat of a node."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -75,5 +75,5 @@ def renewal(now: dt.datetime) -> dict[str, Any]:
 
 
 def seconds(now: dt.datetime) -> str:
-    """Return a time as Kubernetes' Time has it."""
+    """Format a time as a Kubernetes Time."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")

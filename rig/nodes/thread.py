@@ -1,4 +1,4 @@
-"""Nodes for blocking code: their hearts beat in a thread of their own."""
+"""Nodes for blocking code: their heartbeats run in a thread."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ _USER_AGENT = "rig-nodes"
 
 
 class Nodes:
-    """A NodeHeart in a thread; use as a context manager. Nodes that were added are removed at the end."""
+    """A FakeKubelet in a thread; use as a context manager. Added nodes are removed at the end."""
 
     def __init__(self, kubeconfig: Path, *, beat_s: float = 1.0) -> None:
         self._kubeconfig, self._beat_s = kubeconfig, beat_s
@@ -36,7 +36,7 @@ class Nodes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            with contextlib.suppress(KubeError):  # the control plane may be gone before us
+            with contextlib.suppress(KubeError):  # the control plane may stop first
                 for name in sorted(self._added):
                     self.remove(name)
         finally:
@@ -44,16 +44,16 @@ class Nodes:
             self._thread.join()
 
     def add(self, name: str, labels: Mapping[str, str] | None = None) -> None:
-        """Create a Node and let its heart beat."""
+        """Create a Node and start its heartbeat."""
         self._added.add(name)
         self._call(self._heart.add(NodeSpec(name, labels or {})))
 
     def lose(self, name: str) -> None:
-        """Stop a node's heart."""
+        """Stop the heartbeat of a node."""
         self._call(_soon(self._heart, name))
 
     def revive(self, name: str) -> None:
-        """Let the heart of a lost node beat again."""
+        """Resume the heartbeat of a lost node."""
         self._call(self._heart.revive(name))
 
     def remove(self, name: str) -> None:
