@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     options, selection = _parsed(arguments)
-    from agent.cli.fetch import run_fetch  # noqa: PLC0415 - it takes a while, and a signal may come by then
+    from agent.cli.fetch import run_fetch  # noqa: PLC0415 - slow to import, and a signal may arrive meanwhile
 
     stdout, stderr = open_streams()
     code = run_fetch(

@@ -90,7 +90,7 @@ def run_fetch(
     except Stopped:
         tell("Stopped: what is verified is kept; the same command goes on from there", stderr)
         return INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is told in one line
+    except Exception as error:  # noqa: BLE001 - every failure is reported in one line
         tell(failure_line(error), stderr)
         return 1
     left_out = source.left_out

@@ -93,7 +93,7 @@ def place_files(target: Path, files: Mapping[str, Path], keys: Mapping[str, str]
     marked = {files[name]: whole_ns + _mark_ns(key) for name, key in keys.items() if name in files}
     for blob, time_ns in {**dict.fromkeys(files.values(), now_ns), **marked}.items():
         with translated(f"releasing {blob}"):
-            os.chmod(blob, 0o644)  # noqa: PTH101 - thousands of files, and paths of text take half the time
+            os.chmod(blob, 0o644)  # noqa: PTH101 - thousands of files, and strings take half the time of paths
             os.utime(blob, ns=(time_ns, time_ns))
 
 
@@ -117,7 +117,7 @@ def _put(blob: Path, path: str, fresh: str) -> None:
         os.link(blob, path, follow_symlinks=False)
         return
     with suppress(FileNotFoundError):  # left by a kill, or by renaming an inode over itself
-        os.unlink(fresh)  # noqa: PTH108 - thousands of files, and paths of text take half the time
+        os.unlink(fresh)  # noqa: PTH108 - thousands of files, and strings take half the time of paths
     os.link(blob, fresh, follow_symlinks=False)
     os.rename(fresh, path)  # noqa: PTH104 - as above
 

@@ -58,7 +58,7 @@ class Downloader:
 
     def _refuse_pickles(self, manifest: Manifest, result: FetchResult) -> None:
         """Check every file before any is committed; if one may be a pickle, discard them all. Raises PickleRefused."""
-        from shared.safe_files.refuse import refuse_pickles  # noqa: PLC0415 - what few agents need
+        from shared.safe_files.refuse import refuse_pickles  # noqa: PLC0415 - only few agents need it
 
         try:
             refuse_pickles({name: self.store.blob_path(blob) for name, blob in result.blobs.items()}, manifest.uri)

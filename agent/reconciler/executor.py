@@ -129,7 +129,7 @@ class ActionExecutor:
         else:
             self.cache.manifests[entry.key] = manifest
             self.cache.works[entry.key] = Prepared(entry.manifest)
-            if self.cache.unfinished_to_keep() is not None:  # all known: unfinished files of others may be dropped
+            if self.cache.unfinished_to_keep() is not None:  # all manifests known: other unfinished files may go
                 self.cache.retry_shortages(self.clock())
 
     async def _reserve(self, entry: Entry) -> None:
@@ -219,7 +219,7 @@ class ActionExecutor:
             self.activity.end(entry.key, kind, ending)
             self._stops.pop(entry.key, None)
             self._halts.pop(entry.key, None)
-            await self._release(entry.key)  # before the work: the next reservation has the same name
+            await self._release(entry.key)  # before the work ends: the next reservation has the same name
             self.cache.works.pop(entry.key, None)
 
     def _stop(self, key: Key) -> None:
@@ -323,7 +323,7 @@ class ActionExecutor:
     async def _guarded(self, key: Key, doing: str, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             await job()
-        except Exception as error:  # noqa: BLE001 - an error of ours in one model must not end the others
+        except Exception as error:  # noqa: BLE001 - an internal error in one model must not end the others
             self._tasks.pop(key, None)
             await self._fail(doing, key, error)
 

@@ -57,7 +57,7 @@ class Inspector:
     async def _run(self, key: Key, manifest: str, order: SnapshotOrder) -> None:
         try:
             self._take(key, manifest, await self._reading(order))
-        except Exception as error:  # noqa: BLE001 - it costs this model its metadata, and is counted
+        except Exception as error:  # noqa: BLE001 - costs this model its metadata, and is counted
             self.errors.note("metadata", error, folder=order.folder)
             self._take(key, manifest, failed(FAILED, f"{type(error).__name__}; the agent's log has more"))
         finally:

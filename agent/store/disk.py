@@ -84,7 +84,7 @@ def store_error(error: OSError, doing: str) -> LarderError:
     return StoreFailure(f"{doing}: {error.strerror or error}; {way_out}")
 
 
-class translated:  # noqa: N801 - used as a statement; a generator would cost more than many calls that it guards
+class translated:  # noqa: N801 - used as a statement; a generator would cost more than many of the calls inside
     """Turn an OSError in the block into InsufficientStorage or StoreFailure whose message says what was being done."""
 
     __slots__ = ("_doing",)

@@ -35,7 +35,7 @@ class Partial:
         self._uncached = None if cached else DirectWriter(descriptor)
         self._map = place.removesuffix(SUFFIX) + MAP_SUFFIX
         self._journal = -1
-        self._mapped = True  # possibly
+        self._mapped = True  # a map may exist
         if not held.size_bytes:
             self.forget()
 
@@ -97,7 +97,7 @@ class Partial:
         if self._mapped:
             self._close_map()
             with suppress(FileNotFoundError):
-                os.unlink(self._map)  # noqa: PTH108 - once a file, and a text takes half the time of a path
+                os.unlink(self._map)  # noqa: PTH108 - once per file, and a string takes half the time of a path
             self._mapped = False
 
     def close(self) -> None:

@@ -74,7 +74,7 @@ def _drop(partial: Partial) -> None:
 def enter(layout: Layout, partial: Partial, sha256: str) -> None:
     """Turn a durable partial into a pinned blob; if the blob exists untouched, link that instead. Raises OSError."""
     pin = pin_path(layout, partial.key, sha256)
-    os.rename(partial.place, pin)  # noqa: PTH104 - text, as above
+    os.rename(partial.place, pin)  # noqa: PTH104 - a string, as above
     partial.forget()
     settle(layout, pin, sha256)
 

@@ -56,7 +56,7 @@ class WorkerPool:
             work()
         except Stopped:
             pass  # `wait` knows the reason
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._failure = self._failure or error
         finally:
             with self._lock:
