@@ -19,8 +19,8 @@ def _one_lane(_: object) -> Hashable:
 class WorkQueue(Generic[K]):
     """A queue of keys for one event loop; a key added while it is being handled is handled again afterwards.
 
-    A key that is added while it waits after a failure is handled at once, so a handler must not add its own key by
-    failing. `lane_of` assigns keys to lanes, which take turns.
+    A key that is added while it waits after a failure is handled at once, so a handler that fails must not cause its
+    own key to be added. `lane_of` assigns keys to lanes, which take turns.
     """
 
     on_error: Callable[[K, Exception, float], None]  # called with the key, its error, and the seconds until its retry

@@ -55,7 +55,7 @@ def failure_of(status: int, headers: Mapping[str, str], subject: RequestSubject,
 def rate_limited(
     headers: Mapping[str, str], subject: RequestSubject, now: float, unsaid_s: float = DEFAULT_WAIT_S
 ) -> RateLimited:
-    """Return the error for a 429 or similar; the wait is `unsaid_s` seconds if the server names none."""
+    """Return the error for a server that asks for a pause; it lasts `unsaid_s` seconds if the server names no time."""
     said_s = stated_wait_s(headers, now)
     wait_s = unsaid_s if said_s is None else said_s
     return RateLimited(f"{subject.grant.host} asks to wait {wait_message(wait_s, now)} before {subject.what}", wait_s)

@@ -54,7 +54,14 @@ class Source(Protocol):
     def resolve(self) -> Manifest:
         """List the files of the current revision, pinned.
 
-        Raises: SourceNotFound, RevisionNotFound, AuthDenied, RateLimited, Unreachable, AddressRefused, UnsafePath.
+        Raises:
+            SourceNotFound: There is no such repository, bucket, prefix or file.
+            RevisionNotFound: There is no such branch, tag or commit.
+            AuthDenied: The source refuses the credentials, or requires some.
+            RateLimited: The server asks for a pause.
+            Unreachable: No complete response arrives.
+            AddressRefused: The host resolves to an address that must not be contacted.
+            UnsafePath: A file name would leave its directory.
         """
         ...
 
@@ -66,7 +73,9 @@ class Source(Protocol):
             offset: The first byte.
             length: The number of bytes; None for all that follow.
 
-        Raises: As `resolve`, and SourceChanged if the file is no longer the resolved one.
+        Raises:
+            SourceChanged: The file is no longer the resolved one.
+            LarderError: The errors of `resolve`.
         """
         ...
 

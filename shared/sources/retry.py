@@ -15,9 +15,14 @@ WORTH_BYTES = 16 * 1024  # an attempt that brought this much was worth its reque
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long to retry a file without progress, in seconds; with progress, retries are unlimited.
+    """How often and how long a file is retried without progress; with progress there is no limit.
 
-    `asked_s` replaces `patience_s` for a server that asks for a pause, if it is longer.
+    Args:
+        attempts: The most tries.
+        patience_s: Seconds without progress after which it gives up.
+        first_s: The first pause, in seconds; it doubles with each failure.
+        longest_s: The longest pause, in seconds, unless the server asks for more.
+        asked_s: Replaces `patience_s` for a server that asks for a pause, if it is longer.
     """
 
     attempts: int = 6
@@ -47,6 +52,8 @@ def pause_before_retry(
 ) -> float | None:
     """Return how many seconds to wait before the next try; None to give up.
 
+    A server that asks for more time than the policy allows is left to the longer backoff of the caller.
+
     Args:
         policy: The limits.
         error: The failure.
@@ -55,8 +62,6 @@ def pause_before_retry(
         uniform: Draws the jitter.
         poor: Failures since an attempt brought WORTH_BYTES. They lengthen the wait even if each brought some bytes.
         brought_bytes: Bytes that arrived before this failure; the more, the shorter the wait.
-
-    A server that asks for more time than the policy allows is left to the longer backoff of the caller.
     """
     if not error.retryable or isinstance(error, InsufficientStorage | StoreFailure | SourceChanged):
         return None

@@ -25,7 +25,7 @@ class SourceSettings:
     Args:
         hf_endpoint: The URL of the hub.
         s3_endpoint: The URL of the S3 service; empty for AWS.
-        s3_region: The region used until a bucket names its own.
+        s3_region: The region of buckets if neither the URI nor the credentials name one.
         allow_addresses: CIDRs that hosts named by a URI or a redirect may resolve to although they are not public.
         ca_bundle: Replaces the certificate authorities of the system.
         connect_timeout_s: Limit for connecting, in seconds.
