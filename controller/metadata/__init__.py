@@ -1,1 +1,1 @@
-"""What a model is: kept in its status, filled into its spec, and of models on nodes read from their sources."""
+"""Model metadata: kept in the status, filled into the spec, and for models on nodes read from the source."""

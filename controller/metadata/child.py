@@ -1,6 +1,6 @@
 """The child process that reads one model from its source: `python -m controller.metadata.child`.
 
-It has no other environment and no other secret than the order's.
+Its environment is empty otherwise, and its only secrets are those in the order.
 """
 
 import time

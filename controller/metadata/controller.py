@@ -1,4 +1,4 @@
-"""What models on nodes are, read from their sources: a second part of each turn of a model."""
+"""The controller that reads the metadata of models on nodes; it shares its keys with the models controller."""
 
 from controller.manager.controller import Controller
 from controller.metadata.reconcile import MetadataReconciler
@@ -7,7 +7,7 @@ from controller.state.keys import ModelKey
 
 
 def metadata_controller(cluster: ClusterState, reconciler: MetadataReconciler) -> Controller[ModelKey]:
-    """Return what reads metadata. Whatever wakes a model wakes this; besides, a reading that ends does."""
+    """Return the metadata controller; it is triggered like the models controller, and when a reading ends."""
     return Controller(
         name="metadata",
         key=ModelKey,

@@ -1,4 +1,4 @@
-"""From a view of a model to what is to be done for its metadata. No input or output, no clock."""
+"""Decides from a view of a model what to do for its metadata. No input or output, no clock."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,8 +15,8 @@ from shared.api.meta import ReadMetadata
 from shared.metadata.remembered import FAILED, count_attempts, given_up
 from shared.metadata.termination_message import Reading
 
-LONGEST_WAIT = timedelta(hours=24)  # of a fixed list of files, most that is wrong stays wrong
-# What the files themselves are not; after any other failure what was read of earlier files stays, and is said to be so.
+LONGEST_WAIT = timedelta(hours=24)  # most errors in a fixed list of files are permanent
+# Failures of the files themselves; after any other, the values of earlier files stay, and the message says so.
 _OF_FILES = (MISSING, "MetadataMalformed", "MetadataOversized")
 _FOR_GOOD = (FAILED, CONFLICT)
 _WHEN = "%Y-%m-%d %H:%M UTC"
@@ -24,14 +24,14 @@ _WHEN = "%Y-%m-%d %H:%M UTC"
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Have the files that describe the model read; the result comes with a later view."""
+    """Start reading the files that describe the model; the result arrives in a later view."""
 
     identity: str
 
 
 @dataclass(frozen=True, slots=True)
 class WriteMetadata:
-    """Write the condition, and what is known from now on."""
+    """Write the condition, and the metadata known from now on."""
 
     told: ConditionUpdate
     metadata: ReadMetadata | None
@@ -41,7 +41,7 @@ Action: TypeAlias = Read | WriteSpec | WriteMetadata | Again
 
 
 def decide(view: MetadataView, now: datetime) -> list[Action]:
-    """Return what to do, in order."""
+    """Return the actions, in order."""
     if view.target is None:
         return []
     if view.skip:
@@ -66,9 +66,9 @@ def _needs_none(view: MetadataView) -> bool:
 
 
 def _taken(view: MetadataView, found: Reading, now: datetime) -> ReadMetadata:
-    """Return what a reading of the source leaves.
+    """Return what to keep of a reading of the source.
 
-    What a node told of an earlier archive stays until one tells of this one: the source alone never does.
+    A node's report on an earlier archive stays until a node reports on this one, because the source alone cannot tell.
     """
     last = view.kept or ReadMetadata()
     attempts = count_attempts(last.reason, last.attempts, found.reason)
@@ -81,7 +81,7 @@ def _taken(view: MetadataView, found: Reading, now: datetime) -> ReadMetadata:
 
 
 def _settled(view: MetadataView, kept: ReadMetadata, now: datetime) -> list[Action]:
-    """Return how a finished reading shows, and the next one where it failed."""
+    """Return the actions that show a finished reading, and that retry a failed one."""
     kept = with_reports(kept, view.reports, now)
     fields = fields_to_write(view.spec, view.status.metadata, kept.values) if view.spec is not None else {}
     actions: list[Action] = [WriteSpec(fields)] if fields else []

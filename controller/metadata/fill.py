@@ -1,4 +1,4 @@
-"""Which fields of a spec metadata fills. No input or output, no clock."""
+"""Which fields of a spec are filled from metadata. No input or output, no clock."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ FILLED = (
     "modelType", "modelArchitecture", "modelFormat", "modelFramework", "quantization", "modelParameterSize",
     "modelCapabilities", "maxTokens", "diffusionPipeline",
 )  # fmt: skip
-# What every text model has; others (quantization, a pipeline's parts) are rightly empty for most.
+# Fields that every text model has; others (quantization, a pipeline's parts) are empty for most.
 _WHOLE = frozenset(
     ("modelType", "modelArchitecture", "modelFormat", "modelFramework", "modelParameterSize", "modelCapabilities",
      "maxTokens")
@@ -24,21 +24,21 @@ Fields = Mapping[str, Any]
 
 
 def written_fields(spec: BaseModelSpec) -> dict[str, Any]:
-    """Return a spec's fields by their names there, without those that are empty."""
+    """Return a spec's non-empty fields by their JSON names."""
     fields = msgspec.to_builtins(spec)
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
 def is_written(spec: Fields, last: ReadMetadata | None) -> bool:
-    """Return whether the user wrote all that a reading would fill; `last` is the last one."""
+    """Return whether the user set all fields that a reading would fill; `last` is the last reading."""
     ours = _filled_before(last)
     return all(name in spec and spec[name] != ours.get(name) for name in _WHOLE)
 
 
 def fields_to_write(spec: Fields, last: ReadMetadata | None, values: Fields) -> dict[str, Any]:
-    """Return the spec's fields to set (None: to take away) for metadata as it is kept; never one that a user wrote.
+    """Return the spec's fields to set (None: to remove) from the kept metadata; never one that a user wrote.
 
-    A field counts as ours while it says what the last reading said.
+    A field counts as ours while it has the value of the last reading.
     """
     ours, new = _filled_before(last), _ome_fields_of(values)
     found = {}
@@ -50,7 +50,7 @@ def fields_to_write(spec: Fields, last: ReadMetadata | None, values: Fields) -> 
 
 
 def metadata_of(values: Fields) -> Metadata | None:
-    """Return metadata as it is kept in a status; None where there is none, or somebody wrote into the status."""
+    """Return the metadata kept in a status; None if there is none, or the status was tampered with."""
     try:
         return msgspec.convert(values, Metadata) if values else None
     except msgspec.ValidationError:

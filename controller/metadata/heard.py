@@ -1,9 +1,9 @@
-"""What the words of nodes change in what is known of a model. No input or output, no clock.
+"""Merges the nodes' reports into what is known of a model. No input or output, no clock.
 
-Nodes are not trusted with one another's models. For files that the source does not describe, values count while every
-report of values is the same: from every node, and from one node over time. Once two differ, none count until other
-files or a refresh. What is known of the same files only moves forward, so a node that lies can take a description
-away but cannot cause one write after another:
+Nodes are not trusted with one another's models. For files that the source does not describe, reported values count only
+while all reports of values agree: from every node, and from one node over time. Once two differ, none count until the
+files change or a refresh is requested. What is known of the same files only moves forward, so a lying node can remove a
+description but cannot cause one write after another:
 
     interrupted -> failed -> values -> conflict
 """
@@ -21,14 +21,14 @@ from shared.metadata.termination_message import Reading, failed
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What the files are by the word of a node, the first by name of those that say the same."""
+    """The metadata of the files as reported by a node, the first by name of those that report the same."""
 
     node: str
     reading: Reading
 
 
 def with_reports(kept: ReadMetadata, reports: Sequence[NodeReport], now: datetime) -> ReadMetadata:
-    """Return what is known once nodes were heard; `kept` itself where they add nothing."""
+    """Return what is known after applying the reports; `kept` itself if they add nothing."""
     if kept.reason == CONFLICT or not (kept.reason == MISSING or kept.node):
         return kept
     values = [report for report in reports if report.reading.metadata is not None]
@@ -67,6 +67,6 @@ def _conflict(kept: ReadMetadata, first: str, second: str, now: datetime) -> Rea
 
 
 def _kept(kept: ReadMetadata, reading: Reading, node: str, now: datetime) -> ReadMetadata:
-    """Return what a node's reading leaves; an interruption leaves what is known of earlier files."""
+    """Return what to keep of a node's reading; an interruption keeps what is known of earlier files."""
     before = kept if reading.reason == INTERRUPTED else None
     return kept_reading(reading, before, kept.identity, kept.attempts, now, node)

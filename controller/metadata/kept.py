@@ -1,4 +1,4 @@
-"""What a reading leaves in a model's status. No input or output, no clock."""
+"""What a model's status keeps of a reading. No input or output, no clock."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,16 +10,16 @@ from shared.metadata.remembered import INTERRUPTED, interruption_wait
 from shared.metadata.report import Metadata
 from shared.metadata.termination_message import Reading
 
-MISSING = "MetadataMissing"  # also of an archive, which only nodes can look into
-CONFLICT = "MetadataConflict"  # nodes say different things of the same files
+MISSING = "MetadataMissing"  # also for an archive, which only nodes can read
+CONFLICT = "MetadataConflict"  # nodes report different values for the same files
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 _FIRST_WAIT = timedelta(minutes=15)
-_FIRST_WAIT_UNCHECKED = timedelta(minutes=1)  # pods wait for it
+_FIRST_WAIT_UNCHECKED = timedelta(minutes=1)  # pods are waiting for it
 _MOST_DOUBLINGS = 10
 
 
 def again_at(kept: ReadMetadata, longest: timedelta) -> datetime:
-    """Return when a reading that failed is tried again; at once where somebody wrote into its time."""
+    """Return when to retry a failed reading; now if its recorded time was tampered with."""
     if kept.reason == INTERRUPTED:
         return _time_of(kept) + interruption_wait(kept.identity, kept.attempts)
     first, most = (_FIRST_WAIT_UNCHECKED, _FIRST_WAIT) if kept.unchecked else (_FIRST_WAIT, longest)
@@ -36,9 +36,9 @@ def _time_of(kept: ReadMetadata) -> datetime:
 def kept_reading(
     reading: Reading, before: ReadMetadata | None, identity: str, attempts: int, now: datetime, node: str = ""
 ) -> ReadMetadata:
-    """Return what a reading leaves; what was known `before` of the same stays known where it failed.
+    """Return what to keep of a reading; if it failed, the values known `before` for the same are kept.
 
-    `node` is the one that read it, where one did.
+    `node` is the node that read it, if one did.
     """
     values = as_stored(reading.metadata) if reading.metadata else (before.values if before else {})
     missing, unchecked = reading.found is False, reading.found is None
@@ -59,6 +59,6 @@ def kept_reading(
 
 
 def as_stored(found: Metadata) -> dict[str, Any]:
-    """Return metadata as it comes back from the API server: what is told again is compared with that."""
+    """Return metadata as the API server returns it, for comparison with later reports."""
     values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
     return values

@@ -1,4 +1,4 @@
-"""What a child process is asked to read."""
+"""The order for a child process: what to read."""
 
 import sys
 
@@ -10,10 +10,10 @@ COMMAND = (sys.executable, "-m", "controller.metadata.child")
 
 
 class SourceOrder(ChildOrder, frozen=True, kw_only=True):
-    """One reading. It goes over the child's standard input, so that no other process sees the credentials.
+    """One reading, passed over the child's standard input so that no other process sees the credentials.
 
-    `manifest` is the canonical list of files with this digest, and `revision` the one that it must be of; `left_out`
-    files of the source are not in it.
+    `manifest` is the canonical list of files with this digest, and `revision` the one it must have; `left_out` is the
+    number of the source's files that are not in it.
     """
 
     manifest: bytes

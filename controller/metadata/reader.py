@@ -1,4 +1,4 @@
-"""Has models read beside the queue, for a source may be slow."""
+"""Reads models' metadata outside the queue, because sources may be slow."""
 
 import asyncio
 import dataclasses
@@ -20,15 +20,15 @@ from shared.metadata.remembered import FAILED
 from shared.metadata.termination_message import Reading, failed
 from shared.sources.settings import SourceSettings
 
-_AT_ONE_TIME = 2  # children, each of at most 320 MiB: more than two would not fit into the container's memory
-_SETTLE_S = 300.0  # where a result does not stay in a status, as without its field in an old definition, no loop begins
-_TIMEOUT_S = 10.0  # of one answer: threads that wait for one hold up the end of the program
+_AT_ONE_TIME = 2  # children, each of at most 320 MiB: more than two would exceed the container's memory
+_SETTLE_S = 300.0  # avoids a loop if a status drops the result, as with an old definition without the field
+_TIMEOUT_S = 10.0  # per response: blocked threads delay the exit of the program
 _log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class MetadataReader:
-    """Reads a few models at one time; `on_done` gets the model that has a result, which stays until it is recorded."""
+    """Reads a few models concurrently; `on_done` receives the key after a result, which stays until it is recorded."""
 
     secrets: Secrets
     manifests: Manifests
@@ -49,21 +49,21 @@ class MetadataReader:
         )
 
     def found(self, key: ModelKey, identity: str) -> Reading | None:
-        """Return the result of this reading of a model, until it is recorded."""
+        """Return the unrecorded result of this reading of a model, or None."""
         known = self._found.get(key)
         return known[1] if known is not None and known[0] == identity else None
 
     def recorded(self, key: ModelKey) -> None:
-        """Drop a result: from now on the object has it."""
+        """Drop a result that the object has recorded."""
         self._found.pop(key, None)
 
     def forget(self, key: ModelKey) -> None:
-        """Drop what is known of an object that is gone."""
+        """Drop the state of a deleted object."""
         self._found.pop(key, None)
         self._ended.pop(key, None)
 
     def start(self, key: ModelKey, demand: Demand, resolution: Resolution, identity: str) -> None:
-        """Read a model unless that is under way, or was done a moment ago."""
+        """Read a model, unless that is running or was done a moment ago."""
         run, (last, ended) = (key, identity), self._ended.get(key, ("", 0.0))
         settling = last == identity and self.clock() - ended < _SETTLE_S
         if run not in self._running and not settling:
@@ -71,7 +71,7 @@ class MetadataReader:
             task.add_done_callback(lambda _: self._done(run))
 
     async def stop(self) -> None:
-        """End what is under way and drop what was not recorded: another replica may lead from now on."""
+        """Cancel running readings and drop unrecorded results, because another replica may lead from now on."""
         running = list(self._running.values())
         for task in running:
             task.cancel()
@@ -105,7 +105,7 @@ class MetadataReader:
             return await run_in_daemon_thread(child.read, order)
         except LarderError as error:
             return failed(error.reason, str(error))
-        except Exception as error:  # noqa: BLE001 - what a model's files do concerns that model alone
+        except Exception as error:  # noqa: BLE001 - whatever a model's files cause must only affect that model
             _log.exception("metadata_unreadable", model=demand.id, uri=demand.uri)
             return failed(FAILED, f"{type(error).__name__}; the controller's log has more")
         finally:

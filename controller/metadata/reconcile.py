@@ -1,4 +1,4 @@
-"""One turn for the metadata of one model on nodes: observe, decide, act."""
+"""Reconciles the metadata of one model on nodes: observe, decide, act."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class MetadataReconciler:
-    """Brings the metadata of a declared model, in its status and its spec, to what its files say."""
+    """Keeps the metadata in a model's status and spec in line with its files."""
 
     cluster: ClusterState
     reader: MetadataReader
@@ -38,7 +38,10 @@ class MetadataReconciler:
     _refused: dict[str, Fields] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: ModelKey) -> float | None:
-        """Return in how many seconds to look again, or None. What follows a write rests on its echo."""
+        """Reconcile a model; return the delay in seconds until the next run, or None.
+
+        After a write, the rest waits until the watch delivers it.
+        """
         declared, view = self.cluster.declared(key), self._view(key)
         if declared is None or view is None:
             self.reader.forget(key)
@@ -46,7 +49,7 @@ class MetadataReconciler:
         try:
             return await self._apply(key, declared, view)
         except StaleError:
-            return None  # the model's other turn wrote first; its echo brings another
+            return None  # the model's other reconciler wrote first; the watch triggers another run
 
     def _view(self, key: ModelKey) -> MetadataView | None:
         declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
@@ -85,7 +88,7 @@ class MetadataReconciler:
         return None
 
     async def _fill(self, key: ModelKey, declared: Declared, fields: Fields) -> bool:
-        """Return whether the spec changed. Another product's kind may not take every word; the status has them all."""
+        """Return whether the spec changed; another product's kind may reject values, but the status has them all."""
         uid = declared.metadata.uid
         if self._refused.get(uid) == fields:
             return False

@@ -1,4 +1,4 @@
-"""Reads what a model is from its source: small files whole, of weights the headers, by ranges."""
+"""Reads a model's metadata from its source: small files whole, only the headers of weights, by range requests."""
 
 import threading
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from shared.sources.port import Body, Source
 
 LONGEST_S = 120.0
 _GRAIN_BYTES = 256 * 1024
-MOST_BYTES = 256 * 2**20  # the largest real one, of 163 files, takes 20 MB
+MOST_BYTES = 256 * 2**20  # the largest real model, of 163 files, takes 20 MB
 
 
 @dataclass(slots=True)
 class ReadBudget:
-    """How long a reading may take and how many bytes it may fetch."""
+    """Limits on the time and the bytes of a reading."""
 
     clock: Callable[[], float]
     seconds: float = LONGEST_S
@@ -31,7 +31,7 @@ class ReadBudget:
         self._until = self.clock() + self.seconds
 
     def take(self, size_bytes: int) -> None:
-        """Count bytes that came. Raises Unreachable where there is no more time, or too much was fetched."""
+        """Count received bytes. Raises Unreachable if the time is up, or too much was fetched."""
         with self._lock:
             self.left_bytes -= size_bytes
         if self.clock() >= self._until:
@@ -50,7 +50,7 @@ class _Counted:
         return size
 
     def readinto(self, buffer: memoryview) -> int:
-        while self.skip(_GRAIN_BYTES):  # all of it at a time would take longer than there is time for
+        while self.skip(_GRAIN_BYTES):  # skipping all at once could exceed the time limit
             pass
         size = self._body.readinto(buffer)
         self._allowance.take(size)
@@ -62,7 +62,7 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class _Limited:
-    """A source within its allowance."""
+    """A source limited by a read budget."""
 
     source: Source
     allowance: ReadBudget
@@ -79,10 +79,10 @@ class _Limited:
 
 
 def read_remote(source: Source, manifest: Manifest, left_out: int, allowance: ReadBudget) -> Reading:
-    """Return what the files of a manifest say of their model, or a reason.
+    """Return the metadata in the files of a manifest, or a reason why there is none.
 
-    `left_out` files of the source are not in the manifest. What comes back is bounded and printable, whatever the
-    files say. Blocks; never raises LarderError.
+    `left_out` is the number of the source's files that are not in the manifest. The result is bounded and printable,
+    whatever the files contain. Blocks; never raises LarderError.
     """
     try:
         metadata = read_metadata(SourceFiles(_Limited(source, allowance), manifest))

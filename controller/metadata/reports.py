@@ -1,4 +1,4 @@
-"""What nodes read in the archives that they unpacked: nobody else can look into these."""
+"""Nodes' reports on archives that they unpacked, which only they can read."""
 
 from collections.abc import Iterator
 
@@ -16,10 +16,10 @@ _log = structlog.get_logger()
 
 
 def reports_of(cluster: ClusterState, demand: Demand, target: Resolution) -> tuple[NodeReport, ...]:
-    """Return the different reports on these files; each is a stranger's word until it was checked here.
+    """Return the distinct reports on these files; each is untrusted until it is checked here.
 
-    Only a node counts that the controller told to hold the model, and that has it Ready; and only what the same
-    reader read as the controller's.
+    A node's report counts only if the controller told the node to hold the model, the model is Ready there, and the
+    node used the same version of the reader as the controller.
     """
     found, wanted = dict[UnpackedMetadata, str](), identity_of_files(target.manifest)
     for name, status in _statuses(cluster, demand, target.revision):

@@ -1,4 +1,4 @@
-"""Metadata in a status, and in a line for people."""
+"""Metadata in a status, and as one line of text."""
 
 from collections.abc import Iterator
 from typing import TypeVar
@@ -14,7 +14,7 @@ S = TypeVar("S", bound=StockStatus)
 
 
 def described_status(before: S, told: ConditionUpdate, metadata: ReadMetadata | None, stamp: str, generation: int) -> S:
-    """Return the status with a condition and metadata; the condition keeps its place among the others."""
+    """Return the status with a condition and metadata; the condition keeps its position among the others."""
     fresh = with_conditions(before.conditions, [told], stamp, generation)[0]
     kept = [fresh if c.type == told.kind else c for c in before.conditions]
     conditions = kept if fresh in kept else [*kept, fresh]
@@ -22,7 +22,7 @@ def described_status(before: S, told: ConditionUpdate, metadata: ReadMetadata | 
 
 
 def line_of(found: Metadata) -> str:
-    """Return what a model is, in a line."""
+    """Return a one-line description of a model."""
     return ", ".join(_parts(found)) or "nothing of it is known"
 
 

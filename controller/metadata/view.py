@@ -1,4 +1,4 @@
-"""All that is known of one model on nodes when its metadata is decided about."""
+"""Everything known about the metadata of one model on nodes when it is decided."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from shared.metadata.termination_message import Reading
 
 @dataclass(frozen=True, slots=True)
 class MetadataView:
-    """One model. `spec` is its object's, in JSON, without what is empty; None where the kind has no such fields.
+    """One model; `spec` is the object's, as JSON, without empty fields, or None if the kind has no such fields.
 
-    `skip`: the user wants nothing read. `conflict`: another object has its id. `found` is what a reading of
-    `identity` brought and no status says yet. `reports` are the different words of nodes on what they unpacked.
+    `skip`: the user does not want it read. `conflict`: another object has its id. `found` is the result of the reading
+    `identity` that no status has yet. `reports` are the distinct reports of nodes on what they unpacked.
     """
 
     demand: Demand
@@ -39,16 +39,16 @@ class MetadataView:
 
     @property
     def identity(self) -> str:
-        """What names a reading: the list of files, the refresh that was answered last, and the reader."""
+        """What identifies a reading: the list of files, the last answered refresh, and the reader."""
         return identity_of(self.target.manifest, self.demand.refreshed, str(READER)) if self.target else ""
 
     @property
     def kept(self) -> ReadMetadata | None:
-        """What is known of exactly these files."""
+        """What is known about exactly these files."""
         last = self.status.metadata
         return last if last is not None and self.identity and last.identity == self.identity else None
 
     @property
     def may_be_unpacked(self) -> bool:
-        """Whether the source said nothing of these files, so that nodes are asked what they unpacked."""
+        """Whether the source did not describe these files, so that nodes' reports on what they unpacked are used."""
         return self.kept is not None and (self.kept.reason == MISSING or self.kept.node != "")
