@@ -31,7 +31,7 @@ class MetadataView:
 
     @property
     def target(self) -> Resolution | None:
-        """The files that metadata is of: those that new pods get; None while they are not the resolved ones."""
+        """The files that the metadata describes: those that new pods get; None while they are not the resolved ones."""
         demand = self.demand
         if not demand.stocked or self.conflict or demand.resolution is None:
             return None

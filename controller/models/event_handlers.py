@@ -21,7 +21,7 @@ class ModelEvents:
     cluster: ClusterState
 
     def of_model(self, key: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[ModelKey]:
-        """Yield the model, and its rivals for an id unless only its status changed."""
+        """Yield the model, and its rivals for an id if its demand changed."""
         yield key
         if before != after:
             known = (demand for demand in (before, after) if demand is not None)

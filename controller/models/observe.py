@@ -145,7 +145,7 @@ def _newness(demand: Demand) -> tuple[int, str, str]:
 
 
 def _entries_of(model_node: ModelNode, identity: str) -> Iterator[Entry]:
-    """Yield the entries of one model; they are sorted by id, because thousands of nodes may have hundreds each."""
+    """Yield the entries of one model, found by bisection because thousands of nodes may have hundreds each."""
     entries = model_node.spec.entries
     for index in range(bisect_left(entries, identity, key=lambda e: e.id), len(entries)):
         if entries[index].id != identity:

@@ -104,7 +104,7 @@ def _refreshed(view: ModelView) -> ConditionUpdate | None:
 
 
 def _no_more_asked(view: ModelView) -> ConditionUpdate | None:
-    """Return the end of a refresh whose answer was not recorded: it was withdrawn, or the object uses a record."""
+    """Return the end of a refresh not reported with its answer: it was withdrawn, or its object has a record."""
     before, demand = condition_of(view.status.conditions, REFRESHED), view.demand
     if before is None or before.status == "True" or demand.asks_anew:
         return None

@@ -40,7 +40,7 @@ class NodeEvents:
                 yield from _keys(n for n in self.cluster.nodes if is_member(group, n.metadata.name, n.metadata.labels))
 
     def of_model(self, key: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[NodeKey]:
-        """Yield its targets, nodes that list it, and targets of its rivals; nothing if only its messages changed."""
+        """Yield its targets, nodes that list it, and targets of its rivals, but only if its demand changed."""
         if before == after:
             return
         for demand in (d for d in (before, after) if d is not None):

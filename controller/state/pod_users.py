@@ -55,7 +55,7 @@ class PodUsers:
         return sorted(f"{meta.namespace}/{meta.name}" for meta in using)
 
     def first_user_of(self, identity: str, namespace: str) -> str:
-        """Return the first by name of the running pods of a namespace that use a model, or an empty string."""
+        """Return the first by name of a namespace's non-terminal pods that use a model, or an empty string."""
         mark = uses_label(identity)
         pods = (p for p in self.pods if p.metadata.namespace == namespace and p.status.phase not in TERMINAL)
         return min((p.metadata.name for p in pods if mark in p.metadata.labels), default="")
