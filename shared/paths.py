@@ -8,12 +8,15 @@ from shared.errors import UnsafePath
 COMPLETED = ".completed"
 _LONGEST_NAME_BYTES = 255
 _LONGEST_PATH_BYTES = 1024
+_MOST_DIRECTORIES = 20_000  # as in an archive; each costs an inode and a block on every node
 
 
 def check_paths(paths: Sequence[str], names: Container[str] = ()) -> None:
     """Raise UnsafePath, naming the file, unless all paths can coexist below one directory.
 
-    Paths in `names` are only names and are not written, so others may be below them.
+    Paths in `names` are only names and are not written, so others may be below them. The others are sorted with `/`
+    below every other character. Whatever is below a path then comes right after it (`a`, `a/b`, `a.b`), so it is
+    enough to compare neighbours: for clashes, and for the directories that a path adds.
     """
     for path in paths:
         check_path(path)
@@ -21,12 +24,17 @@ def check_paths(paths: Sequence[str], names: Container[str] = ()) -> None:
     if len(known) < len(paths):
         twice = next(path for path, after in pairwise(sorted(paths)) if path == after)
         raise UnsafePath(f"file name {twice!r} is listed twice")
-    for path in (path for path in paths if path not in names):
-        parent = path
-        while "/" in parent:
-            parent = parent.rpartition("/")[0]
-            if parent in known and parent not in names:
-                raise UnsafePath(f"{parent!r} is a file and, in {path!r}, also a directory; rename one at the source")
+    directories, before = 0, [""]
+    for path in sorted((path for path in paths if path not in names), key=lambda path: path.replace("/", "\0")):
+        parts = path.split("/")
+        shared = next((n for n, pair in enumerate(zip(before, parts, strict=False)) if pair[0] != pair[1]), len(before))
+        if shared == len(before):
+            parent = "/".join(before)
+            raise UnsafePath(f"{parent!r} is a file and, in {path!r}, also a directory; rename one at the source")
+        directories += len(parts) - 1 - shared
+        if directories > _MOST_DIRECTORIES:
+            raise UnsafePath(f"the files are in more than {_MOST_DIRECTORIES} directories; choose fewer files")
+        before = parts
 
 
 def check_path(path: str) -> None:

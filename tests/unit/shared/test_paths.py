@@ -46,6 +46,28 @@ def test_a_long_list_is_checked_quickly() -> None:
     check_paths([f"dir{i % 100}/file{i}" for i in range(50_000)])
 
 
+def test_a_few_long_names_cannot_make_very_many_directories() -> None:
+    paths = [f"{n:05d}/{'a/' * 500}f" for n in range(40)]
+    check_paths(paths[:39])
+    with pytest.raises(UnsafePath, match="more than 20000 directories"):
+        check_paths(paths)
+
+
+def test_directories_that_files_share_count_once() -> None:
+    check_paths([f"{'a/' * 500}f{n}" for n in range(1_000)])
+
+
+@given(st.lists(st.text(alphabet="ab.-/", min_size=1, max_size=7), max_size=6, unique=True))
+def test_a_file_below_a_file_is_always_found(paths: list[str]) -> None:
+    clash = any(other.startswith(f"{path}/") for path in paths for other in paths)
+    try:
+        check_paths(paths)
+        found = ""
+    except UnsafePath as error:
+        found = str(error)
+    assert clash if "also a directory" in found else found or not clash
+
+
 def test_a_name_that_stands_twice_among_very_many_is_found_in_one_pass() -> None:
     names = [f"f{n}" for n in range(100_000)]
     with pytest.raises(UnsafePath, match="'f99999' is listed twice"):
