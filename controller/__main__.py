@@ -77,9 +77,9 @@ async def run(settings: ControllerSettings, environ: Mapping[str, str]) -> None:
 def main() -> None:
     """Read the settings and run."""
     configure_logging()
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # no series with the birth of each counter
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # omits the *_created series
     try:
-        settings = ControllerSettings(_cli_parse_args=True)  # type: ignore[call-arg]  # what pydantic-settings takes beside fields
+        settings = ControllerSettings(_cli_parse_args=True)  # type: ignore[call-arg]  # not a field
     except ValueError as error:
         sys.exit(f"InvalidSettings: {error}")
     configure_logging(settings.log_level)

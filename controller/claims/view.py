@@ -27,11 +27,15 @@ class ReadingOrder:
 class ClaimView:
     """One model on a claim.
 
-    `spec` is the object's, as JSON, without empty fields. `refused` is the API server's message if the controller may
-    not read the claim; `job_refused` if it may not create the Job. `allowed`: cluster-scoped models may use this
-    namespace. `users` are the pods that hold the claim on a node, except the Job's, `waits` those that wait for it,
-    `starting`: pods that mount it are not running yet; all three are read only if a claim is limited to one node or
-    pod. `pods` are those of `job`.
+    Attributes:
+        spec: The object's spec, as JSON, without empty fields.
+        refused: The API server's message if the controller may not read the claim.
+        job_refused: The API server's message if the controller may not create the Job.
+        allowed: Whether cluster-scoped models may use this namespace.
+        users: The pods that hold the claim on a node, except the Job's; read only if a claim is for one node or pod.
+        waits: The pods that wait for the claim; read as `users`.
+        starting: Whether pods that mount it are not running yet; read as `users`.
+        pods: The pods of `job`.
     """
 
     demand: Demand

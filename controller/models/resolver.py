@@ -78,7 +78,7 @@ class Resolver:
     _taken: dict[str, str] = field(default_factory=dict, init=False)
     _running: dict[Question, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _asking: set[Question] = field(default_factory=set, init=False)
-    _gone: set[Question] = field(default_factory=set, init=False)  # queued for objects that have been deleted meanwhile
+    _gone: set[Question] = field(default_factory=set, init=False)  # running for objects that have been deleted
     _slots: FairSlots = field(init=False)
 
     def __post_init__(self) -> None:

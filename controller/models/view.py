@@ -9,10 +9,15 @@ from shared.api.model_node import EntryStatus
 
 @dataclass(frozen=True, slots=True)
 class TargetNode:
-    """A node that should hold the model; `status` is of the resolved revision, done and total are in bytes.
+    """A node that should hold the model.
 
-    `serving` is of the revision that new pods get, if that is another; `revisions` are complete on the node.
-    `obstacle`: why it cannot be in the node's ModelNode.
+    Attributes:
+        status: The agent's status of the resolved revision.
+        done_bytes: Bytes downloaded.
+        total_bytes: Bytes to download in total.
+        serving: The agent's status of the revision that new pods get, if that is another.
+        revisions: The revisions that are complete on the node.
+        obstacle: Why the model cannot be in the node's ModelNode.
     """
 
     name: str
@@ -70,12 +75,16 @@ class Upstream:
 class ModelView:
     """One model.
 
-    `remaining` are nodes that still list a model being deleted, and could answer. `kept` is an existing resolution to
-    use instead of asking the source: a newer one of another object with the same id and source, or one that nodes kept
-    from before (`ReuseIfExists`); `highest` is the highest resolution number among them. `found` is the source's answer
-    that no status has recorded yet; `trouble` is why the last attempt failed. `upstream` is the result of the last
-    drift check; the next is due in `look_in_s` seconds, or never if None. `users` are the pods and InferenceServices
-    that use a model being deleted.
+    Attributes:
+        remaining: Nodes that still list a model being deleted, and could answer.
+        kept: An existing resolution to use instead of asking the source: a newer one of another object with the same id
+            and source, or one that nodes kept from before (`ReuseIfExists`).
+        found: The source's answer that no status has recorded yet.
+        trouble: Why the last attempt to resolve failed.
+        highest: The highest resolution number of all objects that share the model.
+        upstream: The result of the last drift check.
+        look_in_s: Seconds until the next drift check; None if none is due.
+        users: The pods and InferenceServices that use a model being deleted.
     """
 
     demand: Demand

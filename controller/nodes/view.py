@@ -37,12 +37,15 @@ def why_not_ours(model_node: ModelNode, node_uid: str) -> str:
 class NodeView:
     """One node, the demands that target it, and the users of its snapshots.
 
-    `demands` are those with a resolved source and without a conflict. `keepers` are the uids of CRs that exist and are
-    not being deleted, whether they target the node or not. `acknowledged` says when the agent first confirmed that an
-    entry drains. `users` is None until pods have been listed live; `unwanted` is None until live reads have proved
-    which entries no CR wants here, or may be evicted: caches may be stale, and are never enough to remove files.
-    `spared` are entries chosen for eviction that the same reads protect. `crowded` are entries that do not fit into the
-    ModelNode, each with the reason.
+    Attributes:
+        demands: Those with a resolved source and without a conflict.
+        keepers: The uids of CRs that exist and are not being deleted, whether they target the node or not.
+        acknowledged: When the agent first confirmed that an entry drains.
+        users: The pods that use each entry; None until pods have been listed live.
+        unwanted: Entries that no CR wants here, or that may be evicted; None until live reads have proved that. Caches
+            may be stale, and are never enough to remove files.
+        spared: Entries chosen for eviction that the same reads protect.
+        crowded: Entries that do not fit into the ModelNode, each with the reason.
     """
 
     name: str

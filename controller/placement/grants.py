@@ -9,9 +9,12 @@ from dataclasses import dataclass
 class Contender:
     """One node that belongs to limited groups.
 
-    `wants`: it has something left to download; `holds`: its ModelNode grants something that is not complete; `granted`:
-    it was last granted; `lost`: its agent is away, or has made no progress for too long; `stalls`: how often that
-    happened recently.
+    Attributes:
+        wants: It has something left to download.
+        holds: Its ModelNode grants something that is not complete.
+        granted: It was last granted.
+        lost: Its agent is away, or has made no progress for too long.
+        stalls: How often that happened recently.
     """
 
     node: str
