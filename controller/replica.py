@@ -13,10 +13,10 @@ from controller.admission.server import admission_router
 from controller.admission.settings import AdmissionSettings
 from controller.admission.state_catalog import StateCatalog
 from controller.agentapi.authenticate import Authenticator
-from controller.agentapi.desk import AgentService
-from controller.agentapi.gate import RequestGuard
 from controller.agentapi.leader import ADDRESS_ANNOTATION, LeaderClient
+from controller.agentapi.request_guard import RequestGuard
 from controller.agentapi.server import AgentApi
+from controller.agentapi.service import AgentService
 from controller.inferenceservices.users import ServiceUsers
 from controller.manager.controller import Feature
 from controller.manager.events import Events

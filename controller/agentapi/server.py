@@ -10,9 +10,9 @@ import structlog
 from fastapi import APIRouter, Request, Response
 
 from controller.agentapi.authenticate import AgentIdentity, DeniedError
-from controller.agentapi.desk import AgentService
-from controller.agentapi.gate import RequestGuard, TooManyError
 from controller.agentapi.leader import LeaderClient
+from controller.agentapi.request_guard import RequestGuard, TooManyError
+from controller.agentapi.service import AgentService
 from controller.manager.requests import BodyTooLargeError, read_body
 from controller.state.progress import ProgressBook
 from shared.api.wire import CredentialsRequest, Problem, ProgressReport

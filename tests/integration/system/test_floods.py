@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from controller.agentapi.gate import RATES, STRANGERS
+from controller.agentapi.request_guard import RATES, STRANGERS
 from rig.larder.cluster_driver import PATIENCE_S
 from rig.larder.site import Site
 

@@ -11,10 +11,10 @@ from fastapi import FastAPI
 from structlog.testing import capture_logs
 
 from controller.agentapi.authenticate import AgentIdentity, Authenticator, DeniedError
-from controller.agentapi.desk import AgentService
-from controller.agentapi.gate import RATES, STRANGERS, RequestGuard, site_of
 from controller.agentapi.leader import LeaderClient
+from controller.agentapi.request_guard import RATES, STRANGERS, RequestGuard, site_of
 from controller.agentapi.server import AgentApi
+from controller.agentapi.service import AgentService
 from controller.placement.allowed import AllowedSources
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
