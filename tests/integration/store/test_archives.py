@@ -60,6 +60,23 @@ def content(snapshot: Snapshot) -> dict[str, bytes]:
     return found
 
 
+def stock_two_at_a_time(stock: Callable[..., Snapshot], source: MemorySource, store: Store) -> list[Snapshot]:
+    """Have two threads stock the same source under two ids at the same time."""
+    gate = threading.Barrier(2)
+    snapshots: list[Snapshot] = []
+
+    def run(identity: str) -> None:
+        gate.wait(SOON_S)
+        snapshots.append(stock(source, store, identity))
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return snapshots
+
+
 def assert_nothing_but(root: Path, snapshot: Snapshot) -> None:
     """Assert that the store holds this snapshot, its blobs, and nothing else."""
     assert {p.name for p in (root / "blobs" / "sha256").iterdir()} == {f.sha256 for f in snapshot.files}
@@ -311,18 +328,7 @@ class TestSharing:
 
     def test_two_downloads_at_a_time_fetch_it_once(self, stock: Callable[..., Snapshot], store: Store) -> None:
         source = MemorySource({"m.tgz": tar_gz(FILES)})
-        gate = threading.Barrier(2)
-        snapshots: list[Snapshot] = []
-
-        def run(identity: str) -> None:
-            gate.wait(SOON_S)
-            snapshots.append(stock(source, store, identity))
-
-        threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        snapshots = stock_two_at_a_time(stock, source, store)
         assert [content(s) for s in snapshots] == [FILES, FILES]
         assert source.served_bytes <= source.resolve().size_bytes + 2
 

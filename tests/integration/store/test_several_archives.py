@@ -23,7 +23,7 @@ from shared.manifest import Manifest
 from shared.sources.memory import MemorySource
 from tests.archives import REFUSED, member, tar, tar_gz
 from tests.integration.store.rot import flip_a_bit
-from tests.integration.store.test_archives import assert_nothing_but, content
+from tests.integration.store.test_archives import assert_nothing_but, content, stock_two_at_a_time
 
 Bring = Callable[..., FetchResult]
 Stock = Callable[..., Snapshot]
@@ -271,18 +271,7 @@ class TestAfterwards:
     def test_two_downloads_at_a_time_fetch_them_once(self, stock: Stock, store: Store) -> None:
         """They hold the archives in one order, so neither waits for the other for ever."""
         source = packed()
-        gate = threading.Barrier(2)
-        snapshots: list[Snapshot] = []
-
-        def run(identity: str) -> None:
-            gate.wait(SOON_S)
-            snapshots.append(stock(source, store, identity))
-
-        threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        snapshots = stock_two_at_a_time(stock, source, store)
         assert [content(s) for s in snapshots] == [FILES, FILES]
         assert source.served_bytes <= source.resolve().size_bytes + 6
 
