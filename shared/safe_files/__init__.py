@@ -1,1 +1,1 @@
-"""Which files cannot be pickles, by name and content. Nothing is ever unpickled or unpacked here."""
+"""Decides by name and content which files cannot be pickles, without ever unpickling or unpacking one."""

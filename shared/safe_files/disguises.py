@@ -1,4 +1,4 @@
-"""What else a file may be to programs that go by its bytes: a container or something compressed that holds a pickle."""
+"""Finds pickles, and the archives and compressed data that may hold one, in files whose names say otherwise."""
 
 import io
 import lzma
@@ -11,23 +11,23 @@ from typing import BinaryIO
 from shared.safe_files.opcodes import is_pickle
 
 HEAD_BYTES = 64 * 1024
-TAIL_BYTES = 128 * 1024  # of a zip: its end behind the longest comment; some readers look 4 KiB further
+TAIL_BYTES = 128 * 1024  # of a zip: the end record and the longest comment; some readers look 4 KiB further
 _ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 _ZIP_END, _ZIP_LISTED, _ZIP_LOCATOR = b"PK\x05\x06", b"PK\x01\x02", b"PK\x06\x07"
 _LOCATOR_BYTES = 20
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-_LEAST_USER_BLOCK_BYTES = 512  # in front of HDF5; the next one is twice as long
-_GZIP = b"\x1f\x8b\x08"  # whatever flags follow: readers differ in which of them they mind
+_LEAST_USER_BLOCK_BYTES = 512  # before the HDF5 signature; each further candidate is twice as long
+_GZIP = b"\x1f\x8b\x08"  # with any flags: readers differ in which ones they check
 _MOST_WINDOW_BYTES = 2**20
-_LEAST_BYTES = 8  # fewer are no pickle that calls something, and numbers may look like something compressed for so long
-# bzip2, xz, lzma, zstd, lz4, a frame that both skip, and joblib's own form
+_LEAST_BYTES = 8  # too short for a pickle that calls anything, while numbers can pass for compressed data
+# bzip2, xz, lzma, zstd, lz4, the skippable frame of the last two, and joblib's own format
 _COMPRESSED = re.compile(
     rb"BZh|\xfd7zXZ\0|\]\0\0|\x28\xb5\x2f\xfd|\x04\x22\x4d\x18|\x02\x21\x4c\x18|[\x50-\x5f]\x2a\x4d\x18|ZF0x"
 )
 
 
 def why_disguised(file: BinaryIO, size: int, head: bytes, tail: bytes) -> str:
-    """Return what a file is to somebody who does not go by its name, or "". Raises OSError."""
+    """Return what a file's bytes make it, regardless of its name, or an empty string. Raises OSError."""
     if is_pickle(file, size):
         return "is a pickle"
     if _starts_as_tar(head):
@@ -50,7 +50,7 @@ def _starts_as_tar(head: bytes) -> bool:
 
 
 def _ends_as_zip(file: BinaryIO, size: int, tail: bytes) -> bool:
-    """Return whether an end of a zip has its list of members where it says, counted from the start or from the end."""
+    """Return whether a zip end record points at a member list, with offsets from the start or from the end."""
     for found in re.finditer(re.escape(_ZIP_END), tail):
         at = size - len(tail) + found.start()
         length, told = struct.unpack("<II", tail[found.start() + 12 :][:8].ljust(8, b"\0"))
@@ -61,7 +61,7 @@ def _ends_as_zip(file: BinaryIO, size: int, tail: bytes) -> bool:
 
 
 def _holds_hdf5(file: BinaryIO, size: int) -> bool:
-    """Return whether HDF5 begins at one of the places where its readers look: 0, 512, 1024, 2048 and so on."""
+    """Return whether an HDF5 signature is at an offset where readers look: 0, 512, 1024, 2048 and so on."""
     place = 0
     while place < size:
         if _has(file, size, place, _HDF5):
@@ -78,7 +78,7 @@ def _has(file: BinaryIO, size: int, place: int, mark: bytes) -> bool:
 
 
 def _inflates(head: bytes) -> bool:
-    """Return whether zlib finds nothing wrong with the start."""
+    """Return whether zlib accepts the start of the file."""
     if not head.startswith(b"x") or len(head) < _LEAST_BYTES:
         return False
     try:
@@ -89,9 +89,10 @@ def _inflates(head: bytes) -> bool:
 
 
 def _is_lzma(head: bytes) -> bool:
-    """Return whether the old form of LZMA, which has no name of its own, gets some bytes out of the start.
+    """Return whether the legacy LZMA format, which has no magic bytes, decodes any bytes from the start.
 
-    Zeros are an empty one, and tensors may begin with them; one that is empty without saying so counts.
+    A run of zeros, as tensors may start with, decodes as an empty stream whose header says so, and does not count. A
+    stream that is empty although its header does not say so counts.
     """
     decompressor = lzma.LZMADecompressor(memlimit=_MOST_WINDOW_BYTES)
     try:

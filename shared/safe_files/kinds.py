@@ -1,4 +1,4 @@
-"""The kinds of files that are accepted: the name says which loader comes, the content what that loader gets."""
+"""The accepted kinds of files: the name selects the loader, and the content must be what that loader expects."""
 
 import io
 import re
@@ -28,7 +28,7 @@ _MEDIA = (
 )  # fmt: skip
 _FONTS = (".ttf", ".otf", ".ttc", ".woff", ".woff2")
 
-# By the end of a name; the first that fits counts. A name that is not here has to be a text.
+# Matched against the end of the name; the first match wins. A file with any other name must be text.
 _KINDS: tuple[tuple[tuple[str, ...] | re.Pattern[str], str, Callable[[Content], bool]], ...] = (
     ((".safetensors",), "no safetensors file", is_safetensors),
     ((".gguf",), "no GGUF file", is_gguf),
@@ -42,7 +42,7 @@ _KINDS: tuple[tuple[tuple[str, ...] | re.Pattern[str], str, Callable[[Content], 
     (re.compile(r"(?:\A|/)events\.out\.tfevents\.[^/]*\Z"), "no log of TensorBoard", is_event_log),
     (re.compile(r"(?:\A|/)\.ds_store\Z"), "no view of the Finder", is_finder_view),
 )
-_RAW = re.compile(r"\.onnx[._]data(?:_\d{1,4})?\Z")  # values of tensors, which have no form; ONNX maps them as they are
+_RAW = re.compile(r"\.onnx[._]data(?:_\d{1,4})?\Z")  # raw tensor values without a format; ONNX maps them as they are
 _UNPICKLED = (
     ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".dill", ".npz", ".h5", ".he5", ".hdf", ".hdf5", ".keras",
     ".msgpack", ".ot", ".dat", ".dir", "saved_model.pbtxt",
@@ -50,7 +50,7 @@ _UNPICKLED = (
 
 
 def why_unsafe(name: str, file: BinaryIO, size: int) -> str:
-    """Return why a file may be a pickle, in words that follow its name; empty where it cannot. Raises OSError."""
+    """Return why a file may be a pickle, phrased to follow its name, or an empty string. Raises OSError."""
     if not size:
         return ""
     file.seek(0)

@@ -1,8 +1,8 @@
-"""Whether an unpickler that starts at the first byte would run something: its steps are followed, nothing is done.
+"""Decides whether unpickling a file from its first byte would run code, by tracing the opcodes without executing any.
 
-A pickle needs no header and runs code before its end, so a broken one may be dangerous too. Where CPython stops for
-certain, the scan ends; in doubt it goes on as if CPython did. What an instruction takes from the stack and leaves on
-it is in the tables of `pickletools`.
+A pickle needs no header and runs code before it ends, so even a broken one may be dangerous. The scan stops where
+CPython is certain to stop; if in doubt, it assumes that CPython continues. The tables of `pickletools` list what each
+opcode pops and pushes.
 """
 
 import pickletools
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 _MOST_STEPS = 50_000
-_MOST_LINE_BYTES = 16 * 2**20  # of all lines; a header of safetensors, of 8 MiB at most, may be one
+_MOST_LINE_BYTES = 16 * 2**20  # in all lines together; a safetensors header, at most 8 MiB, may be a single line
 _NEWEST_PROTOCOL = 5
 _OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
 _LENGTHS = {
@@ -22,10 +22,10 @@ _LENGTHS = {
     pickletools.TAKEN_FROM_ARGUMENT8U: "<Q",
 }
 _IMPORTS = {"GLOBAL", "INST", "STACK_GLOBAL"}
-_EXTENSIONS = {"EXT1", "EXT2", "EXT4"}  # numbers of a registry that is empty unless a program fills it
+_EXTENSIONS = {"EXT1", "EXT2", "EXT4"}  # keys of a registry that is empty unless a program fills it
 _NAMES = {*_IMPORTS, "PERSID", "BINPERSID"}
 _CALLS = {"OBJ", "REDUCE", "NEWOBJ", "NEWOBJ_EX"}
-_ACTS = {*_CALLS, "BUILD", "APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS"}  # on the first value they take
+_ACTS = {*_CALLS, "BUILD", "APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS"}  # on the lowest value they pop
 _NUMBERS = {"INT", "LONG", "FLOAT", "GET", "PUT"}
 _INTEGER = re.compile(rb"\s*+[+-]?[0-9a-fA-FxXoObB_]*+\s*+L?\s*")
 _MODULE = re.compile(r"[\w.-]+")
@@ -33,18 +33,18 @@ _MARK = None
 
 
 class _StopsError(Exception):
-    """No unpickler would go on here."""
+    """Every unpickler stops here."""
 
 
 class _TooLongError(Exception):
-    """An unpickler may go on, further than is looked at."""
+    """An unpickler might continue beyond what is scanned."""
 
 
 def is_pickle(file: BinaryIO, size: int) -> bool:
-    """Return whether an unpickler would call something, load an object, or go on for too long. Raises OSError.
+    """Return whether an unpickler would call something, load an object, or run beyond the limits. Raises OSError.
 
-    What has no header counts as an object where it imports something, or where pickles fill the file: a text may begin
-    like one. Long values are skipped, not read.
+    Text may start like a pickle, so one without a header counts as an object only if it imports something or if
+    pickles fill the whole file. Long values are skipped, not read.
     """
     file.seek(0)
     machine = _Machine()
@@ -68,7 +68,7 @@ def is_pickle(file: BinaryIO, size: int) -> bool:
 
 @dataclass(slots=True)
 class _Machine:
-    """The stack and the memo of one pickle, or of several in a row: for each value, whether a name brought it."""
+    """The stack and memo of one or several consecutive pickles; each value says whether it came from a name."""
 
     stack: list[bool | None] = field(default_factory=list)
     memo: dict[int, bool] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class _Machine:
     ended: bool = False
 
     def runs(self, opcode: pickletools.OpcodeInfo, argument: bytes) -> bool:
-        """Follow one instruction; return whether it runs code or ends what counts as a pickle. Raises _StopsError."""
+        """Trace one opcode; return whether it runs code or ends what counts as a pickle. Raises _StopsError."""
         if self.ended:
             self.stack, self.memo, self.ended = [], {}, False
         match opcode.name:
@@ -107,20 +107,20 @@ class _Machine:
         return False
 
     def _move(self, opcode: pickletools.OpcodeInfo, argument: bytes) -> bool:
-        """Take values and leave others, as the tables say; return whether code runs."""
+        """Pop and push values as the tables say; return whether code runs."""
         name = opcode.name
         _must(name not in _EXTENSIONS)
         _must(name not in {"GLOBAL", "INST"} or _is_importable(argument))
         taken = self._take(opcode.stack_before)
         if name == "INST" or (name in _ACTS and taken[:1] == [True]):
             return True
-        _must(name not in _CALLS)  # what no name brought cannot be called
+        _must(name not in _CALLS)  # only a value that came from a name can be called
         self.imports = self.imports or name in _IMPORTS
         self.stack.extend([name in _NAMES] * len(opcode.stack_after))
         return self.headed and name in _IMPORTS
 
     def _take(self, expected: list[pickletools.StackObject]) -> list[bool]:
-        """Pop so many values, or all to the mark and those below it; the lowest comes first."""
+        """Pop the expected values, including all above a mark if one is expected; return the lowest first."""
         taken: list[bool] = []
         below = len(expected)
         if pickletools.markobject in expected:
@@ -145,7 +145,7 @@ class _Machine:
 
 
 def _instruction(file: BinaryIO, size: int, most_line_bytes: int) -> tuple[pickletools.OpcodeInfo, bytes]:
-    """Return an instruction and its argument, which is skipped where a length stands in front of it."""
+    """Return an opcode and its argument; a length-prefixed argument is skipped and returned as empty."""
     opcode = _OPCODES.get(file.read(1))
     if opcode is None:
         raise _StopsError
@@ -164,12 +164,12 @@ def _instruction(file: BinaryIO, size: int, most_line_bytes: int) -> tuple[pickl
 
 
 def _lines(name: str, file: BinaryIO, most_bytes: int) -> bytes:
-    """Return one line, or the two of a name, without the last end."""
+    """Return one line, or the two lines of a name, without the final newline."""
     line = _line(file, most_bytes)
     if name in {"GLOBAL", "INST"}:
         return line + b"\n" + _line(file, most_bytes)
     if name in _NUMBERS:
-        line = line.partition(b"\0")[0]  # as a string of C ends
+        line = line.partition(b"\0")[0]  # where a C string ends
         _must(_is_float(line) if name == "FLOAT" else _INTEGER.fullmatch(line) is not None)
     if name == "PERSID":
         _must(line.isascii())
@@ -201,7 +201,7 @@ def _is_float(text: bytes) -> bool:
 
 
 def _is_importable(argument: bytes) -> bool:
-    """Return whether the first of two lines may be a module's name; what is in it may have any name."""
+    """Return whether the first of two lines can be a module name; the attribute on the second may be anything."""
     module = argument.partition(b"\n")[0]
     return _MODULE.fullmatch(module.decode(errors="replace")) is not None
 

@@ -1,4 +1,4 @@
-"""The one question that is asked before files become a model: may any of them be a pickle."""
+"""The check on files before they become a model: refuses any that may be a pickle."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from shared.safe_files.kinds import why_unsafe
 
 
 def refuse_pickles(files: Mapping[str, Path], uri: str) -> None:
-    """Look at each file of a model, by its name and where its bytes are. Raises PickleRefused, StoreFailure."""
+    """Check each file of a model, given the path of its bytes by name. Raises PickleRefused, StoreFailure."""
     for name, path in files.items():
         try:
             with path.open("rb") as opened:

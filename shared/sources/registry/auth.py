@@ -1,4 +1,4 @@
-"""How a container registry is shown who asks: by a password, or by a token that another service gives for it."""
+"""Authentication at a container registry: with a password, or with a token from the registry's token service."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ from shared.uri.artifact import ArtifactUri
 
 T = TypeVar("T")
 _LONGEST_ANSWER_BYTES = 64 * 1024
-# Registries whose tokens come from a host of another name, as their operators document it.
+# Registries whose operators document a token service on another host.
 _TOKEN_HOSTS = {"registry-1.docker.io": ("auth.docker.io",), "registry.gitlab.com": ("gitlab.com",)}
 
 
@@ -34,11 +34,11 @@ class Challenged(AuthDenied):
 
 
 class RegistryAuth:
-    """The right to pull from one repository. Thread-safe; a token is kept until the registry refuses it.
+    """Permission to pull from one repository. Thread-safe; a token is kept until the registry refuses it.
 
-    The docker config binds each account to its registry. A token service gets it where it is at the registry's own
-    host and port (for a person's account at any port of that host, for whom nobody names others), a known one of that
-    registry, or named by the credentials.
+    The docker config binds each account to its registry. The account is sent to a token service only if that service
+    is at the registry's own host and port, is a known one of that registry, or is named by the credentials. A user's
+    ambient credentials cannot name hosts, so for them any port of the registry's host will do.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RegistryAuth:
         self._lock = threading.Lock()
 
     def run(self, act: Callable[[dict[str, str]], T]) -> T:
-        """Return what `act` makes of the headers that show who asks; once more where the registry wants others."""
+        """Call `act` with the authentication headers, and once more with new ones if the registry asks for others."""
         used = self._headers
         try:
             return act(used)
@@ -63,7 +63,7 @@ class RegistryAuth:
             raise self._denied(challenged.denial) from None
 
     def failure_of(self, reply: Reply, what: str) -> LarderError:
-        """Return the error for an answer that is no success; to be raised within `run`."""
+        """Return the error for an unsuccessful reply, to be raised inside `run`."""
         subject = RequestSubject(what, REGISTRY, self._grant.as_seen_by(origin_of(reply.url)))
         error = failure_of(reply.status, reply.headers, subject, time.time())
         is_challenge = reply.status == HTTPStatus.UNAUTHORIZED and origin_of(reply.url) == self._origin
@@ -92,10 +92,10 @@ class RegistryAuth:
         return denied(subject, "it is the registry's token service")
 
     def _meet(self, challenged: Challenged, used: dict[str, str]) -> dict[str, str]:
-        """Return other headers than those that were refused; raises AuthDenied where there are none."""
+        """Return headers other than the refused ones. Raises AuthDenied if there are none."""
         with self._lock:
             if self._headers is not used:
-                return self._headers  # another thread was faster
+                return self._headers  # another thread has already replaced them
             account = self._account
             match challenged.challenge.scheme:
                 case "basic" if account.basic and account.basic != used:

@@ -1,10 +1,10 @@
-"""What a registry asks for in WWW-Authenticate."""
+"""Parses what a registry asks for in WWW-Authenticate."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-# Takes every character, so that no search begins again within what was read; a quoted text may lack its end.
+# Matches any character, so a search never restarts inside what was read. A quoted string may lack its closing quote.
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|[^\s",=]++|[,=]|\s++', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SCHEMES = ("bearer", "basic")
@@ -12,7 +12,7 @@ _SCHEMES = ("bearer", "basic")
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """`scheme` is bearer, basic, or empty where nothing that we know is asked for."""
+    """`scheme` is bearer or basic, or empty if the registry asks for neither."""
 
     scheme: str = ""
     realm: str = ""
@@ -26,7 +26,7 @@ class _Offer:
 
 
 def parse_challenge(header: str) -> Challenge:
-    """Return the first challenge that can be met: a token before a password."""
+    """Return the first supported challenge, preferring a token to a password."""
     known = [offer for offer in _offers(header) if offer.scheme in _SCHEMES]
     best = min(known, key=lambda offer: offer.scheme != "bearer", default=None)
     if best is None:
@@ -35,7 +35,7 @@ def parse_challenge(header: str) -> Challenge:
 
 
 def _offers(header: str) -> Iterator[_Offer]:
-    """Yield each scheme with its parameters: a word that stands first or behind a comma, and is not given a value."""
+    """Yield each scheme with its parameters; a scheme is a word at the start or after a comma, without a value."""
     tokens = [token for token in _TOKEN.findall(header) if not token.isspace()]
     offer, at, first = _Offer(""), 0, True
     while at < len(tokens):

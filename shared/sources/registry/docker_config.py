@@ -1,4 +1,4 @@
-"""Which account a docker config has for a registry."""
+"""Finds the account for a registry in a docker config."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ _NAMES = " or ".join(DOCKER_CONFIG_KEYS)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """User and password, or a token that stands for both; empty where the config has none for the registry."""
+    """User and password, or an identity token instead; empty if the config has no account for the registry."""
 
     user: str = ""
     password: str = field(default="", repr=False)
@@ -25,7 +25,7 @@ class Account:
 
     @property
     def basic(self) -> dict[str, str]:
-        """The header that carries user and password; none where there are none."""
+        """The header with user and password; empty without a user, or if a token replaces them."""
         if not self.user or self.identity_token:
             return {}
         return {"Authorization": f"Basic {base64.b64encode(f'{self.user}:{self.password}'.encode()).decode()}"}
@@ -46,9 +46,9 @@ class _Config(msgspec.Struct):
 
 
 def account_for(registry: str, values: Mapping[str, str]) -> Account:
-    """Return the account for HOST[:PORT]; it is bound to that name by the config itself. Raises AuthDenied.
+    """Return the account that the config binds to HOST[:PORT]. Raises AuthDenied.
 
-    Programs that the config names as keepers of passwords are not run.
+    Credential helpers named in the config are never run.
     """
     text = next((values[key] for key in DOCKER_CONFIG_KEYS if values.get(key)), "")
     if not text:
@@ -63,7 +63,7 @@ def account_for(registry: str, values: Mapping[str, str]) -> Account:
 
 
 def _host_of(key: str) -> str:
-    """Return the registry that a key of `auths` is for: `https://index.docker.io/v1/` is index.docker.io."""
+    """Return the registry that a key of `auths` names: index.docker.io for `https://index.docker.io/v1/`."""
     return key.rpartition("://")[2].partition("/")[0].lower()
 
 

@@ -1,4 +1,4 @@
-"""An artifact in a container registry: each layer that names a file is that file, addressed by its SHA-256."""
+"""An artifact in a container registry; each layer that names a file is that file, addressed by its SHA-256."""
 
 import hashlib
 import re
@@ -28,11 +28,11 @@ _PACKED = re.compile(r"application/vnd\.(?:cncf|cnai)\.model\.[^+]*\.tar(?:\+(.*
 _FORMS = {None: "tar", "gzip": "tar.gz"}
 _UNPACK = "io.deis.oras.content.unpack"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_LONGEST_MANIFEST_BYTES = 4 * 1024 * 1024  # as registries themselves
+_LONGEST_MANIFEST_BYTES = 4 * 1024 * 1024  # the limit of registries themselves
 
 
 class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
-    """What a manifest says of a blob, or an index of a manifest."""
+    """How a manifest describes a blob, or an index a manifest."""
 
     digest: str
     size: int
@@ -46,7 +46,7 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ArtifactManifest(msgspec.Struct, frozen=True, rename="camel"):
-    """A manifest or an index, whichever it is."""
+    """Either a manifest or an index."""
 
     layers: tuple[Descriptor, ...] | None = ()
     manifests: tuple[Descriptor, ...] | None = ()
@@ -67,7 +67,7 @@ class ArtifactSource:
         self._auth = RegistryAuth(uri, origin_of(base), self._repository, credentials, self._client)
 
     def resolve(self) -> Manifest:
-        """List the layers; those of the only manifest where the URI names an index of one."""
+        """List the layers; an index is followed if it has a single manifest."""
         digest, manifest = self._manifest(self._uri.reference)
         pinned = ArtifactUri(self._uri.registry, self._uri.repository, digest)
         if manifest.manifests:
@@ -82,7 +82,7 @@ class ArtifactSource:
         return build_manifest(str(pinned), digest.removeprefix("sha256:"), files)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
-        """Open a part of a layer, which its digest alone names."""
+        """Open part of a layer, which is addressed by its digest alone."""
         if not _DIGEST.fullmatch(file.digest):
             raise SourceNotFound(f"{self._uri} has no file {file.path!r}; resolve it again")
         url, what = f"{self._base}/blobs/{file.digest}", f"{self._uri}, file {file.path!r},"
@@ -96,11 +96,11 @@ class ArtifactSource:
         return self._auth.run(act)
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close the pooled connections."""
         self._client.close()
 
     def _manifest(self, reference: str) -> tuple[str, ArtifactManifest]:
-        """Return the digest and the content of a manifest, held against the digest where one was asked for."""
+        """Return the digest and content of a manifest, verified if the reference is a digest."""
         body = self._auth.run(lambda headers: self._fetch(reference, headers))
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if ":" in reference and digest != reference:
@@ -124,7 +124,7 @@ class ArtifactSource:
         raise self._auth.failure_of(reply, str(self._uri))
 
     def _has_repository(self, headers: dict[str, str]) -> bool:
-        """Say whether the registry knows the repository; some say of an unknown one that the manifest is."""
+        """Return whether the repository exists; for an unknown one, some registries report an unknown manifest."""
         reply = self._client.send(Call(f"{self._base}/tags/list?n=1", secrets=headers))
         reply.read_small()
         reply.close()
@@ -132,9 +132,9 @@ class ArtifactSource:
 
 
 def decide_files(manifest: ArtifactManifest, uri: ArtifactUri) -> list[File]:
-    """Return the files of a manifest, those of packed layers as archives.
+    """Return the files of a manifest, with packed layers as archives.
 
-    Raises InvalidURI for layers that are neither, UnsafePath where two have the same name.
+    Raises InvalidURI for a layer that is neither a file nor an archive, and UnsafePath if two have the same path.
     """
     layers = [layer for layer in manifest.layers or () if layer.kind != _EMPTY]
     files = [_file_of(_checked(layer, uri), uri) for layer in layers]
@@ -169,9 +169,9 @@ def _file_of(layer: Descriptor, uri: ArtifactUri) -> File:
 
 
 def _form_of(layer: Descriptor, said: Mapping[str, str | None], uri: ArtifactUri) -> str:
-    """Return how a layer is packed, empty where it is the file itself. Its files have their own paths in it."""
+    """Return the archive format of a layer, whose files have their own paths, or an empty string for a plain file."""
     if said.get(_UNPACK) == "true":
-        return "tar.gz"  # as oras packs directories, whatever type it was told to write
+        return "tar.gz"  # how oras packs directories, whatever media type it was told to write
     if not (found := _PACKED.fullmatch(layer.kind)):
         return ""
     if found[1] not in _FORMS:
@@ -183,20 +183,20 @@ def _form_of(layer: Descriptor, said: Mapping[str, str | None], uri: ArtifactUri
 
 
 def _plain_path(path: str) -> str:
-    """Return the path without `./` in front, which means nothing."""
+    """Return the path without any leading `./`."""
     while path.startswith("./"):
         path = path.removeprefix("./").lstrip("/")
     return path
 
 
 def _archive_name(path: str, digest: str) -> str:
-    """Return what an archive is called: the file or directory that it was made of, or its digest for lack of a name."""
+    """Return the name of an archive: the file or directory it was made from, or its digest if it has no name."""
     name = path.rstrip("/")
     return f"layer-{digest.removeprefix('sha256:')[:12]}" if name in ("", ".") else name
 
 
 def _place_of(uri: ArtifactUri, settings: SourceSettings) -> tuple[str, str]:
-    """Return the URL of the registry and the repository's full name there."""
+    """Return the URL of the registry and the full name of the repository there."""
     if uri.registry == _DOCKER_HUB:
         return f"https://{_DOCKER_HUB_API}", uri.repository if "/" in uri.repository else f"library/{uri.repository}"
     configured = {origin_of(registry).netloc: registry for registry in settings.registries}
