@@ -1,0 +1,87 @@
+"""A store that the first version left on a disk: it is used as it is, and nothing in it moves.
+
+`data/former-store.tar.gz` was written by that version's own store and engine, before modules and names changed. It
+holds a model of four files, two of which share a blob; a model that was one archive; and 3 MiB of a 5 MiB download.
+"""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from agent.store.store import Store
+from shared.sources.memory import MemoryRepository, MemorySource
+from tests.archives import tar
+from tests.integration.store.conftest import Fetch
+
+FORMER = Path(__file__).parent / "data" / "former-store.tar.gz"
+PLAIN = {
+    "config.json": b'{"model_type": "llama"}',
+    "model.safetensors": bytes(range(256)) * 20,
+    "original/config.json": b'{"model_type": "llama"}',
+    "empty.txt": b"",
+}
+PACKED = {"m.tar": tar({"m/config.json": b"{}", "m/w.safetensors": b"w" * 5000})}
+BEGUN = {"big.bin": b"0123456789abcdef" * (5 * 2**16)}
+
+
+def plain() -> MemorySource:
+    return MemoryRepository(PLAIN, repo="org/plain")
+
+
+def packed() -> MemorySource:
+    return MemoryRepository(PACKED, repo="org/packed")
+
+
+@pytest.fixture
+def former(root: Path) -> Path:
+    root.mkdir()
+    with tarfile.open(FORMER) as archive:
+        archive.extractall(root, filter="fully_trusted")  # noqa: S202 - ours, with its modes and hard links
+    return root
+
+
+def places(root: Path) -> dict[Path, tuple[int, int]]:
+    kept = (path for part in ("blobs", "models") for path in (root / part).rglob("*"))
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in kept}
+
+
+@pytest.mark.parametrize(("identity", "source"), [("plain", plain()), ("packed", packed())])
+def test_what_is_complete_is_adopted_without_a_byte(
+    identity: str, source: MemorySource, former: Path, bring: Fetch
+) -> None:
+    before = places(former)
+    store = Store.open(former)
+    store.sweep()
+    found = {snapshot.id: snapshot for snapshot in store.snapshots()}
+    assert set(found) == {"plain", "packed"}
+    assert store.check(found[identity]) == []
+    manifest = source.resolve()
+    assert found[identity].revision == manifest.revision
+    assert store.missing_bytes(manifest) == 0
+    result = bring(source, store, prove_access=False)
+    assert store.commit(manifest, identity, result.blobs, result.unpacked) == found[identity]
+    assert source.served_bytes == 0
+    assert places(former) == before
+    store.close()
+
+
+def test_a_download_that_broke_off_goes_on_from_its_bytes(former: Path, bring: Fetch) -> None:
+    store = Store.open(former)
+    store.sweep()
+    source = MemoryRepository(BEGUN, repo="org/begun")
+    assert store.missing_bytes(source.resolve()) == 2 * 2**20
+    snapshot = store.commit(source.resolve(), "begun", bring(source, store).blobs)
+    assert source.served_bytes == 2 * 2**20
+    assert (snapshot.path / "big.bin").read_bytes() == BEGUN["big.bin"]
+    store.close()
+
+
+def test_what_is_removed_takes_its_blobs_along(former: Path) -> None:
+    store = Store.open(former)
+    store.sweep()
+    for snapshot in store.snapshots():
+        store.set_aside_and_remove(snapshot.id, snapshot.revision)
+    assert store.snapshots() == []
+    assert list((former / "blobs" / "sha256").iterdir()) == []
+    store.close()
