@@ -163,6 +163,10 @@ class ClusterDriver(ABC):
         spec = self.get("ModelNode", node).get("spec", {})
         return [e for e in spec.get("entries", []) if e["id"] == model]
 
+    def claimants(self, node: str, model: str) -> list[list[str]]:
+        """Return the kinds that claim each entry of a model on a node."""
+        return [sorted(claim["kind"] for claim in e.get("claims", [])) for e in self.entries(node, model)]
+
     def phases(self, node: str, model: str) -> list[str]:
         """Return the phases of a model that the agent of a node reports."""
         entries = self.status("ModelNode", node).get("entries", [])

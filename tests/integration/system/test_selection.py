@@ -84,8 +84,8 @@ def test_other_files_of_the_same_source_are_a_conflict(site: Site) -> None:
     wish = {"allowPatterns": "*.json"}
     site.api.patch(path_of("ClusterBaseModel", name), {"spec": {"storage": {"parameters": wish}}})
     site.wait_ready("ClusterBaseModel", name)
-    (entry,) = site.entries("a", name)
-    assert len(entry["claims"]) == 2
+    both = [["ClusterBaseModel", "ClusterModelCache"]]
+    site.until(lambda: site.claimants("a", name) == both, "both to claim one entry")
 
 
 def test_patterns_that_fit_nothing_are_told_with_what_there_is(site: Site) -> None:
