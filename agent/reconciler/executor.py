@@ -65,7 +65,7 @@ class ActionExecutor:
         """Execute an action, or start it; an internal error fails only the entry it belongs to."""
         try:
             await self._take(action)
-        except Exception as error:  # noqa: BLE001 - as above; it is counted and logged
+        except Exception as error:  # noqa: BLE001 - an internal error in one entry must not end the loop; counted and logged
             await self._break_off(action, error)
 
     async def _take(self, action: Action) -> None:

@@ -1,6 +1,6 @@
 """Writes with optimistic locking on the resourceVersion that the decision was based on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -36,11 +36,9 @@ async def replace_part(kube: Kube, path: str, seen: Meta, part: str, value: msgs
     """
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
-        _require_seen(found, seen, path)
         return found | {part: merged(found.get(part) or {}, value)}
 
-    written = await update(kube, path, change)
-    return bool(written["metadata"]["resourceVersion"] != seen.resource_version)
+    return await _change_seen(kube, path, seen, change)
 
 
 def merged(found: Mapping[str, Any], value: msgspec.Struct) -> dict[str, Any]:
@@ -69,35 +67,38 @@ async def change_spec(kube: Kube, path: str, seen: Meta, fields: Mapping[str, An
     """
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
-        _require_seen(found, seen, path)
         spec = {**(found.get("spec") or {}), **fields}
         return found | {"spec": {name: value for name, value in spec.items() if value is not None}}
 
-    written = await update(kube, path, change)
-    return bool(written["metadata"]["resourceVersion"] != seen.resource_version)
+    return await _change_seen(kube, path, seen, change)
 
 
 async def change_annotation(kube: Kube, path: str, seen: Meta, name: str, value: str) -> None:
     """Set an annotation on the object that was read. Raises StaleError, NotFound, KubeError."""
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
-        _require_seen(found, seen, path)
         annotations = (found["metadata"].get("annotations") or {}) | {name: value}
         return found | {"metadata": found["metadata"] | {"annotations": annotations}}
 
-    await update(kube, path, change)
+    await _change_seen(kube, path, seen, change)
 
 
 async def change_finalizers(kube: Kube, path: str, seen: Meta, finalizers: list[str]) -> None:
     """Set the finalizers of the object that was read. Raises StaleError, NotFound, KubeError."""
 
     def change(found: dict[str, Any]) -> dict[str, Any]:
-        _require_seen(found, seen, path)
         return found | {"metadata": found["metadata"] | {"finalizers": finalizers}}
 
-    await update(kube, path, change)
+    await _change_seen(kube, path, seen, change)
 
 
-def _require_seen(found: dict[str, Any], seen: Meta, path: str) -> None:
-    if found["metadata"]["resourceVersion"] != seen.resource_version:
-        raise StaleError(f"{path} changed since it was read")
+async def _change_seen(kube: Kube, path: str, seen: Meta, change: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
+    """Change the object if it is still the one that was read; return whether that changed it."""
+
+    def change_if_seen(found: dict[str, Any]) -> dict[str, Any]:
+        if found["metadata"]["resourceVersion"] != seen.resource_version:
+            raise StaleError(f"{path} changed since it was read")
+        return change(found)
+
+    written = await update(kube, path, change_if_seen)
+    return bool(written["metadata"]["resourceVersion"] != seen.resource_version)
