@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
 
 from agent.transfer.concurrency import ConcurrencyController
 from agent.transfer.file_download import FileDownload, FileDownloader
@@ -67,7 +68,7 @@ class LargeFiles:
             )
             self._receivers |= absent
         for index in absent:
-            self._pool.start(lambda index=index: self._receive(index))  # type: ignore[misc]
+            self._pool.start(partial(self._receive, index))
 
     def _receive(self, index: int) -> None:
         buffer = memoryview(mmap.mmap(-1, _BUFFER_BYTES))  # aligned to a page
