@@ -35,10 +35,10 @@ from agent.store.store import Store
 from agent.transfer.rate_limit import RateLimiter
 from shared import __version__
 from shared.api.model_node import PATH, ModelNode
+from shared.backoff import Backoff
 from shared.daemon_thread import start_daemon_thread
 from shared.errors import LarderError
 from shared.internal_errors import keep_running
-from shared.kube.backoff import Backoff
 from shared.kube.cache import Cache
 from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from shared.kube.backoff import Backoff
+from shared.backoff import Backoff
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _RESTART = Backoff(first_s=1, cap_s=60)

@@ -7,7 +7,7 @@ import structlog
 
 from agent.reconciler.node import OwnNode
 from agent.reconciler.state_cache import StateCache
-from shared.kube.backoff import Backoff
+from shared.backoff import Backoff
 from shared.kube.errors import Conflict, KubeError, NotFound
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()

@@ -22,8 +22,8 @@ from agent.reconciler.status_writer import StatusWriter
 from agent.reconciler.waiting import wait
 from agent.store.store import Store
 from shared.api.model_node import PROTOCOL, ModelNode, ModelNodeStatus, Phase
+from shared.backoff import Backoff
 from shared.errors import LarderError
-from shared.kube.backoff import Backoff
 from shared.kube.errors import KubeError
 from shared.quantity import format_bytes
 

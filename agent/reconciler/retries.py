@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from agent.reconciler.observation import Cause, Failure, fingerprint
 from shared.api.model_node import Entry
+from shared.backoff import Backoff, Uniform
 from shared.errors import InsufficientStorage, LarderError, NotGranted, PickleRefused, RateLimited
-from shared.kube.backoff import Backoff, Uniform
 
 _FIRST_S, _SOON_CAP_S, _GRANT_CAP_S = 2.0, 300.0, 30.0
 _UNTIL_IT_CHANGES_S = 365 * 86_400.0  # the same bytes would be refused again, after another full download

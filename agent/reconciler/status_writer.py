@@ -18,7 +18,7 @@ import structlog
 
 from agent.reconciler.status import fitted
 from shared.api.model_node import PATH, EntryStatus, ModelNodeSpec, ModelNodeStatus
-from shared.kube.backoff import Backoff, Uniform
+from shared.backoff import Backoff, Uniform
 from shared.kube.edit import update
 from shared.kube.errors import KubeError, NotFound
 from shared.kube.transport import Kube

@@ -11,8 +11,8 @@ import structlog
 from controller.manager.metrics import Metrics
 from controller.state.crds import Definitions
 from controller.state.informer import Informer
+from shared.backoff import Backoff
 from shared.internal_errors import keep_running
-from shared.kube.backoff import Backoff
 from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
 

@@ -15,9 +15,9 @@ from controller.sources.fair_slots import FairSlots
 from controller.sources.manifests import Manifests
 from controller.state.keys import ModelKey
 from shared.api.meta import LeftOut
+from shared.backoff import Backoff, Uniform
 from shared.daemon_thread import run_in_daemon_thread
 from shared.errors import LarderError, NameConflict, RateLimited, TooManyManifests, TooManyResolutions, Unreachable
-from shared.kube.backoff import Backoff, Uniform
 from shared.manifest import Manifest
 from shared.selection.choice import Selection
 from shared.selection.select import select_files

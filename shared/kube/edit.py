@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from shared.kube.backoff import Backoff
+from shared.backoff import Backoff
 from shared.kube.collection import decode
 from shared.kube.errors import Busy, Conflict, NotFound, Refused, Unreachable
 from shared.kube.transport import APPLY_PATCH, MERGE_PATCH, Kube

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from shared.kube.backoff import Uniform
+from shared.backoff import Uniform
 
 _RELEASES_A_RETRY = 4
 

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from shared.kube.backoff import Backoff, Uniform
+from shared.backoff import Backoff, Uniform
 from shared.kube.collection import UNREADABLE, decode, pages, selectors
 from shared.kube.errors import Busy, Expired, Malformed, Refused, Unreachable
 from shared.kube.objects import Event, Key, Object

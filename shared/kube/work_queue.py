@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from shared.backoff import Backoff
 from shared.fair_queue import FairQueue
-from shared.kube.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 

@@ -1,4 +1,4 @@
-"""Decides whether and when to retry a request to a source; `shared.kube.backoff` computes the waits."""
+"""Decides whether and when to retry a request to a source; `shared.backoff` computes the waits."""
 
 import random
 import time
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from shared.backoff import Backoff, Uniform
 from shared.errors import InsufficientStorage, LarderError, RateLimited, SourceChanged, StoreFailure, Unreachable
-from shared.kube.backoff import Backoff, Uniform
 
 T = TypeVar("T")
 WORTH_BYTES = 16 * 1024  # an attempt that brought this much was worth its request

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.kube.backoff import Backoff
+from shared.backoff import Backoff
 from shared.kube.work_queue import WorkQueue
 
 pytestmark = pytest.mark.looptime  # waits take no time: the loop's clock jumps to the next timer

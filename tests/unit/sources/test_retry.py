@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.backoff import Uniform
 from shared.errors import (
     AddressRefused,
     AuthDenied,
@@ -14,7 +15,6 @@ from shared.errors import (
     Unreachable,
     UnsafePath,
 )
-from shared.kube.backoff import Uniform
 from shared.sources.retry import WORTH_BYTES, RetryBudget, RetryPolicy, pause_before_retry
 
 

@@ -13,7 +13,7 @@ from controller.manager.metrics import Metrics
 from controller.manager.workers import Workers
 from controller.manager.write import StaleError
 from controller.nodes.keys import NodeKey
-from shared.kube.backoff import Backoff
+from shared.backoff import Backoff
 from shared.kube.errors import Unreachable
 from shared.kube.work_queue import WorkQueue
 from tests.samples import samples

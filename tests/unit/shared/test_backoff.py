@@ -3,7 +3,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.kube.backoff import Backoff
+from shared.backoff import Backoff
 
 
 @settings(deadline=None)  # a busy machine is not a failure
