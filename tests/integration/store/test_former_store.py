@@ -12,7 +12,7 @@ import pytest
 from agent.store.store import Store
 from shared.sources.memory import MemoryRepository, MemorySource
 from tests.archives import tar
-from tests.integration.store.conftest import Fetch
+from tests.stores import Fetch
 
 FORMER = Path(__file__).parent / "data" / "former-store.tar.gz"
 PLAIN = {

@@ -23,7 +23,7 @@ from shared.manifest import Manifest
 from shared.sources.memory import MemorySource
 from tests.archives import REFUSED, member, tar, tar_gz
 from tests.integration.store.rot import flip_a_bit
-from tests.integration.store.test_archives import assert_nothing_but, content, stock_two_at_a_time
+from tests.integration.transfer.test_archives import assert_nothing_but, content, stock_two_at_a_time
 
 Bring = Callable[..., FetchResult]
 Stock = Callable[..., Snapshot]

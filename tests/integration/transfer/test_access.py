@@ -22,7 +22,7 @@ from shared.sources.port import ANONYMOUS, Body, Credentials
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
-from tests.integration.store.threads import fetching_threads
+from tests.integration.transfer.threads import fetching_threads
 
 Bring = Callable[..., FetchResult]
 WEIGHTS = os.urandom(2**20)

@@ -12,7 +12,7 @@ import pytest
 
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
-from tests.integration.store.killed_unpacking import FILES, source
+from tests.integration.transfer.killed_unpacking import FILES, source
 
 Run = Callable[[str, Path, int, int], bool]
 
@@ -20,7 +20,7 @@ Run = Callable[[str, Path, int, int], bool]
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
     """Let a process die, and tell whether it did."""
-    arguments = [sys.executable, "-m", "tests.integration.store.killed_unpacking"]
+    arguments = [sys.executable, "-m", "tests.integration.transfer.killed_unpacking"]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - ourselves
         assert process.stdin
         assert process.stdout

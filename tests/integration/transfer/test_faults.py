@@ -28,7 +28,7 @@ from shared.manifest import File, Manifest
 from shared.sources.memory import MemorySource
 from shared.sources.port import Body
 from shared.sources.retry import RetryPolicy
-from tests.integration.store.threads import fetching_threads
+from tests.integration.transfer.threads import fetching_threads
 
 Bring = Callable[..., FetchResult]
 BODY = os.urandom(2**20)

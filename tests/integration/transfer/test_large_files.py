@@ -17,7 +17,7 @@ from shared.errors import DigestMismatch, Unreachable
 from shared.manifest import File
 from shared.sources.memory import MemoryBody, MemorySource
 from shared.sources.port import Body
-from tests.integration.store.threads import fetching_threads
+from tests.integration.transfer.threads import fetching_threads
 
 Bring = Callable[..., FetchResult]
 BIG = os.urandom(3 * PIECE_BYTES + 12345)

@@ -1,0 +1,115 @@
+"""Fixtures: a store on a real file system, and a source in memory with faults to switch on."""
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from agent.store.snapshot import Snapshot
+from agent.store.store import Store
+from agent.transfer.engine import FetchResult, fetch
+from agent.transfer.progress import Progress
+from shared.manifest import Manifest
+from shared.sources.memory import MemoryRepository, MemorySource
+from shared.sources.retry import RetryPolicy
+
+FILES = {
+    "config.json": b'{"model_type": "llama"}',
+    "model-00001-of-00002.safetensors": os.urandom(3 * 2**20 + 17),
+    "model-00002-of-00002.safetensors": os.urandom(5 * 2**20 + 1),
+    "original/params.json": b'{"dim": 4096}',
+    "original/config.json": b'{"model_type": "llama"}',  # the bytes of another path
+    "empty.txt": b"",
+}
+
+
+class Fetch(Protocol):
+    """`fetch` with a store, and with time-outs for tests."""
+
+    def __call__(
+        self,
+        source: MemorySource,
+        store: Store,
+        *,
+        manifest: Manifest | None = None,
+        progress: Progress | None = None,
+        stop: threading.Event | None = None,
+        reservation: str = "",
+        prove_access: bool = True,
+    ) -> FetchResult: ...
+
+
+@pytest.fixture
+def source() -> MemorySource:
+    return MemoryRepository(FILES)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def store(root: Path) -> Iterator[Store]:
+    opened = Store.open(root)
+    opened.sweep()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def bring() -> Fetch:
+    """Fetch everything that is missing, impatiently."""
+
+    def run(  # a fixture's function: the arguments are those of `fetch`
+        source: MemorySource,
+        store: Store,
+        *,
+        manifest: Manifest | None = None,
+        progress: Progress | None = None,
+        stop: threading.Event | None = None,
+        reservation: str = "",
+        prove_access: bool = True,
+    ) -> FetchResult:
+        return fetch(
+            source,
+            manifest or source.resolve(),
+            store,
+            progress=progress or Progress(),
+            stop=stop or threading.Event(),
+            reservation=reservation,
+            prove_access=prove_access,
+            policy=RetryPolicy(attempts=3, patience_s=5, first_s=0.001, longest_s=0.01),
+        )
+
+    return run
+
+
+@pytest.fixture
+def stock(bring: Fetch) -> Callable[[MemorySource, Store, str], Snapshot]:
+    """Fetch and commit a model under an id."""
+
+    def run(source: MemorySource, store: Store, identity: str) -> Snapshot:
+        return store.commit(source.resolve(), identity, bring(source, store).blobs)
+
+    return run
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 6 MiB; it takes the right to mount."""
+    path = tmp_path / "small-disk"
+    path.mkdir()
+    mounted = subprocess.run(  # noqa: S603 - fixed arguments
+        ["mount", "-t", "tmpfs", "-o", "size=6m,mode=0755", "larder-test", str(path)],  # noqa: S607 - found on PATH
+        check=False,
+        capture_output=True,
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a small tmpfs takes root")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)  # noqa: S603, S607 - as above
