@@ -77,7 +77,7 @@ def read_review(body: bytes) -> Request:
 
 
 def _read_objects(raw: _Request) -> Request:
-    shape: type[ReviewedPod | ReviewedObject] = ReviewedPod if raw.kind.kind == "ReviewedPod" else ReviewedObject
+    shape: type[ReviewedPod | ReviewedObject] = ReviewedPod if raw.kind.kind == "Pod" else ReviewedObject
     found, before = (msgspec.json.decode(text, type=shape | None) for text in (raw.object, raw.old_object))
     return Request(
         uid=raw.uid,

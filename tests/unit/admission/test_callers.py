@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from controller.admission import shapes
 from controller.admission.callers import Callers, InvalidKeysError, KeyFile
 from controller.admission.catalog import MemoryCatalog
+from controller.admission.review import read_review
 from controller.admission.server import MUTATE_PATH, PATHS, admission_router, path_with
 from controller.admission.settings import AdmissionSettings
 from controller.manager.requests import CountRequests
@@ -138,3 +139,13 @@ def test_every_field_of_a_pod_that_a_rule_reads_is_decoded() -> None:
     assert read >= {"volumes", "nodeSelector", "initContainers", "ephemeralContainers", "nodeName"}
     known = {field.encode_name for field in msgspec.structs.fields(shapes.ReviewedPodSpec)}
     assert read - known == set()
+
+
+def test_a_pod_is_decoded_without_the_fields_that_admission_does_not_read() -> None:
+    pod = base_model_pod("p", "llama")
+    pod["spec"] |= {"nodeName": "a", "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["h"] * 1000}]}
+    request = {"uid": "u", "operation": "CREATE", "kind": {"version": "v1", "kind": "Pod"}, "object": pod}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    decoded = read_review(json.dumps(review).encode()).object
+    assert decoded is not None
+    assert decoded["spec"].keys() == {"containers", "nodeName"}
