@@ -14,7 +14,6 @@ from controller.admission.containers import (
     path_of,
 )
 from controller.admission.errors import ModelNotFound, ModelNotReady, MountConflict, NamespaceNotAllowed
-from controller.admission.marks import ensure_selector, selectors_of
 from controller.admission.paths import DEFAULT_MODEL_PATH, checked_mount_path
 from controller.admission.pod_annotations import (
     BASE_MODEL,
@@ -25,6 +24,7 @@ from controller.admission.pod_annotations import (
     labels_of,
 )
 from controller.admission.result import InjectionResult, left_alone
+from controller.admission.scheduling import ensure_selector, selectors_of
 from controller.admission.settings import AdmissionSettings
 from controller.admission.volumes import (
     BASE_MODEL_VOLUME,
@@ -40,7 +40,7 @@ from shared.uri.model_uri import PvcUri, parse_uri
 _OME_LABEL = "base-model-name"  # on pods that OME creates for a model; they mount it through a volume of their own
 
 
-def give_base_model(
+def inject_base_model(
     draft: Json, namespace: str, name: str, catalog: Catalog, settings: AdmissionSettings
 ) -> InjectionResult:
     """Change the draft so that its containers find the model. Raises AdmissionRefused if they cannot get it."""

@@ -76,7 +76,7 @@ class Catalog(Protocol):
         """Return the members of a node group; none if the group does not exist."""
         ...
 
-    def has_no_room(self, model: CatalogModel, node: str) -> bool:
+    def lacks_space(self, model: CatalogModel, node: str) -> bool:
         """Return whether a node reports that the serving revision does not fit on it."""
         ...
 
@@ -153,7 +153,7 @@ class MemoryCatalog:
         self.lookups += 1
         return self.members.get(name, [])
 
-    def has_no_room(self, model: CatalogModel, node: str) -> bool:
+    def lacks_space(self, model: CatalogModel, node: str) -> bool:
         """As in the port."""
         self.lookups += 1
         return (model.id, node) in self.full

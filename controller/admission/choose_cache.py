@@ -119,7 +119,7 @@ def _where_pod_runs(caches: list[CatalogModel], tail: str, pod: Mapping[str, Any
     for cache in caches:
         reached = (m.name for group in cache.groups for m in groups.get(group, ()) if may_run(m))
         names = list(islice(reached, _MANY))
-        if len(names) == _MANY or not all(catalog.has_no_room(cache, name) for name in names):
+        if len(names) == _MANY or not all(catalog.lacks_space(cache, name) for name in names):
             return Choice(cache, tail, named)
         full |= set(names)
     if full:

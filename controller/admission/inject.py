@@ -5,15 +5,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.admission.base_models import give_base_model
+from controller.admission.base_models import inject_base_model
 from controller.admission.catalog import Catalog, CatalogModel
-from controller.admission.kserve import give_cache
-from controller.admission.marks import clear_marks, mark_given
+from controller.admission.kserve import inject_cache
 from controller.admission.patch import json_patch
-from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, Json, annotations_of, has_keys
+from controller.admission.pod_annotations import (
+    BASE_MODEL,
+    ENABLE_CACHE,
+    OURS,
+    Json,
+    annotations_of,
+    has_keys,
+    labels_of,
+    read_models,
+    record_models,
+)
 from controller.admission.result import InjectionResult
+from controller.admission.scheduling import selectors_of
 from controller.admission.settings import AdmissionSettings
-from controller.admission.volumes import check_host_paths
+from controller.admission.volumes import SnapshotKey, check_host_paths
+from shared.names import USES_PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +45,20 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
         return Injection()
     draft: Json = copy.deepcopy(dict(pod))
     original_annotations = annotations_of(pod)
-    clear_marks(draft)
-    given: list[InjectionResult] = []
+    _clear_records(draft)
+    results: list[InjectionResult] = []
     if BASE_MODEL in original_annotations:
-        given.append(give_base_model(draft, namespace, original_annotations[BASE_MODEL], catalog, settings))
+        results.append(inject_base_model(draft, namespace, original_annotations[BASE_MODEL], catalog, settings))
     if ENABLE_CACHE in original_annotations:
-        given.append(give_cache(draft, pod, catalog, settings))
-    check_host_paths(draft["spec"], [g.volume for g in given if g.volume], settings.store_root)
-    models = [g.model for g in given if g.model]
+        results.append(inject_cache(draft, pod, catalog, settings))
+    check_host_paths(draft["spec"], [r.volume for r in results if r.volume], settings.store_root)
+    models = [r.model for r in results if r.model]
     if models:
-        mark_given(draft, models)
-    warnings = [w for g in given for w in g.warnings]
-    if any(g.selects for g in given) and draft["spec"].get("nodeName"):
+        record_models(draft, models)
+    warnings = [w for r in results for w in r.warnings]
+    if any(r.selects for r in results) and draft["spec"].get("nodeName"):
         warnings.append(_BOUND)
-    unread = next((g.unread for g in given if g.unread), None)
+    unread = next((r.unread for r in results if r.unread), None)
     return Injection(tuple(json_patch(dict(pod), draft)), tuple(warnings), unread)
 
 
@@ -55,3 +66,22 @@ _BOUND = (
     "spec.nodeName bypasses the scheduler: kubelet fails the pod for good unless that node already has the model; "
     "remove nodeName to have it placed"
 )
+
+
+def _clear_records(pod: Json) -> None:
+    """Remove what an earlier pass, or somebody else in its name, wrote."""
+    selector: dict[str, str] = pod.get("spec", {}).get("nodeSelector") or {}
+    selected = {key for identity, revision in read_models(pod) for key in selectors_of(SnapshotKey(identity, revision))}
+    _set(pod["spec"], "nodeSelector", {k: v for k, v in selector.items() if not (k in selected and v == "true")})
+    metadata = pod.setdefault("metadata", {})
+    _set(metadata, "labels", {k: v for k, v in labels_of(pod).items() if not k.startswith(USES_PREFIX)})
+    kept = {k: v for k, v in annotations_of(pod).items() if k not in OURS}
+    _set(metadata, "annotations", kept)
+
+
+def _set(part: Json, key: str, value: dict[str, str]) -> None:
+    """Replace a map; no empty map is created, and an emptied one is removed."""
+    if value:
+        part[key] = value
+    elif part.get(key):
+        del part[key]

@@ -7,7 +7,6 @@ from typing import Any
 
 from controller.admission.catalog import Catalog
 from controller.admission.choose_cache import Choice, NotCached, choose_cache
-from controller.admission.confine import ensure_affinity
 from controller.admission.containers import (
     MountPlace,
     confine_mounts,
@@ -19,7 +18,6 @@ from controller.admission.containers import (
 )
 from controller.admission.download import Download, Unclear, awaits_kserve, find_download, is_of_kserve
 from controller.admission.errors import ModelNotReady, MountConflict
-from controller.admission.marks import ensure_selector, selectors_of
 from controller.admission.paths import KSERVE_MODEL_PATH, is_within
 from controller.admission.pod_annotations import (
     ENABLE_CACHE,
@@ -32,11 +30,12 @@ from controller.admission.pod_annotations import (
     annotations_of,
 )
 from controller.admission.result import InjectionResult, left_alone
+from controller.admission.scheduling import ensure_affinity, ensure_selector, selectors_of
 from controller.admission.settings import AdmissionSettings
 from controller.admission.volumes import CACHE_VOLUME, SnapshotKey, drop_volume, ensure_volume, model_volume
 
 
-def give_cache(draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings) -> InjectionResult:
+def inject_cache(draft: Json, pod: Mapping[str, Any], catalog: Catalog, settings: AdmissionSettings) -> InjectionResult:
     """Change the draft so that it mounts the cache; on any obstacle, leave it unchanged and annotate the reason."""
     match find_download(pod, settings.store_root):
         case None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shared.names import USES_PREFIX
+from shared.names import USER_LABEL, USES_PREFIX, uses_label
 
 Json = dict[str, Any]
 
@@ -24,6 +24,7 @@ SOURCE_URI = "larder.dev/source-uri"  # what KServe would have downloaded if a c
 
 TRIGGERS = (BASE_MODEL, ENABLE_CACHE)
 OURS = (MODELS, NOT_CACHED, SOURCE_URI)
+_LONGEST_REASON = 220  # with our prefix, because some clients truncate warnings at 256 characters
 
 
 def annotations_of(pod: Mapping[str, Any]) -> dict[str, str]:
@@ -53,3 +54,19 @@ def read_models(pod: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the ids and revisions in the pod's annotation."""
     listed = [part.strip() for part in annotations_of(pod).get(MODELS, "").split(",")]
     return [(identity, revision) for identity, _, revision in (part.partition("@") for part in listed) if identity]
+
+
+def record_models(pod: Json, models: list[tuple[str, str]]) -> None:
+    """Record the models that the pod was given."""
+    metadata = pod["metadata"]
+    metadata["labels"] = (
+        labels_of(pod) | {uses_label(identity): "true" for identity, _ in models} | {USER_LABEL: "true"}
+    )
+    metadata["annotations"] = annotations_of(pod) | {MODELS: write_models(models)}
+
+
+def record_not_cached(pod: Json, why: str) -> str:
+    """Record on the pod why it was left unchanged, and return the same text for a warning."""
+    short = why if len(why) <= _LONGEST_REASON else f"{why[: _LONGEST_REASON - 3]}..."
+    pod["metadata"]["annotations"] = annotations_of(pod) | {NOT_CACHED: short}
+    return f"model not cached: {short}"

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from controller.admission.catalog import CatalogModel
-from controller.admission.marks import mark_not_cached
-from controller.admission.pod_annotations import Json
+from controller.admission.pod_annotations import Json, record_not_cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +22,4 @@ class InjectionResult:
 
 def left_alone(draft: Json, why: str, unread: CatalogModel | None = None) -> InjectionResult:
     """Return that nothing was injected, and record the reason on the pod."""
-    return InjectionResult(warnings=(mark_not_cached(draft, why),), unread=unread)
+    return InjectionResult(warnings=(record_not_cached(draft, why),), unread=unread)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from controller.admission.errors import AdmissionRefused
-from controller.admission.shapes import ReviewedObject, ReviewedPod
+from controller.admission.reviewed_objects import ReviewedObject, ReviewedPod
 from shared.errors import LarderError
 
 API_VERSION = "admission.k8s.io/v1"
@@ -30,7 +30,7 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True):
     """A review request; `object` is None on DELETE, `old_object` on CREATE.
 
-    Both hold only the fields in controller/admission/shapes.py.
+    Both hold only the fields in controller/admission/reviewed_objects.py.
     """
 
     uid: str

@@ -39,7 +39,7 @@ _MOST_GROUP_READS = 16
 _LONGEST_READ_S = 2.0  # the API server waits 5 s for the webhook
 
 
-class ServiceUsers(Protocol):
+class ServiceLister(Protocol):
     """Which InferenceServices use a model."""
 
     async def of(self, key: ModelKey, kind_of: Callable[[Demand, str], PathKind | None]) -> Sequence[str]:
@@ -56,7 +56,7 @@ class StateCatalog:
     cluster: ClusterState
     kube: Kube
     manifests: Manifests
-    services: ServiceUsers
+    services: ServiceLister
     _paths: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
     _reading: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
@@ -84,7 +84,7 @@ class StateCatalog:
         """Return the members of a node group."""
         return [CatalogNode(n.metadata.name, n.metadata.labels) for n in self.cluster.membership.members_of(name)]
 
-    def has_no_room(self, model: CatalogModel, node: str) -> bool:
+    def lacks_space(self, model: CatalogModel, node: str) -> bool:
         """Return whether a node reports that the serving revision does not fit on it."""
         found = self.cluster.model_node(node)
         entries = found.status.entries if found is not None else ()

@@ -10,9 +10,9 @@ import msgspec
 from controller.claims.contention import CLAIM_IN_USE, limit_of
 from controller.claims.kinds import ClaimPod
 from controller.claims.outcome import TROUBLES, Outcome, StillRunning, outcome_of
+from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, kept_of, order_of
 from controller.claims.result import ClaimResult, claim_problem, claim_result
-from controller.claims.view import ClaimView, ReadingOrder
-from controller.claims.wanted import LONGEST_WAIT, kept_of, order_of
+from controller.claims.view import ClaimView
 from controller.manager.actions import Again, WriteSpec
 from controller.manager.conditions import METADATA
 from controller.metadata.fill import fields_to_write
@@ -56,11 +56,11 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
             Again(_idle_s(view, now, labels_count=labels_count)),
         ]
     if view.job is None:
-        hindrance = _in_use(view)
+        blocker = _in_use(view)
         if view.job_refused:
-            hindrance = StillRunning("JobRefused", f"the Job that reads it cannot be made: {view.job_refused}")
-        if hindrance is not None:
-            return [_tell(view, order, hindrance), Again(_REFUSED_S if view.job_refused else _BUSY_S)]
+            blocker = StillRunning("JobRefused", f"the Job that reads it cannot be made: {view.job_refused}")
+        if blocker is not None:
+            return [_tell(view, order, blocker), Again(_REFUSED_S if view.job_refused else _BUSY_S)]
         return [StartJob(order, _holder(view)), _tell(view, order, StillRunning()), Again(_BUSY_S)]
     outcome = _explained(view, outcome_of(view.job, view.pods, now))
     if isinstance(outcome, StillRunning):

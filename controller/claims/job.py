@@ -6,7 +6,7 @@ from typing import Any
 
 from controller.claims.kinds import ClaimPod
 from controller.claims.outcome import DEADLINE_S, MEMORY_LIMIT
-from controller.claims.view import ReadingOrder
+from controller.claims.reading_order import ReadingOrder
 from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from shared.api.base_model import GROUP, VERSION

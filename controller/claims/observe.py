@@ -7,10 +7,10 @@ from datetime import datetime
 from controller.claims.contention import limit_of, users_of, waits_of
 from controller.claims.job import JOB_NAME_LABEL
 from controller.claims.kinds import ClaimPod, Job, JobPod
-from controller.claims.reads import live_pods, read_claim
+from controller.claims.live_reads import live_pods, read_claim
+from controller.claims.reading_order import JOB_PREFIX, ReadingOrder, order_of
 from controller.claims.result import claim_problem
-from controller.claims.view import NAMESPACE_LABEL, ClaimView, ReadingOrder
-from controller.claims.wanted import JOB_PREFIX, order_of
+from controller.claims.view import NAMESPACE_LABEL, ClaimView
 from controller.metadata.fill import SKIP_ANNOTATION, written_fields
 from controller.placement.claim_place import place_of
 from controller.state.cluster_state import ClusterState

@@ -48,7 +48,7 @@ def outcome_of(job: Job, pods: Sequence[JobPod], now: datetime) -> Outcome:
     end = job.end
     if end is not None:
         return _ended(end, latest)
-    return _hindrance(job, latest, now)
+    return _blocker(job, latest, now)
 
 
 def _handed_in(pod: JobPod) -> Reading | None:
@@ -96,7 +96,7 @@ def _given_up(pods: Sequence[JobPod], reason: str, message: str) -> Reading:
     return Reading(found=found, reason=reason, message=message[:MOST_MESSAGE])
 
 
-def _hindrance(job: Job, pods: Sequence[JobPod], now: datetime) -> StillRunning:
+def _blocker(job: Job, pods: Sequence[JobPod], now: datetime) -> StillRunning:
     if not pods:
         if job.status.failed or job.status.terminating:
             return StillRunning()

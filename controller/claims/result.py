@@ -6,8 +6,8 @@ from typing import Protocol
 
 from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.outcome import StillRunning
-from controller.claims.view import NAMESPACE_LABEL, ClaimView, ReadingOrder
-from controller.claims.wanted import LONGEST_WAIT, kept_of
+from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, kept_of
+from controller.claims.view import NAMESPACE_LABEL, ClaimView
 from controller.manager.conditions import METADATA, ConditionUpdate
 from controller.metadata.fill import is_written
 from controller.metadata.kept import again_at

@@ -15,15 +15,6 @@ NAMESPACE_LABEL = "larder.dev/allow-cluster-models"
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingOrder:
-    """A wanted reading: the claim and sub-path, the number of the attempt, and the name of its Job."""
-
-    identity: str
-    attempt: int
-    job: str
-
-
-@dataclass(frozen=True, slots=True)
 class ClaimView:
     """One model on a claim.
 

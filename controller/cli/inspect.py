@@ -9,7 +9,7 @@ from typing import TextIO
 
 import msgspec
 
-from controller.cli.inspect_source import PatientSource, run_watched
+from controller.cli.inspect_source import RetryingSource, run_watched
 from controller.cli.inspect_table import table_of
 from shared.errors import RateLimited, StoreFailure
 from shared.exit_codes import INTERRUPTED, failure_line, leave, open_streams, printable, tell
@@ -67,7 +67,7 @@ def _inspect(uri: str, environ: Mapping[str, str], stderr: TextIO) -> tuple[Meta
     if "://" not in uri:
         files = _on_this_machine(Path(uri))
         return read_metadata(files), remark_on(files)
-    source = PatientSource(open_for_command(uri, environ))
+    source = RetryingSource(open_for_command(uri, environ))
 
     def tell_wait(error: RateLimited) -> None:
         if stderr.isatty():

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _LITTLE_BYTES = 50 * 1024  # a source that sends less than this in the whole period is considered stalled
 
 
-class PatientSource:
+class RetryingSource:
     """A source that retries where that may help, and counts its responses and their bytes.
 
     `trouble` is the last failure.
@@ -50,7 +50,7 @@ class PatientSource:
 
 
 class _Counted:
-    def __init__(self, body: Body, source: PatientSource) -> None:
+    def __init__(self, body: Body, source: RetryingSource) -> None:
         self._body, self._source, self.skips = body, source, body.skips
 
     def skip(self, most_bytes: int) -> int:
@@ -65,7 +65,7 @@ class _Counted:
         self._body.close()
 
 
-def run_watched(source: PatientSource, act: Callable[[], T], asked: Callable[[RateLimited], None]) -> T:
+def run_watched(source: RetryingSource, act: Callable[[], T], asked: Callable[[RateLimited], None]) -> T:
     """Run `act` on a thread and return its result; raises its failure, or Unreachable if there is no progress.
 
     `asked` is called each time the source asks for a delay, which it gets.

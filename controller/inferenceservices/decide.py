@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from controller.inferenceservices.manifests import autoscaler_of, deployment_of, front_of, replicas_of
+from controller.inferenceservices.manifests import autoscaler_of, deployment_of, kube_service_of, replicas_of
 from controller.inferenceservices.view import ServiceView
 from shared.kube.objects import Meta
 
@@ -41,12 +41,12 @@ def decide(view: ServiceView) -> list[Action]:
     """Return the actions, in order; none if an object of that name is not ours, or the service is being deleted."""
     if view.service.metadata.deletion_timestamp is not None:
         return []
-    return [*_front(view), *_deployment(view), *_autoscaler(view)]
+    return [*_kube_service(view), *_deployment(view), *_autoscaler(view)]
 
 
 def conflicts(view: ServiceView) -> list[str]:
     """Return the objects that have the service's name but are not its own, or are being deleted."""
-    found = [("Service", view.front), ("Deployment", _meta(view)), ("HorizontalPodAutoscaler", view.autoscaler)]
+    found = [("Service", view.kube_service), ("Deployment", _meta(view)), ("HorizontalPodAutoscaler", view.autoscaler)]
     wanted = [(k, m) for k, m in found if k != "HorizontalPodAutoscaler" or view.service.spec.replicas.are_scaled]
     return [kind for kind, meta in wanted if meta is not None and not _is_free(view, meta)]
 
@@ -60,9 +60,9 @@ def holds_back(view: ServiceView) -> bool:
     return not view.model.ready and (not view.model.serves or view.model.serves != before)
 
 
-def _front(view: ServiceView) -> Iterator[Action]:
-    if _is_free(view, view.front):
-        yield Apply(front_of(view.service))
+def _kube_service(view: ServiceView) -> Iterator[Action]:
+    if _is_free(view, view.kube_service):
+        yield Apply(kube_service_of(view.service))
 
 
 def _deployment(view: ServiceView) -> Iterator[Action]:

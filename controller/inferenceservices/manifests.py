@@ -48,7 +48,7 @@ def replicas_of(service: InferenceService, count: int) -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": named, "spec": {"replicas": count}}
 
 
-def front_of(service: InferenceService) -> Json:
+def kube_service_of(service: InferenceService) -> Json:
     """Return the Service."""
     port = service.spec.port
     ports = [{"name": "http", "port": port, "targetPort": port, "protocol": "TCP"}]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from controller.admission.catalog import Catalog
 from controller.admission.choose_cache import problem_of
 from controller.claims.contention import limit_of, waits_of
-from controller.claims.reads import live_pods, read_claim
+from controller.claims.live_reads import live_pods, read_claim
 from controller.claims.result import WAITS
 from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.kinds import SERVICE_LABEL, Deployment
@@ -39,13 +39,13 @@ class ServiceObserver:
         if service is None or self.cluster.ownership.is_foreign(INFERENCE_SERVICE.kind):
             return None
         deployment = await get_object(self.kube, path_of("Deployment", key.namespace, key.name), Deployment)
-        front = await get_object(self.kube, path_of("Service", key.namespace, key.name), Object)
+        kube_service = await get_object(self.kube, path_of("Service", key.namespace, key.name), Object)
         scaler = await get_object(self.kube, path_of("HorizontalPodAutoscaler", key.namespace, key.name), Object)
         seen = ServiceView(
             service=service,
             model=self.model(service),
             deployment=deployment,
-            front=front.metadata if front else None,
+            kube_service=kube_service.metadata if kube_service else None,
             autoscaler=scaler.metadata if scaler else None,
         )
         short = seen.own_deployment is not None and seen.own_deployment.is_short

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from controller.inferenceservices.blockers import blocker_of
 from controller.inferenceservices.decide import conflicts
 from controller.inferenceservices.kinds import Deployment
 from controller.inferenceservices.manifests import url_of
-from controller.inferenceservices.pods import hindrance_of
 from controller.inferenceservices.view import ServiceView
 from controller.manager.conditions import ConditionUpdate, progress, with_conditions
 from shared.api.inference_service import InferenceServiceStatus
@@ -65,13 +65,13 @@ def _served(view: ServiceView, deployment: Deployment) -> ConditionUpdate:
     wanted, status = deployment.spec.replicas, deployment.status
     if view.service.spec.replicas.min == 0:
         return ConditionUpdate(READY, "False", "Stopped", "spec.replicas.min is 0: no pod is wanted")
-    counts, found = f"{status.ready_replicas} of {wanted} pods are ready", hindrance_of(view, deployment)
-    hindrance = f"; {found.words}" if found else ""
+    counts, found = f"{status.ready_replicas} of {wanted} pods are ready", blocker_of(view, deployment)
+    blocker = f"; {found.words}" if found else ""
     available = condition_of(deployment.status.conditions, "Available")
     if available is None or available.status != "True" or not status.ready_replicas:
-        return ConditionUpdate(READY, "False", found.reason if found else "Progressing", counts + hindrance)
+        return ConditionUpdate(READY, "False", found.reason if found else "Progressing", counts + blocker)
     if not deployment.is_updated:
         return ConditionUpdate(
-            READY, "True", "Updating", f"{counts}, {status.updated_replicas} of the newest kind{hindrance}"
+            READY, "True", "Updating", f"{counts}, {status.updated_replicas} of the newest kind{blocker}"
         )
-    return ConditionUpdate(READY, "True", "Serving", counts + hindrance)
+    return ConditionUpdate(READY, "True", "Serving", counts + blocker)

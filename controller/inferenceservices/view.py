@@ -41,7 +41,7 @@ class ServiceView:
     service: InferenceService
     model: ServedModel
     deployment: Deployment | None = None
-    front: Meta | None = None
+    kube_service: Meta | None = None
     autoscaler: Meta | None = None
     pods: tuple[ClaimPod, ...] = ()
     waits: tuple[Wait, ...] = ()

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from controller.cli.status.command import reports_of
 from controller.cli.status.observe import read_models
-from controller.cli.status.report import ModelReport, NodeReport
+from controller.cli.status.report import ModelOnNode, ModelReport
 from controller.cli.status.show import View, Writer
 from rig.demo import parts
 from rig.demo.parts import Json
@@ -86,7 +86,7 @@ def _line(reports: Sequence[ModelReport]) -> str:
     return "; ".join(f"{r.model}: " + (", ".join(_where(n) for n in r.nodes) or r.state) for r in reports)
 
 
-def _where(node: NodeReport) -> str:
+def _where(node: ModelOnNode) -> str:
     return f"{node.name} {node.phase}" + (f" {node.percent}%" if node.phase == Phase.DOWNLOADING else "")
 
 

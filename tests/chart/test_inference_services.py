@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.inferenceservices.manifests import autoscaler_of, deployment_of, front_of, path_of
+from controller.inferenceservices.manifests import autoscaler_of, deployment_of, kube_service_of, path_of
 from controller.inferenceservices.view import ServedModel
 from controller.state.keys import ModelKey
 from rig.api import Api
@@ -40,7 +40,7 @@ def manifests(namespace: str = OPENED, name: str = "svc", uid: str = "u") -> lis
     spec = InferenceServiceSpec(template=template, replicas=Replicas(min=1, max=2))
     service = InferenceService(metadata=Meta(name=name, namespace=namespace, uid=uid), spec=spec)
     model = ServedModel("m", ModelKey("ClusterBaseModel", "", "m"), "r", "m@r")
-    return [deployment_of(service, model, replicas=1), front_of(service), autoscaler_of(service)]
+    return [deployment_of(service, model, replicas=1), kube_service_of(service), autoscaler_of(service)]
 
 
 def test_the_rights_are_these_and_have_to_be_switched_on(render: Render) -> None:

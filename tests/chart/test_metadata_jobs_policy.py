@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.claims.job import JobSettings, job_manifest
-from controller.claims.view import ReadingOrder
+from controller.claims.reading_order import ReadingOrder
 from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from rig.api import Api

@@ -2,7 +2,7 @@
 
 from controller.admission.catalog import Catalog
 from controller.admission.review import Request
-from controller.admission.rules.rule import Found, Rule
+from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.settings import AdmissionSettings
 from controller.admission.validate import annotation_warnings, check_base_model, check_delete_model
 from controller.placement.allowed import EVERY_SOURCE
@@ -26,5 +26,5 @@ async def check_delete(review: Request, catalog: Catalog) -> None:
     check_delete_model(f"{review.kind.kind} {where}", users, services)
 
 
-BASE_MODEL_RULE = Rule(BASE_MODEL, _check_namespaced, check_delete, annotation_warnings)
-CLUSTER_BASE_MODEL_RULE = Rule(CLUSTER_BASE_MODEL, _check_cluster_scoped, check_delete, annotation_warnings)
+BASE_MODEL_RULE = AdmissionRule(BASE_MODEL, _check_namespaced, check_delete, annotation_warnings)
+CLUSTER_BASE_MODEL_RULE = AdmissionRule(CLUSTER_BASE_MODEL, _check_cluster_scoped, check_delete, annotation_warnings)

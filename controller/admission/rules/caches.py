@@ -1,12 +1,15 @@
 """Rules for ClusterModelCaches."""
 
-from controller.admission.capacity import room_warnings
+from collections.abc import Mapping
+from typing import Any
+
 from controller.admission.catalog import Catalog
 from controller.admission.rules.base_models import check_delete
-from controller.admission.rules.rule import Found, Rule
+from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.settings import AdmissionSettings
-from controller.admission.validate import annotation_warnings, check_cache, named_groups
+from controller.admission.validate import GROUP_KIND, annotation_warnings, check_cache, named_groups
 from shared.api.kinds import CLUSTER_MODEL_CACHE
+from shared.quantity import format_bytes, parse_quantity
 
 
 async def _check_write(found: Found, catalog: Catalog, _: AdmissionSettings) -> list[str]:
@@ -14,7 +17,32 @@ async def _check_write(found: Found, catalog: Catalog, _: AdmissionSettings) -> 
     warnings = check_cache(found, await catalog.group_names(named))
     groups = {name: group for name in named if (group := catalog.group(name)) is not None}
     limits = {name: group.spec.storage_limit for name, group in groups.items()}
-    return [*warnings, *room_warnings(found, limits)]
+    return [*warnings, *capacity_warnings(found, limits)]
 
 
-CACHE_RULE = Rule(CLUSTER_MODEL_CACHE, _check_write, check_delete, annotation_warnings)
+def capacity_warnings(cache: Mapping[str, Any], limits: Mapping[str, int | str]) -> list[str]:
+    """Return a warning for each group whose nodes can never hold the cache's model.
+
+    `limits` are the groups' storage limits as quantities. The size is the resolved one if the status has it, else
+    `spec.modelSize`; without either, there are no warnings.
+    """
+    spec, resolved = cache.get("spec") or {}, (cache.get("status") or {}).get("size") or 0
+    size, source = (resolved, "status.size") if resolved else (_bytes(spec.get("modelSize")), "spec.modelSize")
+    return [
+        f"the model takes {format_bytes(size)} ({source}), and each node of {GROUP_KIND} {name} may hold "
+        f"{format_bytes(limit)} (storageLimit): no node of it will get the model; raise storageLimit, or choose "
+        "another group or a smaller model"
+        for name in named_groups(spec)
+        if 0 < (limit := _bytes(limits.get(name))) < size
+    ]
+
+
+def _bytes(quantity: object) -> int:
+    """Return a quantity in bytes; missing or invalid values count as 0, because a warning must not fail the write."""
+    try:
+        return parse_quantity(quantity) if isinstance(quantity, str | int) else 0
+    except (ValueError, ArithmeticError):
+        return 0
+
+
+CACHE_RULE = AdmissionRule(CLUSTER_MODEL_CACHE, _check_write, check_delete, annotation_warnings)

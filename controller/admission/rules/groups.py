@@ -2,7 +2,7 @@
 
 from controller.admission.catalog import Catalog
 from controller.admission.review import Request
-from controller.admission.rules.rule import Found, Rule
+from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.settings import AdmissionSettings
 from controller.admission.validate import check_delete_group, check_group
 from shared.api.kinds import NODE_GROUP
@@ -16,4 +16,4 @@ async def _check_delete(review: Request, catalog: Catalog) -> None:
     check_delete_group(review.name, catalog.caches())
 
 
-GROUP_RULE = Rule(NODE_GROUP, _check_write, _check_delete)
+GROUP_RULE = AdmissionRule(NODE_GROUP, _check_write, _check_delete)

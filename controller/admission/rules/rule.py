@@ -13,7 +13,7 @@ Found = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AdmissionRule:
     """A rule; each function raises LarderError to reject the request.
 
     Args:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controller.cli.cluster import add_cluster_options, run_on_cluster
-from controller.cli.evict.preview import Preview, Question, is_listed, preview
+from controller.cli.evict.preview import Preview, SpaceRequest, is_listed, preview
 from controller.cli.table import Column, lay_out
 from controller.nodes.users import users_of
 from shared.api.core import PODS
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     if not given.dry_run:
         parser.error(_ONLY_DRY)
-    question = Question(given.model, given.need, given.priority, given.idle)
+    question = SpaceRequest(given.model, given.need, given.priority, given.idle)
     return run_on_cluster(given, lambda kube: _tell(kube, given.node, question))
 
 
@@ -69,7 +69,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-async def _tell(kube: Kube, node: str | None, question: Question) -> int:
+async def _tell(kube: Kube, node: str | None, question: SpaceRequest) -> int:
     found = await previews(kube, node, question, datetime.now(UTC))
     width = shutil.get_terminal_size(fallback=(0, 0)).columns
     told = "\n".join(line for one in found for line in lines_of(one, width))
@@ -77,7 +77,7 @@ async def _tell(kube: Kube, node: str | None, question: Question) -> int:
     return 0
 
 
-async def previews(kube: Kube, node: str | None, question: Question, now: datetime) -> list[Preview]:
+async def previews(kube: Kube, node: str | None, question: SpaceRequest, now: datetime) -> list[Preview]:
     """Return what would happen on one node, or on all. Raises KubeError, including NotFound if none has the model."""
     nodes = await _model_nodes(kube, node)
     if question.model and not any(is_listed(one, question.model) for one in nodes):

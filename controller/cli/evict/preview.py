@@ -23,7 +23,7 @@ _ANYBODY = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SpaceRequest:
     """What to make room for: a model by its id, a number of bytes at a priority, or whatever lacks room now."""
 
     model: str = ""
@@ -53,7 +53,7 @@ class Preview:
     rows: tuple[Row, ...] = ()
 
 
-def preview(node: ModelNode, users: Users, asked: Question, now: datetime) -> Preview:
+def preview(node: ModelNode, users: Users, asked: SpaceRequest, now: datetime) -> Preview:
     """Return what would happen on a node; `users` are the pods on it by entry."""
     statuses = {s.key: s for s in node.status.entries} if node.status.node_uid == node.spec.node_uid else {}
     need, words = _need(node, statuses, asked)
@@ -85,7 +85,9 @@ def _policy(node: ModelNode) -> str:
     return f"{space}; nothing is evicted here: evictionPolicy is Never, or the node is in no group. If it were allowed:"
 
 
-def _need(node: ModelNode, statuses: Mapping[tuple[str, str], EntryStatus], asked: Question) -> tuple[Need | None, str]:
+def _need(
+    node: ModelNode, statuses: Mapping[tuple[str, str], EntryStatus], asked: SpaceRequest
+) -> tuple[Need | None, str]:
     if asked.model:
         return _need_of_model(node, statuses, asked.model)
     if asked.need_bytes is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import quote
 
-from controller.cli.status.report import SeenModel
+from controller.cli.status.report import ObservedModel
 from shared.api.kinds import MODEL_KINDS, Definition
 from shared.api.model_node import PATH, ModelNode
 from shared.kube.collection import get_object, list_objects
@@ -20,7 +20,7 @@ class Listing(NamedTuple):
 
     definition: Definition
     path: str
-    models: tuple[SeenModel, ...]
+    models: tuple[ObservedModel, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ async def _read(kube: Kube, definition: Definition, *, everywhere: bool) -> tupl
 
 
 async def _list(kube: Kube, definition: Definition, path: str) -> Listing:
-    return Listing(definition, path, tuple(await list_objects(kube, path, SeenModel)))
+    return Listing(definition, path, tuple(await list_objects(kube, path, ObservedModel)))
 
 
 def _is_partial(error: BaseException) -> bool:

@@ -22,7 +22,7 @@ class _Condition(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class NodeReport(msgspec.Struct, frozen=True, omit_defaults=True):
+class ModelOnNode(msgspec.Struct, frozen=True, omit_defaults=True):
     """The state of a model on one node."""
 
     name: str
@@ -39,7 +39,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     storage_status: str | None = None
     state: str | None = None
     conditions: list[_Condition] = []
-    nodes: list[NodeReport] = []
+    nodes: list[ModelOnNode] = []
     nodes_total: int = 0
     nodes_ready_count: int = 0
     size: int = 0
@@ -49,7 +49,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     left_out: LeftOut | None = None
 
 
-class SeenModel(Object, frozen=True, kw_only=True):
+class ObservedModel(Object, frozen=True, kw_only=True):
     """A model of any kind, with the fields that are shown."""
 
     status: _Status = _Status()
@@ -76,10 +76,10 @@ class ModelReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     source: str
     troubles: list[str]
     notes: list[str]
-    nodes: list[NodeReport]
+    nodes: list[ModelOnNode]
 
 
-def report_of(definition: Definition, seen: SeenModel) -> ModelReport:
+def report_of(definition: Definition, seen: ObservedModel) -> ModelReport:
     """Return the report of a model."""
     meta, status = seen.metadata, seen.status
     namespace = f"{meta.namespace}/" if meta.namespace else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from controller.cli.status.observe import VisibleModels
-from controller.cli.status.report import ModelReport, SeenModel, on_node, report_of
+from controller.cli.status.report import ModelReport, ObservedModel, on_node, report_of
 from controller.cli.status.show import Writer
 from shared.api.kinds import Definition
 from shared.exit_codes import failure_line
@@ -22,7 +22,7 @@ _GONE = "Gone"  # deleted from the cluster, or removed from the requested node
 
 async def follow(kube: Kube, seen: VisibleModels, writer: Writer, node: str) -> None:
     """Print the models, then each change, until cancelled. Raises BrokenPipeError if the reader has closed the pipe."""
-    news = _News(writer, node)
+    news = _ModelChanges(writer, node)
     async with _watching(kube, seen, news):
         writer.show(sorted(news.known.values(), key=lambda r: r.model))
         while True:
@@ -30,10 +30,10 @@ async def follow(kube: Kube, seen: VisibleModels, writer: Writer, node: str) -> 
 
 
 @asynccontextmanager
-async def _watching(kube: Kube, seen: VisibleModels, news: "_News") -> AsyncIterator[None]:
+async def _watching(kube: Kube, seen: VisibleModels, news: "_ModelChanges") -> AsyncIterator[None]:
     """Fill `news` from one watch per collection while the block runs; the first lists are complete when it starts."""
     reflectors = [
-        Reflector(kube, listing.path, SeenModel, news.sink(listing.definition), news.complain)
+        Reflector(kube, listing.path, ObservedModel, news.sink(listing.definition), news.report_error)
         for listing in seen.listings
     ]
     tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
@@ -49,7 +49,7 @@ async def _watching(kube: Kube, seen: VisibleModels, news: "_News") -> AsyncIter
 
 
 @dataclass(slots=True)
-class _News:
+class _ModelChanges:
     """The known state of each model, and the changes that have not been printed yet."""
 
     writer: Writer
@@ -59,18 +59,18 @@ class _News:
     changes: "asyncio.Queue[ModelReport]" = field(default_factory=asyncio.Queue)
     _trouble: str = ""
 
-    def sink(self, definition: Definition) -> Cache[SeenModel]:
+    def sink(self, definition: Definition) -> Cache[ObservedModel]:
         """Return the sink for objects of one kind."""
         return Cache(lambda before, after: self._note(definition, before, after))
 
-    def complain(self, error: Exception, _: float) -> None:
+    def report_error(self, error: Exception, _: float) -> None:
         """Report once that the cluster does not answer."""
         line = failure_line(error)
         if line != self._trouble:
             sys.stderr.write(f"{line}; what is shown may be old, trying again\n")
         self._trouble = line
 
-    def _note(self, definition: Definition, before: SeenModel | None, after: SeenModel | None) -> None:
+    def _note(self, definition: Definition, before: ObservedModel | None, after: ObservedModel | None) -> None:
         self._trouble = ""
         seen = after or before
         report = report_of(definition, seen) if seen else None

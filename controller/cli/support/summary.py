@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from controller.cli.status.report import SeenModel, report_of
+from controller.cli.status.report import ObservedModel, report_of
 from controller.cli.status.show import View, Writer
 from controller.cli.support.scrub import scrub, scrub_text
 from controller.cli.support.trim import is_larders
@@ -80,7 +80,9 @@ def status_text(declared: Iterable[Json]) -> str:
     """Return the output of `larder status -A -o wide`."""
     definitions = {d.kind: d for d in MODEL_KINDS}
     reports = [
-        report_of(definitions[m["kind"]], msgspec.convert(m, SeenModel)) for m in declared if m["kind"] in definitions
+        report_of(definitions[m["kind"]], msgspec.convert(m, ObservedModel))
+        for m in declared
+        if m["kind"] in definitions
     ]
     output = io.StringIO()
     Writer(Console(file=output, color_system=None, soft_wrap=True), View("wide")).show(reports)

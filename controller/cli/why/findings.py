@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Weight(StrEnum):
+class Severity(StrEnum):
     """The severity of a finding."""
 
     STOP = "!"  # blocked until somebody or something acts
@@ -17,7 +17,7 @@ class Weight(StrEnum):
 class Finding:
     """One observation: its subject, a stable reason, a message, and what to do."""
 
-    weight: Weight
+    weight: Severity
     about: str
     reason: str
     words: str
@@ -35,7 +35,7 @@ class Diagnosis:
     @property
     def verdict(self) -> str:
         """The first finding that blocks; else what it waits for; else that nothing is in the way."""
-        for weight in (Weight.STOP, Weight.WAIT):
+        for weight in (Severity.STOP, Severity.WAIT):
             found = next((f for f in self.findings if f.weight == weight), None)
             if found is not None:
                 return f"{found.about}: {found.reason}"
@@ -49,17 +49,17 @@ def not_found(title: str, words: str, do: str = "") -> Diagnosis:
 
 def stop(about: str, reason: str, words: str, do: str = "") -> Finding:
     """Return a finding that may need somebody to act."""
-    return Finding(Weight.STOP, about, reason, words, do)
+    return Finding(Severity.STOP, about, reason, words, do)
 
 
 def wait(about: str, reason: str, words: str, do: str = "") -> Finding:
     """Return a finding that resolves by itself."""
-    return Finding(Weight.WAIT, about, reason, words, do)
+    return Finding(Severity.WAIT, about, reason, words, do)
 
 
 def fact(about: str, reason: str, words: str) -> Finding:
     """Return a finding about something that is as it should be."""
-    return Finding(Weight.FACT, about, reason, words)
+    return Finding(Severity.FACT, about, reason, words)
 
 
 def some(names: Iterable[str], most: int = 5) -> str:
@@ -71,4 +71,4 @@ def some(names: Iterable[str], most: int = 5) -> str:
 
 def ordered(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings, blocking ones first, then waiting ones, each in the given order."""
-    return tuple(f for weight in Weight for f in findings if f.weight == weight)
+    return tuple(f for weight in Severity for f in findings if f.weight == weight)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from controller.cli.why.findings import Diagnosis, Finding, fact, not_found, ordered, some, stop
 from controller.cli.why.nodes import agent_findings, holders_of, leader_findings
-from controller.cli.why.seen import ClusterView, SeenNode
+from controller.cli.why.view import ClusterView, ObservedNode
 from controller.placement.groups import may_evict
 from shared.api.meta import condition_of
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup
@@ -25,7 +25,7 @@ def why_group(name: str, seen: ClusterView) -> Diagnosis:
     return Diagnosis(title, ordered(findings))
 
 
-def _members(group: ModelCacheNodeGroup, members: list[SeenNode], seen: ClusterView) -> Iterator[Finding]:
+def _members(group: ModelCacheNodeGroup, members: list[ObservedNode], seen: ClusterView) -> Iterator[Finding]:
     if not members:
         wanted = ", ".join(f"{k}={v}" for k, v in sorted(group.spec.node_selector.items())) or "an affinity"
         yield stop("nodes", "NoNodes", f"no node of {len(seen.nodes)} matches {wanted}", "label a node")
@@ -39,7 +39,7 @@ def _members(group: ModelCacheNodeGroup, members: list[SeenNode], seen: ClusterV
     yield fact("nodes", "Space", f"used {format_bytes(group.status.used)}, left {left}, all nodes together")
 
 
-def _evicts(group: ModelCacheNodeGroup, members: list[SeenNode], seen: ClusterView) -> str:
+def _evicts(group: ModelCacheNodeGroup, members: list[ObservedNode], seen: ClusterView) -> str:
     """Return a note on where idle models may be evicted: all groups of a node have to allow it."""
     if group.spec.eviction_policy != LEAST_RECENTLY_USED:
         return ""

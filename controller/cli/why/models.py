@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.result import READING, WAITS
-from controller.cli.why.findings import Diagnosis, Finding, Weight, fact, ordered, some, stop, wait
+from controller.cli.why.findings import Diagnosis, Finding, Severity, fact, ordered, some, stop, wait
 from controller.cli.why.nodes import agent_findings, entry_findings, leader_findings, statuses_of
 from controller.cli.why.remedies import remedy
 from controller.cli.why.revisions import removal_findings, revision_findings
-from controller.cli.why.seen import ClusterView, DeclaredModel, SeenNode
+from controller.cli.why.view import ClusterView, DeclaredModel, ObservedNode
 from controller.manager.conditions import METADATA
 from controller.metadata.fill import metadata_of
 from controller.metadata.status import line_of
@@ -26,7 +26,7 @@ from shared.selection.left_out import left_out_message
 
 _OUTSIDE = ("NameConflict", "InvalidURI", "Disabled", "NoClaim")  # reported separately, or by the claim itself
 _OF_NODES = ("nodes", "modelnodes", "agents")
-_WEIGHTS: dict[str, Weight] = {Phase.READY: Weight.FACT, Phase.FAILED: Weight.STOP}
+_WEIGHTS: dict[str, Severity] = {Phase.READY: Severity.FACT, Phase.FAILED: Severity.STOP}
 _MOST_NODES = 8  # shown individually; of the others, only the number
 
 
@@ -182,11 +182,11 @@ def _as_told(found: DeclaredModel) -> Iterator[Finding]:
     states = sorted(found.node_states.values(), key=lambda state: (state.phase == Phase.READY, state.name))
     for state in states[:_MOST_NODES]:
         words = f"{state.phase} {state.reason} {state.message}".strip()
-        weight = _WEIGHTS.get(state.phase, Weight.WAIT)
+        weight = _WEIGHTS.get(state.phase, Severity.WAIT)
         yield Finding(weight, f"node/{state.name}", state.reason or state.phase, words, remedy(state.reason))
 
 
-def _phase(found: DeclaredModel, node: SeenNode, seen: ClusterView) -> str:
+def _phase(found: DeclaredModel, node: ObservedNode, seen: ClusterView) -> str:
     """Return the agent's phase of the resolved revision; empty if it has none, or no live agent stands behind it."""
     resolution, model_node = found.demand.resolution, seen.model_nodes.get(node.metadata.name)
     if resolution is None or model_node is None or not node.status.ready or not seen.agent_ready(node.metadata.name):
@@ -209,7 +209,7 @@ def _near_misses(found: DeclaredModel, seen: ClusterView) -> str:
     return f"no node of {len(seen.nodes)} matches; {', '.join(counts) or 'no label is asked for'}{also}"
 
 
-def _on_node(found: DeclaredModel, node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
+def _on_node(found: DeclaredModel, node: ObservedNode, seen: ClusterView) -> Iterator[Finding]:
     demand, about = found.demand, f"{found.demand.id} on node/{node.metadata.name}"
     yield from (f for f in agent_findings(node, seen) if f.weight != ".")
     if demand.resolution is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from controller.cli.why.findings import Diagnosis, Finding, fact, not_found, ordered, some, stop, wait
 from controller.cli.why.remedies import remedy
-from controller.cli.why.seen import ClusterView, SeenNode
+from controller.cli.why.view import ClusterView, ObservedNode
 from controller.models.kstatus import PATIENT
 from controller.placement.groups import NodeLimits, limits_of
 from shared.api.model_node import EVICTED, PROTOCOL, Entry, EntryState, EntryStatus, ModelNode, Phase
@@ -45,7 +45,7 @@ def leader_findings(seen: ClusterView) -> Iterator[Finding]:
         yield fact("controller", "Leading", f"{seen.leader.holder} leads")
 
 
-def agent_findings(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
+def agent_findings(node: ObservedNode, seen: ClusterView) -> Iterator[Finding]:
     """Yield problems of the node itself, its agent, and the connection between controller and agent."""
     name, about = node.metadata.name, f"node/{node.metadata.name}"
     if not node.status.ready:
@@ -70,7 +70,7 @@ def agent_findings(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
         yield stop(about, "OldAgent", f"the agent speaks protocol {found.status.protocol}", "upgrade the agents")
 
 
-def _agent(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
+def _agent(node: ObservedNode, seen: ClusterView) -> Iterator[Finding]:
     name, about = node.metadata.name, f"node/{node.metadata.name}"
     pods = seen.agents.get(name, ())
     if seen.agent_ready(name):
@@ -91,7 +91,7 @@ def _agent(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _space(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
+def _space(node: ObservedNode, seen: ClusterView) -> Iterator[Finding]:
     found = seen.model_nodes.get(node.metadata.name)
     if found is None or found.status.node_uid != node.metadata.uid:
         return
@@ -107,7 +107,7 @@ def _space(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
         yield fact(about, "Space", words)
 
 
-def _groups(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
+def _groups(node: ObservedNode, seen: ClusterView) -> Iterator[Finding]:
     groups, about = seen.groups_of(node), f"node/{node.metadata.name}"
     names = [g.metadata.name for g in groups]
     if not groups:
@@ -118,12 +118,14 @@ def _groups(node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
     yield fact(about, "Groups", f"{some(names)}; limit {format_bytes(limits.storage_bytes)}{also}")
 
 
-def statuses_of(found: ModelNode, node: SeenNode) -> dict[tuple[str, str], EntryStatus]:
+def statuses_of(found: ModelNode, node: ObservedNode) -> dict[tuple[str, str], EntryStatus]:
     """Return the agent's statuses, unless they belong to another node of this name."""
     return {s.key: s for s in found.status.entries} if found.status.node_uid == node.metadata.uid else {}
 
 
-def entry_findings(entry: Entry, status: EntryStatus | None, node: SeenNode, seen: ClusterView) -> Iterator[Finding]:
+def entry_findings(
+    entry: Entry, status: EntryStatus | None, node: ObservedNode, seen: ClusterView
+) -> Iterator[Finding]:
     """Yield the state of one model on a node, and what it waits for."""
     about = f"{entry.id} on node/{node.metadata.name}"
     phase = status.phase if status else Phase.PENDING
@@ -150,7 +152,7 @@ def entry_findings(entry: Entry, status: EntryStatus | None, node: SeenNode, see
         yield wait(about, phase, words)
 
 
-def _waiting(about: str, entry: Entry, node: SeenNode, seen: ClusterView) -> Finding:
+def _waiting(about: str, entry: Entry, node: ObservedNode, seen: ClusterView) -> Finding:
     if entry.granted:
         return wait(about, "NoSlot", "other downloads of this node come first (agent.downloads at one time)")
     limited = [g for g in seen.groups_of(node) if g.spec.max_concurrent_nodes]
@@ -169,7 +171,7 @@ def holders_of(group: str, seen: ClusterView) -> list[str]:
     return sorted(n.metadata.name for n in members if _holds(n, seen.model_nodes.get(n.metadata.name)))
 
 
-def _holds(node: SeenNode, found: ModelNode | None) -> bool:
+def _holds(node: ObservedNode, found: ModelNode | None) -> bool:
     if found is None or found.spec.node_uid != node.metadata.uid:
         return False
     statuses = statuses_of(found, node)
@@ -179,7 +181,7 @@ def _holds(node: SeenNode, found: ModelNode | None) -> bool:
     )
 
 
-def _unnamed(found: ModelNode, statuses: dict[tuple[str, str], EntryStatus], node: SeenNode) -> Iterator[Finding]:
+def _unnamed(found: ModelNode, statuses: dict[tuple[str, str], EntryStatus], node: ObservedNode) -> Iterator[Finding]:
     named = {e.key for e in found.spec.entries}
     unknown = [s for key, s in statuses.items() if key not in named and s.phase == Phase.UNKNOWN]
     if unknown:
@@ -187,7 +189,7 @@ def _unnamed(found: ModelNode, statuses: dict[tuple[str, str], EntryStatus], nod
         yield wait(f"node/{node.metadata.name}", "UnknownFiles", f"{words}; the controller says what becomes of them")
 
 
-def _labels(node: SeenNode, statuses: dict[tuple[str, str], EntryStatus]) -> Iterator[Finding]:
+def _labels(node: ObservedNode, statuses: dict[tuple[str, str], EntryStatus]) -> Iterator[Finding]:
     ready = [s for s in statuses.values() if s.phase == Phase.READY]
     labels, about = node.metadata.labels, f"node/{node.metadata.name}"
     missing = [s.id for s in ready if not {ready_label(s.id), snapshot_label(*s.key)} <= labels.keys()]

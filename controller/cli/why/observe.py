@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from controller.cli.why.seen import ClusterView, DeclaredModel, LeaseHolder, SeenNode, SeenPod, Workload, WorkloadEvent
-from controller.cli.why.workloads import SeenWorkload
+from controller.cli.why.view import (
+    ClusterView,
+    DeclaredModel,
+    LeaseHolder,
+    ObservedNode,
+    ObservedPod,
+    Workload,
+    WorkloadEvent,
+)
+from controller.cli.why.workloads import ObservedWorkload
 from controller.inferenceservices.kinds import is_controlled_by
 from controller.placement.demand import Demand, base_model_demand, cache_demand
 from controller.state.crds import OUR_LABEL
@@ -40,11 +48,11 @@ class Observer:
     namespace: str
     now: Callable[[], datetime]
 
-    async def pod(self, namespace: str, name: str) -> SeenPod | None:
+    async def pod(self, namespace: str, name: str) -> ObservedPod | None:
         """Read a pod, or return None if it does not exist. Raises KubeError."""
-        return await get_object(self.kube, f"/api/v1/namespaces/{namespace}/pods/{name}", SeenPod)
+        return await get_object(self.kube, f"/api/v1/namespaces/{namespace}/pods/{name}", ObservedPod)
 
-    async def workload(self, kind: str, namespace: str, name: str) -> SeenWorkload | None:
+    async def workload(self, kind: str, namespace: str, name: str) -> ObservedWorkload | None:
         """Read a workload with its pods and the warnings about it; None if it does not exist. Raises KubeError."""
         path = f"/apis/{'batch' if kind == 'Job' else 'apps'}/v1/namespaces/{namespace}/"
         body = await get_object(self.kube, f"{path}{kind.lower()}s/{name}", Workload)
@@ -54,11 +62,11 @@ class Observer:
         sets = await list_objects(self.kube, f"{path}replicasets", Workload, labels) if kind == "Deployment" else []
         owned = [rs for rs in sets if is_controlled_by(rs.metadata, body.metadata.uid)]
         uids = {body.metadata.uid, *(rs.metadata.uid for rs in owned)}
-        pods = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", SeenPod, labels)
+        pods = await list_objects(self.kube, f"/api/v1/namespaces/{namespace}/pods", ObservedPod, labels)
         own = (p for p in pods if any(is_controlled_by(p.metadata, uid) for uid in uids))
         newest = max(owned, key=_revision, default=None)
         about = [body.metadata.uid, *([newest.metadata.uid] if newest else [])]
-        return SeenWorkload(
+        return ObservedWorkload(
             kind,
             body,
             newest,
@@ -87,7 +95,7 @@ class Observer:
         return ClusterView(
             models=tuple(model for kind in declared for model in kind),
             groups=tuple(await _shown(groups, NODE_GROUP.plural, hidden)),
-            nodes=tuple(await _shown(list_objects(self.kube, NODES, SeenNode), "nodes", hidden)),
+            nodes=tuple(await _shown(list_objects(self.kube, NODES, ObservedNode), "nodes", hidden)),
             model_nodes={m.metadata.name: m for m in model_nodes},
             agents=_by_node(await _shown(self._agents(), "agents", hidden)),
             leader=await self._leader(),
@@ -130,9 +138,9 @@ class Observer:
         except NotFound as error:
             raise NotFound(f"the cluster does not serve {name}; is Larder installed there? ({error})") from error
 
-    async def _agents(self) -> list[SeenPod]:
+    async def _agents(self) -> list[ObservedPod]:
         path = f"/api/v1/namespaces/{self.namespace}/pods"
-        return await list_objects(self.kube, path, SeenPod, {"labelSelector": _AGENTS})
+        return await list_objects(self.kube, path, ObservedPod, {"labelSelector": _AGENTS})
 
     async def _leader(self) -> LeaseHolder | None:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/larder-controller"
@@ -156,8 +164,8 @@ async def _shown(reading: Awaitable[list[R]], what: str, hidden: dict[str, Refus
         return []
 
 
-def _by_node(agents: Iterable[SeenPod]) -> dict[str, tuple[SeenPod, ...]]:
-    found: defaultdict[str, list[SeenPod]] = defaultdict(list)
+def _by_node(agents: Iterable[ObservedPod]) -> dict[str, tuple[ObservedPod, ...]]:
+    found: defaultdict[str, list[ObservedPod]] = defaultdict(list)
     for pod in agents:
         found[pod.spec.node_name].append(pod)
     return {name: tuple(pods) for name, pods in found.items()}

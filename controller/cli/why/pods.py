@@ -6,7 +6,7 @@ from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE, MODEL
 from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait
 from controller.cli.why.models import summary_of, title_of
 from controller.cli.why.nodes import agent_findings
-from controller.cli.why.seen import ClusterView, SeenNode, SeenPod, Taint, Toleration
+from controller.cli.why.view import ClusterView, ObservedNode, ObservedPod, Taint, Toleration
 from controller.placement.selectors import matches_affinity
 from shared.api.meta import condition_of, holds
 from shared.api.model_node import EVICTED
@@ -17,7 +17,7 @@ _RUNS = ("Running", "Succeeded")
 _LOGS = "see `kubectl logs` and `kubectl describe pod` of it"
 
 
-def why_pod(pod: SeenPod, seen: ClusterView) -> Diagnosis:
+def why_pod(pod: ObservedPod, seen: ClusterView) -> Diagnosis:
     """Return the diagnosis of a pod."""
     annotations = pod.metadata.annotations
     given = _given(annotations)
@@ -35,7 +35,7 @@ def _given(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(identity, revision) for identity, _, revision in parts if identity]
 
 
-def _injection(pod: SeenPod, given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
+def _injection(pod: ObservedPod, given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
     annotations = pod.metadata.annotations
     asked = [key for key in (BASE_MODEL, ENABLE_CACHE) if key in annotations]
     if given:
@@ -75,7 +75,7 @@ def _model(identity: str, revision: str, seen: ClusterView) -> Iterator[Finding]
             yield fact(title_of(found), "OlderRevision", words)
 
 
-def _placement(pod: SeenPod, given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
+def _placement(pod: ObservedPod, given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
     if "nodes" in seen.hidden:
         yield fact("labels", "NotShown", "you may not list nodes, so which of them have the model is not known here")
         return
@@ -121,7 +121,7 @@ def _argument(kind: str, namespace: str, name: str) -> str:
     return f"{kind.lower()}/{namespace}/{name}" if namespace else f"{kind.lower()}/{name}"
 
 
-def _barriers(pod: SeenPod, selector: Mapping[str, str], node: SeenNode) -> Iterator[str]:
+def _barriers(pod: ObservedPod, selector: Mapping[str, str], node: ObservedNode) -> Iterator[str]:
     labels = node.metadata.labels
     if not node.status.ready:
         yield "is not Ready"
@@ -146,7 +146,7 @@ def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     )
 
 
-def _held_containers(pod: SeenPod) -> list[Finding]:
+def _held_containers(pod: ObservedPod) -> list[Finding]:
     """Return why containers do not run, in kubelet's words."""
     states = [status.state for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)]
     waits = [state.waiting for state in states if state.waiting is not None]
@@ -154,7 +154,7 @@ def _held_containers(pod: SeenPod) -> list[Finding]:
     return [stop("container", w.reason, w.message or "kubelet says no more", _LOGS) for w in named[:1]]
 
 
-def _where_it_stands(pod: SeenPod, seen: ClusterView) -> Iterator[Finding]:
+def _where_it_stands(pod: ObservedPod, seen: ClusterView) -> Iterator[Finding]:
     status, about = pod.status, "pod"
     if status.reason in ("NodeAffinity", "UnexpectedAdmissionError"):
         yield stop(

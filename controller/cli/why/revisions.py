@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from controller.cli.why.findings import Finding, fact, some, stop, wait
 from controller.cli.why.remedies import remedy
-from controller.cli.why.seen import ClusterView, DeclaredModel
+from controller.cli.why.view import ClusterView, DeclaredModel
 from controller.manager.conditions import DRIFTED, REFRESHED, REMOVING, UPDATING
 from controller.models.kstatus import PATIENT
 from controller.models.revisions import short

@@ -8,7 +8,7 @@ from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some,
 from controller.cli.why.models import has_failed, summary_of, title_of
 from controller.cli.why.nodes import leader_findings
 from controller.cli.why.pods import why_pod
-from controller.cli.why.seen import ClusterView, DeclaredModel, SeenPod, Workload, WorkloadEvent
+from controller.cli.why.view import ClusterView, DeclaredModel, ObservedPod, Workload, WorkloadEvent
 from shared.api.core import Observed
 from shared.api.meta import holds
 
@@ -19,13 +19,13 @@ _REFUSED_DO = "mend what the message says; the next pod comes by itself, within 
 
 
 @dataclass(frozen=True, slots=True)
-class SeenWorkload:
+class ObservedWorkload:
     """A workload, the newest ReplicaSet of a Deployment, its live pods, and warnings about either, newest first."""
 
     kind: str
     body: Workload
     newest: Workload | None = None
-    pods: tuple[SeenPod, ...] = ()
+    pods: tuple[ObservedPod, ...] = ()
     warnings: tuple[WorkloadEvent, ...] = ()
 
     @property
@@ -35,7 +35,7 @@ class SeenWorkload:
         return f"{self.kind} {meta.namespace}/{meta.name}"
 
 
-def why_workload(found: SeenWorkload, seen: ClusterView) -> Diagnosis:
+def why_workload(found: ObservedWorkload, seen: ClusterView) -> Diagnosis:
     """Return what keeps a workload from having pods with their model."""
     models = _models(found, seen)
     findings = [*leader_findings(seen), *_asks(found, models, seen), *_stands(found), *_refusals(found)]
@@ -43,7 +43,7 @@ def why_workload(found: SeenWorkload, seen: ClusterView) -> Diagnosis:
     return Diagnosis(found.title, ordered(findings), failed=any(has_failed(model) for model in models))
 
 
-def _models(found: SeenWorkload, seen: ClusterView) -> list[DeclaredModel]:
+def _models(found: ObservedWorkload, seen: ClusterView) -> list[DeclaredModel]:
     """Return the base model that the pods will get: the namespace's own, else the cluster's."""
     asked = found.body.spec.template.metadata.annotations
     name, namespace = asked.get(BASE_MODEL, ""), found.body.metadata.namespace
@@ -53,7 +53,7 @@ def _models(found: SeenWorkload, seen: ClusterView) -> list[DeclaredModel]:
     return [model for model in known if model is not None][:1] if name else []
 
 
-def _asks(found: SeenWorkload, models: list[DeclaredModel], seen: ClusterView) -> Iterator[Finding]:
+def _asks(found: ObservedWorkload, models: list[DeclaredModel], seen: ClusterView) -> Iterator[Finding]:
     """Yield what the pods ask for, and the state of the model."""
     asked, own = found.body.spec.template.metadata.annotations, found.body.metadata.annotations
     misplaced = [key for key in _ASKS if key in own and key not in asked]
@@ -71,7 +71,7 @@ def _asks(found: SeenWorkload, models: list[DeclaredModel], seen: ClusterView) -
         yield tell(title_of(model), "Model", summary_of(model))
 
 
-def _stands(found: SeenWorkload) -> Iterator[Finding]:
+def _stands(found: ObservedWorkload) -> Iterator[Finding]:
     """Yield how many of the wanted pods exist, and what the workload's controller reports."""
     spec, status = found.body.spec, found.body.status
     if spec.paused or spec.suspend:
@@ -90,7 +90,7 @@ def _stands(found: SeenWorkload) -> Iterator[Finding]:
         yield stop("rollout", condition.reason or condition.type, condition.message, "see the pods below")
 
 
-def _is_complete(found: SeenWorkload) -> bool:
+def _is_complete(found: ObservedWorkload) -> bool:
     return holds(found.body.status.conditions, "Complete")
 
 
@@ -102,7 +102,7 @@ def _troubles(workload: Workload) -> Iterator[Observed]:
             yield condition
 
 
-def _refusals(found: SeenWorkload) -> Iterator[Finding]:
+def _refusals(found: ObservedWorkload) -> Iterator[Finding]:
     """Yield why pods cannot be created, each message once: conditions hold now, an Event may be outdated."""
     holds = [
         condition.message
@@ -124,13 +124,13 @@ def _refusals(found: SeenWorkload) -> Iterator[Finding]:
         yield wait("event", event.reason, event.message)
 
 
-def _lacks_pods(found: SeenWorkload) -> bool:
+def _lacks_pods(found: ObservedWorkload) -> bool:
     if found.kind == "Job":
         return not found.pods and not _is_complete(found) and not found.body.spec.suspend
     return len(found.pods) < found.body.spec.replicas
 
 
-def _pods(found: SeenWorkload, seen: ClusterView) -> Iterator[Finding]:
+def _pods(found: ObservedWorkload, seen: ClusterView) -> Iterator[Finding]:
     """Yield what blocks the pods that are not ready; of several the first by name."""
     unready = [pod for pod in found.pods if not pod.ready and pod.status.phase != "Succeeded"]
     for pod in unready[:_MOST_PODS]:

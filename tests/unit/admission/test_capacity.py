@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from controller.admission.capacity import room_warnings
 from controller.admission.catalog import MemoryCatalog
 from controller.admission.review import GroupVersionKind, Request
+from controller.admission.rules.caches import capacity_warnings
 from controller.admission.server import validate_object
 from controller.admission.settings import AdmissionSettings
 from tests.unit.controller.states import group
@@ -38,14 +38,14 @@ def cache(size: object = None, resolved: int = 0, **spec: Any) -> dict[str, Any]
     ],
 )
 def test_each_group_that_is_too_small_is_told(written: dict[str, Any], warned: int) -> None:
-    assert len(room_warnings(written, LIMITS)) == warned
+    assert len(capacity_warnings(written, LIMITS)) == warned
 
 
 def test_the_words_have_the_numbers_and_where_they_stand() -> None:
-    (guess,) = room_warnings(cache("2Gi"), LIMITS)
+    (guess,) = capacity_warnings(cache("2Gi"), LIMITS)
     assert "2.0 GiB (spec.modelSize)" in guess
     assert "ModelCacheNodeGroup small may hold 1.0 GiB" in guess
-    (known,) = room_warnings(cache("1Mi", resolved=3 * GIB), LIMITS)
+    (known,) = capacity_warnings(cache("1Mi", resolved=3 * GIB), LIMITS)
     assert "3.0 GiB (status.size)" in known
 
 

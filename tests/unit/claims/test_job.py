@@ -6,7 +6,7 @@ import pytest
 
 from controller.claims.job import JobSettings, job_manifest, model_key, model_text
 from controller.claims.kinds import ClaimPod
-from controller.claims.view import ReadingOrder
+from controller.claims.reading_order import ReadingOrder
 from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from tests.unit.claims.views import user

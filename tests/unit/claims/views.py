@@ -19,9 +19,9 @@ from controller.claims.kinds import (
     PodStatus,
     Terminated,
 )
+from controller.claims.reading_order import order_of
 from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
-from controller.claims.wanted import order_of
 from controller.placement.claim_place import place_of
 from controller.placement.demand import Demand
 from shared.api.base_model import BaseModelStatus

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.cli.evict.command import lines_of, main, previews
-from controller.cli.evict.preview import Preview, Question, preview
+from controller.cli.evict.preview import Preview, SpaceRequest, preview
 from shared.api.core import PODS
 from shared.api.model_node import PATH, EntryStatus, ModelNode
 from shared.kube.errors import NotFound
@@ -35,7 +35,7 @@ def node(policy: str = "LeastRecentlyUsed", **short: Any) -> ModelNode:
 
 
 def asked(found: ModelNode, **question: Any) -> Preview:
-    return preview(found, USERS, Question(**question), NOW)
+    return preview(found, USERS, SpaceRequest(**question), NOW)
 
 
 def verdicts(found: Preview) -> list[tuple[str, str]]:
@@ -124,9 +124,9 @@ def test_a_number_that_is_none_is_refused(given: str, words: str, capsys: pytest
 async def test_a_model_that_no_node_lists_is_not_found(tmp_path: Path) -> None:
     raw = msgspec.to_builtins(node())
     async with serving(Objects({PATH: listed(raw), f"{PATH}/n": raw, PODS: listed()}), tmp_path) as kube:
-        (found,) = await previews(kube, None, Question("new"), NOW)
+        (found,) = await previews(kube, None, SpaceRequest("new"), NOW)
         assert found.lines[1].startswith("new (Failed)")
         with pytest.raises(NotFound, match="no model with the id nosuch on any node"):
-            await previews(kube, None, Question("nosuch"), NOW)
+            await previews(kube, None, SpaceRequest("nosuch"), NOW)
         with pytest.raises(NotFound, match="no model with the id nosuch on node n"):
-            await previews(kube, "n", Question("nosuch"), NOW)
+            await previews(kube, "n", SpaceRequest("nosuch"), NOW)

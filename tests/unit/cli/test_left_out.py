@@ -2,7 +2,7 @@
 
 import msgspec
 
-from controller.cli.status.report import SeenModel, report_of
+from controller.cli.status.report import ObservedModel, report_of
 from shared.api.kinds import CLUSTER_MODEL_CACHE
 from shared.api.meta import LeftOut
 from shared.selection.left_out import left_out_message
@@ -21,7 +21,7 @@ def test_copies_are_told_apart_from_what_patterns_leave_out() -> None:
 
 def test_the_report_has_a_line_for_it_beside_the_troubles() -> None:
     body = {"metadata": {"name": "m"}, "status": {"leftOut": LEFT}}
-    report = report_of(CLUSTER_MODEL_CACHE, msgspec.convert(body, SeenModel))
+    report = report_of(CLUSTER_MODEL_CACHE, msgspec.convert(body, ObservedModel))
     assert len(report.notes) == 1
     assert report.notes[0].startswith("cmc/m: 4 files of the source are left out")
     assert report.troubles == []

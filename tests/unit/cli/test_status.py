@@ -9,7 +9,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from controller.cli.status.report import ModelReport, SeenModel, on_node, report_of, unlisted
+from controller.cli.status.report import ModelReport, ObservedModel, on_node, report_of, unlisted
 from controller.cli.status.show import View, Writer
 from shared.api.kinds import MODEL_KINDS
 
@@ -21,7 +21,7 @@ NODES = tuple(f"ip-10-128-{n:03}-017.us-west-2.compute.internal"[:42] for n in r
 
 def model(name: str, kind: str = "ClusterModelCache", namespace: str = "", **status: Any) -> ModelReport:
     body = {"metadata": {"name": name, "namespace": namespace}, "status": status}
-    return report_of(DEFINITIONS[kind], msgspec.convert(body, SeenModel))
+    return report_of(DEFINITIONS[kind], msgspec.convert(body, ObservedModel))
 
 
 def on(name: str, phase: str, **fields: Any) -> Json:

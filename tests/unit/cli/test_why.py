@@ -13,27 +13,27 @@ from hypothesis import strategies as st
 
 import shared.errors
 from controller.cli.why.command import answer_of, shown
-from controller.cli.why.findings import Diagnosis, Weight
+from controller.cli.why.findings import Diagnosis, Severity
 from controller.cli.why.groups import why_group
 from controller.cli.why.models import why_model
 from controller.cli.why.nodes import why_node
 from controller.cli.why.observe import Observer, leader_of
 from controller.cli.why.pods import why_pod
 from controller.cli.why.remedies import REMEDIES
-from controller.cli.why.seen import (
+from controller.cli.why.subject import Subject, parse_subject
+from controller.cli.why.view import (
     Affinity,
     ClusterView,
     DeclaredModel,
     LeaseHolder,
-    SeenNode,
-    SeenNodeSpec,
-    SeenPod,
-    SeenPodSpec,
-    SeenPodStatus,
+    ObservedNode,
+    ObservedNodeSpec,
+    ObservedPod,
+    ObservedPodSpec,
+    ObservedPodStatus,
     Taint,
     Toleration,
 )
-from controller.cli.why.subject import Subject, parse_subject
 from controller.models.kstatus import PATIENT
 from controller.placement.demand import base_model_demand, cache_demand
 from controller.state.crds import PATH as DEFINITIONS_PATH
@@ -63,15 +63,15 @@ GPU = {"gpu": "yes"}
 LABELS = {ready_label("m"): "true", snapshot_label("m", "r1"): "true"}
 
 
-def node(name: str, labels: Mapping[str, str] | None = None, *, ready: bool = True, **spec: Any) -> SeenNode:
-    return SeenNode(
-        metadata=meta(name, labels=dict(labels or {})), spec=SeenNodeSpec(**spec), status=conditions(ready=ready)
+def node(name: str, labels: Mapping[str, str] | None = None, *, ready: bool = True, **spec: Any) -> ObservedNode:
+    return ObservedNode(
+        metadata=meta(name, labels=dict(labels or {})), spec=ObservedNodeSpec(**spec), status=conditions(ready=ready)
     )
 
 
-def agent(name: str, *, ready: bool = True, **status: Any) -> SeenPod:
-    told = SeenPodStatus(conditions=[Observed(type="Ready", status="True" if ready else "False")], **status)
-    return SeenPod(metadata=meta(f"agent-{name}", namespace="larder-system"), status=told)
+def agent(name: str, *, ready: bool = True, **status: Any) -> ObservedPod:
+    told = ObservedPodStatus(conditions=[Observed(type="Ready", status="True" if ready else "False")], **status)
+    return ObservedPod(metadata=meta(f"agent-{name}", namespace="larder-system"), status=told)
 
 
 def told(reason: str, message: str = "", kind: str = "Resolved", status: str = "False") -> Condition:
@@ -120,8 +120,8 @@ def at_a(found: ModelNode, **fields: Any) -> ClusterView:
     return seen(model_nodes={"a": found, "b": stocked("b")}, **fields)
 
 
-def reasons(answer: Diagnosis, *weights: Weight) -> set[str]:
-    return {f.reason for f in answer.findings if f.weight in (weights or (Weight.STOP, Weight.WAIT))}
+def reasons(answer: Diagnosis, *weights: Severity) -> set[str]:
+    return {f.reason for f in answer.findings if f.weight in (weights or (Severity.STOP, Severity.WAIT))}
 
 
 def of_model(cluster: ClusterView) -> Diagnosis:
@@ -137,37 +137,37 @@ def test_nothing_is_in_the_way_of_what_is_well() -> None:
 
 def test_nobody_leads() -> None:
     for leader in (LeaseHolder(), LeaseHolder("controller-0", silent=True)):
-        assert reasons(of_model(seen(leader=leader)), Weight.STOP) == {"NobodyLeads"}
+        assert reasons(of_model(seen(leader=leader)), Severity.STOP) == {"NobodyLeads"}
     assert reasons(of_model(seen(leader=None))) == set(), "who may not read the Lease is told nothing of it"
 
 
 @pytest.mark.parametrize(
     ("cluster", "reason", "weight"),
     [
-        (seen(nodes=(node("a", GPU, ready=False), node("b", GPU | LABELS))), "NotReady", Weight.STOP),
-        (seen(agents={"b": (agent("b"),)}), "NoAgent", Weight.STOP),
-        (seen(agents={"a": (agent("a", ready=False),), "b": (agent("b"),)}), "AgentNotReady", Weight.STOP),
-        (seen(model_nodes={"b": stocked("b")}), "NoModelNode", Weight.WAIT),
-        (at_a(stocked("a", node_uid="uid-old")), "OtherNode", Weight.WAIT),
-        (at_a(stocked("a", node_uid="")), "NeverReported", Weight.WAIT),
-        (at_a(with_status(stocked("a"), observed_generation=0)), "Behind", Weight.WAIT),
-        (at_a(stocked("a", "Failed", "InsufficientStorage", "need 8, have 3")), "InsufficientStorage", Weight.STOP),
-        (at_a(stocked("a", "Pending", "InsufficientStorage", "need 8, have 3")), "InsufficientStorage", Weight.STOP),
-        (at_a(stocked("a", "Failed", "AuthDenied", "refused")), "AuthDenied", Weight.STOP),
-        (at_a(stocked("a", "Failed", "Unreachable", "no route")), "Unreachable", Weight.STOP),
-        (at_a(stocked("a", "Pending", "NotGranted", "not listed")), "NotGranted", Weight.WAIT),
-        (at_a(stocked("a", "Downloading", "Unreachable", "reset")), "Unreachable", Weight.WAIT),
-        (at_a(stocked("a", "Downloading")), "Downloading", Weight.WAIT),
-        (at_a(stocked("a", "Repairing", "FilesDamaged", "1 file")), "FilesDamaged", Weight.STOP),
-        (at_a(stocked("a", "Pending")), "Pending", Weight.WAIT),
-        (at_a(stocked("a", "Waiting")), "NoSlot", Weight.WAIT),
-        (at_a(with_entry(stocked("a", "Waiting"), granted=False)), "NotItsTurn", Weight.WAIT),
-        (at_a(with_entry(stocked("a"), state=EntryState.DRAINING)), "Draining", Weight.WAIT),
-        (at_a(with_entry(stocked("a"), claims=[])), "NotClaimed", Weight.WAIT),
-        (at_a(model_node("a", observed_generation=1)), "NotPlaced", Weight.WAIT),
+        (seen(nodes=(node("a", GPU, ready=False), node("b", GPU | LABELS))), "NotReady", Severity.STOP),
+        (seen(agents={"b": (agent("b"),)}), "NoAgent", Severity.STOP),
+        (seen(agents={"a": (agent("a", ready=False),), "b": (agent("b"),)}), "AgentNotReady", Severity.STOP),
+        (seen(model_nodes={"b": stocked("b")}), "NoModelNode", Severity.WAIT),
+        (at_a(stocked("a", node_uid="uid-old")), "OtherNode", Severity.WAIT),
+        (at_a(stocked("a", node_uid="")), "NeverReported", Severity.WAIT),
+        (at_a(with_status(stocked("a"), observed_generation=0)), "Behind", Severity.WAIT),
+        (at_a(stocked("a", "Failed", "InsufficientStorage", "need 8, have 3")), "InsufficientStorage", Severity.STOP),
+        (at_a(stocked("a", "Pending", "InsufficientStorage", "need 8, have 3")), "InsufficientStorage", Severity.STOP),
+        (at_a(stocked("a", "Failed", "AuthDenied", "refused")), "AuthDenied", Severity.STOP),
+        (at_a(stocked("a", "Failed", "Unreachable", "no route")), "Unreachable", Severity.STOP),
+        (at_a(stocked("a", "Pending", "NotGranted", "not listed")), "NotGranted", Severity.WAIT),
+        (at_a(stocked("a", "Downloading", "Unreachable", "reset")), "Unreachable", Severity.WAIT),
+        (at_a(stocked("a", "Downloading")), "Downloading", Severity.WAIT),
+        (at_a(stocked("a", "Repairing", "FilesDamaged", "1 file")), "FilesDamaged", Severity.STOP),
+        (at_a(stocked("a", "Pending")), "Pending", Severity.WAIT),
+        (at_a(stocked("a", "Waiting")), "NoSlot", Severity.WAIT),
+        (at_a(with_entry(stocked("a", "Waiting"), granted=False)), "NotItsTurn", Severity.WAIT),
+        (at_a(with_entry(stocked("a"), state=EntryState.DRAINING)), "Draining", Severity.WAIT),
+        (at_a(with_entry(stocked("a"), claims=[])), "NotClaimed", Severity.WAIT),
+        (at_a(model_node("a", observed_generation=1)), "NotPlaced", Severity.WAIT),
     ],
 )
-def test_one_node_keeps_a_model(cluster: ClusterView, reason: str, weight: Weight) -> None:
+def test_one_node_keeps_a_model(cluster: ClusterView, reason: str, weight: Severity) -> None:
     assert reason in reasons(of_model(cluster), weight)
     if reason not in ("NotPlaced", "NotClaimed"):
         assert reason in reasons(why_node("a", cluster), weight)
@@ -208,16 +208,16 @@ def test_a_node_in_several_groups_has_the_smallest_limit() -> None:
 def test_a_store_over_its_limit() -> None:
     found = stocked("a", used=200)
     limited = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, storage_limit=100))
-    assert "OverLimit" in reasons(why_node("a", at_a(limited)), Weight.STOP)
+    assert "OverLimit" in reasons(why_node("a", at_a(limited)), Severity.STOP)
 
 
 def test_files_and_labels_that_do_not_agree() -> None:
     bare = seen(nodes=(node("a", GPU), node("b", GPU | LABELS)))
-    assert "LabelsMissing" in reasons(why_node("a", bare), Weight.STOP)
+    assert "LabelsMissing" in reasons(why_node("a", bare), Severity.STOP)
     stray = seen(nodes=(node("a", GPU | LABELS | {ready_label("gone"): "true"}),))
-    assert "LabelsStray" in reasons(why_node("a", stray), Weight.STOP)
+    assert "LabelsStray" in reasons(why_node("a", stray), Severity.STOP)
     unnamed = model_node("a", told=[said("old", Phase.UNKNOWN)], observed_generation=1)
-    assert "UnknownFiles" in reasons(why_node("a", at_a(unnamed)), Weight.WAIT)
+    assert "UnknownFiles" in reasons(why_node("a", at_a(unnamed)), Severity.WAIT)
 
 
 def unresolved(*says: Condition, **fields: Any) -> ClusterView:
@@ -281,22 +281,24 @@ def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
     mn = model_node("a", entry("m", state="Absent", evicted_for="new"), told=told)
     answer = why_node("a", seen(nodes=(node("a", GPU),), model_nodes={"a": mn}))
     (finding,) = [f for f in answer.findings if f.reason == "Evicted"]
-    assert (finding.weight, finding.words) == (Weight.STOP, words)
+    assert (finding.weight, finding.words) == (Severity.STOP, words)
     assert "larder.dev/pin" in finding.do
 
 
-@pytest.mark.parametrize(("reason", "weight"), [(r, Weight.WAIT if r in PATIENT else Weight.STOP) for r in REMEDIES])
-def test_a_source_that_is_not_resolved(reason: str, weight: Weight) -> None:
+@pytest.mark.parametrize(
+    ("reason", "weight"), [(r, Severity.WAIT if r in PATIENT else Severity.STOP) for r in REMEDIES]
+)
+def test_a_source_that_is_not_resolved(reason: str, weight: Severity) -> None:
     assert reason in reasons(of_model(unresolved(told(reason, "words"))), weight)
 
 
 def test_a_source_that_is_being_asked() -> None:
     for cluster in (unresolved(), unresolved(told("Resolving"))):
-        assert reasons(of_model(cluster), Weight.WAIT) == {"Resolving"}
+        assert reasons(of_model(cluster), Severity.WAIT) == {"Resolving"}
 
 
 def test_credentials() -> None:
-    assert "NoSecret" in reasons(of_model(unresolved(told("AuthDenied", "wants some"))), Weight.STOP)
+    assert "NoSecret" in reasons(of_model(unresolved(told("AuthDenied", "wants some"))), Severity.STOP)
     named = seen(declared(base_model("team", "m", secret="reader"), says=[told("AuthDenied")]))
     text = shown(of_model(named))
     assert "Secret reader in namespace team; it must be labelled larder.dev/credentials=true" in text
@@ -308,7 +310,7 @@ def test_no_node_matches() -> None:
     text = shown(of_model(cluster))
     assert "no node of 2 matches; gpu=no is on 0, zone=x is on 0" in text
     missing = seen(declared(cache("m", "nowhere")))
-    assert {"UnknownGroup", "NoNodes"} <= reasons(of_model(missing), Weight.STOP)
+    assert {"UnknownGroup", "NoNodes"} <= reasons(of_model(missing), Severity.STOP)
     assert "there are: gpus" in shown(of_model(missing))
 
 
@@ -323,23 +325,23 @@ def test_no_node_matches() -> None:
 )
 def test_what_the_object_itself_says(model: ClusterModelCache | BaseModel, reason: str) -> None:
     answer = of_model(seen(declared(model)))
-    assert reason in reasons(answer, *Weight)
-    assert "NoNodes" not in reasons(answer, *Weight)
+    assert reason in reasons(answer, *Severity)
+    assert "NoNodes" not in reasons(answer, *Severity)
 
 
 @pytest.mark.parametrize(
     ("status", "reason", "weight"),
     [
-        ("False", "PVCNotFound", Weight.STOP),
-        ("False", "PathNotFound", Weight.STOP),
-        ("False", "Reading", Weight.WAIT),
-        ("False", "WaitForFirstConsumer", Weight.WAIT),
-        ("Unknown", "NotPermitted", Weight.STOP),
-        ("True", "OnClaim", Weight.FACT),
-        ("True", "ClaimInUse", Weight.STOP),
+        ("False", "PVCNotFound", Severity.STOP),
+        ("False", "PathNotFound", Severity.STOP),
+        ("False", "Reading", Severity.WAIT),
+        ("False", "WaitForFirstConsumer", Severity.WAIT),
+        ("Unknown", "NotPermitted", Severity.STOP),
+        ("True", "OnClaim", Severity.FACT),
+        ("True", "ClaimInUse", Severity.STOP),
     ],
 )
-def test_what_is_wrong_with_a_claim(status: str, reason: str, weight: Weight) -> None:
+def test_what_is_wrong_with_a_claim(status: str, reason: str, weight: Severity) -> None:
     model = cluster_model("m", GPU, uri="pvc://team:claim/x")
     ready = Condition(type="Ready", status=status, reason=reason, message="words", last_transition_time="t")
     metadata = Condition(
@@ -347,7 +349,7 @@ def test_what_is_wrong_with_a_claim(status: str, reason: str, weight: Weight) ->
     )
     answer = of_model(seen(declared(model, says=[ready, metadata])))
     assert reason in reasons(answer, weight)
-    assert "OutOfMemory" in reasons(answer, Weight.STOP)
+    assert "OutOfMemory" in reasons(answer, Severity.STOP)
     assert "pvc/claim in namespace team" in shown(answer)
 
 
@@ -360,14 +362,14 @@ def test_what_a_model_is_and_why_that_is_not_known() -> None:
     found = declared(cache("m", "gpus"))
     known = with_values(found, {"architectures": ["LlamaForCausalLM"], "parameters": 8_030_000_000})
     assert "LlamaForCausalLM, 8.03B parameters" in shown(of_model(seen(known)))
-    assert "Model" not in reasons(of_model(seen(found)), Weight.FACT)
+    assert "Model" not in reasons(of_model(seen(found)), Severity.FACT)
     missing = Condition(
         type="Metadata", status="False", reason="MetadataMissing", message="of it", last_transition_time="t"
     )
     unknown = replace(found, status=msgspec.structs.replace(found.status, conditions=[missing]))
-    assert "MetadataMissing" in reasons(of_model(seen(unknown)), Weight.FACT)
+    assert "MetadataMissing" in reasons(of_model(seen(unknown)), Severity.FACT)
     forged = with_values(found, {"parameters": "many"})
-    assert "Model" not in reasons(of_model(seen(forged)), Weight.FACT)
+    assert "Model" not in reasons(of_model(seen(forged)), Severity.FACT)
 
 
 def test_the_nodes_that_still_list_what_is_deleted() -> None:
@@ -378,7 +380,7 @@ def test_the_nodes_that_still_list_what_is_deleted() -> None:
 def test_a_disabled_model() -> None:
     model = cluster_model("m", GPU)
     off = msgspec.structs.replace(model, spec=msgspec.structs.replace(model.spec, disabled=True))
-    assert reasons(of_model(seen(declared(off))), Weight.STOP) == {"Disabled"}
+    assert reasons(of_model(seen(declared(off))), Severity.STOP) == {"Disabled"}
 
 
 def test_the_older_object_of_the_same_id_is_named() -> None:
@@ -391,13 +393,13 @@ def test_the_older_object_of_the_same_id_is_named() -> None:
 def test_new_pods_that_still_get_the_old_revision() -> None:
     found = declared(cache("m", "gpus"))
     old = replace(found, demand=replace(found.demand, serving="r0"))
-    assert "NewRevision" in reasons(of_model(seen(old)), Weight.WAIT)
+    assert "NewRevision" in reasons(of_model(seen(old)), Severity.WAIT)
 
 
 def test_a_spec_that_was_not_looked_at() -> None:
     found = declared(cache("m", "gpus"))
     late = replace(found, meta=meta("m", generation=9))
-    assert "NotSeenYet" in reasons(of_model(seen(late)), Weight.WAIT)
+    assert "NotSeenYet" in reasons(of_model(seen(late)), Severity.WAIT)
 
 
 def test_of_many_nodes_those_that_are_stuck_are_told() -> None:
@@ -413,14 +415,16 @@ def test_of_many_nodes_those_that_are_stuck_are_told() -> None:
     assert len(answer.findings) < 20
 
 
-def pod(annotations: Mapping[str, str], *, namespace: str = "team", **spec: Any) -> SeenPod:
-    status = spec.pop("status", SeenPodStatus(phase="Pending"))
-    return SeenPod(
-        metadata=meta("p", namespace=namespace, annotations=dict(annotations)), spec=SeenPodSpec(**spec), status=status
+def pod(annotations: Mapping[str, str], *, namespace: str = "team", **spec: Any) -> ObservedPod:
+    status = spec.pop("status", ObservedPodStatus(phase="Pending"))
+    return ObservedPod(
+        metadata=meta("p", namespace=namespace, annotations=dict(annotations)),
+        spec=ObservedPodSpec(**spec),
+        status=status,
     )
 
 
-def given_pod(**fields: Any) -> SeenPod:
+def given_pod(**fields: Any) -> ObservedPod:
     return pod({"ome.io/base-model-name": "m", "larder.dev/models": "m@r1"}, **({"node_selector": LABELS} | fields))
 
 
@@ -434,18 +438,18 @@ def given_pod(**fields: Any) -> SeenPod:
     ],
 )
 def test_a_pod_that_was_given_nothing(annotations: dict[str, str], namespace: str, reason: str) -> None:
-    assert reason in reasons(why_pod(pod(annotations, namespace=namespace), seen()), Weight.STOP)
+    assert reason in reasons(why_pod(pod(annotations, namespace=namespace), seen()), Severity.STOP)
 
 
 def test_a_pod_that_wants_no_cache_is_left_alone() -> None:
     answer = why_pod(pod({"serving.kserve.io/enable-model-cache": "false"}), seen())
-    assert reasons(answer, Weight.STOP) == set()
+    assert reasons(answer, Severity.STOP) == set()
 
 
 def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
     unscheduled = Observed(type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu")
-    answer = why_pod(given_pod(status=SeenPodStatus(phase="Pending", conditions=[unscheduled])), seen())
-    assert reasons(answer, Weight.STOP) == set()
+    answer = why_pod(given_pod(status=ObservedPodStatus(phase="Pending", conditions=[unscheduled])), seen())
+    assert reasons(answer, Severity.STOP) == set()
     assert "Unschedulable: Insufficient cpu" in shown(answer)
 
 
@@ -454,14 +458,14 @@ def test_a_label_that_no_node_has() -> None:
     state = NodeState(name="a", phase="Failed", reason="AuthDenied", message="refused")
     cluster = replace(cluster, models=(declared(cache("m", "gpus"), state),))
     answer = why_pod(given_pod(), cluster)
-    assert {"NoNodeHasLabel", "LabelToCome"} <= reasons(answer, Weight.STOP)
+    assert {"NoNodeHasLabel", "LabelToCome"} <= reasons(answer, Severity.STOP)
     assert "Failed AuthDenied refused" in shown(answer)
     assert "larder why clustermodelcache/m" in shown(answer)
 
 
 def test_a_label_that_no_node_will_have() -> None:
     cluster = seen(declared(cluster_model("m", {"gpu": "no"})), nodes=(node("a", GPU),))
-    assert "NoNodes" in reasons(why_pod(given_pod(), cluster), Weight.STOP)
+    assert "NoNodes" in reasons(why_pod(given_pod(), cluster), Severity.STOP)
 
 
 @pytest.mark.parametrize(
@@ -479,9 +483,9 @@ def test_a_label_that_no_node_will_have() -> None:
          "does not match the pod's node affinity"),
     ],
 )  # fmt: skip
-def test_what_keeps_a_pod_from_a_node_with_its_model(where: SeenNode, spec: dict[str, Any], words: str) -> None:
+def test_what_keeps_a_pod_from_a_node_with_its_model(where: ObservedNode, spec: dict[str, Any], words: str) -> None:
     answer = why_pod(given_pod(**spec), seen(nodes=(where,)))
-    assert "DoesNotFit" in reasons(answer, Weight.STOP)
+    assert "DoesNotFit" in reasons(answer, Severity.STOP)
     assert words in shown(answer)
 
 
@@ -497,18 +501,18 @@ def test_what_keeps_a_pod_from_a_node_with_its_model(where: SeenNode, spec: dict
 def test_a_taint_that_is_tolerated(toleration: Toleration) -> None:
     where = node("a", LABELS, taints=[Taint(key="t", value="v", effect="NoSchedule")])
     answer = why_pod(given_pod(tolerations=[toleration]), seen(nodes=(where,)))
-    assert "Fits" in reasons(answer, Weight.FACT)
+    assert "Fits" in reasons(answer, Severity.FACT)
 
 
 def test_a_selector_that_somebody_removed() -> None:
     answer = why_pod(given_pod(node_selector={ready_label("m"): "true"}), seen())
-    assert "SelectorRemoved" in reasons(answer, Weight.STOP)
+    assert "SelectorRemoved" in reasons(answer, Severity.STOP)
 
 
 def test_a_model_that_nobody_declares_any_more_and_an_older_revision() -> None:
     assert "NoObject" in reasons(why_pod(given_pod(), seen(declared(cache("other", "gpus")))))
     newer = declared(cache("m", "gpus", revision="r2"))
-    assert "OlderRevision" in reasons(why_pod(given_pod(), seen(newer)), Weight.FACT)
+    assert "OlderRevision" in reasons(why_pod(given_pod(), seen(newer)), Severity.FACT)
 
 
 def test_a_user_who_may_not_list_nodes_is_told_what_the_model_says_of_them() -> None:
@@ -517,29 +521,29 @@ def test_a_user_who_may_not_list_nodes_is_told_what_the_model_says_of_them() -> 
     states = [NodeState(name=name, phase=phase, reason=reason) for name, phase, reason in told_of]
     blind = replace(seen(declared(cache("m", "gpus"), *states), nodes=(), agents={}, groups=()), hidden=hidden)
     answer = of_model(blind)
-    assert reasons(answer, Weight.STOP) == {"InsufficientStorage"}
-    assert {f.about for f in answer.findings if f.weight == Weight.WAIT} == {"node/c"}
-    assert "NotShown" in reasons(answer, Weight.FACT)
+    assert reasons(answer, Severity.STOP) == {"InsufficientStorage"}
+    assert {f.about for f in answer.findings if f.weight == Severity.WAIT} == {"node/c"}
+    assert "NotShown" in reasons(answer, Severity.FACT)
     waiting = why_pod(given_pod(), blind)
-    assert not reasons(waiting, Weight.STOP), "nothing is said of labels that nobody saw"
+    assert not reasons(waiting, Severity.STOP), "nothing is said of labels that nobody saw"
     unseen = replace(blind, models=(), hidden=hidden | {"clustermodelcaches": Refused("403", 403)})
     assert "NoObject" not in reasons(why_pod(given_pod(), unseen))
 
 
 def test_where_a_placed_pod_stands() -> None:
-    running = given_pod(node_name="a", status=SeenPodStatus(phase="Running"))
+    running = given_pod(node_name="a", status=ObservedPodStatus(phase="Running"))
     assert reasons(why_pod(running, seen())) == {"Model"}, "the model's own status is not known here"
-    ended = given_pod(node_name="a", status=SeenPodStatus(phase="Failed", reason="NodeAffinity"))
-    assert "NodeAffinity" in reasons(why_pod(ended, seen()), Weight.STOP)
+    ended = given_pod(node_name="a", status=ObservedPodStatus(phase="Failed", reason="NodeAffinity"))
+    assert "NodeAffinity" in reasons(why_pod(ended, seen()), Severity.STOP)
     lost = seen(nodes=(node("a", GPU | LABELS, ready=False),))
-    assert "NotReady" in reasons(why_pod(given_pod(node_name="a"), lost), Weight.STOP)
+    assert "NotReady" in reasons(why_pod(given_pod(node_name="a"), lost), Severity.STOP)
 
 
 def test_a_group_without_nodes() -> None:
     cluster = seen(groups=(group("gpus", {"gpu": "no"}),))
-    assert reasons(why_group("gpus", cluster), Weight.STOP) == {"NoNodes"}
-    assert reasons(why_group("nobody", cluster), Weight.STOP) == {"NotFound"}
-    assert reasons(why_node("nobody", cluster), Weight.STOP) == {"NotFound"}
+    assert reasons(why_group("gpus", cluster), Severity.STOP) == {"NoNodes"}
+    assert reasons(why_group("nobody", cluster), Severity.STOP) == {"NotFound"}
+    assert reasons(why_node("nobody", cluster), Severity.STOP) == {"NotFound"}
 
 
 @given(
@@ -612,5 +616,5 @@ def test_a_source_that_is_not_allowed_is_told_once_with_its_way_out(revision: st
     )
     answer = of_model(seen(declared(cache("m", "gpus", revision=revision), says=says)))
     (found,) = [f for f in answer.findings if f.reason == "SourceNotAllowed"]
-    assert found.weight == Weight.STOP
+    assert found.weight == Severity.STOP
     assert "allowedSources" in found.do

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from controller.cli.why.command import shown
-from controller.cli.why.findings import Weight
-from controller.cli.why.seen import DeclaredModel
+from controller.cli.why.findings import Severity
+from controller.cli.why.view import DeclaredModel
 from controller.placement.demand import cache_demand
 from shared.api.meta import Condition
 from tests.unit.cli.test_why import GPU, LABELS, declared, node, of_model, reasons, seen, told
@@ -25,13 +25,13 @@ def test_a_source_that_moved_is_told_with_the_way_to_take_it() -> None:
     drifted = told("SourceMoved", "it is r9 by now; set larder.dev/refresh", "Drifted", "True")
     answer = of_model(seen(model(drifted)))
     assert reasons(answer) == set(), "nothing is stuck"
-    assert "Drifted" in reasons(answer, Weight.FACT)
+    assert "Drifted" in reasons(answer, Severity.FACT)
     assert "larder.dev/refresh" in shown(answer)
 
 
 def test_a_source_that_could_not_be_looked_at_is_told() -> None:
     answer = of_model(seen(model(told("Unreachable", "no route", "Drifted", "Unknown"))))
-    assert "NotLookedAt" in reasons(answer, Weight.FACT)
+    assert "NotLookedAt" in reasons(answer, Severity.FACT)
     assert reasons(answer) == set()
 
 
@@ -40,21 +40,21 @@ def test_a_refresh_under_way_is_waited_for_and_one_that_cannot_be_answered_stops
         found = model(*conditions)
         return replace(found, demand=replace(found.demand, refresh="2", refreshed="1"))
 
-    assert "Asking" in reasons(of_model(seen(asked())), Weight.WAIT)
-    assert "Asking" in reasons(of_model(seen(asked(told("Unchanged", "", "Refreshed", "True")))), Weight.WAIT)
+    assert "Asking" in reasons(of_model(seen(asked())), Severity.WAIT)
+    assert "Asking" in reasons(of_model(seen(asked(told("Unchanged", "", "Refreshed", "True")))), Severity.WAIT)
     denied = of_model(seen(asked(told("AuthDenied", "the hub refuses", "Refreshed"))))
-    assert "AuthDenied" in reasons(denied, Weight.STOP)
+    assert "AuthDenied" in reasons(denied, Severity.STOP)
     answered = of_model(seen(model(told("Unchanged", "the same revision", "Refreshed", "True"))))
-    assert "Unchanged" in reasons(answered, Weight.FACT)
+    assert "Unchanged" in reasons(answered, Severity.FACT)
 
 
 def test_no_room_for_both_revisions_stops_the_new_one() -> None:
     updating = told("InsufficientStorage", "pods get r1; a: need 5, have 3", "Updating", "True")
     answer = of_model(seen(model(updating)))
-    assert "InsufficientStorage" in reasons(answer, Weight.STOP)
+    assert "InsufficientStorage" in reasons(answer, Severity.STOP)
     assert "both revisions must fit for a while" in shown(answer)
     loading = of_model(seen(model(told("Downloading", "0 of 2", "Updating", "True"))))
-    assert "Downloading" in reasons(loading, Weight.WAIT)
+    assert "Downloading" in reasons(loading, Severity.WAIT)
 
 
 def test_nodes_with_several_revisions_are_named_with_their_sizes() -> None:
@@ -68,10 +68,10 @@ def test_nodes_with_several_revisions_are_named_with_their_sizes() -> None:
 def test_old_files_say_who_keeps_them_and_how_far_they_are() -> None:
     kept = told("InUse", "revision r0 on a: kept while ns/p uses it", "Removing", "True")
     answer = of_model(seen(model(kept)))
-    assert "InUse" in reasons(answer, Weight.WAIT)
+    assert "InUse" in reasons(answer, Severity.WAIT)
     assert "ns/p" in shown(answer)
     gone = model(told("Gone", "", "Removing"))
-    assert "Gone" not in reasons(of_model(seen(gone)), *Weight)
+    assert "Gone" not in reasons(of_model(seen(gone)), *Severity)
 
 
 def test_a_removal_in_bytes_is_told_of_a_model_that_is_being_deleted() -> None:

@@ -53,7 +53,7 @@ def deployment(serves: str = "m@r1", meta: Meta | None = None, wanted: int = 1, 
 
 def view(model: ServedModel = READY, **fields: Any) -> ServiceView:
     """A service in the middle of a turn; what is no part of a view is of the service's spec."""
-    parts = {name: fields.pop(name) for name in ("deployment", "front", "autoscaler") if name in fields}
+    parts = {name: fields.pop(name) for name in ("deployment", "kube_service", "autoscaler") if name in fields}
     return ServiceView(service=service(**fields), model=model, **parts)
 
 

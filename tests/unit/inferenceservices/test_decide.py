@@ -93,11 +93,15 @@ def test_another_revision_is_another_template() -> None:
 @pytest.mark.parametrize(
     ("fields", "kind", "rest"),
     [
-        ({"front": SOMEBODY_ELSES}, "Service", ["Deployment", "number", "HorizontalPodAutoscaler"]),
+        ({"kube_service": SOMEBODY_ELSES}, "Service", ["Deployment", "number", "HorizontalPodAutoscaler"]),
         ({"deployment": deployment(meta=SOMEBODY_ELSES)}, "Deployment", ["Service"]),
         ({"autoscaler": SOMEBODY_ELSES}, "HorizontalPodAutoscaler", ["Service", "Deployment", "number"]),
-        ({"front": owned(uid="an earlier one")}, "Service", ["Deployment", "number", "HorizontalPodAutoscaler"]),
-        ({"front": owned(deletion_timestamp="t")}, "Service", ["Deployment", "number", "HorizontalPodAutoscaler"]),
+        ({"kube_service": owned(uid="an earlier one")}, "Service", ["Deployment", "number", "HorizontalPodAutoscaler"]),
+        (
+            {"kube_service": owned(deletion_timestamp="t")},
+            "Service",
+            ["Deployment", "number", "HorizontalPodAutoscaler"],
+        ),
     ],
 )
 def test_what_is_somebody_else_s_or_on_its_way_out_is_left(fields: dict[str, Any], kind: str, rest: list[str]) -> None:
@@ -116,18 +120,20 @@ def test_nothing_is_done_for_one_that_is_being_deleted() -> None:
 
 @given(
     model=st.sampled_from([MISSING, WAITING, READY]),
-    front=st.sampled_from([None, owned(), SOMEBODY_ELSES]),
+    kube_service=st.sampled_from([None, owned(), SOMEBODY_ELSES]),
     made=st.sampled_from([None, deployment(), deployment("x@y"), deployment(meta=SOMEBODY_ELSES)]),
     scaler=st.sampled_from([None, owned(), SOMEBODY_ELSES]),
     low=st.integers(0, 3),
     high=st.none() | st.integers(3, 5),
 )
 def test_only_what_is_ours_is_touched_and_one_name_states_the_number(
-    model: ServedModel, front: Any, made: Any, scaler: Any, low: int, high: int | None
+    model: ServedModel, kube_service: Any, made: Any, scaler: Any, low: int, high: int | None
 ) -> None:
-    seen = view(model, front=front, deployment=made, autoscaler=scaler, replicas={"min": low, "max": high})
+    seen = view(
+        model, kube_service=kube_service, deployment=made, autoscaler=scaler, replicas={"min": low, "max": high}
+    )
     actions = decide(seen)
-    metas = {"Service": front, "Deployment": made.metadata if made else None, "HorizontalPodAutoscaler": scaler}
+    metas = {"Service": kube_service, "Deployment": made.metadata if made else None, "HorizontalPodAutoscaler": scaler}
     for action in actions:
         assert metas[action.kind] is None or seen.owns(metas[action.kind])
     stating = [a for a in actions if isinstance(a, Apply) and a.kind == "Deployment" and a.manager == MANAGER]

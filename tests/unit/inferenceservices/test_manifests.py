@@ -3,7 +3,14 @@
 import copy
 from typing import Any
 
-from controller.inferenceservices.manifests import autoscaler_of, deployment_of, front_of, path_of, template_of, url_of
+from controller.inferenceservices.manifests import (
+    autoscaler_of,
+    deployment_of,
+    kube_service_of,
+    path_of,
+    template_of,
+    url_of,
+)
 from controller.inferenceservices.view import ServedModel
 from controller.state.keys import ModelKey
 from tests.unit.inferenceservices.services import READY, TEMPLATE, service
@@ -11,7 +18,7 @@ from tests.unit.inferenceservices.services import READY, TEMPLATE, service
 
 def test_each_is_owned_by_the_service_and_named_as_it() -> None:
     made = service(replicas={"min": 1, "max": 2})
-    for manifest in (deployment_of(made, READY, replicas=1), front_of(made), autoscaler_of(made)):
+    for manifest in (deployment_of(made, READY, replicas=1), kube_service_of(made), autoscaler_of(made)):
         (owner,) = manifest["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("InferenceService", "svc-1", True)
         assert owner["blockOwnerDeletion"] is False, "that would ask for a right on finalizers"
@@ -50,7 +57,7 @@ def test_the_named_container_gets_the_model() -> None:
 def test_pods_are_selected_by_one_label_that_never_changes() -> None:
     made = deployment_of(service(), READY, replicas=None)
     assert made["spec"]["selector"] == {"matchLabels": {"larder.dev/inference-service": "svc"}}
-    assert front_of(service())["spec"]["selector"] == {"larder.dev/inference-service": "svc"}
+    assert kube_service_of(service())["spec"]["selector"] == {"larder.dev/inference-service": "svc"}
 
 
 def test_a_strategy_is_passed_on() -> None:

@@ -130,7 +130,7 @@ async def test_what_has_the_name_is_read_live(observer: ServiceObserver, objects
     assert view is not None
     assert view.deployment is not None
     assert (view.deployment.serves, view.deployment.status.ready_replicas) == ("m@r1", 2)
-    assert view.front is not None
+    assert view.kube_service is not None
     assert view.autoscaler is None
     objects.down = True
     with pytest.raises(KubeError):

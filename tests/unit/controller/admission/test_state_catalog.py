@@ -172,8 +172,8 @@ async def test_a_node_says_itself_that_a_model_does_not_fit(
     cluster.model_nodes.upsert(model_node("a", entry("m"), told=[told]))
     (model,) = catalog.caches()
     assert model.serving_revision == "r1"
-    assert catalog.has_no_room(model, "a") is full
-    assert not catalog.has_no_room(model, "b")
+    assert catalog.lacks_space(model, "a") is full
+    assert not catalog.lacks_space(model, "b")
 
 
 async def test_groups_from_memory_and_by_name_where_memory_lacks_one(

@@ -1,4 +1,4 @@
-"""Narrows a pod's required node affinity by that of a node group."""
+"""Confines a pod to nodes that have its model: node selectors, and the required node affinity of a node group."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -6,12 +6,31 @@ from typing import Any
 
 from controller.admission.errors import MountConflict
 from controller.admission.pod_annotations import Json
+from controller.admission.volumes import SnapshotKey
+from shared.names import ready_label, snapshot_label
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PARTS = ("matchExpressions", "matchFields")
 _MOST_TERMS = 100  # bounds the product of two long lists
 
 Term = Mapping[str, list[Json]]
+
+
+def selectors_of(snapshot: SnapshotKey) -> dict[str, str]:
+    """Return the node labels stating that this snapshot is complete on a node and not being removed."""
+    return {ready_label(snapshot.id): "true", snapshot_label(snapshot.id, snapshot.revision): "true"}
+
+
+def ensure_selector(spec: Json, wanted: Mapping[str, str]) -> None:
+    """Confine the pod to nodes with these labels. Raises MountConflict if it asks for another value."""
+    selector: dict[str, str] = spec.get("nodeSelector") or {}
+    for key, value in wanted.items():
+        if selector.get(key, value) != value:
+            raise MountConflict(
+                f"the pod's nodeSelector asks for {key}: {selector[key]!r}, but the model is on nodes with {value!r}; "
+                "remove that line"
+            )
+    spec["nodeSelector"] = selector | dict(wanted)
 
 
 def ensure_affinity(spec: Json, wanted: Mapping[str, Any]) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from controller.claims.contention import Wait
 from controller.claims.kinds import ClaimPod, ClaimPodSpec, ContainerState, ContainerStatus, PodStatus, Waiting
+from controller.inferenceservices.blockers import Blocker, blocker_of
 from controller.inferenceservices.kinds import SERVICE_LABEL
-from controller.inferenceservices.pods import Hindrance, hindrance_of
 from controller.inferenceservices.view import ServiceView
 from shared.api.core import Observed
 from shared.kube.objects import Meta
@@ -29,8 +29,8 @@ def waiting(reason: str, message: str = "") -> PodStatus:
     return PodStatus(container_statuses=[side, ContainerStatus(state=state)])
 
 
-def found(seen: ServiceView, *conditions: str) -> Hindrance | None:
-    return hindrance_of(seen, deployment(conditions=conditions))
+def found(seen: ServiceView, *conditions: str) -> Blocker | None:
+    return blocker_of(seen, deployment(conditions=conditions))
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def found(seen: ServiceView, *conditions: str) -> Hindrance | None:
 )
 def test_the_first_pod_with_a_trouble_is_told(status: PodStatus, reason: str, words: str) -> None:
     seen = replace(view(), pods=(pod("fine"), pod("p", status)))
-    assert found(seen) == Hindrance(reason, words)
-    assert found(seen, "Progressing=False") == Hindrance(reason, words), "rather than that it takes long"
+    assert found(seen) == Blocker(reason, words)
+    assert found(seen, "Progressing=False") == Blocker(reason, words), "rather than that it takes long"
 
 
 def test_a_pod_that_ends_is_no_trouble() -> None:

@@ -13,29 +13,29 @@ _PASSING = ("", "ContainerCreating", "PodInitializing")
 
 
 @dataclass(frozen=True, slots=True)
-class Hindrance:
+class Blocker:
     """A stable reason and a message."""
 
     reason: str
     words: str
 
 
-def hindrance_of(view: ServiceView, deployment: Deployment) -> Hindrance | None:
+def blocker_of(view: ServiceView, deployment: Deployment) -> Blocker | None:
     """Return what blocks missing pods: the first problem found, most certain first."""
-    return next(_hindrances(view, deployment), None)
+    return next(_blockers(view, deployment), None)
 
 
-def _hindrances(view: ServiceView, deployment: Deployment) -> Iterator[Hindrance]:
+def _blockers(view: ServiceView, deployment: Deployment) -> Iterator[Blocker]:
     conditions = deployment.status.conditions
     failure, progress = condition_of(conditions, "ReplicaFailure"), condition_of(conditions, "Progressing")
     if failure is not None and failure.status == "True":
-        yield Hindrance("ReplicaFailure", f"a pod could not be made: {failure.message}")
+        yield Blocker("ReplicaFailure", f"a pod could not be made: {failure.message}")
     for wait in view.waits:
-        yield Hindrance(CLAIM_IN_USE, _way_out(wait, view.service.metadata.name))
+        yield Blocker(CLAIM_IN_USE, _way_out(wait, view.service.metadata.name))
     for pod in (p for p in view.pods if p.metadata.deletion_timestamp is None):
         yield from _of_pod(pod)
     if progress is not None and deployment.is_stalled:
-        yield Hindrance("Stalled", progress.message)
+        yield Blocker("Stalled", progress.message)
 
 
 def _way_out(wait: Wait, service: str) -> str:
@@ -46,10 +46,10 @@ def _way_out(wait: Wait, service: str) -> str:
     return f"{wait.words}; it starts when that pod ends"
 
 
-def _of_pod(pod: ClaimPod) -> Iterator[Hindrance]:
+def _of_pod(pod: ClaimPod) -> Iterator[Blocker]:
     about, scheduled = f"pod {pod.metadata.name}", condition_of(pod.status.conditions, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        yield Hindrance("Unschedulable", f"no node takes {about}: {scheduled.message or scheduled.reason}")
+        yield Blocker("Unschedulable", f"no node takes {about}: {scheduled.message or scheduled.reason}")
     for waiting in (status.state.waiting for status in pod.status.container_statuses):
         if waiting is not None and waiting.reason not in _PASSING:
-            yield Hindrance("ContainerNotStarted", f"{about}: {waiting.reason}: {waiting.message}".rstrip(": "))
+            yield Blocker("ContainerNotStarted", f"{about}: {waiting.reason}: {waiting.message}".rstrip(": "))

@@ -1,8 +1,9 @@
 """Whether the files have to be read. No input or output, no clock."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controller.claims.view import ClaimView, ReadingOrder
+from controller.claims.view import ClaimView
 from controller.metadata.fill import is_written
 from controller.metadata.kept import again_at
 from shared.api.meta import ReadMetadata
@@ -10,6 +11,15 @@ from shared.metadata.remembered import identity_of
 
 JOB_PREFIX = "larder-extract-"
 LONGEST_WAIT = timedelta(minutes=60)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOrder:
+    """A wanted reading: the claim and sub-path, the number of the attempt, and the name of its Job."""
+
+    identity: str
+    attempt: int
+    job: str
 
 
 def kept_of(view: ClaimView) -> ReadMetadata | None:

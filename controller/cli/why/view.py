@@ -35,17 +35,17 @@ class Toleration(ApiStruct, frozen=True, kw_only=True):
     effect: str = ""
 
 
-class SeenNodeSpec(ApiStruct, frozen=True, kw_only=True):
+class ObservedNodeSpec(ApiStruct, frozen=True, kw_only=True):
     """What restricts scheduling on the node."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
 
 
-class SeenNode(Object, frozen=True, kw_only=True):
+class ObservedNode(Object, frozen=True, kw_only=True):
     """A Node, as scheduling and placement see it."""
 
-    spec: SeenNodeSpec = SeenNodeSpec()
+    spec: ObservedNodeSpec = ObservedNodeSpec()
     status: StatusWithConditions = StatusWithConditions()
 
 
@@ -55,7 +55,7 @@ class Affinity(ApiStruct, frozen=True, kw_only=True):
     node_affinity: dict[str, Any] = {}
 
 
-class SeenPodSpec(ApiStruct, frozen=True, kw_only=True):
+class ObservedPodSpec(ApiStruct, frozen=True, kw_only=True):
     """What decides where a pod is scheduled."""
 
     node_name: str = ""
@@ -64,17 +64,17 @@ class SeenPodSpec(ApiStruct, frozen=True, kw_only=True):
     tolerations: list[Toleration] = []
 
 
-class SeenPodStatus(PodStatus, frozen=True, kw_only=True):
+class ObservedPodStatus(PodStatus, frozen=True, kw_only=True):
     """The status of a pod."""
 
     init_container_statuses: list[ContainerStatus] = []
 
 
-class SeenPod(Object, frozen=True, kw_only=True):
+class ObservedPod(Object, frozen=True, kw_only=True):
     """A pod."""
 
-    spec: SeenPodSpec = SeenPodSpec()
-    status: SeenPodStatus = SeenPodStatus()
+    spec: ObservedPodSpec = ObservedPodSpec()
+    status: ObservedPodStatus = ObservedPodStatus()
 
     @property
     def ready(self) -> bool:
@@ -166,9 +166,9 @@ class ClusterView:
 
     models: tuple[DeclaredModel, ...] = ()
     groups: tuple[ModelCacheNodeGroup, ...] = ()
-    nodes: tuple[SeenNode, ...] = ()
+    nodes: tuple[ObservedNode, ...] = ()
     model_nodes: Mapping[str, ModelNode] = field(default_factory=dict)
-    agents: Mapping[str, tuple[SeenPod, ...]] = field(default_factory=dict)
+    agents: Mapping[str, tuple[ObservedPod, ...]] = field(default_factory=dict)
     leader: LeaseHolder | None = None
     release_namespace: str = "larder-system"
     hidden: Mapping[str, Refused] = field(default_factory=dict)
@@ -184,15 +184,15 @@ class ClusterView:
         """Return the models with this id."""
         return tuple(m for m in self.models if m.demand.id == identity)
 
-    def node(self, name: str) -> SeenNode | None:
+    def node(self, name: str) -> ObservedNode | None:
         """Return a node, or None."""
         return next((n for n in self.nodes if n.metadata.name == name), None)
 
-    def groups_of(self, node: SeenNode) -> list[ModelCacheNodeGroup]:
+    def groups_of(self, node: ObservedNode) -> list[ModelCacheNodeGroup]:
         """Return a node's groups, sorted by name."""
         return groups_of(self.groups, node.metadata.name, node.metadata.labels)
 
-    def is_target(self, demand: Demand, node: SeenNode) -> bool:
+    def is_target(self, demand: Demand, node: ObservedNode) -> bool:
         """Return whether a node should hold a model according to its object."""
         names = {g.metadata.name for g in self.groups_of(node)}
         return is_target(demand, names, node.metadata.name, node.metadata.labels)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from controller.claims.wanted import order_of
+from controller.claims.reading_order import order_of
 from controller.metadata.fill import fields_to_write
 from shared.metadata.termination_message import Reading
 from tests.unit.claims.views import FILLED, LLAMA, NOW, WRITTEN, after, claim, read, view
