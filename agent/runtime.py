@@ -15,13 +15,17 @@ from agent.controller_client import ControllerClient
 from agent.linux.inotify import InotifyWatch
 from agent.linux.malloc import give_back_after
 from agent.reconciler.activity import Activity, ProgressReporter
-from agent.reconciler.download import Downloader
+from agent.reconciler.downloader import Downloader
+from agent.reconciler.downloads import Downloads
 from agent.reconciler.executor import ActionExecutor
+from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.inspector import Inspector
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
 from agent.reconciler.node import OwnNode
 from agent.reconciler.observe import Scanner
+from agent.reconciler.removals import Removals
+from agent.reconciler.reservations import Reservations
 from agent.reconciler.space_guard import SpaceGuard
 from agent.reconciler.state_cache import StateCache
 from agent.reconciler.status_writer import StatusWriter
@@ -108,7 +112,7 @@ class Agent:
                 await stop.wait()
                 _LOG.info("stopping", node=self.settings.node_name, downloads=len(self._activity.running))
                 deciding.cancel()
-                await executor.settle(self.settings.stop_seconds)
+                await executor.shut_down(self.settings.stop_seconds)
                 await _last_words(reconciler.status_writer)
                 server.stop()
                 await asyncio.wait([serving], timeout=_LAST_WORDS_S)
@@ -121,14 +125,14 @@ class Agent:
 
     async def _keep(self, reconciler: Reconciler, executor: ActionExecutor) -> None:
         await reconciler.prepare()
-        guard = SpaceGuard(self.store, self._volume, self._activity, self._threads, executor.halt)
+        guard = SpaceGuard(self.store, self._volume, self._activity, self._threads, executor.downloads.stop_all)
         loop = asyncio.get_running_loop()
         scrubber = Scrubber(
             self.store,
             self.settings.scrub_rate,
             self.settings.scrub_pause_seconds,
             self._activity.scrub,
-            lambda: loop.call_soon_threadsafe(reconciler.scanner.look),
+            lambda: loop.call_soon_threadsafe(reconciler.scanner.request_scan),
             threading.Event(),
         )
         async with asyncio.TaskGroup() as group:
@@ -174,24 +178,28 @@ class Agent:
         )
 
     def _executor(self, reconciler: Reconciler, node: OwnNode, jobs: asyncio.TaskGroup) -> ActionExecutor:
+        cache, store, activity, threads, clock = self._cache, self.store, self._activity, self._threads, self.clock
+        failures = FailureRecorder(cache, activity, node.name, clock)
+        reservations = Reservations(cache, store, self._volume, failures, threads, clock)
+        downloader = Downloader(store, self.sources, self._bucket, self.settings.connections)
+        downloads = Downloads(cache, self._api, downloader, activity, failures, reservations, threads)
         return ActionExecutor(
-            cache=self._cache,
-            store=self.store,
+            cache=cache,
+            node_name=node.name,
             api=self._api,
-            node=node,
-            labeller=Labeller(self._cache, node, self.clock, reconciler.look_at_node),
-            downloader=Downloader(self.store, self.sources, self._bucket, self.settings.connections),
-            inspector=Inspector(
-                self._cache, self._threads, jobs, self._activity.internal_errors, reconciler.wake, self.clock
+            labeller=Labeller(cache, node, clock, reconciler.request_node_read),
+            reservations=reservations,
+            downloads=downloads,
+            removals=Removals(
+                cache, store, node, activity, failures, downloads, threads, clock, reconciler.request_node_read
             ),
-            activity=self._activity,
-            threads=self._threads,
+            inspector=Inspector(cache, threads, jobs, activity.internal_errors, reconciler.wake, clock),
+            failures=failures,
+            errors=activity.internal_errors,
             jobs=jobs,
             wake=reconciler.wake,
-            look_at_node=reconciler.look_at_node,
-            look_at_disk=reconciler.scanner.look,
-            clock=self.clock,
-            volume=self._volume,
+            request_scan=reconciler.scanner.request_scan,
+            clock=clock,
         )
 
     def _reflector(self, reconciler: Reconciler) -> Reflector[ModelNode]:

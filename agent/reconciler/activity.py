@@ -28,7 +28,7 @@ KINDS = (DOWNLOAD, REPAIR)
 COMPLETE, STOPPED, FAILED = "complete", "stopped", "failed"
 
 
-class Ending(NamedTuple):
+class DownloadResult(NamedTuple):
     """How a download ended: complete, stopped, or failed with a reason."""
 
     result: str
@@ -56,7 +56,7 @@ class Activity:
     running: dict[Key, Progress] = field(default_factory=dict)
     removals: dict[Key, Removal] = field(default_factory=dict)
     started: Counter[str] = field(default_factory=Counter)  # by kind
-    ended: Counter[tuple[str, Ending]] = field(default_factory=Counter)  # by kind and ending
+    ended: Counter[tuple[str, DownloadResult]] = field(default_factory=Counter)  # by kind and result
     failures: Counter[str] = field(default_factory=Counter)  # by reason
     removed: int = 0
     freed_bytes: int = 0
@@ -72,10 +72,10 @@ class Activity:
         progress = self.running[key] = Progress(traffic=self.traffic.get(uri.partition("://")[0]))
         return progress
 
-    def end(self, key: Key, kind: str, ending: Ending) -> None:
+    def end(self, key: Key, kind: str, result: DownloadResult) -> None:
         """Drop a finished download and count how it ended."""
         self.running.pop(key, None)
-        self.ended[kind, ending] += 1
+        self.ended[kind, result] += 1
 
     def free(self, key: Key, size_bytes: int) -> None:
         """Count bytes freed by a removal."""

@@ -17,13 +17,13 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 class Labeller:
     """Applies each set of changes in one patch.
 
-    Calls `look_at_node` when another Node may have taken the name.
+    Calls `request_node_read` when another Node may have taken the name.
     """
 
     cache: StateCache
     node: OwnNode
     clock: Callable[[], float]
-    look_at_node: Callable[[], None]
+    request_node_read: Callable[[], None]
     backoff: Backoff = Backoff(first_s=0.5, cap_s=10)
     _failures: int = field(default=0, init=False)
 
@@ -33,7 +33,7 @@ class Labeller:
             view = await self.node.label(self.cache.node.uid, changes)
         except KubeError as error:
             if isinstance(error, Conflict | NotFound):
-                self.look_at_node()
+                self.request_node_read()
             self.put_off(error.reason, str(error))
             return
         self.cache.node, self.cache.label_changes = view, self.cache.label_changes + 1

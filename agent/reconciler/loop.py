@@ -61,7 +61,7 @@ class Reconciler:
         """Request another decision."""
         self._woken.set()
 
-    def look_at_node(self) -> None:
+    def request_node_read(self) -> None:
         """Request a fresh read of the agent's own Node: another may have taken its name."""
         self._node_is_stale.set()
 
@@ -69,7 +69,7 @@ class Reconciler:
         """Take the newest ModelNode, or None if there is none."""
         self.cache.take_model_node(node, self.clock())
         if node and node.spec.node_uid != self.cache.node.uid:
-            self.look_at_node()
+            self.request_node_read()
         self.wake()
 
     def take_sync(self) -> None:

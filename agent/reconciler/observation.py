@@ -82,6 +82,20 @@ class Removed:
     """Nothing is left of the entry."""
 
 
+# An entry's work. Arrows name the action that starts a step, or what ends it. Without a box, an entry has no work:
+# it is complete, waits for its next attempt, or is not wanted.
+#
+#     Prepare  ┌───────────┐ manifest ┌──────────┐ Reserve ┌──────────┐ Start ┌──────────┐ complete
+#   ──────────▶│ Preparing │─────────▶│ Prepared │────────▶│ Reserved │──────▶│ Fetching │──────────▶
+#              └───────────┘          └──────────┘         └──────────┘       └──────────┘
+#          Stop or failure │   Forget │ ▲ does not  Forget │         Stop or failure │
+#                          ▼          ▼ └── fit            ▼                         ▼
+#
+#     Remove   ┌──────────┐ files are gone  ┌─────────┐ Forget: files have reappeared, or the entry is dropped
+#   ──────────▶│ Removing │────────────────▶│ Removed │──────────▶
+#              └──────────┘                 └─────────┘
+#      failure │
+#              ▼
 Work: TypeAlias = Preparing | Prepared | Reserved | Fetching | Removing | Removed
 
 

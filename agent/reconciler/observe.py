@@ -46,7 +46,7 @@ class Scanner:
     _looked_s: float = field(default=-math.inf, init=False)
     _cost_s: float = field(default=0.0, init=False)
 
-    def look(self) -> None:
+    def request_scan(self) -> None:
         """Request a fresh scan: something was written or removed."""
         self._stale.set()
 

@@ -18,13 +18,13 @@ _EVERY_S = 1.0
 
 @dataclass(slots=True)
 class SpaceGuard:
-    """Checks free space every second while a download runs; `halt` stops all downloads with the reason."""
+    """Checks free space every second while a download runs; `stop_downloads` stops them all with the reason."""
 
     store: Store
     volume: StoreVolume
     activity: Activity
     threads: Executor
-    halt: Callable[[InsufficientStorage], None]
+    stop_downloads: Callable[[InsufficientStorage], None]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self) -> None:
@@ -39,7 +39,7 @@ class SpaceGuard:
                 _LOG.warning("free_space_not_read", reason=error.reason, message=str(error))
                 continue
             if why:
-                self.halt(InsufficientStorage(why))
+                self.stop_downloads(InsufficientStorage(why))
 
     def _why(self) -> str:
         return shortage(self.store.disk_free(), self.volume.floor_bytes(self.store.disk_size()))

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.reconciler.activity import COMPLETE, KINDS, STOPPED, Ending
+from agent.reconciler.activity import COMPLETE, KINDS, STOPPED, DownloadResult
 from agent.reconciler.observation import Fetching, Observation, Reserved
 from agent.reconciler.status import statuses
 from agent.server.app import AgentState
@@ -15,7 +15,7 @@ from agent.transfer.traffic import Traffic
 from shared.api.model_node import EntryStatus, Phase
 
 _QUEUED = (Phase.PENDING, Phase.WAITING)
-_EXPECTED = [(kind, Ending(result)) for kind in KINDS for result in (COMPLETE, STOPPED)]
+_EXPECTED = [(kind, DownloadResult(result)) for kind in KINDS for result in (COMPLETE, STOPPED)]
 
 
 class AgentCollector(Collector):
@@ -72,7 +72,7 @@ class AgentCollector(Collector):
             "larder_downloads_ended",
             "Downloads ended: complete, stopped, or failed for a reason.",
             ["kind", "result", "reason"],
-            {(kind, *ending): activity.ended[kind, ending] for kind, ending in {*_EXPECTED, *activity.ended}},
+            {(kind, *result): activity.ended[kind, result] for kind, result in {*_EXPECTED, *activity.ended}},
         )
         yield _counters(
             "larder_entry_failures",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.core import Metric
 
-from agent.reconciler.activity import DOWNLOAD, FAILED, Activity, Ending
+from agent.reconciler.activity import DOWNLOAD, FAILED, Activity, DownloadResult
 from agent.reconciler.state_cache import Space
 from agent.server.app import AgentState
 from agent.server.metrics import build_registry
@@ -48,7 +48,7 @@ def _of_agent() -> Iterable[Metric]:
     stuck = observation(full, failures={full.key: failure(full, 200.0, "InsufficientStorage")})
     activity, key = Activity(), ("m", "r1")
     activity.start(key, "hf://org/m", DOWNLOAD).traffic.retry(RateLimited("wait", 1))
-    activity.end(key, DOWNLOAD, Ending(FAILED, "Unreachable"))
+    activity.end(key, DOWNLOAD, DownloadResult(FAILED, "Unreachable"))
     activity.failures["Unreachable"] += 1
     activity.internal_errors.note("Stop", KeyError("m"))
     report = AgentState("n1", lambda: stuck, lambda: Space(1, 2, 3, 4), activity, str, str, lambda: 0.0)

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from agent.reconciler.actions import Remove
-from agent.reconciler.confirm_removal import confirm_removal
 from agent.reconciler.node import OwnNode
+from agent.reconciler.removals import confirm_removal
 from shared.api.model_node import Entry
 from shared.errors import NotGranted
 from shared.kube.errors import Conflict

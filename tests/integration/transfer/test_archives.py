@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.reconciler.download import Downloader
+from agent.reconciler.downloader import Downloader
 from agent.store.disk import RealDisk
 from agent.store.scrub import Scrubber, ScrubFigures
 from agent.store.snapshot import Snapshot

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import generate_latest
 
-from agent.reconciler.activity import COMPLETE, DOWNLOAD, FAILED, REPAIR, STOPPED, Activity, Ending
+from agent.reconciler.activity import COMPLETE, DOWNLOAD, FAILED, REPAIR, STOPPED, Activity, DownloadResult
 from agent.reconciler.observation import Fetching, Observation, Reserved
 from agent.reconciler.state_cache import Space
 from agent.server.app import AgentState
@@ -31,7 +31,7 @@ def test_bytes_are_counted_while_they_come_by_the_kind_of_their_source() -> None
     assert found['larder_downloaded_bytes_total{source="s3"}'] == 4
     assert found['larder_downloaded_bytes_total{source="hf"}'] == 0
     progress.receive(3)
-    activity.end(KEY, DOWNLOAD, Ending(COMPLETE))
+    activity.end(KEY, DOWNLOAD, DownloadResult(COMPLETE))
     assert shown(activity)['larder_downloaded_bytes_total{source="s3"}'] == 7
 
 
@@ -45,9 +45,9 @@ def test_downloads_are_counted_by_kind_and_ending() -> None:
     activity = Activity()
     assert shown(activity)['larder_downloads_ended_total{kind="repair",reason="",result="complete"}'] == 0
     for kind, ending in (
-        (DOWNLOAD, Ending(FAILED, "Unreachable")),
-        (DOWNLOAD, Ending(COMPLETE)),
-        (REPAIR, Ending(STOPPED)),
+        (DOWNLOAD, DownloadResult(FAILED, "Unreachable")),
+        (DOWNLOAD, DownloadResult(COMPLETE)),
+        (REPAIR, DownloadResult(STOPPED)),
     ):
         activity.start(KEY, "hf://org/coming", kind)
         activity.end(KEY, kind, ending)

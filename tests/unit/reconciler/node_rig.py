@@ -15,13 +15,17 @@ import msgspec
 
 from agent.controller_client import ControllerClient
 from agent.reconciler.activity import Activity
-from agent.reconciler.download import Downloader
+from agent.reconciler.downloader import Downloader
+from agent.reconciler.downloads import Downloads
 from agent.reconciler.executor import ActionExecutor
+from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.inspector import Inspector
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
 from agent.reconciler.node import OwnNode
 from agent.reconciler.observe import Scanner
+from agent.reconciler.removals import Removals
+from agent.reconciler.reservations import Reservations
 from agent.reconciler.state_cache import StateCache
 from agent.reconciler.status_writer import StatusWriter
 from agent.store.disk import RealDisk
@@ -186,19 +190,27 @@ class NodeRig:
         )  # fmt: skip
         sources = SourceSettings(local_roots=(str(self.folder),))
         async with asyncio.TaskGroup() as jobs:
+            api = cast("ControllerClient", Controller(self.answers, self.manifests))
+            errors = self.activity.internal_errors
+            failures = FailureRecorder(self.cache, self.activity, node.name, self.clock)
+            reservations = Reservations(self.cache, self.store, volume, failures, self.threads, self.clock)
+            downloads = Downloads(
+                self.cache, api, Downloader(self.store, sources, RateLimiter(), 1), self.activity, failures,
+                reservations, self.threads,
+            )  # fmt: skip
             self.executor = ActionExecutor(
-                cache=self.cache, store=self.store, node=node,
-                api=cast("ControllerClient", Controller(self.answers, self.manifests)),
-                labeller=Labeller(self.cache, node, self.clock, self.reconciler.look_at_node),
-                downloader=Downloader(self.store, sources, RateLimiter(), 1), activity=self.activity,
-                inspector=Inspector(
-                    self.cache, self.threads, jobs, self.activity.internal_errors, self.reconciler.wake, self.clock
+                cache=self.cache, node_name=node.name, api=api,
+                labeller=Labeller(self.cache, node, self.clock, self.reconciler.request_node_read),
+                reservations=reservations, downloads=downloads,
+                removals=Removals(
+                    self.cache, self.store, node, self.activity, failures, downloads, self.threads, self.clock,
+                    self.reconciler.request_node_read,
                 ),
-                threads=self.threads, jobs=jobs, wake=self.reconciler.wake, look_at_node=self.reconciler.look_at_node,
-                look_at_disk=scanner.look, clock=self.clock, volume=volume,
+                inspector=Inspector(self.cache, self.threads, jobs, errors, self.reconciler.wake, self.clock),
+                failures=failures, errors=errors, jobs=jobs, wake=self.reconciler.wake,
+                request_scan=scanner.request_scan, clock=self.clock,
             )  # fmt: skip
             await self.reconciler.prepare()
-            errors = self.activity.internal_errors
             jobs.create_task(keep_running("scanner", lambda: scanner.run(self.reconciler.wake), errors, _no_sleep))
             jobs.create_task(keep_running("node", self.reconciler.watch_node, errors, _no_sleep))
             self.reconciler.take_sync()

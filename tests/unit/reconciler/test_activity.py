@@ -1,6 +1,6 @@
 """What the controller is told while downloads and removals run."""
 
-from agent.reconciler.activity import COMPLETE, DOWNLOAD, Activity, Ending, Removal
+from agent.reconciler.activity import COMPLETE, DOWNLOAD, Activity, DownloadResult, Removal
 
 KEY, OTHER = ("m", "r1"), ("m", "r0")
 
@@ -18,7 +18,7 @@ def test_downloads_and_removals_are_told_side_by_side_while_they_run() -> None:
     activity.free(OTHER, 5)
     activity.free(OTHER, 0)  # a blob that another snapshot keeps
     assert told(activity) == [("m", "r1", 4, 10), ("m", "r0", 5, 20)]
-    activity.end(KEY, DOWNLOAD, Ending(COMPLETE))
+    activity.end(KEY, DOWNLOAD, DownloadResult(COMPLETE))
     activity.removals.pop(OTHER)
     assert told(activity) == []
 

@@ -1,7 +1,7 @@
 import pytest
 
 from agent.reconciler.actions import Remove
-from agent.reconciler.confirm_removal import is_same_wish
+from agent.reconciler.removals import still_wants_removal
 from shared.api.model_node import ModelNode
 from tests.unit.reconciler.observations import UID, entry, model_node
 
@@ -10,7 +10,7 @@ ACTION = Remove(GONE, "mn-1", 3)
 
 
 def test_the_very_wish_that_was_acted_on() -> None:
-    assert is_same_wish(model_node([GONE]), UID, ACTION)
+    assert still_wants_removal(model_node([GONE]), UID, ACTION)
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ def test_the_very_wish_that_was_acted_on() -> None:
     ],
 )
 def test_anything_else_is_not(live: ModelNode) -> None:
-    assert not is_same_wish(live, UID, ACTION)
+    assert not still_wants_removal(live, UID, ACTION)
 
 
 def test_another_object_of_the_same_name_is_not() -> None:
-    assert not is_same_wish(model_node([GONE]), UID, Remove(GONE, "mn-2", 3))
-    assert not is_same_wish(model_node([GONE], uid=""), "", ACTION)
+    assert not still_wants_removal(model_node([GONE]), UID, Remove(GONE, "mn-2", 3))
+    assert not still_wants_removal(model_node([GONE], uid=""), "", ACTION)

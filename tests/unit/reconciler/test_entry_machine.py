@@ -159,7 +159,7 @@ class EntryMachine(RuleBasedStateMachine):
 
     @rule()
     def others_fill_the_disk(self) -> None:
-        self.rig.executor.halt(InsufficientStorage("others have written to it"))
+        self.rig.executor.downloads.stop_all(InsufficientStorage("others have written to it"))
         self.rig.turn()
 
     @rule()
@@ -174,7 +174,7 @@ class EntryMachine(RuleBasedStateMachine):
             path.chmod(0o755)
             (path / "0.bin").unlink(missing_ok=True)
             path.chmod(0o555)
-            self.rig.reconciler.scanner.look()
+            self.rig.reconciler.scanner.request_scan()
             self.rig.turn()
 
     # What must hold all the time.
@@ -210,7 +210,7 @@ class EntryMachine(RuleBasedStateMachine):
         self._deliver()
         for _ in range(6):
             self.rig.rest()
-            self.rig.reconciler.scanner.look()
+            self.rig.reconciler.scanner.request_scan()
             self.rig.wait(2 * 86400.0)
         self.rig.rest()
 

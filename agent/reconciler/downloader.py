@@ -3,7 +3,7 @@
 import threading
 from dataclasses import dataclass
 
-from agent.reconciler.observation import Key
+from agent.reconciler.reservations import reservation_of
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
@@ -33,13 +33,13 @@ class Downloader:
         entry: Entry,
         manifest: Manifest,
         granted: Granted,
-        mends: Snapshot | None,
+        damaged: Snapshot | None,
         progress: Progress,
         stop: threading.Event,
     ) -> tuple[Snapshot, int]:
         """Download what is missing, verify it and commit it.
 
-        With `mends`, that snapshot is repaired instead.
+        With `damaged`, that snapshot is repaired instead.
 
         Returns:
             The snapshot, and the number of bytes transferred.
@@ -48,13 +48,13 @@ class Downloader:
             LarderError: The download failed.
             Stopped: `stop` was set.
         """
-        is_repair = mends is not None and mends.manifest_digest == manifest.digest
+        is_repair = damaged is not None and damaged.manifest_digest == manifest.digest
         result = self._fetch(entry, manifest, granted, progress, stop, prove_access=not is_repair)
         if not manifest.allow_pickle:
             self._refuse_pickles(manifest, result)
-        if mends is None:
+        if damaged is None:
             return self.store.commit(manifest, entry.id, result.blobs, result.unpacked), result.moved
-        return self.store.repair(mends, manifest, result.blobs, result.unpacked), result.moved
+        return self.store.repair(damaged, manifest, result.blobs, result.unpacked), result.moved
 
     def _refuse_pickles(self, manifest: Manifest, result: FetchResult) -> None:
         """Check every file before any is committed; if one may be a pickle, discard them all. Raises PickleRefused."""
@@ -98,8 +98,3 @@ class Downloader:
             finally:
                 source.close()
         raise refusals[0]
-
-
-def reservation_of(key: Key) -> str:
-    """Return the name of an entry's reservation."""
-    return "@".join(key)

@@ -1,0 +1,188 @@
+"""The running downloads: how each starts, can be stopped, and ends."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias, assert_never
+
+import structlog
+
+from agent.controller_client import ControllerClient
+from agent.reconciler.activity import COMPLETE, DOWNLOAD, FAILED, REPAIR, STOPPED, Activity, DownloadResult
+from agent.reconciler.downloader import Downloader
+from agent.reconciler.failures import FailureRecorder
+from agent.reconciler.observation import Key
+from agent.reconciler.reservations import Reservations
+from agent.reconciler.state_cache import StateCache
+from agent.store.snapshot import Snapshot
+from agent.transfer import engine
+from agent.transfer.progress import Progress
+from shared.api.model_node import Entry
+from shared.errors import InsufficientStorage, InternalError, LarderError
+from shared.manifest import Manifest
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The snapshot is committed; `moved_bytes` came over the network."""
+
+    snapshot: Snapshot
+    moved_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The entry is no longer wanted, or the agent is shutting down."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfSpace:
+    """Stopped because others filled the disk; resumes when the missing bytes fit."""
+
+    error: InsufficientStorage
+
+
+@dataclass(frozen=True, slots=True)
+class NoCredentials:
+    """The controller did not grant credentials, or did not answer."""
+
+    error: LarderError
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The source, the files or the disk failed."""
+
+    error: LarderError
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """A bug in Larder."""
+
+    error: Exception
+
+
+Ending: TypeAlias = Complete | Stopped | OutOfSpace | NoCredentials | Failed | Crashed
+
+
+def result_of(ending: Ending) -> DownloadResult:
+    """Return how an ending is counted in the metrics."""
+    match ending:
+        case Complete():
+            return DownloadResult(COMPLETE)
+        case Stopped():
+            return DownloadResult(STOPPED)
+        case OutOfSpace(error) | NoCredentials(error) | Failed(error):
+            return DownloadResult(FAILED, error.reason)
+        case Crashed():
+            return DownloadResult(FAILED, InternalError.__name__)
+        case _:
+            assert_never(ending)
+
+
+@dataclass(slots=True)
+class RunningDownload:
+    """A download in progress; `out_of_space` is set if it is being stopped for lack of space."""
+
+    manifest: Manifest
+    stop: threading.Event = field(default_factory=threading.Event)
+    out_of_space: InsufficientStorage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Downloads:
+    """The running downloads, at most one per entry."""
+
+    cache: StateCache
+    api: ControllerClient
+    downloader: Downloader
+    activity: Activity
+    failures: FailureRecorder
+    reservations: Reservations
+    threads: Executor
+    _running: dict[Key, RunningDownload] = field(default_factory=dict, init=False)
+
+    def start(self, entry: Entry, *, repair: bool) -> Callable[[], Awaitable[None]]:
+        """Register a download, so that it can be stopped from now on, and return the job to run."""
+        running = self._running[entry.key] = RunningDownload(self.cache.manifests[entry.key])
+        return partial(self._run, entry, running, repair=repair)
+
+    def stop(self, key: Key) -> None:
+        """Ask a download to stop; verified bytes are kept."""
+        if running := self._running.get(key):
+            running.stop.set()
+
+    def stop_all(self, out_of_space: InsufficientStorage | None = None) -> None:
+        """Ask all downloads to stop; with `out_of_space`, each resumes when its missing bytes fit."""
+        for running in self._running.values():
+            running.out_of_space = out_of_space or running.out_of_space
+            running.stop.set()
+
+    def manifests(self) -> Iterable[Manifest]:
+        """Return the manifests being downloaded."""
+        return [running.manifest for running in self._running.values()]
+
+    async def _run(self, entry: Entry, running: RunningDownload, *, repair: bool) -> None:
+        log = _LOG.bind(model=entry.id, revision=entry.revision)
+        kind = REPAIR if repair else DOWNLOAD
+        ending: Ending = Stopped()  # also if the task is cancelled
+        progress = self.activity.start(entry.key, entry.uri, kind)
+        damaged = self.cache.held.get(entry.key) if repair else None
+        log.info("repair_started" if repair else "download_started", size_bytes=running.manifest.size_bytes)
+        try:
+            ending = await self._download(entry, running, damaged, progress)
+            self._apply(ending, entry, progress, log)
+        finally:
+            running.stop.set()  # cancelling the task does not stop its thread
+            self.activity.end(entry.key, kind, result_of(ending))
+            self._running.pop(entry.key, None)
+            await self.reservations.release(entry.key)  # before the work ends: the next reservation has the same name
+            self.cache.works.pop(entry.key, None)
+
+    async def _download(
+        self, entry: Entry, running: RunningDownload, damaged: Snapshot | None, progress: Progress
+    ) -> Ending:
+        try:
+            try:
+                granted = await self.api.credentials(entry.id, entry.revision)
+            except LarderError as error:
+                return NoCredentials(error)
+            snapshot, moved_bytes = await asyncio.get_running_loop().run_in_executor(
+                self.threads, self.downloader.download,
+                entry, running.manifest, granted, damaged, progress, running.stop,
+            )  # fmt: skip
+        except engine.Stopped:
+            return OutOfSpace(running.out_of_space) if running.out_of_space else Stopped()
+        except LarderError as error:
+            return Failed(error)
+        except Exception as error:  # noqa: BLE001 - raised again once it is counted
+            return Crashed(error)
+        return Complete(snapshot, moved_bytes)
+
+    def _apply(self, ending: Ending, entry: Entry, progress: Progress, log: structlog.stdlib.BoundLogger) -> None:
+        match ending:
+            case Complete(snapshot, moved_bytes):
+                self.cache.take_arrived(entry.key, snapshot)
+                self.cache.disk_changes += 1
+                self.cache.failures.pop(entry.key, None)
+                self.cache.manifests.pop(entry.key, None)
+                log.info("snapshot_complete", moved_bytes=moved_bytes, verified=snapshot.verified)
+            case Stopped():
+                log.info("download_stopped", done_bytes=progress.done)
+            case OutOfSpace(error):
+                log.info("download_stopped", done_bytes=progress.done)
+                self.failures.wait_for_space(entry, error)
+            case NoCredentials(error):
+                self.failures.record(entry, error, transient=True)
+            case Failed(error):
+                self.failures.record(entry, error)
+            case Crashed(error):
+                raise error
+            case _:
+                assert_never(ending)

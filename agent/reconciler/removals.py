@@ -1,0 +1,108 @@
+"""Removes entries' files, after a live read from the API server confirms that they must go."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import structlog
+
+from agent.reconciler.actions import Remove
+from agent.reconciler.activity import Activity, Removal
+from agent.reconciler.downloads import Downloads
+from agent.reconciler.failures import FailureRecorder
+from agent.reconciler.node import OwnNode
+from agent.reconciler.observation import Key, Removed
+from agent.reconciler.state_cache import StateCache, contents_of
+from agent.store.identity import distinct_files
+from agent.store.store import Store
+from shared.api.model_node import PATH, Entry, EntryState, ModelNode
+from shared.errors import LarderError, NotGranted
+from shared.kube.collection import get_object
+from shared.names import snapshot_label
+
+_LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+
+async def confirm_removal(node: OwnNode, node_uid: str, action: Remove) -> None:
+    """Read the ModelNode and the Node live and check that the removal is still wanted.
+
+    Raises:
+        NotGranted: Either of them has changed since the decision.
+        KubeError: One of them could not be read.
+    """
+    live = await get_object(node.kube, f"{PATH}/{node.name}", ModelNode)
+    if live is None or not still_wants_removal(live, node_uid, action):
+        raise NotGranted("the ModelNode has changed since it was read; nothing is removed")
+    current = await node.read()
+    if current.uid != node_uid or snapshot_label(*action.entry.key) in current.labels:
+        raise NotGranted("the Node is another one, or still carries the snapshot's label; nothing is removed")
+
+
+def still_wants_removal(live: ModelNode, node_uid: str, action: Remove) -> bool:
+    """Tell whether this is the ModelNode that was acted on, for this node, and still asks for Absent."""
+    same = live.metadata.uid == action.uid and live.metadata.generation == action.generation
+    ours = bool(node_uid) and live.spec.node_uid == node_uid
+    states = [e.state for e in live.spec.entries if e.key == action.entry.key]
+    return same and ours and states == [EntryState.ABSENT]
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """Carries out removals; `request_node_read` is called after one fails, since the Node may be another one."""
+
+    cache: StateCache
+    store: Store
+    node: OwnNode
+    activity: Activity
+    failures: FailureRecorder
+    downloads: Downloads
+    threads: Executor
+    clock: Callable[[], float]
+    request_node_read: Callable[[], None]
+
+    async def remove(self, action: Remove) -> None:
+        """Remove an entry's snapshot and what an unfinished download left of it."""
+        entry, log = action.entry, _LOG.bind(model=action.entry.id, revision=action.entry.revision)
+        loop, sizes = asyncio.get_running_loop(), list[int]()
+
+        def on_freed(size_bytes: int) -> None:
+            sizes.append(size_bytes)
+            loop.call_soon_threadsafe(self.activity.free, entry.key, size_bytes)
+
+        try:
+            await confirm_removal(self.node, self.cache.node.uid, action)
+            self.cache.disk_changes += 1
+            self.activity.removals[entry.key] = Removal(self._size_bytes(entry.key))
+            log.info("removal_started")
+            await loop.run_in_executor(
+                self.threads, self.store.set_aside_and_remove, entry.id, entry.revision, on_freed
+            )
+            await self._discard_unfinished(entry)
+        except LarderError as error:
+            self.request_node_read()
+            self.cache.works.pop(entry.key, None)
+            self.failures.record(entry, error, transient=True)
+        else:
+            self.cache.take_held({key: kept for key, kept in self.cache.held.items() if key != entry.key})
+            self.cache.works[entry.key] = Removed()
+            self.activity.removed += 1
+            self.cache.retry_shortages(self.clock())
+            log.info("snapshot_removed", freed_bytes=sum(sizes))
+        finally:
+            self.activity.removals.pop(entry.key, None)
+            self.cache.disk_changes += 1
+
+    def _size_bytes(self, key: Key) -> int:
+        """Return a snapshot's size in bytes, each content counted once; 0 if there is none."""
+        held = self.cache.held.get(key)
+        return sum(contents_of([held]).values()) if held else 0
+
+    async def _discard_unfinished(self, entry: Entry) -> None:
+        """Drop what an unfinished download left, unless a running download shares any of it."""
+        manifest = self.cache.manifests.pop(entry.key, None)
+        if manifest is None:
+            return
+        files = distinct_files(manifest).keys()
+        if all(files.isdisjoint(distinct_files(running)) for running in self.downloads.manifests()):
+            await asyncio.get_running_loop().run_in_executor(self.threads, self.store.discard, manifest)
