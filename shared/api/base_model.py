@@ -1,4 +1,4 @@
-"""BaseModel and ClusterBaseModel (`ome.io/v1beta1`): a model by URI. Fields that we do not know are kept."""
+"""BaseModel and ClusterBaseModel (`ome.io/v1beta1`): a model by URI. Unknown fields are preserved."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,117 +16,151 @@ State = Literal["Creating", "Importing", "In_Transit", "In_Training", "Ready", "
 
 
 class ModelFormat(ApiStruct, frozen=True, kw_only=True):
-    """The file format, and how a runtime's version is compared with it."""
+    """The file format of the model, and how serving runtimes match it."""
 
-    name: Annotated[str, Meta(max_length=253, description="The format, for example `safetensors`.")]
-    version: Annotated[str | None, Meta(description="Its version, where a runtime cares.")] = None
+    name: Annotated[str, Meta(max_length=253, description="Name of the format, for example `safetensors`.")]
+    version: Annotated[
+        str | None, Meta(description="Version of the format, for runtimes that support only some versions.")
+    ] = None
     operator: Annotated[
         Literal["Equal", "GreaterThan", "GreaterThanOrEqual"],
-        Meta(description="How a runtime compares its own version with this one."),
+        Meta(description="How the version that a runtime supports is compared with this one. Defaults to `Equal`."),
     ] = "Equal"
-    weight: Annotated[int, Meta(description="How much a match counts when a runtime is chosen.")] = 1
+    weight: Annotated[int, Meta(description="How much a match counts when a runtime is selected. Defaults to 1.")] = 1
 
 
 class ModelFramework(ApiStruct, frozen=True, kw_only=True):
-    """The library that the weights are for."""
+    """The library that the weights were made for, and how serving runtimes match it."""
 
-    name: Annotated[str, Meta(max_length=253, description="The library, for example `transformers`.")]
-    version: Annotated[str | None, Meta(description="Its version.")] = None
+    name: Annotated[str, Meta(max_length=253, description="Name of the library, for example `transformers`.")]
+    version: Annotated[str | None, Meta(description="Version of the library.")] = None
     operator: Annotated[
         Literal["Equal", "GreaterThan", "GreaterThanOrEqual"],
-        Meta(description="How a runtime compares its own version with this one."),
+        Meta(description="How the version that a runtime supports is compared with this one. Defaults to `Equal`."),
     ] = "Equal"
-    weight: Annotated[int, Meta(description="How much a match counts when a runtime is chosen.")] = 1
+    weight: Annotated[int, Meta(description="How much a match counts when a runtime is selected. Defaults to 1.")] = 1
 
 
 class Storage(ApiStruct, frozen=True, kw_only=True):
-    """Where the model is, and which nodes shall hold it."""
+    """Where the model comes from, and which nodes store it."""
 
     storage_uri: Annotated[
         StorageUri,
         Meta(
-            description="Where the model comes from: `hf://`, `s3://`, `gs://`, `az://`, `oci://`, `https://`, "
-            "`local://` or `pvc://`."
+            description="Source of the model: an `hf://`, `s3://`, `gs://`, `az://`, `oci://`, `https://`, "
+            "`local://` or `pvc://` URI."
         ),
     ]
-    path: Annotated[str, Meta(max_length=1024, description="Where pods find the model; never a path on the host.")] = ""
-    schema_path: Annotated[str, Meta(max_length=1024, description="OME's; kept and not used.")] = ""
+    path: Annotated[
+        str,
+        Meta(
+            max_length=1024,
+            description="Path at which pods mount the model. It is a path in the container, never on the host. "
+            "Defaults to `/opt/ml/model`.",
+        ),
+    ] = ""
+    schema_path: Annotated[
+        str, Meta(max_length=1024, description="Part of OME's API. Stored, but not used by Larder.")
+    ] = ""
     parameters: Annotated[
         dict[str, Annotated[str, Meta(max_length=4096)]],
         Meta(
             max_length=100,
-            description="`secretKey` names the key of the Secret that holds a token. `allowPatterns` and "
-            "`ignorePatterns` (commas or line ends between them), `duplicateWeights` (keep, skip) and `allowPickle` "
-            "(true, false) choose files, as the fields of a ClusterModelCache do.",
+            description="Options for the source. `secretKey` is the key of the Secret that holds the token. "
+            "`allowPatterns` and `ignorePatterns` (separated by commas or line breaks), "
+            "`duplicateWeights` (`keep` or `skip`) and `allowPickle` (`true` or `false`) select files "
+            "like the fields of the same names in a ClusterModelCache.",
         ),
     ] = {}
-    key: Annotated[str, Meta(max_length=253, description="Name of the Secret with the source's credentials.")] = ""
-    node_selector: Annotated[Labels, Meta(description="Labels of the nodes that shall hold the model.")] = {}
+    key: Annotated[str, Meta(max_length=253, description="Name of the Secret with the credentials for the source.")] = (
+        ""
+    )
+    node_selector: Annotated[Labels, Meta(description="Labels that a node must have to store the model.")] = {}
     node_affinity: Annotated[
-        RawObject, Meta(description="A v1.NodeAffinity that these nodes must fit as well; preferences do not count.")
+        RawObject, Meta(description="A v1.NodeAffinity that a node must also satisfy. Preferred terms are ignored.")
     ] = {}
     download_policy: Annotated[
         DownloadPolicy,
-        Meta(description="`ReuseIfExists` takes a revision that nodes have kept without asking the source again."),
+        Meta(
+            description="Whether to ask the source for the current revision. `ReuseIfExists` adopts a revision "
+            "that nodes still have without asking the source. Defaults to `AlwaysDownload`."
+        ),
     ] = "AlwaysDownload"
 
 
 class BaseModelSpec(ApiStruct, frozen=True, kw_only=True):
-    """A model, where it is, and what it can do."""
+    """The desired state of a base model: its source, its nodes, and a description of the model."""
 
     storage: Storage
     model_format: ModelFormat | None = None
-    model_type: Annotated[str | None, Meta(description="As in the `model_type` of the model's configuration.")] = None
+    model_type: Annotated[str | None, Meta(description="The `model_type` in the model's configuration.")] = None
     model_framework: ModelFramework | None = None
     model_architecture: Annotated[
-        str | None, Meta(description="As the first of the `architectures` of its configuration.")
+        str | None, Meta(description="The first of the `architectures` in the model's configuration.")
     ] = None
-    quantization: Annotated[str | None, Meta(description="How the weights are quantized.")] = None
+    quantization: Annotated[str | None, Meta(description="Quantization of the weights.")] = None
     model_parameter_size: Annotated[str | None, Meta(description="Number of parameters, for example `7B`.")] = None
     model_capabilities: Annotated[
         list[Annotated[str, Meta(max_length=63)]],
         Meta(max_length=64, description="What the model can do, for example `TEXT_TO_TEXT`."),
     ] = []
     api_capabilities: Annotated[
-        list[Annotated[str, Meta(max_length=63)]], Meta(max_length=64, description="Which APIs a server of it offers.")
+        list[Annotated[str, Meta(max_length=63)]],
+        Meta(max_length=64, description="APIs that a server of this model offers."),
     ] = []
     model_configuration: Annotated[
         Any,
         Meta(
             extra_json_schema={"x-kubernetes-preserve-unknown-fields": True},
-            description="Anything else about the model; kept as it is.",
+            description="Free-form configuration of the model. Stored, but not used by Larder.",
         ),
     ] = None
-    display_name: Annotated[str | None, Meta(description="A name for people.")] = None
-    version: Annotated[str | None, Meta(description="The model's own version.")] = None
-    disabled: Annotated[bool, Meta(description="No node keeps its files, and pods that name it are refused.")] = False
-    vendor: Annotated[str | None, Meta(description="Who publishes the model.")] = None
-    compartment_id: Annotated[str | None, Meta(description="OME's; kept and not used.")] = field(
-        default=None, name="compartmentID"
+    display_name: Annotated[str | None, Meta(description="Human-readable name of the model.")] = None
+    version: Annotated[str | None, Meta(description="Version of the model.")] = None
+    disabled: Annotated[
+        bool,
+        Meta(description="If true, no node stores the model, and pods that name it are refused. Defaults to false."),
+    ] = False
+    vendor: Annotated[str | None, Meta(description="Publisher of the model.")] = None
+    compartment_id: Annotated[str | None, Meta(description="Part of OME's API. Stored, but not used by Larder.")] = (
+        field(default=None, name="compartmentID")
     )
     serving_mode: Annotated[
-        list[Annotated[str, Meta(max_length=63)]], Meta(max_length=16, description="OME's; kept and not used.")
+        list[Annotated[str, Meta(max_length=63)]],
+        Meta(max_length=16, description="Part of OME's API. Stored, but not used by Larder."),
     ] = []
-    max_tokens: Annotated[int | None, Meta(description="How many tokens a request may have.")] = None
-    diffusion_pipeline: Annotated[RawObject, Meta(description="The parts of a diffusion pipeline.")] = {}
+    max_tokens: Annotated[int | None, Meta(description="Maximum number of tokens per request.")] = None
+    diffusion_pipeline: Annotated[RawObject, Meta(description="Components of a diffusion pipeline.")] = {}
     additional_metadata: Annotated[
-        dict[str, Annotated[str, Meta(max_length=4096)]], Meta(max_length=500, description="Anything else, as text.")
+        dict[str, Annotated[str, Meta(max_length=4096)]],
+        Meta(max_length=500, description="Additional metadata, as free-form text."),
     ] = {}
 
 
 class BaseModelStatus(StockStatus, frozen=True, kw_only=True):
-    """OME's words (state, lifecycle, nodes) and ours."""
+    """The observed state of a base model. `state`, `lifecycle`, `nodesReady` and `nodesFailed` are OME's."""
 
     state: Annotated[
         State | None,
-        Meta(description="Ready with the first ready node, else Failed with a failed one, else In_Transit."),
+        Meta(
+            description="State of the model: `Ready` if at least one node has it, otherwise `Failed` if a node "
+            "failed to get it, otherwise `In_Transit`."
+        ),
     ] = None
-    lifecycle: Annotated[str, Meta(max_length=63, description="OME's; not written.")] = ""
+    lifecycle: Annotated[str, Meta(max_length=63, description="Part of OME's API. Not set by Larder.")] = ""
     nodes_ready: Annotated[
-        NodeNames, Meta(description="Nodes that have the model, the first 100 by name; nodesReadyCount has all.")
+        NodeNames,
+        Meta(
+            description="Names of the nodes that have the model: the first 100 in alphabetical order. "
+            "`nodesReadyCount` counts them all."
+        ),
     ] = []
     nodes_failed: Annotated[
-        NodeNames, Meta(description="Nodes that failed to get it, the first 100 by name; nodesFailedCount has all.")
+        NodeNames,
+        Meta(
+            description="Names of the nodes that failed to get the model: the first 100 in alphabetical order. "
+            "`nodesFailedCount` counts them all."
+        ),
     ] = []
 
 

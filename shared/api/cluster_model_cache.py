@@ -12,7 +12,7 @@ VERSION = "v1alpha1"
 
 
 class ClusterModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
-    """What to keep, and on which groups of nodes."""
+    """The desired state of a cache: the model, and the node groups that store it."""
 
     storage_uri: Annotated[
         StorageUri,
@@ -21,47 +21,65 @@ class ClusterModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
                 "x-kubernetes-validations": [
                     {
                         "rule": "self == oldSelf",
-                        "message": "storageUri is immutable; create another cache for another model",
+                        "message": "storageUri is immutable; to cache another model, create another ClusterModelCache",
                     }
                 ]
-            }
+            },
+            description="Source of the model. Immutable.",
         ),
     ]
     model_size: Annotated[
         Quantity | None,
         Meta(
-            description="Bytes of the model, until the source has told them: admission warns where they are more than "
-            "a group's limit."
+            description="Expected size of the model in bytes. Until the source reports the real size, admission "
+            "warns if this exceeds the limit of a group."
         ),
     ] = None
     node_group: Annotated[
-        str, Meta(max_length=253, description="The ModelCacheNodeGroup whose nodes shall hold the model.")
+        str, Meta(max_length=253, description="Name of the ModelCacheNodeGroup whose nodes store the model.")
     ] = ""
     node_groups: Annotated[
         list[Annotated[str, Meta(max_length=253)]],
-        Meta(max_length=100, extra_json_schema={"x-kubernetes-list-type": "atomic"}, description="More such groups."),
+        Meta(
+            max_length=100,
+            extra_json_schema={"x-kubernetes-list-type": "atomic"},
+            description="Names of further ModelCacheNodeGroups whose nodes store the model.",
+        ),
     ] = []
     credentials_secret: Annotated[
-        str, Meta(max_length=253, description="A Secret of the release namespace that is labelled for Larder.")
+        str,
+        Meta(
+            max_length=253,
+            description="Name of a Secret in Larder's own namespace with the credentials for the source. The "
+            "Secret must have the label `larder.dev/credentials`.",
+        ),
     ] = ""
     allow_patterns: Annotated[
         Patterns,
-        Meta(description="Of the source's files only those that fit one of these, for example `*.safetensors`."),
+        Meta(
+            description="If set, only files of the source that match at least one of these patterns are "
+            "downloaded, for example `*.safetensors`."
+        ),
     ] = []
-    ignore_patterns: Annotated[Patterns, Meta(description="No files that fit one of these.")] = []
+    ignore_patterns: Annotated[
+        Patterns, Meta(description="Files of the source that match any of these patterns are not downloaded.")
+    ] = []
     duplicate_weights: Annotated[
         Literal["keep", "skip"] | None,
-        Meta(description="`skip` leaves out second copies of weights that are there in safetensors."),
+        Meta(
+            description="Whether to download weights in other formats that the source also has as safetensors: "
+            "`skip` leaves them out. Defaults to `keep`."
+        ),
     ] = None
     allow_pickle: Annotated[
-        bool | None, Meta(description="False: nodes refuse the model if any of its files may be a pickle.")
+        bool | None, Meta(description="If false, nodes refuse the model if any of its files might be a pickle.")
     ] = None
-    pv_spec: Annotated[RawObject, Meta(description="For local volumes; kept and not used yet.")] = {}
-    pvc_spec: Annotated[RawObject, Meta(description="For local volumes; kept and not used yet.")] = {}
+    pv_spec: Annotated[RawObject, Meta(description="Reserved for local volumes. Stored, but not used yet.")] = {}
+    pvc_spec: Annotated[RawObject, Meta(description="Reserved for local volumes. Stored, but not used yet.")] = {}
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The named groups, each once, in the order written."""
+        """The named groups without duplicates, in the order of the spec."""
         return tuple(dict.fromkeys(g for g in (self.node_group, *self.node_groups) if g))
 
 
@@ -69,13 +87,13 @@ StorageStatus = Literal["Pending", "pvcCreated", "Downloading", "Ready", "Failed
 
 
 class ClusterModelCacheStatus(StockStatus, frozen=True, kw_only=True):
-    """The proposal's words and ours."""
+    """The observed state of a cache."""
 
     storage_status: Annotated[
         StorageStatus | None,
         Meta(
-            description="Ready when every node of the groups that is itself Ready has the model. `pvcCreated` is the "
-            "proposal's; Larder does not write it."
+            description="State of the cache: `Ready` once every target node that is itself Ready has the model. "
+            "`pvcCreated` is never set by Larder."
         ),
     ] = None
 

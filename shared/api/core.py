@@ -1,4 +1,4 @@
-"""The little that we read of Kubernetes' own kinds."""
+"""The fields of built-in Kubernetes kinds that Larder reads."""
 
 from shared.api.meta import ApiStruct, holds
 from shared.kube.objects import Object
@@ -20,7 +20,7 @@ class PlainCondition(ApiStruct, frozen=True, kw_only=True):
 
 
 class Observed(ApiStruct, frozen=True, kw_only=True):
-    """A condition with the words of whoever set it."""
+    """A condition with its reason and message."""
 
     type: str = ""
     status: str = ""
@@ -29,7 +29,7 @@ class Observed(ApiStruct, frozen=True, kw_only=True):
 
 
 class ObservedStatus(ApiStruct, frozen=True, kw_only=True):
-    """A status with conditions that are read by their words."""
+    """A status whose conditions are read with reason and message."""
 
     conditions: list[Observed] = []
 
@@ -47,61 +47,61 @@ class StatusWithConditions(ApiStruct, frozen=True, kw_only=True):
 
 
 class Node(Object, frozen=True, kw_only=True):
-    """A node, as placement sees it."""
+    """A Node."""
 
     status: StatusWithConditions = StatusWithConditions()
 
     @property
     def ready(self) -> bool:
-        """Whether kubelet says that it is Ready."""
+        """Whether the condition Ready is True."""
         return self.status.ready
 
 
 class HostPath(ApiStruct, frozen=True, kw_only=True):
-    """A directory of the node."""
+    """The hostPath of a volume."""
 
     path: str = ""
 
 
 class MountedClaim(ApiStruct, frozen=True, kw_only=True):
-    """A claim of the pod's namespace."""
+    """The persistentVolumeClaim of a volume."""
 
     claim_name: str = ""
 
 
 class Volume(ApiStruct, frozen=True, kw_only=True):
-    """Where a volume comes from, if that can be a model."""
+    """The sources of a volume that can hold a model."""
 
     host_path: HostPath = HostPath()
     persistent_volume_claim: MountedClaim = MountedClaim()
 
 
 class PodSpec(ApiStruct, frozen=True, kw_only=True):
-    """Where a pod runs, and what it mounts."""
+    """The node of a pod and its volumes."""
 
     node_name: str = ""
     volumes: list[Volume] = []
 
     @property
     def host_paths(self) -> list[str]:
-        """The directories of the node that it mounts."""
+        """The host paths of its volumes."""
         return [volume.host_path.path for volume in self.volumes if volume.host_path.path]
 
     @property
     def claims(self) -> list[str]:
-        """The claims that it mounts."""
+        """The names of the claims of its volumes."""
         return [v.persistent_volume_claim.claim_name for v in self.volumes if v.persistent_volume_claim.claim_name]
 
 
 class Pod(Object, frozen=True, kw_only=True):
-    """A pod, as far as an index of them needs it."""
+    """A Pod."""
 
     spec: PodSpec = PodSpec()
     status: StatusWithConditions = StatusWithConditions()
 
 
 class ClaimSpec(ApiStruct, frozen=True, kw_only=True):
-    """How a claim may be used, and its volume."""
+    """The access modes, class and volume of a claim."""
 
     access_modes: list[str] = []
     volume_name: str = ""
@@ -110,23 +110,23 @@ class ClaimSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
-    """A claim, as a model on it is judged by."""
+    """A PersistentVolumeClaim."""
 
     spec: ClaimSpec = ClaimSpec()
     status: StatusWithConditions = StatusWithConditions()
 
 
 class StorageClass(Object, frozen=True, kw_only=True):
-    """When a class binds its claims."""
+    """A StorageClass."""
 
     volume_binding_mode: str = "Immediate"
 
 
 class Secret(Object, frozen=True, kw_only=True):
-    """A Secret; `data` is base64, and never printed."""
+    """A Secret; `data` is base64-encoded and never printed."""
 
     data: dict[str, str] = {}
 
     def __repr__(self) -> str:
-        """Name it, never its values."""
+        """Return the name without any values."""
         return f"Secret({self.metadata.namespace}/{self.metadata.name})"

@@ -10,9 +10,9 @@ from shared.api.kinds import DEFINITIONS, Definition
 from shared.api.meta import Json
 from shared.api.schema import structural
 
-# Until a status is written, the object is not one that nobody has to do anything for: kstatus asks for this.
-_NOT_SEEN_YET = {"observedGeneration": -1}
-_KEEP_UNKNOWN = {"x-kubernetes-preserve-unknown-fields": True}
+# Until a controller writes a status, kstatus must report the object as in progress, not as current.
+_NOT_OBSERVED = {"observedGeneration": -1}
+_PRESERVE_UNKNOWN = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def crd(definition: Definition) -> Json:
@@ -47,12 +47,12 @@ def _version(definition: Definition) -> Json:
         "kind": {"type": "string"},
         "metadata": {"type": "object"},
         "spec": spec,
-        "status": status | ({"default": _NOT_SEEN_YET} if definition.has_observer else {}),
+        "status": status | ({"default": _NOT_OBSERVED} if definition.has_observer else {}),
     }
     required = ["spec"] if "required" in spec else []
     schema: Json = {"type": "object", "properties": properties} | ({"required": required} if required else {})
     if definition.rules:
-        schema["x-kubernetes-validations"] = [{"rule": rule, "message": words} for rule, words in definition.rules]
+        schema["x-kubernetes-validations"] = [{"rule": rule, "message": message} for rule, message in definition.rules]
     return {
         "name": definition.version,
         "served": True,
@@ -67,23 +67,23 @@ def _version(definition: Definition) -> Json:
 
 
 def _open(schema: Any) -> Any:  # noqa: ANN401 - a JSON schema is any JSON
-    """Keep fields that we do not know, at every depth."""
+    """Return a schema that preserves unknown fields at every depth."""
     if isinstance(schema, list):
         return [_open(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     inner = {key: _open(value) for key, value in schema.items()}
-    return inner | _KEEP_UNKNOWN if isinstance(schema.get("properties"), dict) else inner
+    return inner | _PRESERVE_UNKNOWN if isinstance(schema.get("properties"), dict) else inner
 
 
 def render(definition: Definition) -> str:
-    """Return the YAML of a kind's definition."""
+    """Return a CustomResourceDefinition as YAML."""
     head = "# Made by `make crds` from shared/api. Change the Structs there, not this file.\n"
     return head + yaml.safe_dump(crd(definition), sort_keys=False, width=120, allow_unicode=True)
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or with --check say which of them differ."""
+    """Write the files, or with --check report which of them differ."""
     check = "--check" in arguments
     folder = Path(next(a for a in arguments if not a.startswith("-")))
     wanted = {folder / f"{d.name}.yaml": render(d) for d in DEFINITIONS}

@@ -1,4 +1,4 @@
-"""InferenceService (`ome.io/v1beta1`): replicas of a server, each with a model. Ours is smaller than OME's."""
+"""InferenceService (`ome.io/v1beta1`): replicas of a model server. A subset of OME's kind."""
 
 from typing import Annotated, Any, Literal
 
@@ -15,11 +15,11 @@ _CONTAINERS: dict[str, Any] = {
     "type": "array",
     "minItems": 1,
     "maxItems": 64,
-    "description": "The first gets the model, unless `container` names another.",
+    "description": "Containers of the pods. The first serves the model, unless `container` names another.",
     "items": {
         "type": "object",
         "required": ["name"],
-        "properties": {"name": {"type": "string", "maxLength": 63, "description": "The container's name."}},
+        "properties": {"name": {"type": "string", "maxLength": 63, "description": "Name of the container."}},
         **_KEEP,
     },
 }
@@ -37,18 +37,18 @@ _TEMPLATE = {
     },
     **_KEEP,
 }
-# Each rule with what it says; they look at the whole object.
+# CEL rules over the whole object, each with the message for objects that break it.
 RULES = (
     (
         "has(self.spec.model) != has(self.spec.storageUri)",
-        "name the model by spec.model or by spec.storageUri, by one of the two",
+        "set exactly one of spec.model and spec.storageUri",
     ),
     (
         (
             "!has(self.spec.container) || self.spec.container == '' || "
             "self.spec.template.spec.containers.exists(c, c.name == self.spec.container)"
         ),
-        "spec.container names no container of spec.template",
+        "spec.container does not name a container in spec.template",
     ),
     (
         (
@@ -59,92 +59,114 @@ RULES = (
     ),
     (
         "self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
-        "the name is that of a Service, too: at most 63 small letters, digits and -, a letter first",
+        (
+            "the name must also be valid for a Service: at most 63 lowercase letters, digits and '-', starting with a "
+            "letter and ending with a letter or digit"
+        ),
     ),
 )
 
 
 class ModelRef(ApiStruct, frozen=True, kw_only=True):
-    """A model by name."""
+    """A reference to a model by name."""
 
     kind: Annotated[
         Literal["BaseModel", "ClusterBaseModel"],
-        Meta(description="A BaseModel is one of the same namespace."),
+        Meta(
+            description="Kind of the model. A BaseModel must be in the same namespace. Defaults to `ClusterBaseModel`."
+        ),
     ] = "ClusterBaseModel"
-    name: Annotated[Name, Meta(min_length=1, description="Its name.")]
+    name: Annotated[Name, Meta(min_length=1, description="Name of the model.")]
 
 
 class Replicas(ApiStruct, frozen=True, kw_only=True):
-    """How many pods."""
+    """The number of pods, fixed or chosen by an autoscaler."""
 
     min: Annotated[
-        int, Meta(ge=0, le=10000, description="How many at least; 1 where nothing stands here. 0 stops the service.")
+        int, Meta(ge=0, le=10000, description="Minimum number of pods. 0 stops the service. Defaults to 1.")
     ] = 1
     max: Annotated[
         Annotated[int, Meta(ge=1, le=10000)] | None,
-        Meta(description="How many at most; above `min` a HorizontalPodAutoscaler chooses."),
+        Meta(
+            description="Maximum number of pods. If it is greater than `min`, and `min` is not 0, a "
+            "HorizontalPodAutoscaler chooses the number."
+        ),
     ] = None
     metrics: Annotated[
         list[RawObject],
         Meta(
             max_length=16,
             extra_json_schema={"x-kubernetes-list-type": "atomic"},
-            description="What it chooses by, as autoscaling/v2 MetricSpecs; where empty, 80% of the requested CPU.",
+            description="The autoscaler's metrics, as autoscaling/v2 MetricSpecs. Defaults to 80% of the "
+            "requested CPU.",
         ),
     ] = []
 
     @property
     def are_scaled(self) -> bool:
-        """Whether an autoscaler chooses their number."""
+        """Whether an autoscaler chooses the number of pods."""
         return self.max is not None and self.max > self.min > 0
 
 
 class InferenceServiceSpec(ApiStruct, frozen=True, kw_only=True):
-    """Which model, in which pods, how many of them."""
+    """The desired state of a service. Exactly one of `model` and `storageUri` must be set."""
 
-    model: Annotated[ModelRef | None, Meta(description="The model, by name.")] = None
+    model: Annotated[ModelRef | None, Meta(description="The model to serve, by name.")] = None
     storage_uri: Annotated[
         StorageUri | None,
-        Meta(description="The model, by the storageUri of one that is declared: a BaseModel of the namespace first."),
+        Meta(
+            description="The model to serve, by its `storageUri`. A BaseModel in the namespace takes precedence "
+            "over a ClusterBaseModel."
+        ),
     ] = None
-    replicas: Annotated[Replicas, Meta(description="How many pods; one where nothing stands here.")] = Replicas()
+    replicas: Annotated[Replicas, Meta(description="Number of pods. Defaults to one.")] = Replicas()
     template: Annotated[
         dict[str, Any],
-        Meta(extra_json_schema=_TEMPLATE, description="A v1.PodTemplateSpec. The model comes into it by itself."),
+        Meta(
+            extra_json_schema=_TEMPLATE, description="A v1.PodTemplateSpec for the pods. Larder adds the model to it."
+        ),
     ]
     container: Annotated[
-        str, Meta(max_length=63, description="The container that gets the model, where it is not the first.")
+        str, Meta(max_length=63, description="Name of the container that serves the model. Defaults to the first one.")
     ] = ""
     port: Annotated[
-        int, Meta(ge=1, le=65535, description="The port that the container serves on, and the Service; 8080 if none.")
+        int, Meta(ge=1, le=65535, description="Port of the container and of the Service. Defaults to 8080.")
     ] = DEFAULT_PORT
     strategy: Annotated[
-        RawObject, Meta(description="The Deployment's strategy, for example `type: Recreate` where a claim is for one.")
+        RawObject,
+        Meta(
+            description="Update strategy of the Deployment. Use `type: Recreate` if a claim can be mounted by "
+            "only one pod."
+        ),
     ] = {}
 
     @property
     def served_container(self) -> str:
-        """The name of the container that gets the model; empty where the template has none."""
+        """The name of the container that serves the model; empty if the template has no containers."""
         containers: list[dict[str, Any]] = (self.template.get("spec") or {}).get("containers") or []
         return self.container or next((str(c.get("name", "")) for c in containers), "")
 
 
 class InferenceServiceStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where it answers, and how far it is."""
+    """The observed state of a service."""
 
     conditions: Conditions = []
-    observed_generation: Annotated[int, Meta(description="The generation that the status tells of.")] = 0
-    url: Annotated[str, Meta(max_length=300, description="Where it answers within the cluster.")] = ""
-    model: Annotated[str, Meta(max_length=600, description="The model, with its kind.")] = ""
+    observed_generation: Annotated[int, Meta(description="Generation of the object that this status describes.")] = 0
+    url: Annotated[str, Meta(max_length=300, description="URL of the service inside the cluster.")] = ""
+    model: Annotated[str, Meta(max_length=600, description="Kind and name of the model.")] = ""
     serving_revision: Annotated[
-        str, Meta(max_length=128, description="The revision that new pods get; empty for a model on a claim.")
+        str,
+        Meta(
+            max_length=128,
+            description="Revision of the model that new pods get. Empty for a model on a PersistentVolumeClaim.",
+        ),
     ] = ""
-    replicas: Annotated[int, Meta(description="How many pods there are.")] = 0
-    ready_replicas: Annotated[int, Meta(description="How many of them are ready.")] = 0
+    replicas: Annotated[int, Meta(description="Number of pods.")] = 0
+    ready_replicas: Annotated[int, Meta(description="Number of pods that are ready.")] = 0
 
 
 class InferenceService(Object, frozen=True, kw_only=True):
-    """Replicas of a server, each with a model."""
+    """Replicas of a model server."""
 
     spec: InferenceServiceSpec
     status: InferenceServiceStatus = InferenceServiceStatus()

@@ -1,4 +1,4 @@
-"""The kinds as the API server serves them: names, scope, printed columns."""
+"""Our kinds as the API server serves them: names, scope, printer columns."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ _MESSAGE: Column = ("Message", "string", '.status.conditions[?(@.type=="Ready")]
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One kind, as the API server shall serve it; `open_spec` keeps fields that we do not know.
+    """One custom resource.
 
-    `has_observer`: the controller looks at every object, so one without a status has not been seen yet. `rules` are
-    expressions over the whole object that must hold, each with what it says.
+    With `open_spec`, unknown fields are preserved. With `has_observer`, the controller always sets a status, so an
+    object without one has not been observed yet. `rules` are CEL expressions over the whole object, with messages.
     """
 
     group: str
@@ -156,7 +156,7 @@ INFERENCE_SERVICE = Definition(
     version=inference_service.VERSION,
     kind="InferenceService",
     plural="inferenceservices",
-    short_names=("oisvc",),  # isvc is KServe's
+    short_names=("oisvc",),  # isvc is taken by KServe
     namespaced=True,
     spec=inference_service.InferenceServiceSpec,
     status=inference_service.InferenceServiceStatus,
@@ -171,7 +171,7 @@ INFERENCE_SERVICE = Definition(
         _MESSAGE,
         _AGE,
     ),
-    has_observer=False,  # nobody looks at them where inferenceServices.enabled is false
+    has_observer=False,  # not observed if inferenceServices.enabled is false
     rules=inference_service.RULES,
 )
 DEFINITIONS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, NODE_GROUP, MODEL_NODE, INFERENCE_SERVICE)

@@ -1,4 +1,4 @@
-"""What the kinds have in common."""
+"""Types and fields that several kinds share."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Protocol, TypeVar
@@ -9,11 +9,11 @@ from msgspec import UNSET, Meta, UnsetType
 from shared import quantity
 
 Json = dict[str, Any]
-RECONCILING, STALLED = ABNORMAL = ("Reconciling", "Stalled")  # as kstatus has them: there only while they are True
+RECONCILING, STALLED = ABNORMAL = ("Reconciling", "Stalled")  # of kstatus; present only while they are True
 
 
 class ApiStruct(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True, kw_only=True):
-    """A part of an object, in the API's spelling."""
+    """A part of an object; fields are camelCase on the wire."""
 
 
 class Condition(ApiStruct, frozen=True, kw_only=True, omit_defaults=False):
@@ -24,11 +24,11 @@ class Condition(ApiStruct, frozen=True, kw_only=True, omit_defaults=False):
     reason: Annotated[str, Meta(max_length=1024)]
     message: Annotated[str, Meta(max_length=32768)] = ""
     last_transition_time: str
-    observed_generation: int | UnsetType = UNSET  # others may leave it out; ours always have it
+    observed_generation: int | UnsetType = UNSET  # optional in conditions of other controllers
 
 
-class _Told(Protocol):
-    """A condition, or as much of one as is read."""
+class _AnyCondition(Protocol):
+    """Any condition, however little of it is decoded."""
 
     @property
     def type(self) -> str: ...
@@ -37,7 +37,7 @@ class _Told(Protocol):
     def status(self) -> str: ...
 
 
-_C = TypeVar("_C", bound=_Told)
+_C = TypeVar("_C", bound=_AnyCondition)
 
 
 def condition_of(conditions: Iterable[_C], kind: str) -> _C | None:
@@ -45,8 +45,8 @@ def condition_of(conditions: Iterable[_C], kind: str) -> _C | None:
     return next((c for c in conditions if c.type == kind), None)
 
 
-def holds(conditions: Iterable[_Told], kind: str, status: str = "True") -> bool:
-    """Return whether the condition of a type is there and True, or of another status."""
+def holds(conditions: Iterable[_AnyCondition], kind: str, status: str = "True") -> bool:
+    """Return whether there is a condition of a type with a status, by default True."""
     return any(c.type == kind and c.status == status for c in conditions)
 
 
@@ -55,7 +55,11 @@ StorageUri = Annotated[str, Meta(min_length=1, max_length=2048)]
 Name = Annotated[str, Meta(max_length=253)]
 Conditions = Annotated[
     list[Condition],
-    Meta(max_length=32, extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
+    Meta(
+        max_length=32,
+        extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        description="Latest observations of the state of the object.",
+    ),
 ]
 Labels = Annotated[dict[str, Annotated[str, Meta(max_length=63)]], Meta(max_length=100)]
 RawObject = Annotated[dict[str, Any], Meta(extra_json_schema={"x-kubernetes-preserve-unknown-fields": True})]
@@ -67,101 +71,158 @@ NodeNames = Annotated[list[Annotated[str, Meta(max_length=253)]], Meta(max_lengt
 
 
 class NodeState(ApiStruct, frozen=True, kw_only=True):
-    """Where one node stands with a model, for people: only nodes that need attention once there are very many."""
+    """The state of a model on one node."""
 
-    name: Annotated[Name, Meta(description="The node.")]
-    phase: Annotated[str, Meta(max_length=63, description="Where it stands; NotReady where the node itself is not.")]
-    percent: Annotated[int, Meta(ge=0, le=100, description="How much of the download is done, in steps of five.")] = 0
-    reason: Annotated[str, Meta(max_length=63, description="Why it does not go on, in a stable word.")] = ""
-    message: Annotated[str, Meta(max_length=2048, description="The same with numbers and the way out.")] = ""
-    revision: Annotated[str, Meta(max_length=128, description="The revision that this is about.")] = ""
+    name: Annotated[Name, Meta(description="Name of the node.")]
+    phase: Annotated[
+        str,
+        Meta(
+            max_length=63, description="Phase of the model on the node, or `NotReady` if the node itself is not Ready."
+        ),
+    ]
+    percent: Annotated[
+        int, Meta(ge=0, le=100, description="Progress of the download in percent, in steps of five.")
+    ] = 0
+    reason: Annotated[
+        str,
+        Meta(
+            max_length=63, description="Machine-readable reason, in CamelCase, why the model is not ready on the node."
+        ),
+    ] = ""
+    message: Annotated[
+        str, Meta(max_length=2048, description="Human-readable explanation of the reason, with figures and what to do.")
+    ] = ""
+    revision: Annotated[str, Meta(max_length=128, description="Revision that this state describes.")] = ""
     revisions: Annotated[
         list[Annotated[str, Meta(max_length=128)]],
         Meta(
             max_length=8,
-            description="The revisions of the model that are complete on the node.",
+            description="Revisions of the model that are complete on the node.",
             extra_json_schema={"x-kubernetes-list-type": "atomic"},
         ),
     ] = []
 
 
 class LeftOut(ApiStruct, frozen=True, kw_only=True):
-    """The files of the source that nodes do not fetch, because of patterns or as second copies."""
+    """The files of the source that are not downloaded: excluded by patterns, or duplicates of other weights."""
 
-    files: Annotated[int, Meta(description="How many.")] = 0
-    size: Annotated[int, Meta(description="Their bytes, which every node saves.")] = 0
-    duplicate_size: Annotated[int, Meta(description="The bytes of second copies of the same weights among them.")] = 0
+    files: Annotated[int, Meta(description="Number of these files.")] = 0
+    size: Annotated[int, Meta(description="Total size of these files in bytes.")] = 0
+    duplicate_size: Annotated[int, Meta(description="Size in bytes of those files that duplicate other weights.")] = 0
     names: Annotated[
         list[Annotated[str, Meta(max_length=256)]],
-        Meta(max_length=20, description="The largest of them.", extra_json_schema={"x-kubernetes-list-type": "atomic"}),
+        Meta(
+            max_length=20,
+            description="Names of the largest of these files.",
+            extra_json_schema={"x-kubernetes-list-type": "atomic"},
+        ),
     ] = []
 
 
 class ReadMetadata(ApiStruct, frozen=True, kw_only=True):
-    """What was read of a model's files, kept so that they are read once."""
+    """Metadata read from the files of the model, stored so that each revision is read only once."""
 
     identity: Annotated[
-        str, Meta(max_length=64, description="Digest of what was read: claim and sub-path, or the list of files.")
+        str,
+        Meta(
+            max_length=64,
+            description="Identifies what was read: a digest of the claim and sub-path, or of the list of files.",
+        ),
     ] = ""
-    time: Annotated[str, Meta(max_length=32, description="When it was read.")] = ""
-    attempts: Annotated[int, Meta(description="How often it was tried.")] = 0
+    time: Annotated[str, Meta(max_length=32, description="Time of the last attempt to read the metadata.")] = ""
+    attempts: Annotated[int, Meta(description="Number of attempts to read the metadata.")] = 0
     node: Annotated[
-        Name, Meta(description="The node that read it in what it unpacked; empty: read from the source, or by a Job.")
+        Name,
+        Meta(
+            description="Name of the node whose agent read the metadata from an unpacked archive. Empty if the "
+            "source or a Job was used instead."
+        ),
     ] = ""
-    missing: Annotated[bool, Meta(description="There is nothing that pods could mount at the sub-path.")] = False
+    missing: Annotated[
+        bool, Meta(description="True if the sub-path of the claim does not exist, so that pods cannot mount it.")
+    ] = False
     unchecked: Annotated[
-        bool, Meta(description="Nobody could look whether there is anything at the sub-path; pods wait until then.")
+        bool,
+        Meta(description="True if Larder has not been able to check that the sub-path exists. Pods wait until it has."),
     ] = False
-    reason: Annotated[str, Meta(max_length=63, description="Why it could not be read, in a stable word.")] = ""
-    message: Annotated[str, Meta(max_length=2048, description="The same with the way out.")] = ""
+    reason: Annotated[
+        str,
+        Meta(max_length=63, description="Machine-readable reason, in CamelCase, why the metadata could not be read."),
+    ] = ""
+    message: Annotated[
+        str, Meta(max_length=2048, description="Human-readable explanation of the reason, with what to do.")
+    ] = ""
     parameters_estimated: Annotated[
-        bool, Meta(description="The number of parameters is an estimate, by the size of the weights and their type.")
+        bool, Meta(description="True if the number of parameters was estimated from the size and type of the weights.")
     ] = False
-    values: Annotated[RawObject, Meta(description="What `larder inspect -o json` would show.")] = {}
+    values: Annotated[RawObject, Meta(description="The metadata, in the format of `larder inspect -o json`.")] = {}
 
 
 class StockStatus(ApiStruct, frozen=True, kw_only=True):
-    """What Larder reports of a model, whichever kind declares it.
-
-    `nodes_total` counts the target nodes, those that are not Ready included; `resolved_revision` is the commit or the
-    digest that all nodes fetch, `serving_revision` the one that new pods get.
-    """
+    """What Larder reports about a model, whichever kind declares it."""
 
     conditions: Conditions = []
-    observed_generation: Annotated[int, Meta(description="The generation that the status tells of.")] = 0
-    source: Annotated[str, Meta(max_length=2048, description="The URI that was resolved.")] = ""
+    observed_generation: Annotated[int, Meta(description="Generation of the object that this status describes.")] = 0
+    source: Annotated[str, Meta(max_length=2048, description="URI that was resolved.")] = ""
     resolved_revision: Annotated[
-        str, Meta(max_length=128, description="The commit or digest that all nodes fetch.")
+        str,
+        Meta(
+            max_length=128,
+            description="Commit or digest that the source was resolved to. All nodes download this revision.",
+        ),
     ] = ""
-    serving_revision: Annotated[str, Meta(max_length=128, description="The revision that new pods get.")] = ""
+    serving_revision: Annotated[str, Meta(max_length=128, description="Revision that new pods get.")] = ""
     upstream_revision: Annotated[
-        str, Meta(max_length=128, description="What the source had when it was last looked at.")
+        str, Meta(max_length=128, description="Revision that the source had when it was last checked.")
     ] = ""
     resolution_number: Annotated[
-        int, Meta(description="Of objects that share a model, the revision with the highest number counts for all.")
+        int,
+        Meta(
+            description="Sequence number of the resolution. If several objects share a model, the resolution with "
+            "the highest number applies to all of them."
+        ),
     ] = 0
     refreshed: Annotated[
-        str, Meta(max_length=1024, description="The value of larder.dev/refresh that was last answered.")
+        str, Meta(max_length=1024, description="Last value of the annotation `larder.dev/refresh` that was handled.")
     ] = ""
     manifest_digest: Annotated[
-        str, Meta(max_length=64, description="SHA-256 of the list of files; names the ConfigMap that has it.")
+        str,
+        Meta(
+            max_length=64,
+            description="SHA-256 digest of the list of files. The ConfigMap that stores the list is named after it.",
+        ),
     ] = ""
-    size: Annotated[int, Meta(description="Bytes of one copy.")] = 0
-    printed_size: Annotated[str, Meta(max_length=32, description="The same for the printed table.")] = ""
-    files: Annotated[int, Meta(description="How many files the model has.")] = 0
+    size: Annotated[int, Meta(description="Size of one copy in bytes.")] = 0
+    printed_size: Annotated[
+        str, Meta(max_length=32, description="`size` in a human-readable unit, as printed by kubectl.")
+    ] = ""
+    files: Annotated[int, Meta(description="Number of files.")] = 0
     selection: Annotated[
-        str, Meta(max_length=63, description="Which choice of files was resolved; empty for the whole source.")
+        str,
+        Meta(
+            max_length=63,
+            description="Digest of the file selection that was resolved. Empty if the whole source was selected.",
+        ),
     ] = ""
     left_out: LeftOut | None = None
     nodes_total: Annotated[
-        int, Meta(description="How many nodes shall hold it, those that are not Ready included.")
+        int, Meta(description="Number of nodes that should have the model, including nodes that are not Ready.")
     ] = 0
-    nodes_ready_count: Annotated[int, Meta(description="How many have it.")] = 0
-    nodes_failed_count: Annotated[int, Meta(description="How many failed to get it.")] = 0
-    ready: Annotated[str, Meta(max_length=32, description="Ready of all target nodes, for the printed table.")] = ""
+    nodes_ready_count: Annotated[int, Meta(description="Number of nodes that have the model.")] = 0
+    nodes_failed_count: Annotated[int, Meta(description="Number of nodes that failed to get the model.")] = 0
+    ready: Annotated[
+        str, Meta(max_length=32, description="Number of ready nodes and of all target nodes, as printed by kubectl.")
+    ] = ""
     node_status: Annotated[
         dict[str, Annotated[str, Meta(max_length=63)]],
-        Meta(max_length=10000, description="The phase of each target node."),
+        Meta(max_length=10000, description="Phase of the model by node name."),
     ] = {}
-    nodes: Annotated[list[NodeState], Meta(max_length=100, extra_json_schema={"x-kubernetes-list-type": "atomic"})] = []
-    metadata: Annotated[ReadMetadata | None, Meta(description="What was read of the model's files.")] = None
+    nodes: Annotated[
+        list[NodeState],
+        Meta(
+            max_length=100,
+            extra_json_schema={"x-kubernetes-list-type": "atomic"},
+            description="State of the model on its nodes. Beyond 100 nodes, only those that need attention are listed.",
+        ),
+    ] = []
+    metadata: Annotated[ReadMetadata | None, Meta(description="Metadata read from the files of the model.")] = None

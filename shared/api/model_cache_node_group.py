@@ -15,41 +15,59 @@ LEAST_RECENTLY_USED: EvictionPolicy = "LeastRecentlyUsed"
 
 
 class ModelCacheNodeGroupSpec(ApiStruct, frozen=True, kw_only=True):
-    """Which nodes belong to the group, and what each of them may use."""
+    """The desired state of a node group: its nodes, and the limits of each of them."""
 
     storage_limit: Annotated[
-        Quantity, Meta(description="Bytes that the models of one node may take; the smallest of all its groups counts.")
+        Quantity,
+        Meta(
+            description="Limits the disk space, in bytes, that models may use on each node. A node in several "
+            "groups gets the smallest of their limits."
+        ),
     ]
-    node_selector: Annotated[Labels, Meta(description="Labels of the nodes that belong to the group.")] = {}
+    node_selector: Annotated[Labels, Meta(description="Labels that a node must have to belong to the group.")] = {}
     node_affinity: Annotated[
-        RawObject, Meta(description="A v1.NodeAffinity that they must fit as well; preferences do not count.")
+        RawObject, Meta(description="A v1.NodeAffinity that a node must also satisfy. Preferred terms are ignored.")
     ] = {}
-    bandwidth_limit: Annotated[Quantity | None, Meta(description="Bytes a second that one node downloads at most.")] = (
-        None
-    )
+    bandwidth_limit: Annotated[
+        Quantity | None, Meta(description="Limits the download rate of each node, in bytes per second.")
+    ] = None
     max_concurrent_nodes: Annotated[
-        int, Meta(ge=0, description="How many nodes of the group download at one time, all models together; 0: all.")
+        int,
+        Meta(
+            ge=0,
+            description="Limits the number of nodes in the group that download at the same time, across all "
+            "models. Defaults to 0, which means no limit.",
+        ),
     ] = 0
     eviction_policy: Annotated[
         EvictionPolicy,
         Meta(
-            description="Whether unused models may go to make room for others; only where all groups of a node agree."
+            description="Whether unused models may be evicted to make room for others. If a node is in several "
+            "groups, eviction happens only if all of them allow it. Defaults to `Never`."
         ),
     ] = NEVER
 
 
 class ModelCacheNodeGroupStatus(ApiStruct, frozen=True, kw_only=True):
-    """The members, and what they have used and left of the limit, in bytes, all nodes together."""
+    """The observed state of a node group. Sizes are totals over all nodes, in bytes."""
 
     conditions: Conditions = []
-    observed_generation: Annotated[int, Meta(description="The generation that the status tells of.")] = 0
-    node_count: Annotated[int, Meta(description="How many nodes belong to the group.")] = 0
-    nodes: Annotated[NodeNames, Meta(description="Their names, up to 100.")] = []
-    used: Annotated[int, Meta(description="Bytes that their stores take.")] = 0
-    available: Annotated[int, Meta(description="Bytes that are left under their limits.")] = 0
-    printed_limit: Annotated[str, Meta(max_length=32, description="The limit for the printed table.")] = ""
-    printed_used: Annotated[str, Meta(max_length=32, description="The same of what is used.")] = ""
-    printed_available: Annotated[str, Meta(max_length=32, description="The same of what is left.")] = ""
+    observed_generation: Annotated[int, Meta(description="Generation of the object that this status describes.")] = 0
+    node_count: Annotated[int, Meta(description="Number of nodes in the group.")] = 0
+    nodes: Annotated[NodeNames, Meta(description="Names of the nodes in the group, up to 100.")] = []
+    used: Annotated[int, Meta(description="Bytes used by the models on these nodes.")] = 0
+    available: Annotated[
+        int, Meta(description="Bytes still available to models on these nodes under their limits.")
+    ] = 0
+    printed_limit: Annotated[
+        str, Meta(max_length=32, description="The limit in a human-readable unit, as printed by kubectl.")
+    ] = ""
+    printed_used: Annotated[
+        str, Meta(max_length=32, description="`used` in a human-readable unit, as printed by kubectl.")
+    ] = ""
+    printed_available: Annotated[
+        str, Meta(max_length=32, description="`available` in a human-readable unit, as printed by kubectl.")
+    ] = ""
 
 
 class ModelCacheNodeGroup(Object, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
-"""ModelNode (`larder.dev/v1alpha1`): what one node shall hold (spec, the controller's) and holds (status, the agent's).
+"""ModelNode (`larder.dev/v1alpha1`): the store of a node. The controller writes the spec, the agent the status.
 
-Decoding is open: states and phases are plain strings, and one that is unknown means: keep the files, and report.
+States and phases are plain strings, so that unknown ones decode; they mean: keep the files, and report.
 """
 
 from enum import StrEnum
@@ -24,160 +24,212 @@ Revision = Annotated[str, Meta(max_length=128)]
 
 
 class EntryState(StrEnum):
-    """What the controller wants of an entry."""
+    """The desired state of an entry."""
 
     PRESENT = "Present"
     DRAINING = "Draining"  # drop the ready label and acknowledge; keep the files
     ABSENT = "Absent"  # drop the snapshot label, then remove the files
 
 
-EVICTED = "Evicted"  # the reason at an entry that made room, or is about to
+EVICTED = "Evicted"  # the reason of an entry that was evicted or is about to be
 
 
 class Phase(StrEnum):
-    """Where the agent stands with an entry."""
+    """The phase of an entry on its node."""
 
     PENDING = "Pending"  # seen, nothing reserved yet
-    WAITING = "Waiting"  # space is reserved; waits for the grant to start
+    WAITING = "Waiting"  # space is reserved; waiting for the grant
     DOWNLOADING = "Downloading"
     READY = "Ready"
-    REPAIRING = "Repairing"  # files are damaged and being mended
+    REPAIRING = "Repairing"  # damaged files are being replaced
     FAILED = "Failed"
     DRAINING = "Draining"  # the ready label is gone
     ABSENT = "Absent"  # the files are gone
-    UNKNOWN = "Unknown"  # on disk, but named by no entry
+    UNKNOWN = "Unknown"  # on disk, but not in any entry
 
 
 class Claim(ApiStruct, frozen=True, kw_only=True):
-    """One object that wants the entry; `secret` is a name in `secret_namespace`, empty for anonymous."""
+    """An object that wants the entry to be on the node."""
 
-    kind: Annotated[str, Meta(max_length=63, description="Its kind.")]
-    namespace: Annotated[str, Meta(max_length=63, description="Its namespace; empty where it is cluster-scoped.")] = ""
-    name: Annotated[Name, Meta(description="Its name.")]
-    uid: Annotated[str, Meta(max_length=63, description="Its uid.")]
-    secret: Annotated[
-        str, Meta(max_length=253, description="The Secret with the source's credentials; empty for none.")
+    kind: Annotated[str, Meta(max_length=63, description="Kind of the object.")]
+    namespace: Annotated[
+        str, Meta(max_length=63, description="Namespace of the object. Empty for a cluster-scoped object.")
     ] = ""
-    secret_namespace: Annotated[str, Meta(max_length=63, description="Where that Secret stands.")] = ""
-    group: Annotated[str, Meta(max_length=253, description="The node group by which the node was chosen.")] = ""
-    priority: Annotated[int, Meta(description="Its priority.")] = 0
+    name: Annotated[Name, Meta(description="Name of the object.")]
+    uid: Annotated[str, Meta(max_length=63, description="UID of the object.")]
+    secret: Annotated[
+        str,
+        Meta(
+            max_length=253,
+            description="Name of the Secret with the credentials for the source. Empty for anonymous access.",
+        ),
+    ] = ""
+    secret_namespace: Annotated[str, Meta(max_length=63, description="Namespace of the Secret.")] = ""
+    group: Annotated[
+        str, Meta(max_length=253, description="Name of the node group through which the node was selected.")
+    ] = ""
+    priority: Annotated[int, Meta(description="Priority of the object.")] = 0
 
 
 class Entry(ApiStruct, frozen=True, kw_only=True):
-    """One revision of one model; keyed by both."""
+    """One revision of one model."""
 
-    id: Annotated[
-        ModelId, Meta(description="The model: its name, with its namespace and `_` in front where it has one.")
-    ]
-    revision: Annotated[Revision, Meta(description="The commit or digest.")]
-    uri: Annotated[str, Meta(max_length=2048, description="Canonical; empty where only the files are known.")] = ""
-    manifest: Annotated[str, Meta(max_length=64, description="Digest of the manifest, served by the controller.")] = ""
-    size: Annotated[int, Meta(description="Bytes of one copy.")] = 0
-    priority: Annotated[int, Meta(description="The highest of its claims; higher goes first.")] = 0
-    pinned: Annotated[bool, Meta(description="Never evicted to make room.")] = False
-    reserved: Annotated[bool, Meta(description="The files stay when no claim is left.")] = False
+    id: Annotated[ModelId, Meta(description="ID of the model: its name, or `<namespace>_<name>` if it is namespaced.")]
+    revision: Annotated[Revision, Meta(description="Commit or digest of the revision.")]
+    uri: Annotated[
+        str, Meta(max_length=2048, description="Canonical URI of the model. Empty if only its files are known.")
+    ] = ""
+    manifest: Annotated[
+        str, Meta(max_length=64, description="Digest of the manifest, which the controller serves.")
+    ] = ""
+    size: Annotated[int, Meta(description="Size of one copy in bytes.")] = 0
+    priority: Annotated[
+        int, Meta(description="Highest priority of the claims. Entries with higher priority are downloaded first.")
+    ] = 0
+    pinned: Annotated[bool, Meta(description="If true, the entry is never evicted.")] = False
+    reserved: Annotated[bool, Meta(description="If true, the files stay on the node when no claim is left.")] = False
     state: Annotated[
         str,
         Meta(
-            max_length=63, description="Present; Draining: drop the ready label, keep the files; Absent: remove them."
+            max_length=63,
+            description="Desired state: `Present`; `Draining`, which removes the ready label but keeps the files; "
+            "or `Absent`, which removes the files.",
         ),
     ] = EntryState.PRESENT
-    since: Annotated[str, Meta(max_length=40, description="When the state was written.")] = ""
-    granted: Annotated[bool, Meta(description="Whether the node may download now.")] = False
-    in_use: Annotated[bool, Meta(description="Pods of this node use the snapshot: repair under its labels.")] = False
-    last_used: Annotated[str, Meta(max_length=40, description="When the last pod of this node stopped using it.")] = ""
-    evicted_for: Annotated[
-        str, Meta(max_length=317, description="The model that it makes room for, until there is room for both.")
+    since: Annotated[str, Meta(max_length=40, description="Time at which the state was last changed.")] = ""
+    granted: Annotated[bool, Meta(description="Whether the node may download the entry now.")] = False
+    in_use: Annotated[
+        bool,
+        Meta(description="Whether pods on the node use the snapshot. If so, its labels stay while it is repaired."),
+    ] = False
+    last_used: Annotated[
+        str, Meta(max_length=40, description="Time at which the last pod on the node stopped using the snapshot.")
     ] = ""
-    evictable: Annotated[int, Meta(description="Bytes that might go for it, where that is too little.")] = 0
-    claims: Annotated[list[Claim], Meta(max_length=64, extra_json_schema=_ATOMIC)] = []
+    evicted_for: Annotated[
+        str,
+        Meta(
+            max_length=317,
+            description="ID of the model for which this entry was evicted. Empty again once the node has room for "
+            "both.",
+        ),
+    ] = ""
+    evictable: Annotated[
+        int, Meta(description="Bytes that could be evicted for this entry, if that is not enough to make it fit.")
+    ] = 0
+    claims: Annotated[
+        list[Claim],
+        Meta(max_length=64, extra_json_schema=_ATOMIC, description="Objects that want the entry to be on the node."),
+    ] = []
 
     @property
     def key(self) -> tuple[str, str]:
-        """What names the entry on its node."""
+        """The key of the entry on its node."""
         return self.id, self.revision
 
 
 class ModelNodeSpec(ApiStruct, frozen=True, kw_only=True):
-    """What the node shall hold, and within which limits (bytes, bytes a second; 0 is no limit)."""
+    """The desired state of the store on a node, in bytes and bytes per second. 0 means no limit."""
 
     node_uid: Annotated[
-        str, Meta(max_length=63, description="The Node that this is for; an agent on another one does not obey.")
+        str,
+        Meta(
+            max_length=63, description="UID of the Node that this spec is for. The agent of any other Node ignores it."
+        ),
     ] = field(default="", name="nodeUID")
-    storage_limit: Annotated[int, Meta(description="Bytes that the store may hold.")] = 0
-    bandwidth_limit: Annotated[int, Meta(description="Bytes a second, all downloads together.")] = 0
+    storage_limit: Annotated[int, Meta(description="Limits the size of the store.")] = 0
+    bandwidth_limit: Annotated[int, Meta(description="Limits the rate of all downloads together.")] = 0
     eviction_policy: Annotated[
-        str, Meta(max_length=63, description="LeastRecentlyUsed where all groups of the node say so.")
+        str,
+        Meta(
+            max_length=63,
+            description="`LeastRecentlyUsed` if all groups of the node allow eviction. Defaults to `Never`.",
+        ),
     ] = NEVER
     entries: Annotated[
-        list[Entry], Meta(max_length=2000, extra_json_schema=_ATOMIC, description="What the node shall hold.")
+        list[Entry],
+        Meta(max_length=2000, extra_json_schema=_ATOMIC, description="Model revisions that the node should have."),
     ] = []
 
 
 class EntryStatus(ApiStruct, frozen=True, kw_only=True):
-    """Where one entry stands. `observed` is the state of the spec that the phase answers."""
+    """The observed state of one entry."""
 
-    id: Annotated[ModelId, Meta(description="As in the spec.")]
-    revision: Annotated[Revision, Meta(description="As in the spec.")]
-    phase: Annotated[str, Meta(max_length=63, description="Where the agent stands with it.")] = Phase.PENDING
-    observed: Annotated[str, Meta(max_length=63, description="The state of the spec that the phase answers.")] = ""
-    reason: Annotated[str, Meta(max_length=63, description="Why it does not go on, in a stable word.")] = ""
-    message: Annotated[str, Meta(max_length=2048, description="The same with numbers and the way out.")] = ""
-    since: Annotated[str, Meta(max_length=40, description="When the phase was reached.")] = ""
-    verified: Annotated[
-        str, Meta(max_length=63, description="What the files were checked against: digest, or size alone.")
+    id: Annotated[ModelId, Meta(description="ID of the model, as in the spec.")]
+    revision: Annotated[Revision, Meta(description="Commit or digest of the revision, as in the spec.")]
+    phase: Annotated[str, Meta(max_length=63, description="Phase of the entry on the node.")] = Phase.PENDING
+    observed: Annotated[str, Meta(max_length=63, description="State in the spec that this status describes.")] = ""
+    reason: Annotated[
+        str, Meta(max_length=63, description="Machine-readable reason, in CamelCase, why the entry makes no progress.")
     ] = ""
-    attempts: Annotated[
-        int, Meta(description="How often it has failed in a row; 0 where it has not, and once bytes come.")
+    message: Annotated[
+        str, Meta(max_length=2048, description="Human-readable explanation of the reason, with figures and what to do.")
+    ] = ""
+    since: Annotated[str, Meta(max_length=40, description="Time at which the entry entered its phase.")] = ""
+    verified: Annotated[
+        str, Meta(max_length=63, description="What the files were verified against: `digest`, or only their `size`.")
+    ] = ""
+    attempts: Annotated[int, Meta(description="Number of consecutive failures. Reset to 0 when bytes arrive.")] = 0
+    shortage: Annotated[
+        int, Meta(description="Bytes that must be freed before the entry fits. 0 if it fits, or if it can never fit.")
     ] = 0
-    shortage: Annotated[int, Meta(description="Bytes that must go before it fits; 0 where it fits, or never can.")] = 0
-    frees: Annotated[int, Meta(description="Bytes that go with it alone: no other snapshot has them.")] = 0
+    frees: Annotated[
+        int, Meta(description="Bytes that removing this entry alone would free, because no other snapshot uses them.")
+    ] = 0
     metadata: Annotated[
-        UnpackedMetadata | None, Meta(description="What it is, where it was an archive: the source cannot tell.")
+        UnpackedMetadata | None,
+        Meta(description="Metadata of a model that was unpacked from an archive, which only the agent can read."),
     ] = None
 
     @property
     def key(self) -> tuple[str, str]:
-        """What names the entry on its node."""
+        """The key of the entry on its node."""
         return self.id, self.revision
 
 
 class ModelNodeStatus(ApiStruct, frozen=True, kw_only=True):
-    """What the agent found and did. Sizes in bytes; `used` counts allocated blocks once per inode."""
+    """The observed state of the store on a node, in bytes. Files with several hard links are counted once."""
 
-    node_uid: Annotated[str, Meta(max_length=63, description="The Node that the agent runs on.")] = field(
+    node_uid: Annotated[str, Meta(max_length=63, description="UID of the Node that the agent runs on.")] = field(
         default="", name="nodeUID"
     )
-    store_id: Annotated[str, Meta(max_length=63, description="The disk: a new one has another id.")] = field(
+    store_id: Annotated[str, Meta(max_length=63, description="ID of the store. A new disk gets a new ID.")] = field(
         default="", name="storeID"
     )
-    protocol: Annotated[int, Meta(description="What the agent understands.")] = 0
-    agent_version: Annotated[str, Meta(max_length=63, description="Its version.")] = ""
-    store_root: Annotated[str, Meta(max_length=1024, description="Where the store is on the node.")] = ""
-    observed_generation: Annotated[int, Meta(description="The generation of the spec that was acted on.")] = 0
-    used: Annotated[int, Meta(description="Bytes that the store takes.")] = 0
-    reserved: Annotated[int, Meta(description="Bytes that are promised to downloads.")] = 0
-    limit: Annotated[int, Meta(description="Bytes that it may take.")] = 0
-    disk_free: Annotated[int, Meta(description="Bytes free on its disk.")] = 0
-    floor: Annotated[int, Meta(description="Bytes of its disk that are never filled.")] = 0
-    printed_used: Annotated[str, Meta(max_length=32, description="What it takes, for the printed table.")] = ""
-    printed_limit: Annotated[str, Meta(max_length=32, description="The same of the limit.")] = ""
-    printed_free: Annotated[str, Meta(max_length=32, description="The same of what is free on its disk.")] = ""
-    ready_count: Annotated[int, Meta(description="How many entries are Ready.")] = 0
-    entry_count: Annotated[int, Meta(description="How many entries there are.")] = 0
+    protocol: Annotated[
+        int, Meta(description="Version of the protocol between controller and agent that the agent supports.")
+    ] = 0
+    agent_version: Annotated[str, Meta(max_length=63, description="Version of the agent.")] = ""
+    store_root: Annotated[str, Meta(max_length=1024, description="Path of the store on the node.")] = ""
+    observed_generation: Annotated[int, Meta(description="Generation of the object that this status describes.")] = 0
+    used: Annotated[int, Meta(description="Bytes used by the store.")] = 0
+    reserved: Annotated[int, Meta(description="Bytes reserved for downloads in progress.")] = 0
+    limit: Annotated[int, Meta(description="Bytes that the store may use.")] = 0
+    disk_free: Annotated[int, Meta(description="Free bytes on the disk of the store.")] = 0
+    floor: Annotated[int, Meta(description="Bytes on that disk that are always kept free.")] = 0
+    printed_used: Annotated[
+        str, Meta(max_length=32, description="`used` in a human-readable unit, as printed by kubectl.")
+    ] = ""
+    printed_limit: Annotated[
+        str, Meta(max_length=32, description="`limit` in a human-readable unit, as printed by kubectl.")
+    ] = ""
+    printed_free: Annotated[
+        str, Meta(max_length=32, description="`diskFree` in a human-readable unit, as printed by kubectl.")
+    ] = ""
+    ready_count: Annotated[int, Meta(description="Number of entries that are Ready.")] = 0
+    entry_count: Annotated[int, Meta(description="Number of entries.")] = 0
     conditions: Conditions = []
     entries: Annotated[
         list[EntryStatus],
         Meta(
             max_length=4000,
             extra_json_schema=_ATOMIC,
-            description="Where each stands; Unknown for files that no entry names.",
+            description="Observed state of each entry. Files that no entry names are listed with the phase `Unknown`.",
         ),
     ] = []
 
 
 class ModelNode(Object, frozen=True, kw_only=True):
-    """The desired and the observed stock of the Node of the same name."""
+    """The desired and the observed models on the Node of the same name."""
 
     spec: ModelNodeSpec = ModelNodeSpec()
     status: ModelNodeStatus = ModelNodeStatus()

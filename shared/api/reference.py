@@ -1,4 +1,4 @@
-"""Writes the page of all kinds and fields from the Structs: `python -m shared.api.reference [--check] FILE`."""
+"""Writes the API reference from the Structs: `python -m shared.api.reference [--check] FILE`."""
 
 import sys
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ _HEAD = """\
 <!-- Made by `make crds` from the Structs in shared/api. Change them, not this file. -->
 # API reference
 
-Every kind that Larder reads or writes, with the fields that its CRD names. `[]` is a list, `{}` a map with names as its
-keys, **bold** a field that must be given where its parent is. A quantity is a number with a unit, such as `500Gi` or
-`20G`. `kubectl explain` shows the same. What the words mean is in [concepts](concepts.md); what the reasons mean, in
-[troubleshooting](troubleshooting.md).
+The custom resources of Larder and their fields, as also shown by `kubectl explain`.
+[Concepts](concepts.md) explains the terms, [troubleshooting](troubleshooting.md) the reasons.
+
+Fields in **bold** are required if their parent is set. `[]` marks the items of a list and `{}` the values of a map. A
+quantity is a number with an optional unit, such as `500Gi` or `20G`.
 """
-_CONDITIONS = "conditions"  # everybody's; explained once
-_ABOUT_CONDITIONS = "As everywhere in Kubernetes: `type`, `status`, `reason`, `message`, and since when."
+_CONDITIONS = "conditions"  # the same in all kinds, so their fields get no rows
 
 
 def page() -> str:
@@ -32,21 +32,21 @@ def _kind(definition: Definition) -> Iterator[str]:
     properties = version["schema"]["openAPIV3Schema"]["properties"]
     yield f"## {definition.kind}"
     yield ""
-    scope = "one a namespace" if definition.namespaced else "cluster-scoped"
+    scope = "namespaced" if definition.namespaced else "cluster-scoped"
     names = ", ".join(f"`{n}`" for n in (definition.plural, *definition.short_names, *spec["names"]["categories"]))
     yield f"`{definition.group}/{definition.version}`, {scope}; for kubectl: {names}."
     if definition.open_spec:
-        yield "Fields that are not listed here are kept as they are written."
+        yield "Unknown fields are preserved."
     columns = ", ".join(column["name"] for column in version["additionalPrinterColumns"])
     yield f"`kubectl get {definition.plural} -o wide` prints Name, {columns}."
     yield ""
-    twin = next(d for d in DEFINITIONS if (d.spec, d.status) == (definition.spec, definition.status))
-    if twin != definition:
-        yield from (f"It has the fields of [{twin.kind}](#{twin.kind.lower()}).", "")
+    same = next(d for d in DEFINITIONS if (d.spec, d.status) == (definition.spec, definition.status))
+    if same != definition:
+        yield from (f"Same fields as [{same.kind}](#{same.kind.lower()}).", "")
         return
     for part in ("spec", "status"):
         yield from (f"### {definition.kind} {part}", "", properties[part]["description"], "")
-        yield from ("| field | type | what it says |", "|---|---|---|", *_rows(properties[part], ""), "")
+        yield from ("| field | type | description |", "|---|---|---|", *_rows(properties[part], ""), "")
 
 
 def _rows(schema: Json, prefix: str) -> Iterator[str]:
@@ -54,9 +54,9 @@ def _rows(schema: Json, prefix: str) -> Iterator[str]:
     for name, field in schema.get("properties", {}).items():
         shown = f"**`{prefix}{name}`**" if name in required else f"`{prefix}{name}`"
         if name == _CONDITIONS:
-            yield f"| {shown} | list | {_ABOUT_CONDITIONS} |"
+            yield f"| {shown} | list of metav1.Condition | {_description(field)} |"
             continue
-        yield f"| {shown} | {_type(field)} | {_words(field)} |"
+        yield f"| {shown} | {_type(field)} | {_description(field)} |"
         yield from _rows(field, f"{prefix}{name}.")
         yield from _rows(field.get("items", {}), f"{prefix}{name}[].")
         yield from _rows(_values(field), f"{prefix}{name}{{}}.")
@@ -66,7 +66,7 @@ def _type(field: Json) -> str:
     if field.get("x-kubernetes-int-or-string"):
         return "quantity"
     if "enum" in field:
-        return " or ".join(f"`{word}`" for word in field["enum"])
+        return " or ".join(f"`{word}`" for word in field["enum"] if word)
     kind = str(field.get("type", "any"))
     if kind == "array":
         return f"list of {_type(field['items'])}"
@@ -75,21 +75,19 @@ def _type(field: Json) -> str:
     return kind
 
 
-def _words(field: Json) -> str:
-    words = [field.get("description") or field.get("items", {}).get("description", "")]
-    if not field.get("x-kubernetes-int-or-string"):  # that a quantity must be one is said at the top
-        words += [f"{rule['message'].capitalize()}." for rule in field.get("x-kubernetes-validations", ())]
-    return " ".join(word for word in words if word).replace("|", "\\|").replace("\n", " ")
+def _description(field: Json) -> str:
+    text: str = field.get("description") or field.get("items", {}).get("description", "")
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _values(field: Json) -> Json:
-    """Return the schema of a map's values, empty where it is none."""
+    """Return the schema of the values of a map; empty if the field is not a map."""
     values = field.get("additionalProperties")
     return values if isinstance(values, dict) else {}
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with --check say whether it differs."""
+    """Write the page, or with --check report whether it differs."""
     path = Path(next(a for a in arguments if not a.startswith("-")))
     if "--check" not in arguments:
         path.write_text(page())

@@ -1,4 +1,4 @@
-"""Structural OpenAPI schemas, as the API server accepts them, from msgspec Structs."""
+"""Generates the structural OpenAPI schemas of CRDs from msgspec Structs."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _QUANTITY = "x-larder-quantity"
 
 
 def structural(kind: type) -> Json:
-    """Return the schema of a Struct with references inlined and unions of null resolved."""
+    """Return the schema of a Struct, with references inlined and `anyOf` with null resolved."""
     (root,), definitions = msgspec.json.schema_components([kind], ref_template="{name}")
     schema: Json = _inline(root, definitions)
     return schema
@@ -35,7 +35,7 @@ def _inline(node: Any, definitions: Json) -> Any:  # noqa: ANN401 - a JSON schem
 
 
 def _quantity_schema(pattern: str) -> Json:
-    """Return a number or text; the rule says what to write, where a pattern would only show itself."""
+    """Return the schema of a quantity. Unlike `pattern`, a CEL rule can say in its message what to write."""
     advice = "is not a quantity; write a number with a unit, for example 500Gi or 20G"
     rule = {
         "rule": f"type(self) == string ? string(self).matches(r'{pattern}') : int(self) >= 0",

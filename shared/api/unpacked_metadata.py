@@ -1,4 +1,4 @@
-"""What an agent reports of the model in an archive that it unpacked: typed and bounded, for nobody has to trust it."""
+"""What an agent reports about a model that it unpacked from an archive: typed and bounded, because it is untrusted."""
 
 from typing import Annotated
 
@@ -10,13 +10,13 @@ from shared.metadata.remembered import FAILED, INTERRUPTED
 from shared.metadata.report import Metadata
 from shared.metadata.termination_message import Reading, decode_reading
 
-MOST_BYTES = 1024
-_MOST_MESSAGE = 512
+MAX_BYTES = 1024
+_MAX_MESSAGE = 512
 _ATOMIC = {"x-kubernetes-list-type": "atomic"}
 REASONS = ("MetadataMissing", "MetadataMalformed", "MetadataOversized", FAILED, INTERRUPTED)
 _REASONS = {"enum": ["", *REASONS]}
 _BASES = {"enum": ["", "headers", "index", "estimate"]}
-# What does not fit goes in this order.
+# If a report is too large, these are left out in this order.
 _LEFT_OUT = ("components", "adapter", "licence", "pipeline", "frameworkVersion", "capabilities", "architectures")
 
 Word = Annotated[str, Meta(max_length=32)]
@@ -25,115 +25,135 @@ Number = Annotated[int, Meta(ge=0)]
 
 
 class UnpackedAdapter(ApiStruct, frozen=True, kw_only=True):
-    """What is laid over another model."""
+    """An adapter, which is applied to a base model."""
 
-    kind: Annotated[Word, Meta(description="Its kind, for example LORA.")] = ""
-    base_model: Annotated[str, Meta(max_length=128, description="The model below it.")] = ""
-    rank: Annotated[Number | None, Meta(description="Its rank.")] = None
+    kind: Annotated[Word, Meta(description="Type of the adapter, for example `LORA`.")] = ""
+    base_model: Annotated[str, Meta(max_length=128, description="Name of the base model.")] = ""
+    rank: Annotated[Number | None, Meta(description="Rank of the adapter's matrices.")] = None
 
 
 class UnpackedComponent(ApiStruct, frozen=True, kw_only=True):
-    """A part of a diffusion pipeline."""
+    """A component of a diffusion pipeline."""
 
-    name: Annotated[Word, Meta(description="Its name in the pipeline.")]
-    library: Annotated[Word, Meta(description="The library that has its class.")]
-    type: Annotated[Title, Meta(description="Its class.")]
+    name: Annotated[Word, Meta(description="Name of the component in the pipeline.")]
+    library: Annotated[Word, Meta(description="Library that defines the component's class.")]
+    type: Annotated[Title, Meta(description="Class of the component.")]
 
 
 class UnpackedValues(ApiStruct, frozen=True, kw_only=True):
-    """A model, as `larder inspect -o json` shows it; what is not known is left out."""
+    """Metadata of a model, in the format of `larder inspect -o json`. Unknown values are omitted."""
 
-    model_type: Annotated[Title, Meta(description="The type in its configuration.")] = ""
+    model_type: Annotated[Title, Meta(description="The `model_type` in the model's configuration.")] = ""
     architectures: Annotated[
-        tuple[Title, ...], Meta(max_length=4, extra_json_schema=_ATOMIC, description="Its classes.")
+        tuple[Title, ...],
+        Meta(max_length=4, extra_json_schema=_ATOMIC, description="The `architectures` in the model's configuration."),
     ] = ()
-    framework: Annotated[Word, Meta(description="What loads it.")] = ""
-    framework_version: Annotated[Word, Meta(description="The version that wrote it.")] = ""
-    format: Annotated[Word, Meta(description="The format of its weights.")] = ""
-    dtype: Annotated[Word, Meta(description="The type of its numbers.")] = ""
-    quantization: Annotated[Word, Meta(description="How its weights are packed.")] = ""
-    quantization_bits: Annotated[Number | None, Meta(description="Bits of a packed number.")] = None
-    context_length: Annotated[Number | None, Meta(description="Tokens of context.")] = None
-    vocabulary_size: Annotated[Number | None, Meta(description="Tokens in its vocabulary.")] = None
-    hidden_size: Annotated[Number | None, Meta(description="Width of a layer.")] = None
-    layers: Annotated[Number | None, Meta(description="How many layers.")] = None
-    heads: Annotated[Number | None, Meta(description="Heads that ask.")] = None
-    kv_heads: Annotated[Number | None, Meta(description="Heads of keys and values.")] = None
-    head_dim: Annotated[Number | None, Meta(description="Width of a head.")] = None
-    experts: Annotated[Number | None, Meta(description="Experts of a layer.")] = None
-    experts_active: Annotated[Number | None, Meta(description="Experts that a token uses.")] = None
-    parameters: Annotated[Number | None, Meta(description="How many parameters.")] = None
-    parameters_active: Annotated[Number | None, Meta(description="Parameters that a token uses.")] = None
+    framework: Annotated[Word, Meta(description="Library that loads the model.")] = ""
+    framework_version: Annotated[Word, Meta(description="Version of the library that saved the model.")] = ""
+    format: Annotated[Word, Meta(description="File format of the weights.")] = ""
+    dtype: Annotated[Word, Meta(description="Data type of the weights.")] = ""
+    quantization: Annotated[Word, Meta(description="Quantization method of the weights.")] = ""
+    quantization_bits: Annotated[Number | None, Meta(description="Bits per quantized weight.")] = None
+    context_length: Annotated[Number | None, Meta(description="Maximum context length in tokens.")] = None
+    vocabulary_size: Annotated[Number | None, Meta(description="Number of tokens in the vocabulary.")] = None
+    hidden_size: Annotated[Number | None, Meta(description="Size of the hidden layers.")] = None
+    layers: Annotated[Number | None, Meta(description="Number of layers.")] = None
+    heads: Annotated[Number | None, Meta(description="Number of attention heads.")] = None
+    kv_heads: Annotated[Number | None, Meta(description="Number of key and value heads.")] = None
+    head_dim: Annotated[Number | None, Meta(description="Dimension of an attention head.")] = None
+    experts: Annotated[Number | None, Meta(description="Number of experts per layer.")] = None
+    experts_active: Annotated[Number | None, Meta(description="Number of experts used per token.")] = None
+    parameters: Annotated[Number | None, Meta(description="Number of parameters.")] = None
+    parameters_active: Annotated[Number | None, Meta(description="Number of parameters used per token.")] = None
     parameters_from: Annotated[
-        str, Meta(max_length=16, extra_json_schema=_BASES, description="What they were counted by.")
+        str,
+        Meta(
+            max_length=16,
+            extra_json_schema=_BASES,
+            description="How the parameters were counted: from the `headers` of the weights, from their `index`, "
+            "or by an `estimate`.",
+        ),
     ] = ""
-    size_bytes: Annotated[Number, Meta(description="Bytes of all files.")] = 0
-    weight_bytes: Annotated[Number, Meta(description="Bytes of the weights.")] = 0
-    kv_cache_bytes_per_token: Annotated[Number | None, Meta(description="What a token adds to the cache.")] = None
+    size_bytes: Annotated[Number, Meta(description="Size of all files in bytes.")] = 0
+    weight_bytes: Annotated[Number, Meta(description="Size of the weights in bytes.")] = 0
+    kv_cache_bytes_per_token: Annotated[
+        Number | None, Meta(description="Bytes that each token adds to the key-value cache.")
+    ] = None
     capabilities: Annotated[
-        tuple[Word, ...], Meta(max_length=8, extra_json_schema=_ATOMIC, description="What it can do.")
+        tuple[Word, ...], Meta(max_length=8, extra_json_schema=_ATOMIC, description="What the model can do.")
     ] = ()
-    pipeline: Annotated[Title, Meta(description="The class of a diffusion pipeline.")] = ""
+    pipeline: Annotated[Title, Meta(description="Class of the diffusion pipeline.")] = ""
     components: Annotated[
         tuple[UnpackedComponent, ...],
-        Meta(max_length=12, extra_json_schema=_ATOMIC, description="Its parts."),
+        Meta(max_length=12, extra_json_schema=_ATOMIC, description="Components of the diffusion pipeline."),
     ] = ()
-    adapter: Annotated[UnpackedAdapter | None, Meta(description="What is laid over another model.")] = None
-    chat_template: Annotated[bool, Meta(description="It has a chat template.")] = False
-    custom_code: Annotated[bool, Meta(description="It brings code of its own.")] = False
-    licence: Annotated[Title, Meta(description="Its licence, by its publisher's word.")] = ""
+    adapter: Annotated[UnpackedAdapter | None, Meta(description="The adapter, if the files are one.")] = None
+    chat_template: Annotated[bool, Meta(description="Whether the model has a chat template.")] = False
+    custom_code: Annotated[bool, Meta(description="Whether the model includes code of its own.")] = False
+    licence: Annotated[Title, Meta(description="License of the model, as stated by its publisher.")] = ""
 
 
 class UnpackedMetadata(ApiStruct, frozen=True, kw_only=True):
-    """One reading of what was unpacked: values, or why there are none."""
+    """Metadata read from an unpacked archive, or the reason why there is none."""
 
-    identity: Annotated[str, Meta(max_length=32, description="Digest of the list of files and of the reader.")]
-    attempts: Annotated[Number, Meta(description="How often the reader was interrupted in a row.")] = 0
+    identity: Annotated[
+        str,
+        Meta(
+            max_length=32,
+            description="Identifies what was read: a digest of the list of files and of the version of the reader.",
+        ),
+    ]
+    attempts: Annotated[Number, Meta(description="Number of consecutive interrupted attempts.")] = 0
     reason: Annotated[
-        str, Meta(max_length=63, extra_json_schema=_REASONS, description="Why there are no values, in a stable word.")
+        str,
+        Meta(
+            max_length=63,
+            extra_json_schema=_REASONS,
+            description="Machine-readable reason, in CamelCase, why there are no values.",
+        ),
     ] = ""
-    message: Annotated[str, Meta(max_length=_MOST_MESSAGE, description="The same with numbers.")] = ""
-    values: Annotated[UnpackedValues | None, Meta(description="What was read.")] = None
+    message: Annotated[str, Meta(max_length=_MAX_MESSAGE, description="Human-readable explanation of the reason.")] = ""
+    values: Annotated[UnpackedValues | None, Meta(description="The metadata.")] = None
 
 
 def reported(reading: Reading, identity: str, attempts: int = 0) -> UnpackedMetadata:
-    """Return a reading as an agent reports it, in at most 1,024 bytes: what is too long is left out, parts first."""
+    """Return a reading as an agent reports it, in at most 1,024 bytes; fields are left out until it fits."""
     if reading.metadata is None:
         reason = reading.reason if reading.reason in REASONS else FAILED  # the API server refuses any other
         return _reported_failure(reading, UnpackedMetadata(identity=identity, attempts=attempts, reason=reason))
     fields = _bounded(reading.metadata)
     for name in ("", *_LEFT_OUT):
         fields.pop(name, None)
-        whole = UnpackedMetadata(identity=identity, values=msgspec.convert(fields, UnpackedValues))
-        if _size(whole) <= MOST_BYTES:
+        report = UnpackedMetadata(identity=identity, values=msgspec.convert(fields, UnpackedValues))
+        if _size(report) <= MAX_BYTES:
             break
-    return whole
+    return report
 
 
 def reading_of(report: UnpackedMetadata) -> Reading:
-    """Return what a report says, checked as any stranger's word; ValueError says what is wrong with it."""
+    """Return the reading in a report. Raises ValueError if the report is invalid, since agents are not trusted."""
     if report.reason not in ("", *REASONS):
-        raise ValueError(f"{report.reason!r} is no reason that an agent has")
-    said: Json = {"reason": report.reason, "message": report.message}
+        raise ValueError(f"{report.reason!r} is not a reason that agents report")
+    decoded: Json = {"reason": report.reason, "message": report.message}
     if report.values is not None:
-        said["metadata"] = fields = msgspec.to_builtins(report.values)
+        decoded["metadata"] = fields = msgspec.to_builtins(report.values)
         fields["components"] = {part.pop("name"): part for part in fields.get("components", [])}
-    return decode_reading(msgspec.json.encode(said).decode())
+    return decode_reading(msgspec.json.encode(decoded).decode())
 
 
 def _reported_failure(reading: Reading, known: UnpackedMetadata) -> UnpackedMetadata:
-    words = reading.message[:_MOST_MESSAGE]
-    while _size(whole := msgspec.structs.replace(known, message=words)) > MOST_BYTES:
-        words = words[: len(words) // 2]  # what JSON escapes takes more bytes than it has characters
-    return whole
+    message = reading.message[:_MAX_MESSAGE]
+    while _size(report := msgspec.structs.replace(known, message=message)) > MAX_BYTES:
+        message = message[: len(message) // 2]  # JSON escapes take more bytes than characters
+    return report
 
 
 def _bounded(found: Metadata) -> Json:
-    """Return the fields that keep to the bounds; of several words, the first."""
+    """Return the fields within the bounds; long lists are cut."""
     fields: Json = msgspec.to_builtins(found)
-    parts = [{"name": name, **part} for name, part in fields.get("components", {}).items()]
-    several = {"architectures": found.architectures[:4], "capabilities": found.capabilities[:8], "components": parts}
-    return {name: value for name, value in (fields | several).items() if _fits(name, value)}
+    components = [{"name": name, **part} for name, part in fields.get("components", {}).items()]
+    lists = {"architectures": found.architectures[:4], "capabilities": found.capabilities[:8], "components": components}
+    return {name: value for name, value in (fields | lists).items() if _fits(name, value)}
 
 
 def _fits(name: str, value: object) -> bool:

@@ -3,39 +3,39 @@
 GET  /v1/manifests/{digest}   200 the canonical bytes of a Manifest; 403 NotGranted; 404
 POST /v1/credentials          CredentialsRequest -> Credentials; 403 NotGranted
 POST /v1/progress             ProgressReport -> 204
-An error's body is a Problem.
+The body of an error is a Problem.
 """
 
 import msgspec
 
 
 class CredentialsRequest(msgspec.Struct, frozen=True):
-    """Ask for the secret values of one model that this node's ModelNode lists."""
+    """Requests the credentials of one model in the ModelNode of the caller's node."""
 
     id: str
     revision: str
 
 
 class CredentialGrant(msgspec.Struct, frozen=True):
-    """One claim's values (keys as in the Secret) and the hosts that they may be sent to (`*` alone is never one)."""
+    """The values of a Secret for one claim, by key, and the hosts they may be sent to; `*` alone is not allowed."""
 
     claim_uid: str
     values: dict[str, str] = {}
     hosts: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """Name the keys, never the values."""
+        """Return the keys without any values."""
         return f"Grant(claim_uid={self.claim_uid!r}, keys={sorted(self.values)}, hosts={self.hosts})"
 
 
 class CredentialsResponse(msgspec.Struct, frozen=True):
-    """One grant a claim, in the order of the entry's claims."""
+    """One grant per claim, in the order of the claims in the entry."""
 
     grants: tuple[CredentialGrant, ...]
 
 
 class EntryProgress(msgspec.Struct, frozen=True):
-    """How far one download, or one removal, is: bytes done and in all, and bytes a second of late."""
+    """Progress of one download or removal: bytes done, total bytes, and the recent rate in bytes per second."""
 
     id: str
     revision: str
@@ -45,7 +45,7 @@ class EntryProgress(msgspec.Struct, frozen=True):
 
 
 class ProgressReport(msgspec.Struct, frozen=True):
-    """Every download and removal that runs on the node; sent every second or two while one does."""
+    """Progress of all downloads and removals on the node; sent every second or two while there are any."""
 
     entries: tuple[EntryProgress, ...]
 

@@ -215,9 +215,9 @@ def test_what_it_made_goes_with_it(site: Site) -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({}, "name the model by spec.model or by spec.storageUri"),
-        ({"model": {"name": "m"}, "storageUri": "hf://a/b"}, "by one of the two"),
-        ({"model": {"name": "m"}, "container": "none"}, "spec.container names no container"),
+        ({}, "set exactly one of spec.model and spec.storageUri"),
+        ({"model": {"name": "m"}, "storageUri": "hf://a/b"}, "set exactly one of spec.model and spec.storageUri"),
+        ({"model": {"name": "m"}, "container": "none"}, "spec.container does not name a container"),
         ({"model": {"name": "m"}, "replicas": {"min": 3, "max": 2}}, "spec.replicas.max is less than"),
         ({"model": {"name": "m"}, "template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
     ],

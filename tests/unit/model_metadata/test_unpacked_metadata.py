@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.unpacked_metadata import MOST_BYTES, UnpackedMetadata, UnpackedValues, reading_of, reported
+from shared.api.unpacked_metadata import MAX_BYTES, UnpackedMetadata, UnpackedValues, reading_of, reported
 from shared.metadata.report import Adapter, Component, Metadata
 from shared.metadata.termination_message import Reading, decode_reading, encode_reading, failed
 from tests.unit.claims.views import LLAMA
@@ -44,7 +44,7 @@ def test_a_report_is_small_and_keeps_to_its_bounds(found: Metadata) -> None:
     said = decode_reading(encode_reading(Reading(metadata=found)).decode())
     report = reported(said, "i" * 20)
     body = msgspec.json.encode(report)
-    assert len(body) <= MOST_BYTES
+    assert len(body) <= MAX_BYTES
     assert msgspec.json.decode(body, type=UnpackedMetadata) == report, "what the schema bounds is checked here too"
     again = reading_of(report).metadata
     assert again
@@ -56,7 +56,7 @@ def test_the_largest_of_all_keeps_its_numbers() -> None:
     numbers = {f.name: 2**63 - 1 for f in msgspec.structs.fields(Metadata) if "int" in str(f.type)}
     words = {f.name: "x" * 32 for f in msgspec.structs.fields(Metadata) if f.type is str}
     report = reported(Reading(metadata=Metadata(**numbers | words, capabilities=("A" * 32,) * 8)), "i" * 20)  # type: ignore[arg-type]
-    assert len(msgspec.json.encode(report)) <= MOST_BYTES
+    assert len(msgspec.json.encode(report)) <= MAX_BYTES
     assert report.values
     assert report.values.kv_cache_bytes_per_token == 2**63 - 1
 
@@ -64,7 +64,7 @@ def test_the_largest_of_all_keeps_its_numbers() -> None:
 @given(st.text('"\\ab', max_size=1024))
 def test_a_failure_is_small_too(message: str) -> None:
     report = reported(failed("MetadataFailed", message), "i" * 20, 7)
-    assert len(msgspec.json.encode(report)) <= MOST_BYTES
+    assert len(msgspec.json.encode(report)) <= MAX_BYTES
     assert (report.reason, report.attempts) == ("MetadataFailed", 7)
     assert message.startswith(report.message)
 
