@@ -19,7 +19,7 @@ from controller.state.live_reader import is_object_name
 from shared.api.base_model import BaseModel
 from shared.api.core import PODS, Pod
 from shared.api.kinds import NODE_GROUP
-from shared.api.meta import StockStatus, condition_of
+from shared.api.meta import ModelStatus, condition_of
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import Phase
 from shared.archives import find_archives
@@ -180,7 +180,7 @@ class StateCatalog:
             message=message,
         )
 
-    def _trouble(self, demand: Demand, status: StockStatus) -> tuple[str, str]:
+    def _trouble(self, demand: Demand, status: ModelStatus) -> tuple[str, str]:
         """Return why pods cannot get the model at all; a model that serves, or is still on its way, has no problem."""
         if demand.invalid:
             return "InvalidURI", demand.invalid
@@ -197,7 +197,7 @@ class StateCatalog:
             return resolved.reason, resolved.message
         return "", ""
 
-    def _claim_trouble(self, demand: Demand, status: StockStatus) -> tuple[str, str]:
+    def _claim_trouble(self, demand: Demand, status: ModelStatus) -> tuple[str, str]:
         """Return why pods cannot mount the claim; if a pod must bind it first, one may pass and the others wait.
 
         Pods that arrive at the same moment may pass together: the replica learns of the first a moment later.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.api.core import Observed, ObservedStatus
+from shared.api.core import ObservedCondition, ObservedStatus
 from shared.api.meta import ApiStruct
 from shared.kube.objects import Object
 
@@ -20,7 +20,7 @@ class Job(Object, frozen=True, kw_only=True):
     status: JobStatus = JobStatus()
 
     @property
-    def end(self) -> Observed | None:
+    def end(self) -> ObservedCondition | None:
         """The condition that ended it, or None.
 
         FailureTarget comes before Failed: its pods are being deleted, and no new ones are created.

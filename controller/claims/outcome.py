@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from controller.claims.contention import CLAIM_IN_USE
 from controller.claims.kinds import Job, JobPod
-from shared.api.core import Observed
+from shared.api.core import ObservedCondition
 from shared.api.meta import condition_of
 from shared.metadata.termination_message import MOST_MESSAGE, UNFINISHED, Reading, decode_reading
 
@@ -68,7 +68,7 @@ def _word(pod: JobPod) -> Reading | None:
         return Reading(reason="ResultMalformed", message=words[:MOST_MESSAGE])
 
 
-def _ended(end: Observed, pods: Sequence[JobPod]) -> Reading:
+def _ended(end: ObservedCondition, pods: Sequence[JobPod]) -> Reading:
     for pod in pods:
         terminated = pod.state.terminated
         if terminated is not None and terminated.reason == "OOMKilled":

@@ -6,11 +6,11 @@ from typing import TypeVar
 import msgspec
 
 from controller.manager.conditions import ConditionUpdate, with_conditions
-from shared.api.meta import ReadMetadata, StockStatus
+from shared.api.meta import ModelStatus, ReadMetadata
 from shared.metadata.ome import size_label
 from shared.metadata.report import Metadata
 
-S = TypeVar("S", bound=StockStatus)
+S = TypeVar("S", bound=ModelStatus)
 
 
 def described_status(before: S, told: ConditionUpdate, metadata: ReadMetadata | None, stamp: str, generation: int) -> S:

@@ -7,7 +7,7 @@ from typing import Any
 from controller.metadata.heard import NodeReport
 from controller.metadata.kept import MISSING
 from controller.placement.demand import Demand, Resolution
-from shared.api.meta import ReadMetadata, StockStatus
+from shared.api.meta import ModelStatus, ReadMetadata
 from shared.metadata.remembered import READER, identity_of
 from shared.metadata.termination_message import Reading
 
@@ -22,7 +22,7 @@ class MetadataView:
 
     demand: Demand
     generation: int
-    status: StockStatus
+    status: ModelStatus
     spec: Mapping[str, Any] | None = None
     skip: bool = False
     conflict: bool = False

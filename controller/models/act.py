@@ -17,7 +17,7 @@ from controller.state.live_reader import object_path
 from controller.state.ownership import RECORD_ANNOTATION, Ownership, record_of
 from shared.api.base_model import BaseModel
 from shared.api.kinds import DEFINITIONS
-from shared.api.meta import Condition, StockStatus, condition_of
+from shared.api.meta import Condition, ModelStatus, condition_of
 from shared.kube.transport import Kube
 
 _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
@@ -51,14 +51,14 @@ class ModelActor:
     async def tell(self, key: ModelKey, seen: Declared, view: ModelView, report: Report) -> None:
         """Write the status for a report."""
         stamp = self._stamp()
-        status: StockStatus
+        status: ModelStatus
         if isinstance(seen, BaseModel):
             status = base_model_status(view, report, seen.status, stamp)
         else:
             status = cache_status(view, report, seen.status, stamp)
         await self.publish(key, seen, status, warn=report.overall == "Failed" or bool(report.failed))
 
-    async def publish(self, key: ModelKey, seen: Declared, status: StockStatus, *, warn: bool) -> None:
+    async def publish(self, key: ModelKey, seen: Declared, status: ModelStatus, *, warn: bool) -> None:
         """Write a status if it differs, and an Event for each transition that users wait for."""
         if status == seen.status and not self.ownership.is_foreign(key.kind):
             return
@@ -75,7 +75,7 @@ class ModelActor:
     def _stamp(self) -> str:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    async def _write(self, key: ModelKey, seen: Declared, status: StockStatus) -> bool:
+    async def _write(self, key: ModelKey, seen: Declared, status: ModelStatus) -> bool:
         """Return whether the status changed; for another product's kind, write the record first, on its own."""
         path, record = object_path(key), self._goes_first(key, seen, status)
         if record is not None:
@@ -83,7 +83,7 @@ class ModelActor:
             return False
         return await replace_part(self.kube, f"{path}/status", seen.metadata, "status", status)
 
-    def _goes_first(self, key: ModelKey, seen: Declared, status: StockStatus) -> str | None:
+    def _goes_first(self, key: ModelKey, seen: Declared, status: ModelStatus) -> str | None:
         """Return the record to write before a status, or None if there is none or it is already there."""
         record = record_of(status) if self.ownership.is_foreign(key.kind) else None
         return record if record != seen.metadata.annotations.get(RECORD_ANNOTATION) else None

@@ -13,11 +13,11 @@ from controller.models.revisions import up_to_date
 from controller.models.view import ModelView
 from shared.api.base_model import BaseModelStatus, State
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
-from shared.api.meta import NodeState, StockStatus, condition_of
+from shared.api.meta import ModelStatus, NodeState, condition_of
 from shared.api.model_node import Phase
 from shared.quantity import printed_bytes
 
-S = TypeVar("S", bound=StockStatus)
+S = TypeVar("S", bound=ModelStatus)
 
 
 def recorded_status(record: RecordResolution, before: S, stamp: str, generation: int) -> S:
@@ -44,7 +44,7 @@ def recorded_status(record: RecordResolution, before: S, stamp: str, generation:
     return msgspec.structs.replace(status, conditions=with_conditions(before.conditions, told, stamp, seen))
 
 
-def _answered(record: RecordResolution, before: StockStatus) -> ConditionUpdate:
+def _answered(record: RecordResolution, before: ModelStatus) -> ConditionUpdate:
     found = record.resolution
     unchanged = (before.source, before.resolved_revision) == (found.uri, found.revision)
     words = f"the source has the same revision, {found.revision}" if unchanged else f"it is revision {found.revision}"

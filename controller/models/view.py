@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from controller.placement.demand import Demand, Resolution
-from shared.api.meta import StockStatus
+from shared.api.meta import ModelStatus
 from shared.api.model_node import EntryStatus
 
 
@@ -91,7 +91,7 @@ class ModelView:
     generation: int
     deleted_at: str | None
     has_finalizer: bool
-    status: StockStatus
+    status: ModelStatus
     conflict: Demand | None
     nodes: tuple[TargetNode, ...]
     remaining: tuple[str, ...]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from controller.placement.allowed import EVERY_SOURCE, AllowedSources
 from shared.api.base_model import RESERVE_LABEL, BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.meta import LeftOut, StockStatus
+from shared.api.meta import LeftOut, ModelStatus
 from shared.errors import InvalidURI
 from shared.names import model_id, short_id
 from shared.selection.choice import WHOLE, Selection, Wish, choose, wish_of_parameters
@@ -215,7 +215,7 @@ def _priority(text: str) -> int:
         return 0
 
 
-def _resolution(status: StockStatus, uri: str, selection: str) -> Resolution | None:
+def _resolution(status: ModelStatus, uri: str, selection: str) -> Resolution | None:
     """Return the recorded resolution, unless the URI or the selection has changed since."""
     if not status.manifest_digest or status.source != uri or status.selection != selection:
         return None

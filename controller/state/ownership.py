@@ -8,7 +8,7 @@ import msgspec
 
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.meta import ApiStruct, Condition, ReadMetadata, StockStatus
+from shared.api.meta import ApiStruct, Condition, ModelStatus, ReadMetadata
 from shared.kube.cache import Cache
 from shared.kube.collection import UNREADABLE
 from shared.kube.objects import Key, Object
@@ -137,7 +137,7 @@ class StatusRecord(ApiStruct, frozen=True, kw_only=True):
     conditions: list[Condition] = []
 
 
-def record_of(status: StockStatus) -> str:
+def record_of(status: ModelStatus) -> str:
     """Return the annotation for a status: the resolution, and the reported readiness without its message."""
     ready = [msgspec.structs.replace(c, message="") for c in status.conditions if c.type == "Ready"]
     names = [f.name for f in msgspec.structs.fields(StatusRecord) if f.name != "conditions"]

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from shared.api.meta import ApiStruct, Labels, Name, NodeNames, RawObject, StockStatus, StorageUri
+from shared.api.meta import ApiStruct, Labels, ModelStatus, Name, NodeNames, RawObject, StorageUri
 from shared.kube.objects import Object
 
 GROUP = "ome.io"
@@ -137,7 +137,7 @@ class BaseModelSpec(ApiStruct, frozen=True, kw_only=True):
     ] = {}
 
 
-class BaseModelStatus(StockStatus, frozen=True, kw_only=True):
+class BaseModelStatus(ModelStatus, frozen=True, kw_only=True):
     """The observed state of a base model. `state`, `lifecycle`, `nodesReady` and `nodesFailed` are OME's."""
 
     state: Annotated[

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.meta import ApiStruct, Name, Patterns, Quantity, RawObject, StockStatus, StorageUri
+from shared.api.meta import ApiStruct, ModelStatus, Name, Patterns, Quantity, RawObject, StorageUri
 from shared.kube.objects import Object
 
 GROUP = "serving.kserve.io"
@@ -86,7 +86,7 @@ class ClusterModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
 StorageStatus = Literal["Pending", "pvcCreated", "Downloading", "Ready", "Failed", "Deleting"]
 
 
-class ClusterModelCacheStatus(StockStatus, frozen=True, kw_only=True):
+class ClusterModelCacheStatus(ModelStatus, frozen=True, kw_only=True):
     """The observed state of a cache."""
 
     storage_status: Annotated[

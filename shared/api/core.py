@@ -19,7 +19,7 @@ class PlainCondition(ApiStruct, frozen=True, kw_only=True):
     status: str = ""
 
 
-class Observed(ApiStruct, frozen=True, kw_only=True):
+class ObservedCondition(ApiStruct, frozen=True, kw_only=True):
     """A condition with its reason and message."""
 
     type: str = ""
@@ -31,7 +31,7 @@ class Observed(ApiStruct, frozen=True, kw_only=True):
 class ObservedStatus(ApiStruct, frozen=True, kw_only=True):
     """A status whose conditions are read with reason and message."""
 
-    conditions: list[Observed] = []
+    conditions: list[ObservedCondition] = []
 
 
 class StatusWithConditions(ApiStruct, frozen=True, kw_only=True):

@@ -158,7 +158,7 @@ class ReadMetadata(ApiStruct, frozen=True, kw_only=True):
     values: Annotated[RawObject, Meta(description="The metadata, in the format of `larder inspect -o json`.")] = {}
 
 
-class StockStatus(ApiStruct, frozen=True, kw_only=True):
+class ModelStatus(ApiStruct, frozen=True, kw_only=True):
     """What Larder reports about a model, whichever kind declares it."""
 
     conditions: Conditions = []

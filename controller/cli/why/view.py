@@ -9,7 +9,7 @@ from controller.placement.demand import Demand
 from controller.placement.groups import groups_of
 from controller.placement.targets import is_target
 from shared.api.core import ObservedStatus, StatusWithConditions
-from shared.api.meta import ApiStruct, NodeState, StockStatus, holds
+from shared.api.meta import ApiStruct, ModelStatus, NodeState, holds
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
 from shared.kube.errors import Refused
@@ -144,7 +144,7 @@ class DeclaredModel:
 
     demand: Demand
     meta: Meta
-    status: StockStatus
+    status: ModelStatus
     node_states: Mapping[str, NodeState] = field(default_factory=dict)
     managed: bool = True
 

@@ -9,7 +9,7 @@ from controller.cli.why.models import has_failed, summary_of, title_of
 from controller.cli.why.nodes import leader_findings
 from controller.cli.why.pods import why_pod
 from controller.cli.why.view import ClusterView, DeclaredModel, ObservedPod, Workload, WorkloadEvent
-from shared.api.core import Observed
+from shared.api.core import ObservedCondition
 from shared.api.meta import holds
 
 _ASKS = (BASE_MODEL, MODEL_KIND, ENABLE_CACHE, NODE_GROUP)
@@ -94,7 +94,7 @@ def _is_complete(found: ObservedWorkload) -> bool:
     return holds(found.body.status.conditions, "Complete")
 
 
-def _troubles(workload: Workload) -> Iterator[Observed]:
+def _troubles(workload: Workload) -> Iterator[ObservedCondition]:
     """Yield the conditions that report no progress; rejected pods are reported separately."""
     for condition in workload.status.conditions:
         failed = condition.type == "Failed" and condition.status == "True"

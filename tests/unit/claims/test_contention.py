@@ -10,17 +10,19 @@ from controller.claims.kinds import ClaimPod, PodStatus
 from controller.claims.result import takes_pods
 from controller.claims.view import ClaimView
 from controller.manager.actions import Again
-from shared.api.core import ClaimSpec, Observed, PersistentVolumeClaim
+from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim
 from shared.kube.objects import Meta
 from tests.unit.claims.views import NOW, claim, read, told, user, view
 
 RWO, RWOP = claim("Bound", "ReadWriteOnce"), claim("Bound", "ReadWriteOncePod")
-MOUNTING = Observed(type="PodReadyToStartContainers", status="False")
-STARTED = Observed(type="PodReadyToStartContainers", status="True")
-NOWHERE = Observed(type="PodScheduled", status="False", reason="Unschedulable", message="0/2 nodes are available")
+MOUNTING = ObservedCondition(type="PodReadyToStartContainers", status="False")
+STARTED = ObservedCondition(type="PodReadyToStartContainers", status="True")
+NOWHERE = ObservedCondition(
+    type="PodScheduled", status="False", reason="Unschedulable", message="0/2 nodes are available"
+)
 
 
-def pod(name: str, node: str = "", *conditions: Observed, ends: str = "") -> ClaimPod:
+def pod(name: str, node: str = "", *conditions: ObservedCondition, ends: str = "") -> ClaimPod:
     return user(name, node, PodStatus(conditions=list(conditions)), ends=ends)
 
 

@@ -17,7 +17,7 @@ from controller.claims.view import ClaimView
 from controller.manager.actions import Again, WriteSpec
 from controller.manager.conditions import ConditionUpdate
 from shared.api.base_model import BaseModelStatus
-from shared.api.core import Observed
+from shared.api.core import ObservedCondition
 from shared.api.meta import Condition
 from shared.metadata.termination_message import Reading
 from tests.unit.claims.views import FILLED, LLAMA, NOW, WRITTEN, after, claim, handed_in, job, job_pod, read, told, user
@@ -25,7 +25,7 @@ from tests.unit.claims.views import view as model
 
 MISSING = Reading(found=False, reason="PathNotFound", message="there is no 'models/llama' on the claim")
 EMPTY = Reading(reason="MetadataMissing", message="config.json: is not there")
-LATE = Observed(type="Failed", status="True", reason="DeadlineExceeded")
+LATE = ObservedCondition(type="Failed", status="True", reason="DeadlineExceeded")
 IMAGE = job_pod("Pending", ContainerState(waiting=Waiting(reason="ImagePullBackOff", message="no such image")))
 
 
@@ -276,7 +276,7 @@ def test_a_claim_for_one_node_is_read_on_the_node_that_has_it() -> None:
 
 
 def test_a_claim_that_is_held_elsewhere_is_said_to_be() -> None:
-    pod = job_pod("Pending", None, Observed(type="PodScheduled", status="False", message="0/3 nodes"))
+    pod = job_pod("Pending", None, ObservedCondition(type="PodScheduled", status="False", message="0/3 nodes"))
     seen = model(claim=claim("Bound", "ReadWriteOnce"), users=(user("web", "n7"),), job=job(), pods=(pod,))
     assert ready(seen)[2] == "ClaimInUse"
     words = told(decide(seen, NOW)).claim_result.ready.message

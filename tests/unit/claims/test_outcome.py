@@ -4,15 +4,21 @@ import pytest
 
 from controller.claims.kinds import ContainerState, JobPod, Terminated, Waiting
 from controller.claims.outcome import StillRunning, outcome_of
-from shared.api.core import Observed
+from shared.api.core import ObservedCondition
 from shared.metadata.termination_message import UNFINISHED, Reading, encode_reading
 from tests.unit.claims.views import LLAMA, NOW, handed_in, job, job_pod
 
-COMPLETE = Observed(type="Complete", status="True")
-SPENT = Observed(type="Failed", status="True", reason="BackoffLimitExceeded", message="Job has reached the limit")
-LATE = Observed(type="Failed", status="True", reason="DeadlineExceeded", message="Job was active longer")
-ENDING = Observed(type="FailureTarget", status="True", reason="DeadlineExceeded", message="Job was active longer")
-UNSCHEDULED = Observed(type="PodScheduled", status="False", reason="Unschedulable", message="0/3 nodes are available")
+COMPLETE = ObservedCondition(type="Complete", status="True")
+SPENT = ObservedCondition(
+    type="Failed", status="True", reason="BackoffLimitExceeded", message="Job has reached the limit"
+)
+LATE = ObservedCondition(type="Failed", status="True", reason="DeadlineExceeded", message="Job was active longer")
+ENDING = ObservedCondition(
+    type="FailureTarget", status="True", reason="DeadlineExceeded", message="Job was active longer"
+)
+UNSCHEDULED = ObservedCondition(
+    type="PodScheduled", status="False", reason="Unschedulable", message="0/3 nodes are available"
+)
 
 
 def waiting(reason: str, message: str = "words", age_s: float = 0) -> JobPod:
@@ -51,7 +57,7 @@ def test_the_last_word_of_a_job_that_gave_up_counts() -> None:
         (None, [ended("Succeeded", message="x" * 5000)], "ResultMalformed"),
     ],
 )
-def test_a_job_without_a_result_says_why(end: Observed | None, pods: list[JobPod], reason: str) -> None:
+def test_a_job_without_a_result_says_why(end: ObservedCondition | None, pods: list[JobPod], reason: str) -> None:
     outcome = outcome_of(job(end), pods, NOW)
     assert isinstance(outcome, Reading)
     looked = True if reason == "ResultMalformed" else None  # that word comes from a program that ran to its end
@@ -68,7 +74,9 @@ def test_a_job_without_a_result_says_why(end: Observed | None, pods: list[JobPod
         (None, {"exit_code": 0}, "JobFailed"),
     ],
 )
-def test_an_early_word_tells_that_somebody_looked(end: Observed | None, how: dict[str, object], reason: str) -> None:
+def test_an_early_word_tells_that_somebody_looked(
+    end: ObservedCondition | None, how: dict[str, object], reason: str
+) -> None:
     early = encode_reading(Reading(reason=UNFINISHED, message="it is being read")).decode()
     outcome = outcome_of(job(end), [ended("Failed" if end else "Succeeded", message=early, **how)], NOW)
     assert isinstance(outcome, Reading)

@@ -25,7 +25,7 @@ from controller.claims.view import ClaimView
 from controller.placement.claim_place import place_of
 from controller.placement.demand import Demand
 from shared.api.base_model import BaseModelStatus
-from shared.api.core import ClaimSpec, Observed, PersistentVolumeClaim, StatusWithConditions
+from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim, StatusWithConditions
 from shared.kube.objects import Meta
 from shared.metadata.report import Metadata
 from shared.metadata.termination_message import Reading, encode_reading
@@ -92,14 +92,18 @@ def view(**fields: Any) -> ClaimView:
     return ClaimView(**(defaults | fields))
 
 
-def job(end: Observed | None = None, age_s: float = 0, **status: int) -> Job:
+def job(end: ObservedCondition | None = None, age_s: float = 0, **status: int) -> Job:
     stamp = (NOW - timedelta(seconds=age_s)).isoformat()
     metadata = Meta(name="larder-extract-1", namespace="team", creation_timestamp=stamp)
     return Job(metadata=metadata, status=JobStatus(conditions=[end] if end else [], **status))
 
 
 def job_pod(
-    phase: str = "Running", state: ContainerState | None = None, *conditions: Observed, age_s: float = 0, **status: Any
+    phase: str = "Running",
+    state: ContainerState | None = None,
+    *conditions: ObservedCondition,
+    age_s: float = 0,
+    **status: Any,
 ) -> JobPod:
     stamp = (NOW - timedelta(seconds=age_s)).isoformat()
     containers = [ContainerStatus(state=state)] if state else []

@@ -39,7 +39,7 @@ from controller.placement.demand import base_model_demand, cache_demand
 from controller.state.crds import PATH as DEFINITIONS_PATH
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
-from shared.api.core import NODES, Observed
+from shared.api.core import NODES, ObservedCondition
 from shared.api.kinds import CLUSTER_BASE_MODEL, DEFINITIONS
 from shared.api.meta import Condition, NodeState, ReadMetadata
 from shared.api.model_node import EntryState, ModelNode, Phase
@@ -70,7 +70,9 @@ def node(name: str, labels: Mapping[str, str] | None = None, *, ready: bool = Tr
 
 
 def agent(name: str, *, ready: bool = True, **status: Any) -> ObservedPod:
-    told = ObservedPodStatus(conditions=[Observed(type="Ready", status="True" if ready else "False")], **status)
+    told = ObservedPodStatus(
+        conditions=[ObservedCondition(type="Ready", status="True" if ready else "False")], **status
+    )
     return ObservedPod(metadata=meta(f"agent-{name}", namespace="larder-system"), status=told)
 
 
@@ -447,7 +449,9 @@ def test_a_pod_that_wants_no_cache_is_left_alone() -> None:
 
 
 def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
-    unscheduled = Observed(type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu")
+    unscheduled = ObservedCondition(
+        type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu"
+    )
     answer = why_pod(given_pod(status=ObservedPodStatus(phase="Pending", conditions=[unscheduled])), seen())
     assert reasons(answer, Severity.STOP) == set()
     assert "Unschedulable: Insufficient cpu" in shown(answer)

@@ -25,7 +25,7 @@ from controller.cli.why.view import (
 from controller.cli.why.workloads import ObservedWorkload, why_workload
 from controller.placement.demand import base_model_demand
 from shared.api.base_model import BaseModelStatus
-from shared.api.core import Observed
+from shared.api.core import ObservedCondition
 from shared.api.meta import Condition
 from tests.unit.controller.states import base_model, meta
 
@@ -75,14 +75,18 @@ def test_a_pod_that_admission_refuses_is_told_in_its_words(kind: str) -> None:
 
 
 def test_a_pod_that_a_quota_refuses_is_told_in_the_server_s_words() -> None:
-    failure = Observed(type="ReplicaFailure", status="True", reason="FailedCreate", message="exceeded quota: pods")
+    failure = ObservedCondition(
+        type="ReplicaFailure", status="True", reason="FailedCreate", message="exceeded quota: pods"
+    )
     found = workload(conditions=[failure])
     newest = replace(found, newest=found.body, warnings=(warning("of the past"),))
     assert said(why_workload(newest, seen()), Severity.STOP) == {"FailedCreate": "API server: exceeded quota: pods"}
 
 
 def test_what_was_refused_once_is_not_told_when_the_pods_are_there() -> None:
-    pods = (pod("web-1", ObservedPodStatus(phase="Running", conditions=[Observed(type="Ready", status="True")])),)
+    pods = (
+        pod("web-1", ObservedPodStatus(phase="Running", conditions=[ObservedCondition(type="Ready", status="True")])),
+    )
     found = replace(workload(replicas=1, ready_replicas=1), pods=pods, warnings=(warning(DENIED),))
     answer = why_workload(found, seen())
     assert answer.verdict == "nothing is in its way"
@@ -110,8 +114,14 @@ def test_a_container_that_does_not_start_is_told_with_its_pod() -> None:
     [
         (workload(spec={"paused": True}), "Paused"),
         (workload("Job", spec={"suspend": True}), "Suspended"),
-        (workload(conditions=[Observed(type="Progressing", status="False", reason="Late", message="m")]), "Late"),
-        (workload("Job", conditions=[Observed(type="Failed", status="True", reason="Spent", message="m")]), "Spent"),
+        (
+            workload(conditions=[ObservedCondition(type="Progressing", status="False", reason="Late", message="m")]),
+            "Late",
+        ),
+        (
+            workload("Job", conditions=[ObservedCondition(type="Failed", status="True", reason="Spent", message="m")]),
+            "Spent",
+        ),
         (workload(asks={BASE_MODEL: "other"}), "ModelNotFound"),
     ],
 )
@@ -131,7 +141,7 @@ def test_an_annotation_in_the_wrong_place_is_told() -> None:
     ("found", "reason"),
     [
         (workload(spec={"replicas": 0}), "ScaledToZero"),
-        (workload("Job", succeeded=1, conditions=[Observed(type="Complete", status="True")]), "Complete"),
+        (workload("Job", succeeded=1, conditions=[ObservedCondition(type="Complete", status="True")]), "Complete"),
     ],
 )
 def test_what_is_as_it_should_be(found: ObservedWorkload, reason: str) -> None:

@@ -12,7 +12,7 @@ from controller.inferenceservices.kinds import (
 from controller.inferenceservices.view import ServedModel, ServiceView
 from controller.placement.demand import Demand
 from controller.state.keys import ModelKey
-from shared.api.core import Observed
+from shared.api.core import ObservedCondition
 from shared.api.inference_service import InferenceService, InferenceServiceSpec, ModelRef, Replicas
 from shared.kube.objects import Meta
 
@@ -42,7 +42,7 @@ def owned(uid: str = "svc-1", **fields: Any) -> Meta:
 def deployment(serves: str = "m@r1", meta: Meta | None = None, wanted: int = 1, **status: Any) -> Deployment:
     """A Deployment of the service; `conditions` of its status are written as `type=status`."""
     told = [text.partition("=") for text in status.pop("conditions", ())]
-    conditions = [Observed(type=t, status=s, reason="R", message=f"about {t}") for t, _, s in told]
+    conditions = [ObservedCondition(type=t, status=s, reason="R", message=f"about {t}") for t, _, s in told]
     template = Template(metadata=Meta(annotations={SERVES_ANNOTATION: serves}))
     return Deployment(
         metadata=meta or owned(generation=5),

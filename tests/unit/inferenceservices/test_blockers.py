@@ -11,11 +11,13 @@ from controller.claims.kinds import ClaimPod, ClaimPodSpec, ContainerState, Cont
 from controller.inferenceservices.blockers import Blocker, blocker_of
 from controller.inferenceservices.kinds import SERVICE_LABEL
 from controller.inferenceservices.view import ServiceView
-from shared.api.core import Observed
+from shared.api.core import ObservedCondition
 from shared.kube.objects import Meta
 from tests.unit.inferenceservices.services import deployment, view
 
-NOWHERE = PodStatus(conditions=[Observed(type="PodScheduled", status="False", message="0/2 nodes are available")])
+NOWHERE = PodStatus(
+    conditions=[ObservedCondition(type="PodScheduled", status="False", message="0/2 nodes are available")]
+)
 
 
 def pod(name: str, status: PodStatus | None = None, service: str = "svc") -> ClaimPod:

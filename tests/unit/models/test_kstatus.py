@@ -23,7 +23,7 @@ from controller.models.status import base_model_status, cache_status, recorded_s
 from controller.models.view import ModelView, Obstacle
 from shared.api.base_model import BaseModelStatus
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
-from shared.api.core import Observed
+from shared.api.core import ObservedCondition
 from shared.api.meta import ABNORMAL, Condition
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.api.model_node import Phase
@@ -36,7 +36,7 @@ from tests.unit.inferenceservices.services import view as service
 from tests.unit.models.test_report import R2, STAMP, node, view
 
 Json = dict[str, Any]
-LATE = Observed(type="Failed", status="True", reason="DeadlineExceeded")
+LATE = ObservedCondition(type="Failed", status="True", reason="DeadlineExceeded")
 IMAGE = job_pod("Pending", ContainerState(waiting=Waiting(reason="ImagePullBackOff")))
 
 
