@@ -1,5 +1,7 @@
 """The number of connections of a download; it grows only while more connections bring more throughput."""
 
+from dataclasses import dataclass
+
 _WINDOW_S = 0.5
 _WORTH = 1.15
 _LEAST_TRIAL_S = 1.0
@@ -10,6 +12,32 @@ _BUSY = 0.7  # of the CPUs' capacity: further connections would only wait for ea
 _NEAR_RATE = 200e6  # bytes per second; anything slower than a nearby server gets `_FEW` connections without a trial
 
 
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """The number of connections stays; no trial begins before `trial_at_s`."""
+
+    trial_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The connections were doubled from `before`, which brought `rate_before`."""
+
+    before: int
+    rate_before: float
+    ends_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """What was measured last: time, bytes so far, CPU seconds so far, and the rate since the previous sample."""
+
+    now: float
+    received_bytes: int = 0
+    used_s: float = 0.0
+    rate: float = 0.0
+
+
 class ConcurrencyController:
     """Doubles the connections while that raises the rate by a sixth; otherwise goes back one step and retries later.
 
@@ -17,19 +45,35 @@ class ConcurrencyController:
     a while to reach its full rate, so nothing is judged while the rate still rises, and no step is undone before its
     connections had as long as the first ones took. No connections are added while this process keeps its `processors`
     busy. Time is passed with each call; not thread-safe.
+
+    The states, and what a rate that has settled does in each:
+
+                    idle CPUs, many missing bytes: double
+        ┌────────┐ ──────────────────────────────────────▶ ┌───────┐ ───┐ a sixth faster, and again
+        │ Steady │                                         │ Trial │    │ many missing bytes: double
+        └────────┘ ◀────────────────────────────────────── └───────┘ ◀──┘
+                    a sixth faster, but no reason to double: keep
+                    time is up: back to the number before
+
+    Example: a distant server gives 10 MB/s to each of four connections once they have warmed up; the link has 85 MB/s.
+
+        second    MB/s     connections
+        0.5, 1.0  20, 30   4            still rising
+        1.5       40       4
+        2.0       40       8            settled 2 s after the start: a trial until 4.0
+        2.5, 3.0  60, 80   8            still rising
+        3.5       80       16           twice as fast: another trial, until 5.5
+        4.0 ...   85, 85   16           no sixth faster, but the trial goes on
+        5.5       85       8            time is up; the next trial is at 35.5 at the earliest
     """
 
     def __init__(self, first: int, most: int, now: float, processors: int) -> None:
         self.connections = min(first, most)
         self._most, self._processors = most, processors
-        self._used_s, self._is_busy = 0.0, False
-        self._began = self._then = now
-        self._received, self._rate = 0, 0.0
-        self._before = self.connections  # the number to go back to
-        self._rate_before = 0.0
-        self._on_trial = False
-        self._trial_s = 0.0
-        self._until = 0.0  # the end of the trial, or of the pause after it
+        self._state: Steady | Trial = Steady(trial_at_s=now)
+        self._last = _Sample(now)
+        self._connected_at_s = now
+        self._trial_s = 0.0  # how long a trial takes: known once the first rate has settled
 
     def observe(self, received_bytes: int, missing_bytes: int, now: float, used_s: float) -> int:
         """Take a measurement and return the wanted number of connections.
@@ -41,36 +85,36 @@ class ConcurrencyController:
             used_s: CPU time used by all threads of this process so far, in seconds.
         """
         if not received_bytes:
-            self._then, self._used_s = now, used_s
-        took_s = now - self._then
+            self._last = _Sample(now, used_s=used_s)
+        last, took_s = self._last, now - self._last.now
         if took_s < _WINDOW_S:
             return self.connections
-        rate = (received_bytes - self._received) / took_s
-        has_settled = 0 < rate < self._rate * _WORTH
-        self._is_busy = used_s - self._used_s > took_s * self._processors * _BUSY
-        self._then, self._received, self._rate, self._used_s = now, received_bytes, rate, used_s
+        rate = (received_bytes - last.received_bytes) / took_s
+        is_busy = used_s - last.used_s > took_s * self._processors * _BUSY
+        self._last = _Sample(now, received_bytes, used_s, rate)
         if rate < _NEAR_RATE and self.connections < min(_FEW, self._most):
-            self.connections, self._began = min(_FEW, self._most), now
-        elif has_settled:
-            self._judge(rate, missing_bytes, now)
+            self.connections, self._connected_at_s = min(_FEW, self._most), now
+        elif 0 < rate < last.rate * _WORTH:
+            self._trial_s = self._trial_s or max(_LEAST_TRIAL_S, now - self._connected_at_s)
+            is_worth_a_trial = (
+                not is_busy and self.connections < self._most and missing_bytes > rate * self._trial_s * _PAYS_OFF
+            )
+            self._judge(rate, now, is_busy=is_busy, is_worth_a_trial=is_worth_a_trial)
         return self.connections
 
-    def _judge(self, rate: float, missing_bytes: int, now: float) -> None:
+    def _judge(self, rate: float, now: float, *, is_busy: bool, is_worth_a_trial: bool) -> None:
         """Decide on a rate that has settled."""
-        self._trial_s = self._trial_s or max(_LEAST_TRIAL_S, now - self._began)
-        paid = self._on_trial and rate >= self._rate_before * _WORTH
-        if not paid and now < self._until:
-            return
-        if self._is_busy and not self._on_trial:
-            return
-        if self._on_trial and not paid:
-            self.connections = self._before
-        elif not self._is_busy and self.connections < self._most and missing_bytes > rate * self._trial_s * _PAYS_OFF:
-            self._widen(rate, now)
-            return
-        self._on_trial, self._until = False, now + _AGAIN_S
-
-    def _widen(self, rate: float, now: float) -> None:
-        self._before, self._rate_before = self.connections, rate
-        self._on_trial, self._until = True, now + self._trial_s
-        self.connections = min(self._most, self.connections * 2)
+        match self._state:
+            case Steady(trial_at_s):
+                if now < trial_at_s or is_busy:  # busy for a moment: the trial follows as soon as that is over
+                    return
+            case Trial(before, rate_before, ends_at_s):
+                if rate < rate_before * _WORTH:
+                    if now >= ends_at_s:
+                        self.connections, self._state = before, Steady(now + _AGAIN_S)
+                    return
+        if is_worth_a_trial:
+            self._state = Trial(self.connections, rate, now + self._trial_s)
+            self.connections = min(self._most, self.connections * 2)
+        else:
+            self._state = Steady(now + _AGAIN_S)

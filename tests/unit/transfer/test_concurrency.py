@@ -14,14 +14,22 @@ def settle(
 
     A connection asks for half of `speeds_up_s`, and gets more from tick to tick in the other half.
     """
-    width, received, began, found = ConcurrencyController(first, most, 0.0, 1), 0.0, list[float](), list[int]()
+    controller, received, began, found = ConcurrencyController(first, most, 0.0, 1), 0.0, list[float](), list[int]()
     for tick in range(1, round(seconds / TICK_S) + 1):
         now = tick * TICK_S
-        began = [*began, *[now] * (width.connections - len(began))][: width.connections]
+        began = [*began, *[now] * (controller.connections - len(began))][: controller.connections]
         speeds = [min(1.0, max(0.0, 2 * (now - since) / speeds_up_s - 1)) if speeds_up_s else 1.0 for since in began]
         received += min(link, sum(speeds) * connection) * TICK_S
-        found.append(width.observe(int(received), ENDLESS, now, 0.0))
+        found.append(controller.observe(int(received), ENDLESS, now, 0.0))
     return found
+
+
+def test_the_example_of_the_docstring() -> None:
+    controller, received, found = ConcurrencyController(4, 16, 0.0, 1), 0.0, list[int]()
+    for sample, rate in enumerate([20, 30, 40, 40, 60, 80, 80, 85, 85, 85, 85], 1):
+        received += rate * 1e6 * 0.5
+        found.append(controller.observe(int(received), ENDLESS, sample * 0.5, 0.0))
+    assert found == [4, 4, 4, 8, 8, 8, 16, 16, 16, 16, 8]
 
 
 def test_a_near_server_tries_once_and_stays_as_it_began() -> None:
@@ -33,18 +41,18 @@ def test_a_near_server_tries_once_and_stays_as_it_began() -> None:
 
 def test_who_has_the_processors_busy_tries_nothing() -> None:
     for share, most in ((0.8, 4), (0.6, 8)):
-        width, found = ConcurrencyController(4, 16, 0.0, processors=2), set[int]()
+        controller, found = ConcurrencyController(4, 16, 0.0, processors=2), set[int]()
         for tick in range(1, 300):
             now = tick * TICK_S
-            found.add(width.observe(int(now * 1e9), ENDLESS, now, used_s=now * 2 * share))
+            found.add(controller.observe(int(now * 1e9), ENDLESS, now, used_s=now * 2 * share))
         assert max(found) == most
 
 
 def test_who_was_busy_for_a_moment_tries_as_soon_as_that_is_over() -> None:
-    width, found = ConcurrencyController(4, 16, 0.0, processors=1), list[int]()
+    controller, found = ConcurrencyController(4, 16, 0.0, processors=1), list[int]()
     for tick in range(1, 60):
         now = tick * TICK_S
-        found.append(width.observe(int(now * 1e9), ENDLESS, now, used_s=min(now, 3.0)))
+        found.append(controller.observe(int(now * 1e9), ENDLESS, now, used_s=min(now, 3.0)))
     assert set(found[:30]) == {4}
     assert 8 in found[30:45]
 
@@ -66,32 +74,32 @@ def test_one_whose_connections_speed_up_slowly_gets_as_many_too() -> None:
 
 
 def test_a_rate_that_rises_by_itself_brings_no_more_connections() -> None:
-    width, received = ConcurrencyController(4, 16, 0.0, 1), 0
+    controller, received = ConcurrencyController(4, 16, 0.0, 1), 0
     for tick in range(1, 100):
         received += int(1.1**tick * 1000)
-        assert width.observe(received, ENDLESS, tick * TICK_S, 0.0) == 4
+        assert controller.observe(received, ENDLESS, tick * TICK_S, 0.0) == 4
 
 
 def test_what_is_about_to_end_is_left_as_it_is() -> None:
-    width, rate = ConcurrencyController(4, 16, 0.0, 1), 10**8
-    assert {width.observe(rate * second, rate * (4 - second), float(second), 0.0) for second in range(1, 5)} == {4}
+    controller, rate = ConcurrencyController(4, 16, 0.0, 1), 10**8
+    assert {controller.observe(rate * second, rate * (4 - second), float(second), 0.0) for second in range(1, 5)} == {4}
 
 
 def test_nothing_is_decided_before_anything_came() -> None:
-    width = ConcurrencyController(4, 16, 0.0, 1)
-    assert {width.observe(0, ENDLESS, tick * TICK_S, 0.0) for tick in range(600)} == {4}
+    controller = ConcurrencyController(4, 16, 0.0, 1)
+    assert {controller.observe(0, ENDLESS, tick * TICK_S, 0.0) for tick in range(600)} == {4}
 
 
 def test_it_tries_again_later() -> None:
-    width, received = ConcurrencyController(4, 16, 0.0, 1), 0
+    controller, received = ConcurrencyController(4, 16, 0.0, 1), 0
     for second in range(1, 40):  # near
         received += 10**9
-        width.observe(received, ENDLESS, float(second), 0.0)
-    assert width.connections in (4, 8)
+        controller.observe(received, ENDLESS, float(second), 0.0)
+    assert controller.connections in (4, 8)
     for second in range(40, 120):  # far
-        received += width.connections * 10**6
-        width.observe(received, ENDLESS, float(second), 0.0)
-    assert width.connections == 16
+        received += controller.connections * 10**6
+        controller.observe(received, ENDLESS, float(second), 0.0)
+    assert controller.connections == 16
 
 
 def seconds_of(
@@ -102,7 +110,7 @@ def seconds_of(
     A new one needs three round trips to the first byte. Where it is one of several of a file, it asks for each piece
     of 16 MiB anew, which costs a round trip.
     """
-    width, missing, now, tick_s, piece = (
+    controller, missing, now, tick_s, piece = (
         ConcurrencyController(first, most, 0.0, 1),
         mib * 2.0**20,
         0.0,
@@ -113,9 +121,9 @@ def seconds_of(
     running = 0
     while missing > 0:
         now += tick_s
-        for new in range(running, width.connections):
+        for new in range(running, controller.connections):
             starts[new], windows[new], moved[new] = now + 3 * round_trip_s, 15e3, 0.0
-        running = width.connections
+        running = controller.connections
         flowing = [each for each in range(running) if now >= starts[each]]
         wanted = sum(windows[each] for each in flowing) / round_trip_s
         share = min(1.0, link / wanted) if wanted else 0.0
@@ -126,7 +134,7 @@ def seconds_of(
                 windows[each] = min(window_mb * 1e6, windows[each] * 2 ** (tick_s / round_trip_s))
             if running > first and moved[each] >= piece:
                 starts[each], moved[each] = now + round_trip_s, 0.0
-        width.observe(int(mib * 2**20 - missing), max(0, int(missing)), now, 0.0)
+        controller.observe(int(mib * 2**20 - missing), max(0, int(missing)), now, 0.0)
     return now
 
 
@@ -167,7 +175,7 @@ def test_more_connections_never_cost_much(
 def test_never_fewer_than_at_first_and_never_more_than_the_most(
     first: int, most: int, rates: list[int], missing: int
 ) -> None:
-    width, received = ConcurrencyController(first, most, 0.0, 1), 0
+    controller, received = ConcurrencyController(first, most, 0.0, 1), 0
     for second, rate in enumerate(rates, 1):
         received += rate
-        assert min(first, most) <= width.observe(received, missing, float(second), 0.0) <= most
+        assert min(first, most) <= controller.observe(received, missing, float(second), 0.0) <= most
