@@ -6,7 +6,11 @@ from agent.store.verify import Check
 
 
 class Hashing:
-    """The bytes before `done` are hashed; one thread at a time continues, while `busy` is set."""
+    """The bytes before `done` are hashed; one thread at a time continues, while `busy` is set.
+
+    Not thread-safe: take and release it under the file's lock. Only the thread that took it calls `feed`, without the
+    lock.
+    """
 
     __slots__ = ("_writeback", "busy", "check", "done")
 
@@ -18,6 +22,13 @@ class Hashing:
     def whole(self) -> bool:
         """Whether the whole file is hashed."""
         return self.done == self.check.file.size
+
+    def take(self, position: int) -> bool:
+        """Take the hash if the byte at `position` comes next and no other thread has it; return whether."""
+        if self.busy or self.done != position:
+            return False
+        self.busy = True
+        return True
 
     def feed(self, data: memoryview) -> None:
         """Hash the next bytes, which are already written."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from enum import Enum, auto
 
 from agent.store.partials import Partial
 from agent.store.verify import Check
@@ -15,12 +16,15 @@ _LOOK_S = 0.2
 
 
 class Segment:
-    """The bytes one receiver fetches, from `position`, which advances, to `end`, which may be lowered."""
+    """The bytes one receiver fetches, from `position`, which advances, to `end`, which may be lowered.
 
-    __slots__ = ("end", "generation", "noted", "position")
+    `hashing` is the file's hash when the segment was taken; if the file has another one now, it was started over.
+    """
 
-    def __init__(self, span: ByteRange, generation: int) -> None:
-        self.position, self.end, self.noted, self.generation = span.start, span.end, span.start, generation
+    __slots__ = ("end", "hashing", "noted", "position")
+
+    def __init__(self, span: ByteRange, hashing: Hashing) -> None:
+        self.position, self.end, self.noted, self.hashing = span.start, span.end, span.start, hashing
 
     @property
     def left(self) -> ByteRange:
@@ -28,22 +32,37 @@ class Segment:
         return ByteRange(self.position, self.end)
 
 
+class _State(Enum):
+    FILLING = auto()  # segments may be taken
+    EMPTYING = auto()  # waits for the writes of the segments taken before it was started over
+    GIVEN_UP = auto()
+    FINISHED = auto()  # complete and verified: it may already be a blob
+
+
 class SegmentedFile:
     """A partial file written by several receivers and hashed in order. Thread-safe.
 
+        FILLING ──finish──▶ FINISHED
+         │   ▲
+      discard └── empty again
+         ▼   │
+        EMPTYING ──if that was the last attempt──▶ GIVEN_UP
+
     A receiver that holds the next bytes to hash does so from its buffer; the other bytes are left to a separate hashing
-    thread. `divisible` tells whether the source serves ranges; if not, one receiver at a time fetches the file.
-    `generation` counts restarts: bytes of segments taken before a restart are dropped. `make_check` starts a hash of
-    the file's bytes.
+    thread. Example: A receives bytes 0 to 16 MiB and B those after them. B only writes. A hashes each buffer after
+    writing it. When A is done, `held.front` is where B is now, and `hashing.done` is 16 MiB: the hashing thread reads
+    the bytes between them back from the file. Once it has caught up with B, B hashes its own buffers.
+
+    `divisible` tells whether the source serves ranges; if not, one receiver at a time fetches the file. `make_check`
+    starts a hash of the file's bytes; each start of the file has a `hashing` of its own, and writes to a segment of an
+    earlier start are dropped.
     """
 
     def __init__(self, file: File, partial: Partial, make_check: Callable[[File], Check]) -> None:
-        self.file, self.partial, self.divisible, self.generation = file, partial, True, 0
+        self.file, self.partial, self.divisible = file, partial, True
         self.hashing, self._make_check = Hashing(make_check(file), partial), make_check
         self._segments: list[Segment] = []
-        self._writing = 0
-        self._given_up = self._finished = False
-        self._emptying = 0
+        self._state, self._writers = _State.FILLING, 0
         self._changed = threading.Condition()
 
     @property
@@ -60,14 +79,14 @@ class SegmentedFile:
     def take_segment(self, most_bytes: int | None = None) -> Segment | None:
         """Take the first bytes nobody fetches, up to the next that are here or being fetched; None without any."""
         with self._changed:
-            if self._given_up or self._emptying:
+            if self._state is not _State.FILLING:
                 return None
             taken = ByteRanges((*self.partial.held, *(segment.left for segment in self._segments)))
             gap = next(taken.gaps(self.file.size), None)
             if gap is None:
                 return None
             end = gap.end if most_bytes is None else min(gap.end, gap.start + most_bytes)
-            self._segments.append(segment := Segment(ByteRange(gap.start, end), self.generation))
+            self._segments.append(segment := Segment(ByteRange(gap.start, end), self.hashing))
             return segment
 
     def share(self) -> Segment | None:
@@ -81,42 +100,42 @@ class SegmentedFile:
         return self.take_segment(PIECE_BYTES)
 
     def write(self, segment: Segment, data: memoryview, *, last: bool = False) -> None:
-        """Write the next bytes of a segment; `last` if more will take a while to arrive.
+        """Write the next bytes of a segment, and hash them if they are the next to hash.
 
-        Raises InsufficientStorage, StoreFailure.
+        `last` if more will take a while to arrive. Raises InsufficientStorage, StoreFailure.
         """
+        hashing = segment.hashing
         with self._changed:
-            if segment.generation != self.generation:
+            if hashing is not self.hashing:
                 return
-            hashing, is_next = self.hashing, self._hold_next(segment)
-            self._writing += 1
+            hashes = hashing.take(segment.position)
+            self._writers += 1
         try:
-            self.partial.write(data, segment.position, once=is_next)
+            self.partial.write(data, segment.position, once=hashes)
             with self._changed:
-                if segment.generation != self.generation:
+                if hashing is not self.hashing:
                     return
-                is_next = is_next or self._hold_next(segment)
-                self.partial.held.add(ByteRange(segment.position, segment.position + len(data)))
-                segment.position += len(data)
-                if (last or segment.position - segment.noted >= _NOTE_BYTES) and segment.position < segment.end:
-                    self._note(segment)
-                if not is_next:
-                    self._changed.notify_all()
-            if is_next:
+                hashes = hashes or hashing.take(segment.position)  # the bytes before may have been hashed meanwhile
+                self._record(segment, len(data), last=last)
+                if not hashes:
+                    self._changed.notify_all()  # the hashing thread may have been waiting for these bytes
+            if hashes:
                 hashing.feed(data)
         finally:
-            if is_next:
+            if hashes:
                 self.leave(hashing)
             with self._changed:
-                self._writing -= 1
-                if segment.generation != self.generation:
+                self._writers -= 1
+                if hashing is not self.hashing:
                     self._changed.notify_all()
 
-    def _hold_next(self, segment: Segment) -> bool:
-        """Take the hashing lock if a segment's next bytes are the next to hash and nobody holds it."""
-        is_next = not self.hashing.busy and self.hashing.done == segment.position
-        self.hashing.busy = self.hashing.busy or is_next
-        return is_next
+    def _record(self, segment: Segment, size_bytes: int, *, last: bool) -> None:
+        """Record bytes that are written to the file."""
+        start = segment.position
+        segment.position += size_bytes
+        self.partial.held.add(ByteRange(start, segment.position))
+        if (last or segment.position - segment.noted >= _NOTE_BYTES) and segment.position < segment.end:
+            self._note(segment)
 
     def put_front(self, data: memoryview) -> None:
         """Write the first bytes of a file of which nothing is here and no segment is taken.
@@ -134,63 +153,68 @@ class SegmentedFile:
         """End a segment; the bytes it received are kept. Raises InsufficientStorage, StoreFailure."""
         with self._changed:
             self._segments.remove(segment)
-            if segment.generation == self.generation and self.partial.held.size_bytes < self.file.size:
+            if segment.hashing is self.hashing and self.partial.held.size_bytes < self.file.size:
                 self._note(segment)
 
     def discard(self, *, give_up: bool = False) -> int:
         """Start the file over, or give it up; return how many bytes were here. Raises StoreFailure.
 
-        A finished file stays: it may already be a blob.
+        A finished file stays, since it may already be a blob. Receivers notice by the end of their segment. One that is
+        just writing is waited for: its old bytes could overwrite new ones, which are hashed from memory.
         """
         with self._changed:
-            if self._finished:
+            self._changed.wait_for(lambda: self._state is not _State.EMPTYING)
+            if self._state is _State.FINISHED:
                 return 0
-            self._given_up = give_up
-            size = self.partial.held.size_bytes
+            give_up = give_up or self._state is _State.GIVEN_UP
+            size_bytes = self.partial.held.size_bytes
             self.partial.held.clear()
-            self.generation += 1
             self.hashing = Hashing(self._make_check(self.file), self.partial)
             for segment in self._segments:
                 segment.end = segment.position
-            self._emptying += 1  # two threads may start over at once
+            self._state = _State.EMPTYING
             try:
-                while self._writing:  # else old bytes could overwrite new ones, which are hashed from memory
-                    self._changed.wait()
+                self._changed.wait_for(lambda: not self._writers)
                 self.partial.discard()
             finally:
-                self._emptying -= 1
-            return size
+                self._state = _State.GIVEN_UP if give_up else _State.FILLING
+                self._changed.notify_all()
+            return size_bytes
 
     def finish(self, hashing: Hashing) -> bool:
         """Freeze the file as complete and verified; return False if it was started over meanwhile."""
         with self._changed:
-            self._finished = hashing is self.hashing
-            return self._finished
+            if hashing is not self.hashing:
+                return False
+            self._state = _State.FINISHED
+            return True
 
     def unhashed(self, hashing: Hashing, stop: threading.Event) -> ByteRange | None:
-        """Wait for contiguous bytes that nobody hashes, and take the hashing lock for them.
+        """Wait for contiguous bytes that nobody hashes, and take the hash for them.
 
         Returns:
-            Those bytes; an empty range without the lock once the whole file is hashed; None if `stop` was set or the
+            Those bytes; an empty range without the hash once the whole file is hashed; None if `stop` was set or the
             file was started over.
         """
         with self._changed:
             while not stop.is_set() and hashing is self.hashing:
                 front = self.partial.held.front
-                if not hashing.busy and (front > hashing.done or hashing.whole):
-                    hashing.busy = not hashing.whole
+                if hashing.whole and not hashing.busy:
+                    return ByteRange(front, front)
+                if front > hashing.done and hashing.take(hashing.done):
                     return ByteRange(hashing.done, front)
                 self._changed.wait(_LOOK_S)
             return None
 
     def leave(self, hashing: Hashing) -> None:
-        """Release the hashing lock."""
+        """Give the hash back."""
         with self._changed:
             hashing.busy = False
             if hashing.whole or self.partial.held.front > hashing.done:
                 self._changed.notify_all()
 
     def _note(self, segment: Segment) -> None:
+        """Tell the next process, after a kill, which bytes of the segment are here."""
         if segment.position > segment.noted:
             self.partial.note(ByteRange(segment.noted, segment.position))
             segment.noted = segment.position

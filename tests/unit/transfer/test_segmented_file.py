@@ -154,30 +154,54 @@ def test_starting_over_drops_what_was_claimed_before() -> None:
         assert again.left == ByteRange(0, 1000)
 
 
+@contextmanager
+def writing_late(segmented: SegmentedFile, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Start a write of 400 bytes that ends once the event is set."""
+    segment, began, may_write = claimed(segmented.take_segment()), threading.Event(), threading.Event()
+    write = segmented.partial.write
+
+    def write_late(data: memoryview, offset: int, *, once: bool = False) -> None:
+        began.set()
+        assert may_write.wait(SOON_S)
+        write(data, offset, once=once)
+
+    monkeypatch.setattr(segmented.partial, "write", write_late)
+    with ThreadPoolExecutor() as threads:
+        late = threads.submit(put, segmented, segment, 400)
+        assert began.wait(SOON_S)
+        try:
+            yield may_write
+        finally:
+            may_write.set()
+        late.result(SOON_S)
+
+
 def test_starting_over_waits_for_what_is_being_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the old bytes could come over the new ones, which are hashed from memory."""
-    with begun(1000) as segmented:
-        segment, began, may_write = claimed(segmented.take_segment()), threading.Event(), threading.Event()
-        write = segmented.partial.write
-
-        def write_late(data: memoryview, offset: int, *, once: bool = False) -> None:
-            began.set()
-            assert may_write.wait(SOON_S)
-            write(data, offset, once=once)
-
-        monkeypatch.setattr(segmented.partial, "write", write_late)
-        with ThreadPoolExecutor() as threads:
-            late = threads.submit(put, segmented, segment, 400)
-            assert began.wait(SOON_S)
+    with begun(1000) as segmented, ThreadPoolExecutor() as threads:
+        before = segmented.hashing
+        with writing_late(segmented, monkeypatch) as may_write:
             discarded = threads.submit(segmented.discard)
-            wait_until(lambda: segment.left.size_bytes == 0, SOON_S, "the end of the claim")
+            wait_until(lambda: segmented.hashing is not before, SOON_S, "the start of the discard")
             assert not discarded.done()
             assert segmented.take_segment() is None
             assert segmented.missing_bytes == 1000
             may_write.set()
-            late.result(SOON_S)
             discarded.result(SOON_S)
         assert segmented.partial.path.stat().st_size == 0
+        assert segmented.missing_bytes == 1000
+        assert claimed(segmented.take_segment()).left == ByteRange(0, 1000)
+
+
+def test_two_threads_may_start_over_at_once_and_giving_up_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with begun(1000) as segmented, ThreadPoolExecutor() as threads:
+        before = segmented.hashing
+        with writing_late(segmented, monkeypatch) as may_write:
+            discarded = [threads.submit(segmented.discard, give_up=give_up) for give_up in (True, False)]
+            wait_until(lambda: segmented.hashing is not before, SOON_S, "the start of a discard")
+            may_write.set()
+            assert [one.result(SOON_S) for one in discarded] == [0, 0]
+        assert segmented.take_segment() is None
         assert segmented.missing_bytes == 1000
 
 
