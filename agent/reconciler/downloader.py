@@ -89,7 +89,7 @@ class Downloader:
                     progress=progress,
                     stop=stop,
                     concurrency=self.connections,
-                    bucket=self.bucket,
+                    rate_limiter=self.bucket,
                     reservation=reservation_of(entry.key),
                     prove_access=prove_access,
                 )

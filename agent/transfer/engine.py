@@ -1,8 +1,7 @@
 """A download: all files of a manifest, several at a time, verified, into the store."""
 
 import threading
-from collections import deque
-from collections.abc import Container, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,24 +9,21 @@ from agent.store.identity import distinct_files, keys_by_path, without
 from agent.store.snapshot import ArchiveContents
 from agent.store.store import Store
 from agent.store.verify import Check, verification
-from agent.transfer.file_download import FileDownloader
+from agent.transfer import access
+from agent.transfer.file_download import FileDownloader, split_by_size
 from agent.transfer.large_files import LargeFiles
-from agent.transfer.plan import SMALL_AT_A_TIME, split_by_size
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
-from agent.transfer.receive import BytePath, Stopped
+from agent.transfer.receive import DownloadContext, Stopped
 from agent.transfer.small_files import SmallFiles
 from agent.transfer.unpacking import Unpacking
 from agent.transfer.worker_pool import WorkerPool
 from shared.archives import find_archives
-from shared.errors import LarderError
 from shared.manifest import File, Manifest
-from shared.sources.port import SharedRights, Source
-from shared.sources.retry import RetryPolicy, Timing, retry
+from shared.sources.port import Source
+from shared.sources.retry import RetryPolicy, Timing
 
 __all__ = ["FetchResult", "Stopped", "fetch"]
-
-_PROOFS_AT_A_TIME = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ def fetch(
     progress: Progress,
     stop: threading.Event,
     concurrency: int = 4,
-    bucket: RateLimiter | None = None,
+    rate_limiter: RateLimiter | None = None,
     reservation: str = "",
     prove_access: bool = True,
     unpack: bool = True,
@@ -76,7 +72,7 @@ def fetch(
         progress: Counters to update.
         stop: Ends the download within a second once set.
         concurrency: Large files downloaded at a time; of small ones, four times as many.
-        bucket: The shared rate limit.
+        rate_limiter: The shared rate limit.
         reservation: Key of the store's reservation, which shrinks as bytes arrive.
         prove_access: False for repairs of files that are already linked.
         unpack: Whether archives (`find_archives`) are unpacked.
@@ -89,58 +85,62 @@ def fetch(
         LarderError: The download failed.
         Stopped: `stop` was set.
     """
-    found = store.pin(manifest)
-    before = progress.done
-    progress.total = progress.total or manifest.size_bytes
-    progress.find(sum(f.size for f in manifest.files if f.path in found))
-    halt = threading.Event()
-    timing = timing or Timing()
-    path = BytePath(
+    timing, halt = timing or Timing(), threading.Event()
+    context = DownloadContext(
         source,
-        bucket or RateLimiter(),
+        rate_limiter or RateLimiter(),
         progress,
         lambda size: store.arrived(reservation, size),
         halt,
         timing.clock,
     )
+    found = store.pin(manifest)
+    missing = [
+        file
+        for file in distinct_files(without(manifest, store.find_unpacked(manifest))).values()
+        if file.path not in found
+    ]
+    before = progress.done
+    progress.total = progress.total or manifest.size_bytes
+    progress.find(manifest.size_bytes - sum(file.size for file in missing))
     check, cached = partial(Check, sha256=sha256), store.caches(manifest)
-    fetching = FileDownloader(path, manifest, store, policy or RetryPolicy(), timing, set(), check, cached)
-    missing = _missing(without(manifest, store.find_unpacked(manifest)), found)
-    progress.find(sum(f.size for f in manifest.files if f.path not in found) - sum(f.size for f in missing))
-    pool = WorkerPool(halt)
-    large, small = split_by_size(missing)
-    large_lane = LargeFiles(fetching, large, concurrency, pool)
-    small_lane = SmallFiles(fetching, small, pool)
-    large_lane.tick()
-    small_lane.start(SMALL_AT_A_TIME * concurrency)
+    downloader = FileDownloader(context, manifest, store, policy or RetryPolicy(), timing, set(), check, cached)
     try:
-        pool.wait(stop, large_lane.tick)
+        downloaded = _download(downloader, missing, concurrency, stop)
         if prove_access:
-            _prove_access(fetching, stop)
-        blobs = {**found, **large_lane.blobs, **small_lane.blobs}
-        named = _by_path(manifest, blobs)
-        unpacked = _unpack(fetching, named, reservation, stop) if unpack else ()
+            access.prove_access(downloader, stop)
+        blobs = _by_path(manifest, {**found, **downloaded})
+        unpacked = _unpack(downloader, blobs, reservation, stop) if unpack else ()
     except BaseException:
         progress.find(before - progress.done)  # the next attempt counts these bytes again
         raise
     for one in unpacked:
-        named.pop(one.archive.path, None)
-    named |= {f.path: f.sha256 for one in unpacked for f in one.files}
-    return FetchResult(named, verification(f.digest for f in manifest.files), progress.received, unpacked)
+        blobs.pop(one.archive.path, None)
+    blobs |= {f.path: f.sha256 for one in unpacked for f in one.files}
+    return FetchResult(blobs, verification(f.digest for f in manifest.files), progress.received, unpacked)
 
 
-def _missing(manifest: Manifest, found: Container[str]) -> list[File]:
-    """Return one file per missing content; one that arrives meanwhile is noticed when it is opened."""
-    return [file for file in distinct_files(manifest).values() if file.path not in found]
+def _download(
+    downloader: FileDownloader, missing: Iterable[File], concurrency: int, stop: threading.Event
+) -> dict[str, str]:
+    """Return the blobs of the missing files by path; a file that arrives meanwhile is noticed when it is opened."""
+    pool = WorkerPool(downloader.context.stop)
+    large, small = split_by_size(missing)
+    large_files = LargeFiles(downloader, large, concurrency, pool)
+    small_files = SmallFiles(downloader, small, pool)
+    large_files.tick()
+    small_files.start(concurrency)
+    pool.wait(stop, large_files.tick)
+    return large_files.blobs | small_files.blobs
 
 
 def _unpack(
-    fetching: FileDownloader, blobs: Mapping[str, str], reservation: str, stop: threading.Event
+    downloader: FileDownloader, blobs: Mapping[str, str], reservation: str, stop: threading.Event
 ) -> tuple[ArchiveContents, ...]:
     """Return the files that a model's archives become."""
-    archives = find_archives(fetching.manifest.files)
-    found = fetching.store.find_unpacked(fetching.manifest)
-    unpacking = Unpacking(fetching.store, fetching.manifest, reservation, fetching.path.progress)
+    archives = find_archives(downloader.manifest.files)
+    found = downloader.store.find_unpacked(downloader.manifest)
+    unpacking = Unpacking(downloader.store, downloader.manifest, reservation, downloader.context.progress)
     if all(file.path in found for file in archives):
         if found:
             unpacking.check_together(found)
@@ -153,44 +153,3 @@ def _by_path(manifest: Manifest, blobs: Mapping[str, str]) -> dict[str, str]:
     keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
     by_key = {keys[path]: blob for path, blob in blobs.items()}
     return {path: by_key[key] for path, key in keys.items() if key in by_key}
-
-
-def _prove_access(fetching: FileDownloader, stop: threading.Event) -> None:
-    """Request a byte of each file that this download did not bring; with shared rights, only of the largest.
-
-    That never takes more requests than downloading those files.
-    """
-    path, halt = fetching.path, threading.Event()
-    files = [f for f in distinct_files(fetching.manifest).values() if f.size and f.path not in fetching.brought]
-    files.sort(key=lambda f: f.size)
-    waiting = deque(files[-1:] if isinstance(path.source, SharedRights) else files)
-
-    def wait(pause_s: float, error: LarderError) -> None:
-        path.progress.trouble = error
-        if halt.wait(pause_s):
-            raise Stopped
-
-    def work() -> None:
-        while not halt.is_set():
-            try:
-                file = waiting.pop()
-            except IndexError:
-                return
-            retry(partial(_ask_for_a_byte, path, file), fetching.policy, fetching.timing, wait)
-
-    pool = WorkerPool(halt)
-    for _ in range(min(_PROOFS_AT_A_TIME, len(waiting))):
-        pool.start(work)
-    pool.wait(stop)
-
-
-def _ask_for_a_byte(path: BytePath, file: File) -> None:
-    try:
-        body = path.source.open(file, 0, 1)
-    except LarderError as error:
-        path.progress.traffic.fail(error)
-        raise
-    try:
-        body.readinto(memoryview(bytearray(1)))
-    finally:
-        body.close()

@@ -1,6 +1,6 @@
 """The steps for one file, in whichever thread: open, fetch a segment, verify, hand over."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -8,14 +8,22 @@ from agent.store.partials import Partial
 from agent.store.store import Store
 from agent.store.verify import Check
 from agent.transfer.hashing import Hashing
-from agent.transfer.plan import SMALL_BYTES
-from agent.transfer.receive import BytePath, Stopped, receive, receive_front
+from agent.transfer.receive import DownloadContext, Stopped, receive, receive_front
 from agent.transfer.retry_budget import SharedRetryBudget
 from agent.transfer.segmented_file import Segment, SegmentedFile
 from shared.byte_ranges import ByteRange
 from shared.errors import DigestMismatch, LarderError, SourceChanged
 from shared.manifest import File, Manifest
 from shared.sources.retry import RetryPolicy, Timing
+
+SMALL_BYTES = 4 * 2**20
+
+
+def split_by_size(files: Iterable[File]) -> tuple[tuple[File, ...], tuple[File, ...]]:
+    """Return the large files and the small ones, the largest first."""
+    ordered = sorted(files, key=lambda f: (-f.size, f.path))
+    large = tuple(f for f in ordered if f.size > SMALL_BYTES)
+    return large, tuple(ordered[len(large) :])
 
 
 @dataclass(slots=True)
@@ -35,23 +43,31 @@ class FileDownload:
 class FileDownloader:
     """One download's files, source, store and counters, shared by all its threads.
 
+    A file ends as a verified blob or with an error. On the way, failures lead to these steps:
+
+        the source changed the file        ──▶ discard its bytes and raise
+        bytes do not match, first time     ──▶ discard its bytes and fetch them again
+        bytes do not match, second time    ──▶ discard its bytes and raise
+        anything else, the budget allows   ──▶ keep its bytes, wait and fetch the rest
+        anything else                      ──▶ keep its bytes and raise
+
     Attributes:
-        path: The path of the bytes, with source and stop event.
+        context: What all bytes pass through, with source and stop event.
         manifest: The manifest being downloaded.
         store: The store that receives the files.
         policy: How failed attempts are retried.
         timing: Clock and jitter.
-        brought: Paths of the files that this source delivered at least in part.
+        delivered: Paths of the files that this source delivered at least in part.
         make_check: Starts the hash of a file; without SHA-256, the blob is named by its content key.
         cached: Whether all bytes go through the page cache. Small files' bytes always do: many are open at once.
     """
 
-    path: BytePath
+    context: DownloadContext
     manifest: Manifest
     store: Store
     policy: RetryPolicy
     timing: Timing
-    brought: set[str]
+    delivered: set[str]
     make_check: Callable[[File], Check]
     cached: bool
 
@@ -61,62 +77,60 @@ class FileDownloader:
 
         Raises InsufficientStorage, StoreFailure, Stopped.
         """
-        cached, stop = self.cached or file.size <= SMALL_BYTES, self.path.stop
+        cached, stop = self.cached or file.size <= SMALL_BYTES, self.context.stop
         with self.store.partial(self.manifest, file, stop, cached=cached, before_wait=before_wait) as partial:
             if partial is None:
                 raise Stopped
-            held = partial.held.size_bytes
-            work = FileDownload(
-                SegmentedFile(file, partial, self.make_check), SharedRetryBudget(self.policy, self.timing)
-            )
+            held_bytes = partial.held.size_bytes
+            segmented = SegmentedFile(file, partial, self.make_check)
+            download = FileDownload(segmented, SharedRetryBudget(self.policy, self.timing))
             if blob := self.store.find_blob(self.manifest, file):  # another download was faster
-                self.path.find(file.size)
-                self.path.arrived(file.size - held)
-                work.blob = blob
+                self.context.progress.find(file.size)
+                self.context.arrived(file.size - held_bytes)
+                download.blob = blob
             else:
-                self.path.find(held)
-            yield work
+                self.context.progress.find(held_bytes)
+            yield download
 
-    def attempt(self, work: FileDownload, segment: Segment, buffer: memoryview) -> None:
+    def attempt(self, download: FileDownload, segment: Segment, buffer: memoryview) -> None:
         """Fetch as much of a segment as arrives; after a retryable failure, wait. Raises LarderError, Stopped."""
-        failure: LarderError | None = None
-        began_at = segment.position
+        start = segment.position
         try:
-            receive(self.path, work.segmented, segment, buffer)
-            self.brought.add(work.segmented.file.path)
-            work.budget.succeed()
+            try:
+                receive(self.context, download.segmented, segment, buffer)
+            finally:
+                download.segmented.give_back(segment)
         except LarderError as error:
-            failure = error
-        finally:
-            work.segmented.give_back(segment)
-        if failure:
-            self._bear(work, failure, segment.position - began_at)
+            self._handle(error, download, segment.position - start)
+        else:
+            self.delivered.add(download.segmented.file.path)
+            download.budget.succeed()
 
-    def attempt_front(self, work: FileDownload, buffer: memoryview) -> bool:
+    def attempt_front(self, download: FileDownload, buffer: memoryview) -> bool:
         """Fetch a file in one go that is smaller than the buffer and of which nothing is here.
 
         Returns whether it is complete and verified; what arrived is kept. Raises the same errors as `attempt` and
-        `follow`.
+        `complete`.
         """
-        size, failure = receive_front(self.path, work.segmented.file, buffer)
+        size, failure = receive_front(self.context, download.segmented.file, buffer)
         try:
-            work.segmented.put_front(buffer[:size])
+            download.segmented.put_front(buffer[:size])
         except LarderError as error:
             failure = failure or error
         else:
-            self.path.count(size)
+            self.context.count(size)
         match failure:
             case None:
-                self.brought.add(work.segmented.file.path)
-                return self.follow(work, buffer)
+                self.delivered.add(download.segmented.file.path)
+                return self.complete(download, buffer)
             case Stopped():
                 raise failure
             case _:
-                self._bear(work, failure, size)
+                self._handle(failure, download, size)
                 return False
 
-    def follow(self, work: FileDownload, buffer: memoryview) -> bool:
-        """Hash what the receivers do not hash themselves until the file is complete.
+    def complete(self, download: FileDownload, buffer: memoryview) -> bool:
+        """Hash what the receivers do not hash themselves until the file is complete, and verify it.
 
         Returns:
             True, with `blob` set, once the file is complete and verified; False if it was discarded and must be
@@ -127,80 +141,80 @@ class FileDownloader:
             Stopped: `stop` was set.
             StoreFailure: The file could not be read.
         """
-        hashing = work.segmented.hashing
-        if not self._hash(work, hashing, buffer):
+        segmented, hashing = download.segmented, download.segmented.hashing
+        if not self._hash(download, hashing, buffer):
             return False
-        check = hashing.check
         try:
-            check.verify()
+            hashing.check.verify()
         except DigestMismatch as error:
-            self._start_over(work, error)
+            self._start_over(download, error)
             return False
-        if not work.segmented.finish(hashing):
+        if not segmented.finish(hashing):
             return False
-        self.path.progress.traffic.verify(work.segmented.file.size, check.took_s)
-        work.blob = check.sha256 or work.segmented.partial.key
+        self.context.progress.traffic.verify(segmented.file.size, hashing.check.took_s)
+        download.blob = hashing.check.sha256 or segmented.partial.key
         return True
 
-    def _bear(self, work: FileDownload, failure: LarderError, brought_bytes: int = 0) -> None:
-        """Prepare the next attempt and wait, or raise if there is none. `brought_bytes` arrived before the failure."""
-        match failure:
+    def _handle(self, error: LarderError, download: FileDownload, received_bytes: int) -> None:
+        """Prepare the next attempt and wait for it, or raise; `received_bytes` arrived before the failure."""
+        match error:
             case SourceChanged():
-                self._discard(work, give_up=True)
-                raise failure
+                self._discard(download, give_up=True)
+                raise error
             case DigestMismatch():
-                self._start_over(work, failure)
+                self._start_over(download, error)
             case _:
-                self._wait(work, failure, brought_bytes)
+                self._wait(download, error, received_bytes)
 
-    def _start_over(self, work: FileDownload, error: DigestMismatch) -> None:
-        progress, again = self.path.progress, work.mismatches == 0
-        work.mismatches += 1
-        self._discard(work, give_up=not again)
+    def _start_over(self, download: FileDownload, error: DigestMismatch) -> None:
+        progress, is_first = self.context.progress, download.mismatches == 0
+        download.mismatches += 1
+        self._discard(download, give_up=not is_first)
         progress.traffic.mismatch()
-        if not again:
+        if not is_first:
             raise error
         progress.traffic.retry(error)
         progress.trouble = error
 
-    def _discard(self, work: FileDownload, *, give_up: bool) -> None:
-        size = work.segmented.discard(give_up=give_up)
-        self.path.find(-size)
-        self.path.arrived(-size)
+    def _discard(self, download: FileDownload, *, give_up: bool) -> None:
+        size = download.segmented.discard(give_up=give_up)
+        self.context.progress.find(-size)
+        self.context.arrived(-size)
 
-    def _hash(self, work: FileDownload, hashing: Hashing, buffer: memoryview) -> bool:
+    def _hash(self, download: FileDownload, hashing: Hashing, buffer: memoryview) -> bool:
         """Return True once the file is hashed, False if it was started over. Raises Stopped, StoreFailure."""
-        segmented = work.segmented
-        while span := segmented.unhashed(hashing, self.path.stop):
-            if not span.size_bytes:
+        segmented = download.segmented
+        while unhashed := segmented.unhashed(hashing, self.context.stop):
+            if not unhashed.size_bytes:
                 return True
             try:
-                cut_short = not self._hash_span(segmented.partial, hashing, span, buffer)
+                is_cut_short = not self._hash_range(segmented.partial, hashing, unhashed, buffer)
             finally:
                 segmented.leave(hashing)
-            if cut_short and hashing is segmented.hashing:
-                words = f"{segmented.partial.path} was cut short; it is fetched again"
-                self._start_over(work, DigestMismatch(words))
-        if self.path.stop.is_set():
+            if is_cut_short and hashing is segmented.hashing:
+                self._start_over(
+                    download, DigestMismatch(f"{segmented.partial.path} was cut short; it is fetched again")
+                )
+        if self.context.stop.is_set():
             raise Stopped
         return False
 
-    def _hash_span(self, partial: Partial, hashing: Hashing, span: ByteRange, buffer: memoryview) -> bool:
+    def _hash_range(self, partial: Partial, hashing: Hashing, unhashed: ByteRange, buffer: memoryview) -> bool:
         """Hash these bytes from the page cache; return False if they are no longer in the file. Raises Stopped."""
-        while hashing.done < span.end:
-            if self.path.stop.is_set():
+        while hashing.done < unhashed.end:
+            if self.context.stop.is_set():
                 raise Stopped
-            part = buffer[: partial.read_into(buffer[: span.end - hashing.done], hashing.done)]
+            part = buffer[: partial.read_into(buffer[: unhashed.end - hashing.done], hashing.done)]
             if not part:
                 return False
             hashing.feed(part)
         return True
 
-    def _wait(self, work: FileDownload, error: LarderError, brought_bytes: int) -> None:
-        progress = self.path.progress
+    def _wait(self, download: FileDownload, error: LarderError, received_bytes: int) -> None:
+        progress = self.context.progress
         progress.traffic.fail(error)
-        pause_s = work.budget.pause(error, work.segmented.missing_bytes, brought_bytes)
+        pause_s = download.budget.pause(error, download.segmented.missing_bytes, received_bytes)
         progress.traffic.retry(error)
         progress.trouble = error
-        if self.path.stop.wait(pause_s):
+        if self.context.stop.wait(pause_s):
             raise Stopped

@@ -7,6 +7,8 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 
 from agent.transfer.concurrency import ConcurrencyController
@@ -21,12 +23,12 @@ _ENDING = 2  # files that wait for the disk while others are being received
 _LOOK_S = 0.2
 
 
-class _Open:
+class _OpenFile:
     """A file shared by its receivers and its hashing thread, closed when the last one leaves."""
 
-    def __init__(self, work: FileDownload, closing: ExitStack) -> None:
-        self.work, self._closing, self._users = work, closing, 1
-        self._lock = threading.Lock()
+    def __init__(self, download: FileDownload, closing: ExitStack) -> None:
+        self.download, self.segmented = download, download.segmented
+        self._closing, self._users, self._lock = closing, 1, threading.Lock()
 
     def enter(self) -> None:
         with self._lock:
@@ -40,32 +42,56 @@ class _Open:
             self._closing.close()
 
 
-class LargeFiles:
-    """Receivers work on segments of the open files; `blobs` has the names of finished blobs by path."""
+@dataclass(frozen=True, slots=True)
+class _Fetch:
+    file: _OpenFile
+    segment: Segment
 
-    def __init__(self, fetching: FileDownloader, files: Iterable[File], at_a_time: int, pool: WorkerPool) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    file: File
+
+
+class _Idle(Enum):
+    WAIT = auto()
+    LEAVE = auto()
+
+
+class LargeFiles:
+    """Receivers work on segments of the open files; `blobs` has the names of finished blobs by path.
+
+    The way of a file, and the threads that work on it:
+
+        pending ──▶ open: bytes are missing ──▶ open: all bytes are here ──▶ blob
+                    receivers                   its hashing thread
+                    its hashing thread
+                    at most `at_a_time`         at most `_ENDING` more
+
+    Receivers have numbers from 0. Those that the ConcurrencyController does not want (any more) leave after their
+    segment, and `tick` starts those that are missing. `_next_step` decides what each does.
+    """
+
+    def __init__(self, downloader: FileDownloader, files: Iterable[File], at_a_time: int, pool: WorkerPool) -> None:
         self.blobs: dict[str, str] = {}
-        self._fetching, self._pool = fetching, pool
-        self._waiting, self._at_a_time = deque(files), at_a_time
-        first, processors = min(at_a_time, len(self._waiting)), len(os.sched_getaffinity(0))
-        self._concurrency_controller = ConcurrencyController(
-            first, _MOST_CONNECTIONS, fetching.timing.clock(), processors
-        )
-        self._open: list[_Open] = []
+        self._downloader, self._stop, self._pool = downloader, downloader.context.stop, pool
+        self._pending, self._at_a_time = deque(files), at_a_time
+        first, processors = min(at_a_time, len(self._pending)), len(os.sched_getaffinity(0))
+        self._concurrency = ConcurrencyController(first, _MOST_CONNECTIONS, downloader.timing.clock(), processors)
         self._opening = 0
+        self._open: list[_OpenFile] = []
         self._receivers: set[int] = set()
         self._changed = threading.Condition()
 
     def tick(self) -> None:
         """Measure the rate and start as many receivers as it justifies."""
-        progress = self._fetching.path.progress
+        progress = self._downloader.context.progress
         with self._changed:
             if not progress.trouble:  # more connections would not solve that
-                missing, now = progress.total - progress.done, self._fetching.timing.clock()
-                self._concurrency_controller.observe(progress.received, missing, now, time.process_time())
-            absent = (
-                set(range(self._concurrency_controller.connections)) - self._receivers if self._unfinished() else set()
-            )
+                missing, now = progress.total - progress.done, self._downloader.timing.clock()
+                self._concurrency.observe(progress.received, missing, now, time.process_time())
+            wanted = set(range(self._concurrency.connections)) if self._is_unfinished() else set[int]()
+            absent = wanted - self._receivers
             self._receivers |= absent
         for index in absent:
             self._pool.start(partial(self._receive, index))
@@ -73,87 +99,81 @@ class LargeFiles:
     def _receive(self, index: int) -> None:
         buffer = memoryview(mmap.mmap(-1, _BUFFER_BYTES))  # aligned to a page
         try:
-            while found := self._next(index):
-                opened, segment = found
-                try:
-                    self._fetching.attempt(opened.work, segment, buffer)
-                finally:
-                    opened.leave()
-                    self._tell()
+            while step := self._wait_for_step(index):
+                match step:
+                    case _Open(file):
+                        self._open_file(file)
+                    case _Fetch(file, segment):
+                        try:
+                            self._downloader.attempt(file.download, segment, buffer)
+                        finally:
+                            file.leave()
+                            self._notify()
         finally:
             with self._changed:
                 self._receivers.discard(index)
 
-    def _next(self, index: int) -> tuple[_Open, Segment] | None:
-        """Wait for a segment to fetch; return None when there is none left, or when there are too many receivers."""
-        while True:
-            with self._changed:
-                while True:
-                    if self._fetching.path.stop.is_set() or index >= self._concurrency_controller.connections:
-                        return None
-                    if found := self._take_segment():
-                        return found
-                    if self._may_open():
-                        break
-                    if not self._unfinished():
-                        return None
-                    self._changed.wait(_LOOK_S)
-                file = self._waiting.popleft()
-                self._opening += 1
-            self._begin(file)
+    def _wait_for_step(self, index: int) -> _Fetch | _Open | None:
+        """Return what this receiver does next, None if it leaves."""
+        with self._changed:
+            while (step := self._next_step(index)) is _Idle.WAIT:
+                self._changed.wait(_LOOK_S)  # setting `stop` does not wake us
+            return None if step is _Idle.LEAVE else step
 
-    def _take_segment(self) -> tuple[_Open, Segment] | None:
-        """Take a file without receivers; if all have some and no other may be opened, take a part of the largest."""
-        segment: Segment | None = None
-        for opened in self._open:
-            if not opened.work.segmented.receivers and (segment := opened.work.segmented.take_segment()):
-                opened.enter()
-                return opened, segment
+    def _next_step(self, index: int) -> _Fetch | _Open | _Idle:
+        """Decide what a receiver does next, and take the segment or file for it; call with the lock."""
+        if self._stop.is_set() or index >= self._concurrency.connections:
+            return _Idle.LEAVE
+        for file in self._open:
+            if not file.segmented.receivers and (segment := file.segmented.take_segment()):
+                file.enter()
+                return _Fetch(file, segment)
         if self._may_open():
-            return None
-        for opened in sorted(self._open, key=lambda o: -o.work.segmented.missing_bytes):
-            if segment := opened.work.segmented.share():
-                opened.enter()
-                return opened, segment
-        return None
+            self._opening += 1
+            return _Open(self._pending.popleft())
+        for file in sorted(self._open, key=lambda file: -file.segmented.missing_bytes):
+            if segment := file.segmented.share():
+                file.enter()
+                return _Fetch(file, segment)
+        return _Idle.WAIT if self._is_unfinished() else _Idle.LEAVE
 
     def _may_open(self) -> bool:
-        receiving = sum(1 for o in self._open if o.work.segmented.missing_bytes) + self._opening
-        return bool(self._waiting) and receiving < self._at_a_time and len(self._open) < self._at_a_time + _ENDING
+        incomplete = sum(1 for file in self._open if file.segmented.missing_bytes) + self._opening
+        return bool(self._pending) and incomplete < self._at_a_time and len(self._open) < self._at_a_time + _ENDING
 
-    def _unfinished(self) -> bool:
-        return bool(self._waiting or self._open or self._opening)
+    def _is_unfinished(self) -> bool:
+        return bool(self._pending or self._open or self._opening)
 
-    def _begin(self, file: File) -> None:
+    def _open_file(self, file: File) -> None:
         closing = ExitStack()
         try:
-            work = closing.enter_context(self._fetching.opened(file))
+            download = closing.enter_context(self._downloader.opened(file))
         except BaseException:
             with self._changed:
                 self._opening -= 1
             raise
-        opened = _Open(work, closing)
+        opened = _OpenFile(download, closing)
         with self._changed:
             self._opening -= 1
             self._open.append(opened)
-        self._pool.start(lambda: self._finish(opened))
+        self._pool.start(partial(self._complete, opened))
 
-    def _finish(self, opened: _Open) -> None:
+    def _complete(self, file: _OpenFile) -> None:
         """Hash the file to its end and turn it into a blob."""
-        work, file = opened.work, opened.work.segmented.file
+        download = file.download
         try:
-            if not work.blob:
+            if not download.blob:
                 buffer = memoryview(bytearray(_BUFFER_BYTES))
-                while not self._fetching.follow(work, buffer):
-                    self._tell()
-                self._fetching.store.put_blob(work.segmented.partial, work.blob)
-            self.blobs[file.path] = work.blob
+                while not self._downloader.complete(download, buffer):
+                    self._notify()
+                self._downloader.store.put_blob(file.segmented.partial, download.blob)
+            self.blobs[file.segmented.file.path] = download.blob
         finally:
             with self._changed:
-                self._open.remove(opened)
-            opened.leave()
-            self._tell()
+                self._open.remove(file)
+            file.leave()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._changed:
             self._changed.notify_all()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from shared.token_bucket import TokenBucket
 
 _BURST_S = 0.1
-_GRAIN_S = 0.05
-_LEAST_GRAIN_BYTES = 4096
+_CHUNK_S = 0.05
+_LEAST_CHUNK_BYTES = 4096
 _LONGEST_WAIT_S = 0.2
 
 
@@ -39,10 +39,10 @@ class RateLimiter:
                 self._bucket = bucket_of(rate, self._clock())
             self._changed.notify_all()
 
-    def grain(self, most_bytes: int) -> int:
+    def chunk_bytes(self, most_bytes: int) -> int:
         """Return how many bytes to request at a time for an even flow."""
         rate = self.rate
-        return most_bytes if rate <= 0 else min(most_bytes, max(_LEAST_GRAIN_BYTES, int(rate * _GRAIN_S)))
+        return most_bytes if rate <= 0 else min(most_bytes, max(_LEAST_CHUNK_BYTES, int(rate * _CHUNK_S)))
 
     def take(self, size_bytes: int, stop: threading.Event) -> bool:
         """Wait until the bytes may be transferred; return False if `stop` is set first."""

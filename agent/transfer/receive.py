@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from agent.transfer.progress import Progress
@@ -21,11 +21,14 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class BytePath:
-    """What all bytes of a download pass through."""
+class DownloadContext:
+    """What all bytes of a download pass through.
+
+    `arrived` tells the store's reservation how many bytes are on the disk now.
+    """
 
     source: Source
-    bucket: RateLimiter
+    rate_limiter: RateLimiter
     progress: Progress
     arrived: Callable[[int], None]
     stop: threading.Event
@@ -36,16 +39,8 @@ class BytePath:
         self.progress.receive(size_bytes)
         self.arrived(size_bytes)
 
-    def pass_over(self, size_bytes: int) -> None:
-        """Count bytes that were received but not wanted."""
-        self.progress.pass_over(size_bytes)
 
-    def find(self, size_bytes: int) -> None:
-        """Count bytes that were already here; negative if they had to be discarded."""
-        self.progress.find(size_bytes)
-
-
-def receive(path: BytePath, segmented: SegmentedFile, segment: Segment, buffer: memoryview) -> None:
+def receive(context: DownloadContext, segmented: SegmentedFile, segment: Segment, buffer: memoryview) -> None:
     """Receive the rest of a segment; what arrived before a failure is kept.
 
     Raises:
@@ -57,17 +52,15 @@ def receive(path: BytePath, segmented: SegmentedFile, segment: Segment, buffer: 
         Stopped: The stop event was set.
     """
     file, left = segmented.file, segment.left
-    with path.progress.asking():
-        body = path.source.open(file, left.start, None if left.end == file.size else left.size_bytes)
-    try:
+    with context.progress.asking():
+        body = context.source.open(file, left.start, None if left.end == file.size else left.size_bytes)
+    with closing(body):
         if body.skips:
             segmented.divisible = False
-        _drain(path, body, segmented, segment, buffer)
-    finally:
-        body.close()
+        _drain(context, body, segmented, segment, buffer)
 
 
-def receive_front(path: BytePath, file: File, buffer: memoryview) -> tuple[int, LarderError | Stopped | None]:
+def receive_front(context: DownloadContext, file: File, buffer: memoryview) -> tuple[int, LarderError | Stopped | None]:
     """Receive a file smaller than the buffer, without writing or counting anything.
 
     Returns:
@@ -75,48 +68,54 @@ def receive_front(path: BytePath, file: File, buffer: memoryview) -> tuple[int, 
     """
     size = 0
     try:
-        with path.progress.asking():
-            body = path.source.open(file)
-        try:
-            flow = _Flow(path, body, file)
+        with context.progress.asking():
+            body = context.source.open(file)
+        with closing(body):
+            reader = _BodyReader(context, body, file)
             while size < file.size:
-                size += flow.take(flow.grain_of(buffer[size : file.size]), size)
+                size += reader.read(reader.chunk_of(buffer[size : file.size]), size)
             _check_end(body, file, buffer[size:])
-        finally:
-            body.close()
     except (LarderError, Stopped) as error:
         return size, error
     return size, None
 
 
-def _drain(path: BytePath, body: Body, segmented: SegmentedFile, segment: Segment, buffer: memoryview) -> None:
-    flow = _Flow(path, body, segmented.file)
-    while size := flow.pass_over(len(buffer)):
-        path.pass_over(size)
+def _drain(
+    context: DownloadContext, body: Body, segmented: SegmentedFile, segment: Segment, buffer: memoryview
+) -> None:
+    """Receive the segment in chunks, each written before the next is read.
+
+    With direct writes, `grain` is a page, and a chunk lies in the buffer as in its page of the file. Example with pages
+    of 4,096 bytes, where a read returned 5,000 bytes: the next chunk belongs at 5,000, which is 904 bytes into a page.
+    It goes to `buffer[904:4096]`, at most up to the end of that page, so that the one after it begins on a page again.
+    """
+    reader, grain = _BodyReader(context, body, segmented.file), segmented.partial.grain
+    while size := reader.skip(len(buffer)):
+        context.progress.pass_over(size)
     while missing := segment.end - segment.position:
-        ahead = segment.position % segmented.partial.grain  # after an odd length, only up to the next page
-        room = flow.grain_of(buffer[ahead : segmented.partial.grain if ahead else None][:missing])
-        size = flow.take(room, segment.position)
-        segmented.write(segment, room[:size], last=size <= min(len(room) - 1, _FLOWS_BYTES))
-        path.count(size)
+        into_page = segment.position % grain
+        chunk = reader.chunk_of(buffer[into_page : grain if into_page else None][:missing])
+        size = reader.read(chunk, segment.position)
+        segmented.write(segment, chunk[:size], last=size <= min(len(chunk) - 1, _FLOWS_BYTES))
+        context.count(size)
     if segment.end == segmented.file.size:
         _check_end(body, segmented.file, buffer)
 
 
-class _Flow:
+class _BodyReader:
     """Reads a body within the rate limit, as long as it is not too slow."""
 
-    __slots__ = ("_body", "_file", "_path", "_slow", "_stall")
+    __slots__ = ("_body", "_context", "_file", "_slow_rate", "_stall")
 
-    def __init__(self, path: BytePath, body: Body, file: File) -> None:
-        self._path, self._body, self._file, self._stall = path, body, file, StallDetector()
-        self._slow: float | None = None
+    def __init__(self, context: DownloadContext, body: Body, file: File) -> None:
+        self._context, self._body, self._file, self._stall = context, body, file, StallDetector()
+        self._slow_rate: float | None = None
 
-    def grain_of(self, room: memoryview) -> memoryview:
+    def chunk_of(self, buffer: memoryview) -> memoryview:
         """Return the part of the buffer to fill at a time."""
-        return room[: self._path.bucket.grain(len(room))]
+        return buffer[: self._context.rate_limiter.chunk_bytes(len(buffer))]
 
-    def take(self, room: memoryview, position: int) -> int:
+    def read(self, chunk: memoryview, position: int) -> int:
         """Read the next bytes and return their number.
 
         Bytes that came too slowly are kept; the failure is raised on the next call.
@@ -125,33 +124,37 @@ class _Flow:
             Stopped: The stop event was set.
             Unreachable: No bytes came, or the previous ones came too slowly.
         """
-        size = self._move(len(room), lambda _: self._body.readinto(room))
+        size = self._move(len(chunk), lambda _: self._body.readinto(chunk))
         if not size:
             raise Unreachable(
-                f"{self._file.path!r} ended after {position} of {self._file.size} bytes; it goes on from there"
+                f"{self._file.path!r} ended after {position} of {self._file.size} bytes; the rest is requested again"
             )
         return size
 
-    def pass_over(self, most_bytes: int) -> int:
-        """Skip bytes before the wanted part; return how many, 0 once it is reached. Raises the errors of `take`."""
-        return self._move(self._path.bucket.grain(most_bytes), self._body.skip) if self._body.skips else 0
+    def skip(self, most_bytes: int) -> int:
+        """Skip bytes before the wanted part; return how many, 0 once it is reached. Raises the errors of `read`."""
+        if not self._body.skips:
+            return 0
+        return self._move(self._context.rate_limiter.chunk_bytes(most_bytes), self._body.skip)
 
     def _move(self, most_bytes: int, move: Callable[[int], int]) -> int:
-        path, bucket, size = self._path, self._path.bucket, 0
-        if self._slow is not None:
-            words = f"{self._file.path!r} came with {self._slow:.0f} bytes a second"
-            raise Unreachable(f"{words}; it is asked for again from there")
-        if path.stop.is_set() or not bucket.take(most_bytes, path.stop):
+        context, rate_limiter, size = self._context, self._context.rate_limiter, 0
+        if self._slow_rate is not None:
+            raise Unreachable(
+                f"{self._file.path!r} arrived at only {self._slow_rate:.0f} bytes per second; the rest is requested "
+                "again"
+            )
+        if context.stop.is_set() or not rate_limiter.take(most_bytes, context.stop):
             raise Stopped
-        asked_s = path.clock()
+        began_s = context.clock()
         try:
             size = move(most_bytes)
         finally:
-            bucket.give_back(most_bytes - size)
-        if path.stop.is_set():
+            rate_limiter.give_back(most_bytes - size)
+        if context.stop.is_set():
             raise Stopped
         if size:
-            self._slow = self._stall.observe(size, path.clock() - asked_s, bucket.rate)
+            self._slow_rate = self._stall.observe(size, context.clock() - began_s, rate_limiter.rate)
         return size
 
 
@@ -159,5 +162,5 @@ def _check_end(body: Body, file: File, buffer: memoryview) -> None:
     with suppress(Unreachable):  # all bytes are here, so a broken connection does no harm
         if body.readinto(buffer[:1]):
             raise DigestMismatch(
-                f"{file.path!r} is longer than the {file.size} bytes that the manifest names; the source changed it"
+                f"{file.path!r} is longer than the {file.size} bytes in the manifest; the source changed the file"
             )

@@ -16,6 +16,7 @@ from shared.manifest import File
 
 _BUFFER_BYTES = 2**18
 _BATCH = 256
+_PER_LARGE_FILE = 4  # small files cost round trips, not bandwidth
 _AT_FIRST = 3
 _FAR_S, _IN_A_ROW = 0.003, 8  # with a nearby server, some of this many files take less
 
@@ -23,18 +24,18 @@ _FAR_S, _IN_A_ROW = 0.003, 8  # with a nearby server, some of this many files ta
 class SmallFiles:
     """Downloads small files; `blobs` has the names of the blobs on disk by path."""
 
-    def __init__(self, fetching: FileDownloader, files: Iterable[File], pool: WorkerPool) -> None:
+    def __init__(self, downloader: FileDownloader, files: Iterable[File], pool: WorkerPool) -> None:
         self.blobs: dict[str, str] = {}
-        self._fetching, self._pool = fetching, pool
-        self._waiting = deque(files)
+        self._downloader, self._pool = downloader, pool
+        self._pending = deque(files)
         self._batch: list[tuple[File, Partial, str]] = []
         self._most = self._started = self._working = 0
         self._closing = ExitStack()
         self._lock = threading.Lock()
 
-    def start(self, most_at_a_time: int) -> None:
-        """Start the first threads."""
-        self._most = min(most_at_a_time, len(self._waiting))
+    def start(self, concurrency: int) -> None:
+        """Start the first threads; there may be several for each large file that is downloaded at a time."""
+        self._most = min(_PER_LARGE_FILE * concurrency, len(self._pending))
         for _ in range(_AT_FIRST):
             self._add_thread()
 
@@ -47,11 +48,11 @@ class SmallFiles:
         self._pool.start(self._work)
 
     def _work(self) -> None:
-        buffer, clock, slow = memoryview(bytearray(_BUFFER_BYTES)), self._fetching.timing.clock, 0
+        buffer, clock, slow = memoryview(bytearray(_BUFFER_BYTES)), self._downloader.timing.clock, 0
         try:
-            while not self._fetching.path.stop.is_set():
+            while not self._downloader.context.stop.is_set():
                 try:
-                    file = self._waiting.popleft()
+                    file = self._pending.popleft()
                 except IndexError:
                     return
                 began_s = clock()
@@ -65,31 +66,31 @@ class SmallFiles:
             with self._lock:
                 self._working -= 1
                 last = self._working == 0
-            if last or self._fetching.path.stop.is_set():
+            if last or self._downloader.context.stop.is_set():
                 self._flush(1)
 
     def _fetch(self, file: File, buffer: memoryview) -> None:
         with ExitStack() as closing:
             # A batch holds its files until they are on disk; before waiting for another download, a thread releases
             # them.
-            work = closing.enter_context(self._fetching.opened(file, before_wait=lambda: self._flush(1)))
-            if work.blob:
-                self.blobs[file.path] = work.blob
+            download = closing.enter_context(self._downloader.opened(file, before_wait=lambda: self._flush(1)))
+            if download.blob:
+                self.blobs[file.path] = download.blob
                 return
-            fits = not work.segmented.partial.held.size_bytes and 0 < file.size < len(buffer)
-            whole = fits and self._fetching.attempt_front(work, buffer)
+            fits = not download.segmented.partial.held.size_bytes and 0 < file.size < len(buffer)
+            whole = fits and self._downloader.attempt_front(download, buffer)
             while not whole:
-                while segment := work.segmented.take_segment():
-                    self._fetching.attempt(work, segment, buffer)
-                whole = self._fetching.follow(work, buffer)
-            partial, store = work.segmented.partial, self._fetching.store
+                while segment := download.segmented.take_segment():
+                    self._downloader.attempt(download, segment, buffer)
+                whole = self._downloader.complete(download, buffer)
+            partial, store = download.segmented.partial, self._downloader.store
             if not file.digest:  # nothing could verify a sealed file that was not flushed before a crash
-                store.put_blob(partial, work.blob)
-                self.blobs[file.path] = work.blob
+                store.put_blob(partial, download.blob)
+                self.blobs[file.path] = download.blob
                 return
             store.seal(partial)
             with self._lock:
-                self._batch.append((file, partial, work.blob))
+                self._batch.append((file, partial, download.blob))
                 self._closing.push(closing.pop_all())
 
     def _flush(self, least: int) -> None:
@@ -100,5 +101,5 @@ class SmallFiles:
             batch, self._batch = self._batch, []
             closing = self._closing.pop_all()
         with closing:
-            self._fetching.store.put_blobs([(partial, blob) for _, partial, blob in batch])
+            self._downloader.store.put_blobs([(partial, blob) for _, partial, blob in batch])
         self.blobs.update((file.path, blob) for file, _, blob in batch)

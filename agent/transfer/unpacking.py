@@ -18,7 +18,7 @@ from agent.store.partials import Partial
 from agent.store.snapshot import ArchiveContents, CompletedFile
 from agent.store.store import Store
 from agent.store.unpacked import archive_names
-from agent.transfer.plan import SMALL_BYTES
+from agent.transfer.file_download import SMALL_BYTES
 from agent.transfer.progress import Progress
 from agent.transfer.receive import Stopped
 from agent.transfer.worker_pool import WorkerPool

@@ -108,7 +108,9 @@ def carry_out(order: Order, source: CountedSource) -> None:
     store = Store.open(Path(order.root), disk=FatalDisk(order.fatal_sync, tight=order.tight))
     store.sweep()
     bucket = RateLimiter(order.rate)
-    result = fetch(source, manifest, store, progress=Progress(), stop=threading.Event(), concurrency=2, bucket=bucket)
+    result = fetch(
+        source, manifest, store, progress=Progress(), stop=threading.Event(), concurrency=2, rate_limiter=bucket
+    )
     if order.fatal_change:
         store.commit(manifest, "old", result.blobs)
         result = fetch(source, manifest, store, progress=Progress(), stop=threading.Event())

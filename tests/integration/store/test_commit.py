@@ -13,7 +13,7 @@ import pytest
 from agent.store.disk import RealDisk
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
-from agent.transfer.plan import SMALL_BYTES
+from agent.transfer.file_download import SMALL_BYTES
 from agent.transfer.progress import Progress
 from shared.errors import AuthDenied, InsufficientStorage
 from shared.sources.memory import MemorySource

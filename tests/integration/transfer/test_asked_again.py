@@ -9,7 +9,7 @@ import pytest
 
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
-from agent.transfer.plan import SMALL_BYTES
+from agent.transfer.file_download import SMALL_BYTES
 from agent.transfer.progress import Progress
 from rig.hub import Hub, Truncate
 from shared.manifest import File

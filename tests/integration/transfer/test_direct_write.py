@@ -27,7 +27,7 @@ from agent.store.verify import Check
 from agent.transfer.engine import FetchResult
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
-from agent.transfer.receive import BytePath, receive
+from agent.transfer.receive import DownloadContext, receive
 from agent.transfer.segmented_file import SegmentedFile
 from shared.errors import InsufficientStorage, Unreachable
 from shared.sources.memory import MemorySource
@@ -94,7 +94,7 @@ def test_what_begins_between_two_pages_goes_on_past_the_cache_from_the_next(tigh
     source, stop = MemorySource({"big": BIG}), threading.Event()
     manifest = source.resolve()
     [file] = manifest.files
-    path = BytePath(source, RateLimiter(), Progress(), lambda _: None, stop, time.monotonic)
+    path = DownloadContext(source, RateLimiter(), Progress(), lambda _: None, stop, time.monotonic)
     with tight.partial(manifest, file, stop, cached=False) as partial:
         assert partial is not None
         segmented = SegmentedFile(file, partial, Check)

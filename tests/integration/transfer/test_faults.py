@@ -238,7 +238,7 @@ def test_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> No
     bucket.give_back(1000)
     threading.Thread(target=stop_when_it_waits, daemon=True).start()
     with pytest.raises(Stopped):
-        fetch(large, large.resolve(), store, progress=Progress(), stop=stop, bucket=bucket)
+        fetch(large, large.resolve(), store, progress=Progress(), stop=stop, rate_limiter=bucket)
     wait_until(lambda: fetching_threads() == 0, SOON_S, "the thread that waits to end as well")
     assert 0 < large.served_bytes < len(BODY)
 
@@ -246,7 +246,14 @@ def test_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> No
 def test_the_bucket_bounds_the_rate_of_all_files_together(store: Store) -> None:
     source = MemorySource({f"f{n}": os.urandom(150_000) for n in range(8)})
     started = time.monotonic()
-    fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event(), bucket=RateLimiter(1_000_000))
+    fetch(
+        source,
+        source.resolve(),
+        store,
+        progress=Progress(),
+        stop=threading.Event(),
+        rate_limiter=RateLimiter(1_000_000),
+    )
     assert time.monotonic() - started >= 1.1
 
 

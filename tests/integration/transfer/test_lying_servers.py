@@ -78,7 +78,7 @@ def bring(
     *,
     body: bytes = BODY,
     policy: RetryPolicy = POLICY,
-    bucket: RateLimiter | None = None,
+    rate_limiter: RateLimiter | None = None,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> FetchResult:
@@ -94,7 +94,7 @@ def bring(
                 store,
                 progress=progress or Progress(),
                 stop=stop or threading.Event(),
-                bucket=bucket,
+                rate_limiter=rate_limiter,
                 policy=policy,
             )
         finally:
@@ -292,9 +292,9 @@ class Drawn(RateLimiter):
 
 
 def test_what_is_passed_over_draws_on_the_limit_and_is_counted(store: Store) -> None:
-    bucket, progress = Drawn(), Progress()
-    result = bring(store, Server(*PASSING["ignores Range"]), bucket=bucket, progress=progress)
-    assert bucket.size_bytes == HALF + len(BODY)
+    rate_limiter, progress = Drawn(), Progress()
+    result = bring(store, Server(*PASSING["ignores Range"]), rate_limiter=rate_limiter, progress=progress)
+    assert rate_limiter.size_bytes == HALF + len(BODY)
     assert result.moved == progress.traffic.received_bytes == HALF + len(BODY)
     assert progress.done == len(BODY)
 
@@ -307,7 +307,7 @@ def test_what_is_passed_over_ends_with_a_stop(store: Store) -> None:
 
     def run() -> None:
         with pytest.raises(Stopped):
-            bring(store, lambda _: reply(200, BODY), bucket=RateLimiter(1), progress=progress, stop=stop)
+            bring(store, lambda _: reply(200, BODY), rate_limiter=RateLimiter(1), progress=progress, stop=stop)
 
     running = threading.Thread(target=run)
     running.start()

@@ -152,5 +152,5 @@ def test_the_limit_of_the_rate_holds_for_them(small: MemorySource, store: Store)
     sizes: list[int] = []
     small.faults.before_read = lambda _, position: sizes.append(position)
     bucket = RateLimiter(200_000)
-    fetch(small, small.resolve(), store, progress=Progress(), stop=threading.Event(), bucket=bucket)
-    assert len([position for position in sizes if position < len(BODY)]) >= len(BODY) // bucket.grain(len(BODY))
+    fetch(small, small.resolve(), store, progress=Progress(), stop=threading.Event(), rate_limiter=bucket)
+    assert len([position for position in sizes if position < len(BODY)]) >= len(BODY) // bucket.chunk_bytes(len(BODY))

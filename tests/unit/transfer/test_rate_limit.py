@@ -47,7 +47,7 @@ def test_a_caller_that_never_pauses_gets_the_whole_rate(rate: float) -> None:
 def test_no_rate_is_no_limit() -> None:
     assert bucket_of(0.0, 0.0) is None
     assert RateLimiter().take(10**15, threading.Event())
-    assert RateLimiter().grain(2**20) == 2**20
+    assert RateLimiter().chunk_bytes(2**20) == 2**20
 
 
 def test_a_draw_larger_than_the_bucket_is_on_credit() -> None:
@@ -88,6 +88,6 @@ def test_stop_ends_the_wait() -> None:
 
 
 def test_reads_get_smaller_with_the_rate() -> None:
-    assert RateLimiter(10**9).grain(2**20) == 2**20
-    assert RateLimiter(10**6).grain(2**20) == 50_000
-    assert RateLimiter(1).grain(2**20) == 4096
+    assert RateLimiter(10**9).chunk_bytes(2**20) == 2**20
+    assert RateLimiter(10**6).chunk_bytes(2**20) == 50_000
+    assert RateLimiter(1).chunk_bytes(2**20) == 4096

@@ -12,7 +12,7 @@ from agent.store.partials import open_partial
 from agent.store.verify import Check
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
-from agent.transfer.receive import BytePath, Stopped, receive
+from agent.transfer.receive import DownloadContext, Stopped, receive
 from agent.transfer.segmented_file import Segment, SegmentedFile
 from shared.errors import Unreachable
 from shared.manifest import File
@@ -79,9 +79,9 @@ def second_half(segmented: SegmentedFile) -> Segment:
     return segment
 
 
-def path_of(slow: Slow, progress: Progress | None = None, bucket: RateLimiter | None = None) -> BytePath:
+def path_of(slow: Slow, progress: Progress | None = None, rate_limiter: RateLimiter | None = None) -> DownloadContext:
     progress = progress or Progress()
-    return BytePath(slow, bucket or RateLimiter(), progress, lambda _: None, threading.Event(), slow.clock)
+    return DownloadContext(slow, rate_limiter or RateLimiter(), progress, lambda _: None, threading.Event(), slow.clock)
 
 
 def test_the_seconds_of_what_is_passed_over_are_not_those_of_what_is_wanted(segmented: SegmentedFile) -> None:
@@ -96,7 +96,7 @@ def test_the_seconds_of_what_is_passed_over_are_not_those_of_what_is_wanted(segm
 
 def test_what_is_passed_over_may_be_too_slow(segmented: SegmentedFile) -> None:
     slow, segment = Slow(rate=1000), second_half(segmented)
-    with pytest.raises(Unreachable, match="'w' came with 1000 bytes a second"):
+    with pytest.raises(Unreachable, match="'w' arrived at only 1000 bytes per second"):
         receive(path_of(slow), segmented, segment, memoryview(bytearray(2**14)))
     assert slow.passed_bytes < HALF
     assert segmented.missing_bytes == HALF
@@ -114,7 +114,7 @@ def test_a_stop_ends_what_is_passed_over(segmented: SegmentedFile) -> None:
 
 def test_a_limit_gives_what_is_passed_over_in_grains(segmented: SegmentedFile) -> None:
     slow, segment = Slow(rate=1e6), second_half(segmented)
-    path = path_of(slow, bucket=RateLimiter(rate=1e-3, clock=lambda: slow.now))
+    path = path_of(slow, rate_limiter=RateLimiter(rate=1e-3, clock=lambda: slow.now))
     slow.now = 1e9  # the bucket is full: one grain, on credit
     slow.before_pass = path.stop.set
     with pytest.raises(Stopped):

@@ -25,7 +25,7 @@ def main(rate: str, root: str, *uris: str) -> None:
     def bring(uri: str) -> None:
         source = open_source(parse_uri(uri), ANONYMOUS, settings)
         try:
-            fetch(source, source.resolve(), store, progress=Progress(), stop=stop, bucket=bucket)
+            fetch(source, source.resolve(), store, progress=Progress(), stop=stop, rate_limiter=bucket)
         finally:
             source.close()
 

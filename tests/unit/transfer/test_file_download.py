@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.transfer.plan import SMALL_BYTES, split_by_size
+from agent.transfer.file_download import SMALL_BYTES, split_by_size
 from shared.manifest import File
 
 
