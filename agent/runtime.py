@@ -23,10 +23,9 @@ from agent.reconciler.inspector import Inspector
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
 from agent.reconciler.node import OwnNode
-from agent.reconciler.observe import Scanner
+from agent.reconciler.observe import Scanner, SpaceGuard
 from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
-from agent.reconciler.space_guard import SpaceGuard
 from agent.reconciler.state_cache import StateCache
 from agent.reconciler.status_writer import StatusWriter
 from agent.server.app import AgentState, build_app
@@ -49,9 +48,9 @@ from shared.kube.transport import Kube
 from shared.sources.settings import SourceSettings
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_SHORT_WORKS = 5  # threads besides those of the downloads
-_LAST_WORDS_S = 2.0
-_MANY_RECONNECT = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=5))
+_OTHER_THREADS = 5  # threads besides those of the downloads
+_FLUSH_TIMEOUT_S = 2.0
+_RECONNECT_TIMING = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=5))
 
 
 @dataclass(slots=True)
@@ -72,7 +71,7 @@ class Agent:
     _cache: StateCache = field(default_factory=StateCache, init=False)
 
     def __post_init__(self) -> None:
-        self._threads = ThreadPoolExecutor(self.settings.downloads + _SHORT_WORKS, "larder")
+        self._threads = ThreadPoolExecutor(self.settings.downloads + _OTHER_THREADS, "larder")
         self._volume = StoreVolume(
             self.store.root,
             on_root_disk=lies_on_root_disk(self.store.root),
@@ -87,7 +86,7 @@ class Agent:
         watch = InotifyWatch.open()
         reconciler = self._reconciler(node, watch)
         reflector = self._reflector(reconciler)
-        report = AgentState(
+        state = AgentState(
             self.settings.node_name,
             reconciler.observation,
             reconciler.space,
@@ -96,12 +95,12 @@ class Agent:
             reconciler.why_not_ready,
             lambda: self._bucket.rate,
         )
-        server = build_server(build_app(report, build_registry(report)))
+        server = build_server(build_app(state, build_registry(state)))
         try:
             async with asyncio.TaskGroup() as group:
                 executor = self._executor(reconciler, node, group)
                 serving = group.create_task(server.serve([self.listener]))
-                deciding = group.create_task(self._keep(reconciler, executor))
+                deciding = group.create_task(self._reconcile(reconciler, executor))
                 parts = [self._start(group, part, run) for part, run in (
                     ("watch", reflector.run), ("sync", lambda: _sync(reflector, reconciler)),
                     ("status", reconciler.status_writer.run),
@@ -113,9 +112,9 @@ class Agent:
                 _LOG.info("stopping", node=self.settings.node_name, downloads=len(self._activity.running))
                 deciding.cancel()
                 await executor.shut_down(self.settings.stop_seconds)
-                await _last_words(reconciler.status_writer)
+                await _flush_status(reconciler.status_writer)
                 server.stop()
-                await asyncio.wait([serving], timeout=_LAST_WORDS_S)
+                await asyncio.wait([serving], timeout=_FLUSH_TIMEOUT_S)
                 _cancel([serving, *parts])
         finally:
             await self._api.close()
@@ -123,7 +122,7 @@ class Agent:
                 watch.close()
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _keep(self, reconciler: Reconciler, executor: ActionExecutor) -> None:
+    async def _reconcile(self, reconciler: Reconciler, executor: ActionExecutor) -> None:
         await reconciler.prepare()
         guard = SpaceGuard(self.store, self._volume, self._activity, self._threads, executor.downloads.stop_all)
         loop = asyncio.get_running_loop()
@@ -147,7 +146,7 @@ class Agent:
     def _start(self, group: asyncio.TaskGroup, part: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         return group.create_task(keep_running(part, run, self._activity.internal_errors))
 
-    def _tell_watch_trouble(self, error: Exception, delay_s: float) -> None:
+    def _on_watch_error(self, error: Exception, delay_s: float) -> None:
         self._activity.watch_restarts += 1
         _LOG.warning("watch_interrupted", node=self.settings.node_name, message=str(error), again_s=round(delay_s, 1))
 
@@ -158,7 +157,7 @@ class Agent:
             volume=self._volume,
             activity=self._activity,
             threads=self._threads,
-            scan_s=self.settings.scan_seconds,
+            scan_interval_s=self.settings.scan_seconds,
             watch=watch,
             clock=self.clock,
         )
@@ -172,7 +171,7 @@ class Agent:
             scanner=scanner,
             version=__version__,
             slots=self.settings.downloads,
-            node_s=self.settings.node_seconds,
+            node_interval_s=self.settings.node_seconds,
             clock=self.clock,
             set_rate=self._bucket.set_rate,
         )
@@ -208,10 +207,10 @@ class Agent:
             self.kube,
             PATH,
             ModelNode,
-            Cache(lambda _, node: reconciler.take_model_node(node)),
-            self._tell_watch_trouble,
+            Cache(lambda _, node: reconciler.set_model_node(node)),
+            self._on_watch_error,
             field_selector=f"metadata.name={name}",
-            pace=_MANY_RECONNECT,
+            pace=_RECONNECT_TIMING,
         )
 
 
@@ -222,18 +221,18 @@ async def _scrub(scrubber: Scrubber) -> None:
         await asyncio.wrap_future(outcome)
     except asyncio.CancelledError:
         scrubber.stop.set()
-        wait([outcome], _LAST_WORDS_S)
+        wait([outcome], _FLUSH_TIMEOUT_S)
         raise
 
 
 async def _sync(reflector: Reflector[ModelNode], reconciler: Reconciler) -> None:
     await reflector.synced.wait()
-    reconciler.take_sync()
+    reconciler.mark_synced()
 
 
-async def _last_words(status_writer: StatusWriter) -> None:
+async def _flush_status(status_writer: StatusWriter) -> None:
     with suppress(LarderError, TimeoutError):
-        async with asyncio.timeout(_LAST_WORDS_S):
+        async with asyncio.timeout(_FLUSH_TIMEOUT_S):
             await status_writer.flush()
 
 

@@ -36,7 +36,7 @@ class DownloadResult(NamedTuple):
 
 
 @dataclass(slots=True)
-class Removal:
+class RemovalProgress:
     """Progress of a removal, in bytes.
 
     `total` includes bytes shared with other snapshots, which stay on disk.
@@ -54,7 +54,7 @@ class Activity:
     """
 
     running: dict[Key, Progress] = field(default_factory=dict)
-    removals: dict[Key, Removal] = field(default_factory=dict)
+    removals: dict[Key, RemovalProgress] = field(default_factory=dict)
     started: Counter[str] = field(default_factory=Counter)  # by kind
     ended: Counter[tuple[str, DownloadResult]] = field(default_factory=Counter)  # by kind and result
     failures: Counter[str] = field(default_factory=Counter)  # by reason
@@ -77,16 +77,21 @@ class Activity:
         self.running.pop(key, None)
         self.ended[kind, result] += 1
 
-    def free(self, key: Key, size_bytes: int) -> None:
+    def count_freed(self, key: Key, size_bytes: int) -> None:
         """Count bytes freed by a removal."""
         self.freed_bytes += size_bytes
         if removal := self.removals.get(key):
             removal.done += size_bytes
 
-    def troubles(self) -> Mapping[Key, Cause]:
+    def retrying(self, key: Key) -> Cause | None:
+        """Return the failure that a download is currently retrying."""
+        running = self.running.get(key)
+        error = running.trouble if running else None
+        return Cause(error.reason, str(error)) if error else None
+
+    def all_retrying(self) -> Mapping[Key, Cause]:
         """Return the failure each download is currently retrying, by key."""
-        found = ((key, progress.trouble) for key, progress in self.running.items())
-        return {key: Cause(error.reason, str(error)) for key, error in found if error}
+        return {key: cause for key in self.running if (cause := self.retrying(key))}
 
     def report(self) -> ProgressReport:
         """Return the progress of all downloads and removals."""
@@ -99,12 +104,12 @@ class Activity:
 class ProgressReporter:
     """Reports progress to the controller every second while something runs.
 
-    Calls `on_trouble` when the failure that a download is retrying changes.
+    Calls `on_failure_change` when the failure that a download is retrying changes.
     """
 
     activity: Activity
     api: ControllerClient
-    on_trouble: Callable[[], None]
+    on_failure_change: Callable[[], None]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self) -> None:
@@ -113,13 +118,13 @@ class ProgressReporter:
         pause_s = _EVERY_S
         while True:
             await self.sleep(pause_s)
-            troubles = self.activity.troubles()
-            if troubles != before:
-                self.on_trouble()
-            before = troubles
-            pause_s = await self._tell()
+            retrying = self.activity.all_retrying()
+            if retrying != before:
+                self.on_failure_change()
+            before = retrying
+            pause_s = await self._report()
 
-    async def _tell(self) -> float:
+    async def _report(self) -> float:
         report = self.activity.report()
         if not report.entries:
             return _EVERY_S

@@ -31,10 +31,10 @@ def decide(observation: Observation) -> list[Action]:
     changes = label_changes(observation)
     if changes and observation.patch_due_s <= observation.now_s:
         actions.append(ChangeLabels(tuple(changes.items())))
-    if observation.authority:
+    if observation.own_model_node:
         actions += _stops(observation)
-        actions += _removals(observation, observation.authority)
-        actions += _beginnings(observation)
+        actions += _removals(observation, observation.own_model_node)
+        actions += _preparations(observation)
         actions += _reservations(observation)
         actions += _starts(observation)
         actions += [Skip(e) for e in observation.entries.values() if is_claim(e) and e.key not in observation.skipped]
@@ -45,7 +45,7 @@ def decide(observation: Observation) -> list[Action]:
 def next_due_s(observation: Observation) -> float | None:
     """Return when time alone will change the result of `decide`, on the loop's clock in seconds."""
     dues = [s.due_s for key, s in observation.failures.items() if key in observation.entries]
-    dues += [due_s for key, due_s in observation.readings_due.items() if key in observation.entries]
+    dues += [due_s for key, due_s in observation.metadata_due.items() if key in observation.entries]
     if label_changes(observation):
         dues.append(observation.patch_due_s)
     return min((d for d in dues if d > observation.now_s), default=None)
@@ -54,10 +54,10 @@ def next_due_s(observation: Observation) -> float | None:
 def _stops(observation: Observation) -> Iterator[Action]:
     entries = observation.entries
     for key, work in observation.works.items():
-        yield from _end(key, work, entries.get(key), observation)
+        yield from _stop_or_reset(key, work, entries.get(key), observation)
 
 
-def _end(key: Key, work: Work, entry: Entry | None, observation: Observation) -> Iterator[Action]:
+def _stop_or_reset(key: Key, work: Work, entry: Entry | None, observation: Observation) -> Iterator[Action]:
     wanted = entry is not None and is_present(entry)
     match work:
         case Fetching(stopping=True) | Removing():
@@ -65,7 +65,7 @@ def _end(key: Key, work: Work, entry: Entry | None, observation: Observation) ->
         case Removed():
             if entry is None or entry.state != EntryState.ABSENT or key in observation.held:  # files have reappeared
                 yield Forget(key)
-        case Fetching() | Preparing() if entry is None or not wanted or not _may_go_on(entry, work, observation):
+        case Fetching() | Preparing() if entry is None or not wanted or not _may_continue(entry, work, observation):
             yield Stop(key)
         case Prepared() | Reserved() if entry is None or not wanted or not _still_needed(entry, work, observation):
             yield Forget(key)
@@ -73,14 +73,14 @@ def _end(key: Key, work: Work, entry: Entry | None, observation: Observation) ->
             return
 
 
-def _may_go_on(entry: Entry, work: Fetching | Preparing, observation: Observation) -> bool:
+def _may_continue(entry: Entry, work: Fetching | Preparing, observation: Observation) -> bool:
     if work.manifest != entry.manifest:
         return False
     return isinstance(work, Preparing) or entry.granted or entry.key in observation.held
 
 
 def _still_needed(entry: Entry, work: Prepared | Reserved, observation: Observation) -> bool:
-    return work.manifest == entry.manifest and not observation.is_sound(entry.key, entry.manifest)
+    return work.manifest == entry.manifest and not observation.is_intact(entry.key, entry.manifest)
 
 
 def _removals(observation: Observation, node: ModelNode) -> Iterator[Action]:
@@ -96,7 +96,7 @@ def _removals(observation: Observation, node: ModelNode) -> Iterator[Action]:
             yield Remove(entry, node.metadata.uid, node.metadata.generation)
 
 
-def _beginnings(observation: Observation) -> Iterator[Action]:
+def _preparations(observation: Observation) -> Iterator[Action]:
     free = _MOST_PREPARING - sum(isinstance(w, Preparing) for w in observation.works.values())
     due = [
         e for e in _missing(observation) if e.key not in observation.works and e.manifest and not observation.blocked(e)
@@ -132,5 +132,5 @@ def _inspections(observation: Observation) -> Iterator[Action]:
 
 def _missing(observation: Observation) -> Iterator[Entry]:
     for entry in observation.entries.values():
-        if is_present(entry) and not observation.is_sound(entry.key, entry.manifest):
+        if is_present(entry) and not observation.is_intact(entry.key, entry.manifest):
             yield entry

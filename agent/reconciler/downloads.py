@@ -168,7 +168,7 @@ class Downloads:
     def _apply(self, ending: Ending, entry: Entry, progress: Progress, log: structlog.stdlib.BoundLogger) -> None:
         match ending:
             case Complete(snapshot, moved_bytes):
-                self.cache.take_arrived(entry.key, snapshot)
+                self.cache.add_snapshot(entry.key, snapshot)
                 self.cache.disk_changes += 1
                 self.cache.failures.pop(entry.key, None)
                 self.cache.manifests.pop(entry.key, None)

@@ -128,7 +128,7 @@ class ActionExecutor:
         match action:
             case ChangeLabels():
                 self.errors.note(part, error)
-                self.labeller.put_off(InternalError.__name__, f"{type(error).__name__}: {error}")
+                self.labeller.schedule_retry(InternalError.__name__, f"{type(error).__name__}: {error}")
             case Inspect():
                 self.errors.note(part, error)
             case Stop(key) | Forget(key):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from agent.reconciler.activity import Activity
-from agent.reconciler.retries import WHEN_SPACE_CHANGES_S, Retries, is_news
+from agent.reconciler.retries import WHEN_SPACE_CHANGES_S, Retries, is_new_failure
 from agent.reconciler.state_cache import StateCache
 from shared.api.model_node import Entry
 from shared.errors import InsufficientStorage, LarderError
@@ -27,10 +27,10 @@ class FailureRecorder:
     def record(self, entry: Entry, error: LarderError, *, transient: bool = False) -> None:
         """Record a failure; its next attempt backs off. A transient one leaves the entry Pending."""
         before = self.cache.failures.get(entry.key)
-        failure = self.retries.failure(entry, error, before, self.clock(), passing=transient)
+        failure = self.retries.failure(entry, error, before, self.clock(), transient=transient)
         self.cache.failures[entry.key] = failure
         self.activity.failures[error.reason] += 1
-        if before is None or is_news(before.trouble, failure.trouble):
+        if before is None or is_new_failure(before.cause, failure.cause):
             again_s = round(failure.due_s - self.clock(), 1)
             _LOG.warning(
                 "entry_failed", model=entry.id, revision=entry.revision, again_s=again_s,

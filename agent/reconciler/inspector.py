@@ -32,7 +32,7 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 class Inspector:
     """Reads snapshots' metadata into the cache; whatever files do to the reading process affects nothing else."""
 
-    book: StateCache
+    cache: StateCache
     threads: Executor
     jobs: asyncio.TaskGroup
     errors: InternalErrors
@@ -43,9 +43,9 @@ class Inspector:
 
     def start(self, entry: Entry) -> None:
         """Start reading the snapshot of an entry, unless it is gone."""
-        if (snapshot := self.book.held.get(entry.key)) is None:
+        if (snapshot := self.cache.held.get(entry.key)) is None:
             return
-        self.book.inspecting = entry.key
+        self.cache.inspecting = entry.key
         order = SnapshotOrder(folder=str(snapshot.path))
         self._task = self.jobs.create_task(self._run(entry.key, snapshot.manifest_digest, order))
 
@@ -56,15 +56,15 @@ class Inspector:
 
     async def _run(self, key: Key, manifest: str, order: SnapshotOrder) -> None:
         try:
-            self._take(key, manifest, await self._reading(order))
+            self._record(key, manifest, await self._read(order))
         except Exception as error:  # noqa: BLE001 - costs this model its metadata, and is counted
             self.errors.note("metadata", error, folder=order.folder)
-            self._take(key, manifest, failed(FAILED, f"{type(error).__name__}; the agent's log has more"))
+            self._record(key, manifest, failed(FAILED, f"{type(error).__name__}; the agent's log has more"))
         finally:
-            self.book.inspecting = None
+            self.cache.inspecting = None
             self.wake()
 
-    async def _reading(self, order: SnapshotOrder) -> Reading:
+    async def _read(self, order: SnapshotOrder) -> Reading:
         child = Child(self.command)
         try:
             return await asyncio.get_running_loop().run_in_executor(self.threads, child.read, order)
@@ -73,17 +73,17 @@ class Inspector:
         finally:
             child.end()
 
-    def _take(self, key: Key, manifest: str, reading: Reading) -> None:
-        held = self.book.held.get(key)
+    def _record(self, key: Key, manifest: str, reading: Reading) -> None:
+        held = self.cache.held.get(key)
         if held is None or held.damaged or held.manifest_digest != manifest:
             return  # it was read while being removed or damaged
         identity, attempts = identity_of_files(manifest), 0
-        before = self.book.readings.get(key)
+        before = self.cache.metadata.get(key)
         if reading.reason == INTERRUPTED:
             known = before is not None and before.identity == identity
             attempts = count_attempts(before.reason, before.attempts, INTERRUPTED) if before and known else 1
-            self.book.readings_due[key] = self.clock() + interruption_wait(identity, attempts).total_seconds()
+            self.cache.metadata_due[key] = self.clock() + interruption_wait(identity, attempts).total_seconds()
         reading = given_up(reading, attempts)
-        tell = _LOG.warning if reading.reason else _LOG.info
-        tell("metadata_read", model=key[0], revision=key[1], reason=reading.reason, message=reading.message)
-        self.book.readings[key] = reported(reading, identity, attempts)
+        log = _LOG.warning if reading.reason else _LOG.info
+        log("metadata_read", model=key[0], revision=key[1], reason=reading.reason, message=reading.message)
+        self.cache.metadata[key] = reported(reading, identity, attempts)

@@ -30,21 +30,21 @@ class Labeller:
     async def change(self, changes: Mapping[str, str | None]) -> None:
         """Set and remove these labels; after a failure, record the next attempt in the cache."""
         try:
-            view = await self.node.label(self.cache.node.uid, changes)
+            current = await self.node.label(self.cache.node.uid, changes)
         except KubeError as error:
             if isinstance(error, Conflict | NotFound):
                 self.request_node_read()
-            self.put_off(error.reason, str(error))
+            self.schedule_retry(error.reason, str(error))
             return
-        self.cache.node, self.cache.label_changes = view, self.cache.label_changes + 1
-        if refused := sorted(k for k, v in changes.items() if view.labels.get(k) != v):
-            self.put_off("LabelsRefused", f"the API server left {', '.join(refused)} as they were")
+        self.cache.node, self.cache.label_changes = current, self.cache.label_changes + 1
+        if refused := sorted(k for k, v in changes.items() if current.labels.get(k) != v):
+            self.schedule_retry("LabelsRefused", f"the API server left {', '.join(refused)} as they were")
             return
         self._failures, self.cache.patch_due_s = 0, 0.0
         dropped = sorted(k for k, v in changes.items() if v is None)
         _LOG.info("labels_changed", node=self.node.name, set=sorted(changes.keys() - dropped), dropped=dropped)
 
-    def put_off(self, reason: str, message: str) -> None:
+    def schedule_retry(self, reason: str, message: str) -> None:
         """Schedule the next attempt after a failure."""
         self._failures += 1
         delay_s = self.backoff.delay_s(self._failures)

@@ -2,24 +2,23 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from agent.reconciler.activity import Activity
-from agent.reconciler.conditions import node_conditions
 from agent.reconciler.decide import decide, next_due_s
 from agent.reconciler.executor import ActionExecutor
 from agent.reconciler.labels import label_changes
 from agent.reconciler.node import OwnNode
-from agent.reconciler.observation import Fetching, Key, Observation, Removing, Work
-from agent.reconciler.observe import Scanner
-from agent.reconciler.state_cache import Space, StateCache, observe
-from agent.reconciler.status import statuses
+from agent.reconciler.observation import Observation
+from agent.reconciler.observe import Scanner, observe
+from agent.reconciler.state_cache import Space, StateCache
+from agent.reconciler.status import entry_statuses, node_conditions
 from agent.reconciler.status_writer import StatusWriter
-from agent.reconciler.waiting import wait
+from agent.reconciler.waiting import wait_or_timeout
 from agent.store.store import Store
 from shared.api.model_node import PROTOCOL, ModelNode, ModelNodeStatus, Phase
 from shared.backoff import Backoff
@@ -28,10 +27,10 @@ from shared.kube.errors import KubeError
 from shared.quantity import format_bytes
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_LONGEST_PAUSE_S = 10.0
-_STILL_ALIVE_S = 60.0
+_MAX_PAUSE_S = 10.0
+_LIVENESS_TIMEOUT_S = 60.0
 _TIDY_EVERY_S = 3600.0
-_FORGOTTEN_ROUNDS = 7 * 24
+_IDLE_ROUNDS = 7 * 24
 _READ_BACKOFF = Backoff(first_s=0.2, cap_s=5)
 
 
@@ -48,12 +47,12 @@ class Reconciler:
     scanner: Scanner
     version: str
     slots: int
-    node_s: float
+    node_interval_s: float
     clock: Callable[[], float]
     set_rate: Callable[[float], None]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _adopted: bool = field(default=False, init=False)
-    _beat_s: float = field(default=math.nan, init=False)
+    _last_pass_s: float = field(default=math.nan, init=False)
     _woken: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _node_is_stale: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
@@ -65,14 +64,14 @@ class Reconciler:
         """Request a fresh read of the agent's own Node: another may have taken its name."""
         self._node_is_stale.set()
 
-    def take_model_node(self, node: ModelNode | None) -> None:
+    def set_model_node(self, node: ModelNode | None) -> None:
         """Take the newest ModelNode, or None if there is none."""
-        self.cache.take_model_node(node, self.clock())
+        self.cache.set_model_node(node, self.clock())
         if node and node.spec.node_uid != self.cache.node.uid:
             self.request_node_read()
         self.wake()
 
-    def take_sync(self) -> None:
+    def mark_synced(self) -> None:
         """Record that the initial list is complete."""
         self.cache.synced = True
         self.wake()
@@ -83,20 +82,20 @@ class Reconciler:
 
     def why_not_alive(self) -> str:
         """Return how long the loop has been silent if that is too long, or an empty string."""
-        silent_s = self.clock() - self._beat_s  # not a number before the first iteration
-        return f"the loop has been silent for {silent_s:.0f} s" if silent_s > _STILL_ALIVE_S else ""
+        silent_s = self.clock() - self._last_pass_s  # not a number before the first iteration
+        return f"the loop has been silent for {silent_s:.0f} s" if silent_s > _LIVENESS_TIMEOUT_S else ""
 
     def why_not_ready(self) -> str:
         """Return what the agent is waiting for; empty once it has adopted what is on disk."""
         if self._adopted:
             return ""
-        if math.isnan(self._beat_s):
+        if math.isnan(self._last_pass_s):
             return "the own Node was not read yet"
         return "labels are not checked yet" if self.cache.synced else "the ModelNode is not watched yet"
 
     def observation(self) -> Observation:
         """Return the current observation."""
-        return observe(self.cache, self._works(), self.slots, self.clock())
+        return observe(self.cache, self.activity, self.slots, self.clock())
 
     async def prepare(self) -> None:
         """Read the Node and the disk, which every decision needs."""
@@ -117,13 +116,13 @@ class Reconciler:
         while True:
             self._woken.clear()
             observation = self.observation()
-            if observation.authority:
-                self.set_rate(observation.authority.spec.bandwidth_limit)
+            if observation.own_model_node:
+                self.set_rate(observation.own_model_node.spec.bandwidth_limit)
             actions = decide(observation)
             for action in actions:
                 await executor.act(action)
             self._report()
-            self._beat_s = self.clock()
+            self._last_pass_s = self.clock()
             if actions:
                 continue
             self._adopted = self._adopted or (observation.synced and not label_changes(observation))
@@ -133,12 +132,12 @@ class Reconciler:
         """Periodically drop unfinished files that nothing has wanted for a long time."""
         while True:
             await self.sleep(_TIDY_EVERY_S)
-            if self.observation().authority is None:
+            if self.observation().own_model_node is None:
                 continue
             wanted = list(self.cache.manifests.values())
             try:
                 count = await asyncio.get_running_loop().run_in_executor(
-                    self.threads, self.store.drop_idle, wanted, _FORGOTTEN_ROUNDS
+                    self.threads, self.store.drop_idle, wanted, _IDLE_ROUNDS
                 )
             except LarderError as error:
                 _LOG.warning("unfinished_files_not_dropped", reason=error.reason, message=str(error))
@@ -149,11 +148,11 @@ class Reconciler:
         """Read the agent's own Node periodically, and whenever it may have been replaced."""
         failures = 0
         while True:
-            await wait(self._node_is_stale, self.node_s)
+            await wait_or_timeout(self._node_is_stale, self.node_interval_s)
             self._node_is_stale.clear()
             before = self.cache.label_changes
             try:
-                view = await self.node.read()
+                current = await self.node.read()
             except KubeError as error:
                 failures += 1
                 _LOG.warning("node_not_read", node=self.node.name, reason=error.reason, message=str(error))
@@ -164,31 +163,18 @@ class Reconciler:
             if before != self.cache.label_changes:
                 self._node_is_stale.set()  # our own patch overtook this read
                 continue
-            if view.uid != self.cache.node.uid:
-                _LOG.info("node_replaced", node=self.node.name, uid=view.uid)
-            self.cache.node = view
+            if current.uid != self.cache.node.uid:
+                _LOG.info("node_replaced", node=self.node.name, uid=current.uid)
+            self.cache.node = current
             self.wake()
-
-    def _works(self) -> Mapping[Key, Work]:
-        troubles = self.activity.troubles()
-        works = dict(self.cache.works)
-        for key, work in works.items():
-            if isinstance(work, Fetching):
-                running = self.activity.running.get(key)
-                works[key] = replace(
-                    work, trouble=troubles.get(key), moved=running is not None and running.received > 0
-                )
-            elif isinstance(work, Removing) and (removal := self.activity.removals.get(key)):
-                works[key] = Removing(removal.done, removal.total)
-        return works
 
     def _report(self) -> None:
         observation = self.observation()
-        node = observation.authority
+        node = observation.own_model_node
         if node is None:
             self.status_writer.forget()
             return
-        entries, space = statuses(observation), self.space()
+        entries, space = entry_statuses(observation), self.space()
         self.status_writer.offer(
             ModelNodeStatus(
                 node_uid=observation.node_uid,
@@ -213,5 +199,5 @@ class Reconciler:
         )
 
     async def _pause(self, due_s: float | None) -> None:
-        pause_s = _LONGEST_PAUSE_S if due_s is None else min(due_s - self.clock(), _LONGEST_PAUSE_S)
-        await wait(self._woken, max(pause_s, 0))
+        pause_s = _MAX_PAUSE_S if due_s is None else min(due_s - self.clock(), _MAX_PAUSE_S)
+        await wait_or_timeout(self._woken, max(pause_s, 0))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from agent.reconciler.labels import ours
+from agent.reconciler.labels import own_labels
 from shared.kube.errors import Conflict, Malformed, Refused
 from shared.kube.objects import Object
 from shared.kube.transport import MERGE_PATCH, Kube
@@ -35,7 +35,7 @@ class OwnNode:
 
     async def read(self) -> OwnNodeState:
         """Return the current state of the Node. Raises KubeError."""
-        return _view(await self.kube.request("GET", self.path))
+        return _decoded(await self.kube.request("GET", self.path))
 
     async def label(self, uid: str, changes: Mapping[str, str | None]) -> OwnNodeState:
         """Set and remove labels in one patch.
@@ -46,16 +46,16 @@ class OwnNode:
         """
         body = {"metadata": {"uid": uid, "labels": dict(changes)}}
         try:
-            return _view(await self.kube.request("PATCH", self.path, body=body, content_type=MERGE_PATCH))
+            return _decoded(await self.kube.request("PATCH", self.path, body=body, content_type=MERGE_PATCH))
         except Refused as error:
             if error.code == _INVALID:  # UIDs are immutable, so this is how the server reports a replaced Node
                 raise Conflict(str(error)) from error
             raise
 
 
-def _view(body: bytes) -> OwnNodeState:
+def _decoded(body: bytes) -> OwnNodeState:
     try:
         found = msgspec.json.decode(body, type=Object).metadata
     except msgspec.MsgspecError as error:
         raise Malformed(f"the own Node could not be read: {error}") from error
-    return OwnNodeState(found.uid, ours(found.labels))
+    return OwnNodeState(found.uid, own_labels(found.labels))

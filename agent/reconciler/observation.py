@@ -60,11 +60,11 @@ class Reserved:
 class Fetching:
     """A download is running.
 
-    `trouble` is the failure it is currently retrying; `moved` tells whether any bytes have arrived.
+    `retrying` is the failure that it is currently retrying; `moved` tells whether any bytes have arrived.
     """
 
     manifest: str
-    trouble: Cause | None = None
+    retrying: Cause | None = None
     stopping: bool = False
     moved: bool = False
 
@@ -103,14 +103,14 @@ Work: TypeAlias = Preparing | Prepared | Reserved | Fetching | Removing | Remove
 class Failure:
     """The last failure of an entry, and when it is retried (on the loop's clock, in seconds).
 
-    A `passing` failure (a server that does not answer, a grant that is not there yet) leaves the entry Pending.
+    A `transient` failure (a server that does not answer, a grant that is not there yet) leaves the entry Pending.
     """
 
-    trouble: Cause
+    cause: Cause
     due_s: float
     fingerprint: Fingerprint
-    failures: int = 1
-    passing: bool = False
+    attempts: int = 1
+    transient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +127,14 @@ class Observation:
     works: Mapping[Key, Work] = field(default_factory=dict)
     failures: Mapping[Key, Failure] = field(default_factory=dict)
     skipped: frozenset[Key] = frozenset()  # entries already reported as not handled by the agent
-    readings: Mapping[Key, UnpackedMetadata] = field(default_factory=dict)  # of unpacked snapshots, by their files
-    readings_due: Mapping[Key, float] = field(default_factory=dict)  # when an interrupted reading is retried
+    metadata: Mapping[Key, UnpackedMetadata] = field(default_factory=dict)  # of unpacked snapshots, by their files
+    metadata_due: Mapping[Key, float] = field(default_factory=dict)  # when an interrupted reading is retried
     inspecting: Key | None = None  # the snapshot being read
     slots: int = 2
     patch_due_s: float = 0.0
 
     @property
-    def authority(self) -> ModelNode | None:
+    def own_model_node(self) -> ModelNode | None:
         """The ModelNode if it is for this very node; another node's is ignored."""
         node = self.model_node
         if self.synced and node and self.node_uid and node.spec.node_uid == self.node_uid:
@@ -144,9 +144,9 @@ class Observation:
     @property
     def entries(self) -> Mapping[Key, Entry]:
         """The wanted entries by key; empty without an authoritative ModelNode."""
-        return {e.key: e for e in self.authority.spec.entries} if self.authority else {}
+        return {e.key: e for e in self.own_model_node.spec.entries} if self.own_model_node else {}
 
-    def is_sound(self, key: Key, manifest: str = "") -> bool:
+    def is_intact(self, key: Key, manifest: str = "") -> bool:
         """Tell whether a complete, intact snapshot is on disk, of this manifest if one is given."""
         held = self.held.get(key)
         return bool(held and not held.damaged and manifest in ("", held.manifest))
@@ -155,9 +155,9 @@ class Observation:
         """Tell whether the Node has both labels of the entry."""
         return ready_label(key[0]) in self.labels and snapshot_label(*key) in self.labels
 
-    def reading(self, key: Key) -> UnpackedMetadata | None:
+    def metadata_of(self, key: Key) -> UnpackedMetadata | None:
         """Return the metadata read from the snapshot on disk; None if it is from other files or another reader."""
-        held, found = self.held.get(key), self.readings.get(key)
+        held, found = self.held.get(key), self.metadata.get(key)
         known = held is not None and found is not None and found.identity == identity_of_files(held.manifest)
         return found if known else None
 
@@ -166,12 +166,12 @@ class Observation:
         held = self.held.get(entry.key)
         if held is None or not held.unpacked:
             return False
-        if not self.is_sound(entry.key, entry.manifest) or not self.has_labels(entry.key):
+        if not self.is_intact(entry.key, entry.manifest) or not self.has_labels(entry.key):
             return False
-        found = self.reading(entry.key)
+        found = self.metadata_of(entry.key)
         if found is None:
             return True
-        return found.reason == INTERRUPTED and self.now_s >= self.readings_due.get(entry.key, 0.0)
+        return found.reason == INTERRUPTED and self.now_s >= self.metadata_due.get(entry.key, 0.0)
 
     def blocked(self, entry: Entry) -> Failure | None:
         """Return the failure of this same request while its backoff lasts."""

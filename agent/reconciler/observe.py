@@ -1,4 +1,4 @@
-"""Keeps the cached state of the disk current: inotify reports changes, periodic scans find the rest."""
+"""Observes the node: scans the disk, watches free space, and builds the frozen value that decisions are made from."""
 
 import asyncio
 import math
@@ -11,59 +11,95 @@ import structlog
 
 from agent.linux.inotify import InotifyWatch
 from agent.reconciler.activity import Activity
-from agent.reconciler.observation import Key
+from agent.reconciler.observation import Fetching, HeldSnapshot, Key, Observation, Removing, Work
 from agent.reconciler.state_cache import Space, StateCache
-from agent.reconciler.waiting import wait
-from agent.store.floor import StoreVolume
+from agent.reconciler.waiting import wait_or_timeout
+from agent.store.floor import StoreVolume, shortage
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
-from shared.errors import LarderError
+from shared.errors import InsufficientStorage, LarderError
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-_SHARE = 200  # a full scan runs at intervals of this many times its cost: half a percent of a core
-_HASTE = 10  # reported changes are scanned sooner, using at most a tenth of a core
+_PERIODIC_FACTOR = 200  # a full scan runs at intervals of this many times its cost: half a percent of a core
+_REQUESTED_FACTOR = 10  # reported changes are scanned sooner, using at most a tenth of a core
 _SETTLE_S = 0.25  # changes seldom come alone
-_WATCHED = 60  # with inotify, periodic scans are this much rarer
+_WATCHED_FACTOR = 60  # with inotify, periodic scans are this much rarer
+_GUARD_EVERY_S = 1.0
+
+
+def observe(cache: StateCache, activity: Activity, slots: int, now_s: float) -> Observation:
+    """Return the cache as one frozen value, with the progress of downloads and removals."""
+    return Observation(
+        now_s=now_s,
+        node_uid=cache.node.uid,
+        labels=dict(cache.node.labels),
+        synced=cache.synced,
+        model_node=cache.model_node,
+        held={key: _held(snapshot) for key, snapshot in cache.held.items()},
+        frees=cache.frees,
+        works={key: _with_progress(key, work, activity) for key, work in cache.works.items()},
+        failures=dict(cache.failures),
+        metadata=dict(cache.metadata),
+        metadata_due=dict(cache.metadata_due),
+        inspecting=cache.inspecting,
+        skipped=frozenset(cache.skipped),
+        slots=slots,
+        patch_due_s=cache.patch_due_s,
+    )
+
+
+def _held(snapshot: Snapshot) -> HeldSnapshot:
+    return HeldSnapshot(snapshot.manifest_digest, tuple(snapshot.damaged), snapshot.verified, bool(snapshot.unpacked))
+
+
+def _with_progress(key: Key, work: Work, activity: Activity) -> Work:
+    match work:
+        case Fetching() if running := activity.running.get(key):
+            return replace(work, retrying=activity.retrying(key), moved=running.received > 0)
+        case Removing() if removal := activity.removals.get(key):
+            return Removing(removal.done, removal.total)
+        case _:
+            return work
 
 
 @dataclass(slots=True)
 class Scanner:
-    """Scans the store into the cache; `scan_s` is the interval in seconds."""
+    """Keeps the cached state of the disk current: inotify reports changes, periodic scans find the rest."""
 
     cache: StateCache
     store: Store
     volume: StoreVolume
     activity: Activity
     threads: Executor
-    scan_s: float
+    scan_interval_s: float
     watch: InotifyWatch | None
     clock: Callable[[], float] = time.monotonic
     cpu_clock: Callable[[], float] = time.thread_time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    _stale: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _requested: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _watched: bool = field(default=False, init=False)
-    _said: bool = field(default=False, init=False)
-    _looked_s: float = field(default=-math.inf, init=False)
+    _warned: bool = field(default=False, init=False)
+    _scanned_s: float = field(default=-math.inf, init=False)
     _cost_s: float = field(default=0.0, init=False)
 
     def request_scan(self) -> None:
         """Request a fresh scan: something was written or removed."""
-        self._stale.set()
+        self._requested.set()
 
     async def run(self, on_change: Callable[[], None]) -> None:
         """Scan until cancelled; `on_change` is called after each scan."""
         loop = asyncio.get_running_loop()
         if self.watch:
-            loop.add_reader(self.watch.descriptor, self._hear, self.watch)
+            loop.add_reader(self.watch.descriptor, self._on_inotify, self.watch)
         try:
             while True:
-                if asked := await wait(self._stale, self.scan_s):
+                if requested := await wait_or_timeout(self._requested, self.scan_interval_s):
                     await self.sleep(_SETTLE_S)
-                self._stale.clear()
-                everywhere = asked or self.clock() >= self._due_s
-                await self._look(everywhere=everywhere)
+                self._requested.clear()
+                full = requested or self.clock() >= self._due_s
+                await self._refresh(full=full)
                 on_change()
-                await self.sleep(_HASTE * self._cost_s if everywhere else 0.0)
+                await self.sleep(_REQUESTED_FACTOR * self._cost_s if full else 0.0)
         finally:
             if self.watch:
                 loop.remove_reader(self.watch.descriptor)
@@ -75,44 +111,45 @@ class Scanner:
             held, space = await asyncio.get_running_loop().run_in_executor(self.threads, self._read)
             if before == self.cache.disk_changes:
                 break
-        self._say_if_unwatched()
-        self.cache.take_space(space, self.clock())
+        self._warn_if_unwatched()
+        self.cache.set_space(space, self.clock())
         for key, snapshot in held.items():
             known = self.cache.held.get(key)
             if snapshot.damaged and not (known and known.damaged):
                 self.activity.damaged += 1
                 _LOG.warning("snapshot_damaged", model=key[0], revision=key[1], files=list(snapshot.damaged)[:10])
-        self.cache.take_held(held)
-        self._looked_s = self.clock()
+        self.cache.set_held(held)
+        self._scanned_s = self.clock()
 
     @property
     def _due_s(self) -> float:
         """Return when the next scan is due without a request."""
         rare = self._watched and not self.activity.running  # inotify does not report how downloads change the space
-        return self._looked_s + max(self.scan_s * (_WATCHED if rare else 1), self._cost_s * _SHARE)
+        interval_s = self.scan_interval_s * (_WATCHED_FACTOR if rare else 1)
+        return self._scanned_s + max(interval_s, self._cost_s * _PERIODIC_FACTOR)
 
-    def _say_if_unwatched(self) -> None:
-        if not self._watched and not self._said:
+    def _warn_if_unwatched(self) -> None:
+        if not self._watched and not self._warned:
             _LOG.warning(
                 "disk_changes_not_watched",
                 action="raise fs.inotify.max_user_instances and max_user_watches of the node",
             )
-        self._said = not self._watched
+        self._warned = not self._watched
 
-    def _hear(self, watch: InotifyWatch) -> None:
+    def _on_inotify(self, watch: InotifyWatch) -> None:
         if watch.drain():
-            self._stale.set()
+            self._requested.set()
 
-    async def _look(self, *, everywhere: bool) -> None:
+    async def _refresh(self, *, full: bool) -> None:
         try:
-            if everywhere:
+            if full:
                 await self.read()
             else:
                 found = await asyncio.get_running_loop().run_in_executor(self.threads, self._space, 0)
-                self.cache.take_space(replace(found, used=self.cache.space.used), self.clock())
+                self.cache.set_space(replace(found, used=self.cache.space.used), self.clock())
         except LarderError as error:
             _LOG.warning("store_not_read", reason=error.reason, message=str(error))
-            self._looked_s = -math.inf
+            self._scanned_s = -math.inf
 
     def _read(self) -> tuple[dict[Key, Snapshot], Space]:
         began_s = self.cpu_clock()
@@ -135,3 +172,32 @@ class Scanner:
             disk_size=size,
             floor=self.volume.floor_bytes(size),
         )
+
+
+@dataclass(slots=True)
+class SpaceGuard:
+    """Checks free space every second while a download runs; `stop_downloads` stops them all with the reason."""
+
+    store: Store
+    volume: StoreVolume
+    activity: Activity
+    threads: Executor
+    stop_downloads: Callable[[InsufficientStorage], None]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def run(self) -> None:
+        """Guard until cancelled."""
+        while True:
+            await self.sleep(_GUARD_EVERY_S)
+            if not self.activity.running:
+                continue
+            try:
+                message = await asyncio.get_running_loop().run_in_executor(self.threads, self._shortage)
+            except LarderError as error:
+                _LOG.warning("free_space_not_read", reason=error.reason, message=str(error))
+                continue
+            if message:
+                self.stop_downloads(InsufficientStorage(message))
+
+    def _shortage(self) -> str:
+        return shortage(self.store.disk_free(), self.volume.floor_bytes(self.store.disk_size()))

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import structlog
 
 from agent.reconciler.actions import Remove
-from agent.reconciler.activity import Activity, Removal
+from agent.reconciler.activity import Activity, RemovalProgress
 from agent.reconciler.downloads import Downloads
 from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.node import OwnNode
 from agent.reconciler.observation import Key, Removed
-from agent.reconciler.state_cache import StateCache, contents_of
+from agent.reconciler.state_cache import StateCache, content_sizes
 from agent.store.identity import distinct_files
 from agent.store.store import Store
 from shared.api.model_node import PATH, Entry, EntryState, ModelNode
@@ -68,12 +68,12 @@ class Removals:
 
         def on_freed(size_bytes: int) -> None:
             sizes.append(size_bytes)
-            loop.call_soon_threadsafe(self.activity.free, entry.key, size_bytes)
+            loop.call_soon_threadsafe(self.activity.count_freed, entry.key, size_bytes)
 
         try:
             await confirm_removal(self.node, self.cache.node.uid, action)
             self.cache.disk_changes += 1
-            self.activity.removals[entry.key] = Removal(self._size_bytes(entry.key))
+            self.activity.removals[entry.key] = RemovalProgress(self._size_bytes(entry.key))
             log.info("removal_started")
             await loop.run_in_executor(
                 self.threads, self.store.set_aside_and_remove, entry.id, entry.revision, on_freed
@@ -84,7 +84,7 @@ class Removals:
             self.cache.works.pop(entry.key, None)
             self.failures.record(entry, error, transient=True)
         else:
-            self.cache.take_held({key: kept for key, kept in self.cache.held.items() if key != entry.key})
+            self.cache.set_held({key: kept for key, kept in self.cache.held.items() if key != entry.key})
             self.cache.works[entry.key] = Removed()
             self.activity.removed += 1
             self.cache.retry_shortages(self.clock())
@@ -96,7 +96,7 @@ class Removals:
     def _size_bytes(self, key: Key) -> int:
         """Return a snapshot's size in bytes, each content counted once; 0 if there is none."""
         held = self.cache.held.get(key)
-        return sum(contents_of([held]).values()) if held else 0
+        return sum(content_sizes([held]).values()) if held else 0
 
     async def _discard_unfinished(self, entry: Entry) -> None:
         """Drop what an unfinished download left, unless a running download shares any of it."""

@@ -46,7 +46,7 @@ class Reservations:
         except InsufficientStorage as error:
             self.failures.wait_for_space(entry, error)
             with suppress(LarderError):  # the current free space counts from here on, not that of the last scan
-                self.cache.take_free(await loop.run_in_executor(self.threads, self.store.disk_free))
+                self.cache.note_free_space(await loop.run_in_executor(self.threads, self.store.disk_free))
             if changes != self.cache.disk_changes:
                 self.cache.retry_shortages(self.clock())  # the need was computed while files were being removed
         except LarderError as error:

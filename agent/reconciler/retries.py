@@ -1,7 +1,7 @@
-"""When a failed entry is retried."""
+"""When a failed entry is retried, and when entries that do not fit ask for space again. Sizes are in bytes."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -11,22 +11,25 @@ from shared.backoff import Backoff, Uniform
 from shared.errors import InsufficientStorage, LarderError, NotGranted, PickleRefused, RateLimited
 
 _FIRST_S, _SOON_CAP_S, _GRANT_CAP_S = 2.0, 300.0, 30.0
-_UNTIL_IT_CHANGES_S = 365 * 86_400.0  # the same bytes would be refused again, after another full download
-_SOMEBODY_S = (15 * 60.0, 60 * 60.0)
+_NEVER_S = 365 * 86_400.0  # the same bytes would be refused again, after another full download
+_NEEDS_ACTION_S = (15 * 60.0, 60 * 60.0)
 _ATTEMPT = " (attempt "
 WHEN_SPACE_CHANGES_S = float("inf")
+_RETRY_ANYWAY_S = 300.0  # bounds the age of figures in messages, and catches changes that were missed
+_LEAST_STEP_BYTES = 2**30
+_STEP_SHARE = 20
 
 
-def is_news(before: Cause, after: Cause) -> bool:
+def is_new_failure(before: Cause, after: Cause) -> bool:
     """Tell whether a failure deserves a log line: a shortage that differs only in its other figures does not."""
     if before.reason == after.reason == InsufficientStorage.__name__:
         return before.shortage != after.shortage
-    return (before.reason, _words(before)) != (after.reason, _words(after))
+    return (before.reason, _without_attempt(before)) != (after.reason, _without_attempt(after))
 
 
-def _words(trouble: Cause) -> str:
+def _without_attempt(cause: Cause) -> str:
     """Return the message without the attempt number."""
-    return trouble.message.partition(_ATTEMPT)[0]
+    return cause.message.partition(_ATTEMPT)[0]
 
 
 def _utc_now() -> datetime:
@@ -41,21 +44,21 @@ class Retries:
     now: Callable[[], datetime] = _utc_now
 
     def failure(
-        self, entry: Entry, error: LarderError, before: Failure | None, now_s: float, *, passing: bool
+        self, entry: Entry, error: LarderError, before: Failure | None, now_s: float, *, transient: bool
     ) -> Failure:
         """Return the failure of an entry; consecutive failures of the same request back off exponentially."""
-        wish = fingerprint(entry)
-        failures = before.failures + 1 if before and before.fingerprint == wish else 1
-        delay_s = self.delay_s(error, failures)
+        request = fingerprint(entry)
+        attempts = before.attempts + 1 if before and before.fingerprint == request else 1
+        delay_s = self.delay_s(error, attempts)
         shortage = error.shortage_bytes if isinstance(error, InsufficientStorage) else 0
-        message = f"{error}{self._attempt(error, failures, delay_s)}"
-        return Failure(Cause(error.reason, message, shortage), now_s + delay_s, wish, failures, passing)
+        message = f"{error}{self._attempt(error, attempts, delay_s)}"
+        return Failure(Cause(error.reason, message, shortage), now_s + delay_s, request, attempts, transient)
 
-    def _attempt(self, error: LarderError, failures: int, delay_s: float) -> str:
+    def _attempt(self, error: LarderError, attempts: int, delay_s: float) -> str:
         """Return the attempt number and the time of the next attempt, if the clock decides it."""
-        if isinstance(error, InsufficientStorage) or delay_s >= _UNTIL_IT_CHANGES_S:
+        if isinstance(error, InsufficientStorage) or delay_s >= _NEVER_S:
             return ""
-        return f"{_ATTEMPT}{failures}; the next is at {self.now() + timedelta(seconds=delay_s):%Y-%m-%d %H:%M:%S} UTC)"
+        return f"{_ATTEMPT}{attempts}; the next is at {self.now() + timedelta(seconds=delay_s):%Y-%m-%d %H:%M:%S} UTC)"
 
     def delay_s(self, error: LarderError, failures: int) -> float:
         """Return the delay in seconds after `failures` >= 1 consecutive failures."""
@@ -66,8 +69,34 @@ class Retries:
             case NotGranted():
                 return Backoff(_FIRST_S, _GRANT_CAP_S, self.uniform).delay_s(failures)
             case PickleRefused():
-                return _UNTIL_IT_CHANGES_S
+                return _NEVER_S
             case LarderError(retryable=False):
-                return self.uniform(*_SOMEBODY_S)
+                return self.uniform(*_NEEDS_ACTION_S)
             case _:
                 return soon.delay_s(failures)
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceWatermark:
+    """When waiting entries last asked, and the least space since: the most used, the least free above the floor."""
+
+    asked_s: float
+    used: int
+    free: int
+
+    def lowered(self, used: int, free: int) -> "SpaceWatermark":
+        """Return a copy updated with another reading of the disk."""
+        return SpaceWatermark(self.asked_s, max(self.used, used), min(self.free, free))
+
+    def allows_retry(self, used: int, free: int, shortages: Collection[int], now_s: float) -> bool:
+        """Tell whether entries with these shortages should ask again: bytes were freed, or the disk has more free.
+
+        Others write to the disk too, so free space counts only when it covers a shortage or changes it substantially.
+        """
+        step = min((_step(s) for s in shortages if s > 0), default=None)
+        more = step is not None and free - self.free >= step
+        return more or used < self.used or now_s - self.asked_s >= _RETRY_ANYWAY_S
+
+
+def _step(shortage: int) -> int:
+    return min(shortage, max(_LEAST_STEP_BYTES, shortage // _STEP_SHARE))

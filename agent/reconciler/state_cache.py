@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.reconciler.node import OwnNodeState
-from agent.reconciler.observation import Failure, HeldSnapshot, Key, Observation, Work, is_present
-from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
-from agent.reconciler.space_retries import SpaceRetries
+from agent.reconciler.observation import Failure, Key, Work, is_present
+from agent.reconciler.retries import WHEN_SPACE_CHANGES_S, SpaceWatermark
 from agent.store.snapshot import Snapshot
 from agent.store.tree import blocks_bytes
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
@@ -44,17 +43,17 @@ class StateCache:
     works: dict[Key, Work] = field(default_factory=dict)
     failures: dict[Key, Failure] = field(default_factory=dict)
     manifests: dict[Key, Manifest] = field(default_factory=dict)
-    readings: dict[Key, UnpackedMetadata] = field(default_factory=dict)
-    readings_due: dict[Key, float] = field(default_factory=dict)
+    metadata: dict[Key, UnpackedMetadata] = field(default_factory=dict)
+    metadata_due: dict[Key, float] = field(default_factory=dict)
     inspecting: Key | None = None
     skipped: set[Key] = field(default_factory=set)
     space: Space = field(default_factory=Space)
-    tightest: SpaceRetries | None = None
+    space_watermark: SpaceWatermark | None = None
     patch_due_s: float = 0.0
     disk_changes: int = 0  # a scan that began before the latest change is void
     label_changes: int = 0  # likewise for a read of the Node
 
-    def take_model_node(self, node: ModelNode | None, now_s: float) -> None:
+    def set_model_node(self, node: ModelNode | None, now_s: float) -> None:
         """Take the newest ModelNode; changed rules or dropped entries may let waiting entries in."""
         before, self.model_node = self.model_node, node
         if node is None:
@@ -62,28 +61,28 @@ class StateCache:
         named = {e.key for e in node.spec.entries}
         for key in self.failures.keys() - named - self.works.keys():
             del self.failures[key]
-        forgotten = self.manifests.keys() - named - self.works.keys()
-        for key in forgotten:
+        dropped = self.manifests.keys() - named - self.works.keys()
+        for key in dropped:
             del self.manifests[key]
         self.skipped &= named
-        self._take_readings(node, named, now_s)
-        if before is None or _room_rules(before) != _room_rules(node) or forgotten or _wanted(before) - _wanted(node):
+        self._adopt_metadata(node, named, now_s)
+        if before is None or _space_rules(before) != _space_rules(node) or dropped or _wanted(before) - _wanted(node):
             self.retry_shortages(now_s)
 
-    def _take_readings(self, node: ModelNode, named: set[Key], now_s: float) -> None:
+    def _adopt_metadata(self, node: ModelNode, named: set[Key], now_s: float) -> None:
         """Adopt the metadata that an earlier agent of this node read, and forget entries no longer wanted."""
-        for key in self.readings.keys() - named:
-            del self.readings[key]
-            self.readings_due.pop(key, None)
-        told = node.status.entries if node.status.node_uid == node.spec.node_uid else []
-        for status in told:
+        for key in self.metadata.keys() - named:
+            del self.metadata[key]
+            self.metadata_due.pop(key, None)
+        reported = node.status.entries if node.status.node_uid == node.spec.node_uid else []
+        for status in reported:
             found = status.metadata
-            if found is None or status.key not in named or status.key in self.readings:
+            if found is None or status.key not in named or status.key in self.metadata:
                 continue
-            self.readings[status.key] = found
+            self.metadata[status.key] = found
             if found.reason == INTERRUPTED:
                 wait_s = interruption_wait(found.identity, found.attempts).total_seconds()
-                self.readings_due[status.key] = now_s + wait_s
+                self.metadata_due[status.key] = now_s + wait_s
 
     def retry_shortages(self, now_s: float) -> None:
         """Let all entries that did not fit ask again together, so that the highest priority goes first."""
@@ -91,35 +90,37 @@ class StateCache:
             if failure.due_s == WHEN_SPACE_CHANGES_S:
                 self.failures[key] = replace(failure, due_s=now_s)
 
-    def take_space(self, space: Space, now_s: float) -> None:
+    def set_space(self, space: Space, now_s: float) -> None:
         """Take new space figures; waiting entries ask again when there is more space, and periodically in any case."""
         self.space, used, free = space, space.used, space.disk_free - space.floor
-        short = [s.trouble.shortage for s in self.failures.values() if s.due_s == WHEN_SPACE_CHANGES_S]
-        if self.tightest is None or not short:
-            self.tightest = SpaceRetries(now_s, used, free)
-        elif self.tightest.lets_ask(used, free, short, now_s):
+        short = [s.cause.shortage for s in self.failures.values() if s.due_s == WHEN_SPACE_CHANGES_S]
+        if self.space_watermark is None or not short:
+            self.space_watermark = SpaceWatermark(now_s, used, free)
+        elif self.space_watermark.allows_retry(used, free, short, now_s):
             self.retry_shortages(now_s)
-            self.tightest = SpaceRetries(now_s, used, free)
+            self.space_watermark = SpaceWatermark(now_s, used, free)
         else:
-            self.tightest = self.tightest.seen(used, free)
+            self.space_watermark = self.space_watermark.lowered(used, free)
 
-    def take_free(self, disk_free: int) -> None:
+    def note_free_space(self, disk_free: int) -> None:
         """Take the free space of the disk, in bytes, at the time an entry did not fit."""
-        if self.tightest:
-            self.tightest = self.tightest.seen(self.tightest.used, disk_free - self.space.floor)
+        if self.space_watermark:
+            free = disk_free - self.space.floor
+            self.space_watermark = self.space_watermark.lowered(self.space_watermark.used, free)
 
-    def take_arrived(self, key: Key, snapshot: Snapshot) -> None:
+    def add_snapshot(self, key: Key, snapshot: Snapshot) -> None:
         """Take a snapshot that was just committed and count its bytes, of which the last scan saw only a part.
 
         Otherwise it would be reported Ready beside figures that still show space for others.
         """
-        self.take_held(self.held | {key: snapshot})
-        untold = max(0, sum(contents_of(self.held.values()).values()) - self.space.used)
-        self.space = replace(self.space, used=self.space.used + untold, disk_free=max(0, self.space.disk_free - untold))
+        self.set_held(self.held | {key: snapshot})
+        uncounted = max(0, sum(content_sizes(self.held.values()).values()) - self.space.used)
+        disk_free = max(0, self.space.disk_free - uncounted)
+        self.space = replace(self.space, used=self.space.used + uncounted, disk_free=disk_free)
 
-    def take_held(self, held: dict[Key, Snapshot]) -> None:
+    def set_held(self, held: dict[Key, Snapshot]) -> None:
         """Replace the snapshots on disk."""
-        self.held, self.frees = held, sole_bytes(held)
+        self.held, self.frees = held, exclusive_bytes(held)
 
     def unfinished_to_keep(self) -> list[Manifest] | None:
         """Return the manifests whose unfinished files must stay; None if none may be dropped to make room.
@@ -143,39 +144,13 @@ class StateCache:
         return self.model_node.spec.storage_limit if self.model_node else 0
 
 
-def observe(cache: StateCache, works: Mapping[Key, Work], slots: int, now_s: float) -> Observation:
-    """Return the cache as one frozen value; `works` replaces its own, with the failures that downloads are retrying."""
-    return Observation(
-        now_s=now_s,
-        node_uid=cache.node.uid,
-        labels=dict(cache.node.labels),
-        synced=cache.synced,
-        model_node=cache.model_node,
-        held={key: held_of(snapshot) for key, snapshot in cache.held.items()},
-        frees=cache.frees,
-        works=dict(works),
-        failures=dict(cache.failures),
-        readings=dict(cache.readings),
-        readings_due=dict(cache.readings_due),
-        inspecting=cache.inspecting,
-        skipped=frozenset(cache.skipped),
-        slots=slots,
-        patch_due_s=cache.patch_due_s,
-    )
-
-
-def held_of(snapshot: Snapshot) -> HeldSnapshot:
-    """Return the part of a snapshot that decisions need."""
-    return HeldSnapshot(snapshot.manifest_digest, tuple(snapshot.damaged), snapshot.verified, bool(snapshot.unpacked))
-
-
-def sole_bytes(held: Mapping[Key, Snapshot]) -> dict[Key, int]:
+def exclusive_bytes(held: Mapping[Key, Snapshot]) -> dict[Key, int]:
     """Return the bytes, in blocks, freed by removing each snapshot alone; 0 if others share all its files.
 
     Besides the files no other snapshot has, that includes its directory, its mark, and the model's directory, which is
     removed with the last revision.
     """
-    sizes = {key: contents_of([snapshot]) for key, snapshot in held.items()}
+    sizes = {key: content_sizes([snapshot]) for key, snapshot in held.items()}
     holders = Counter(sha256 for files in sizes.values() for sha256 in files)
     alone = {key: [n for sha256, n in files.items() if n and holders[sha256] == 1] for key, files in sizes.items()}
     return {key: _blocks_bytes(found) if found else 0 for key, found in alone.items()}
@@ -185,7 +160,7 @@ def _blocks_bytes(sizes: Iterable[int]) -> int:
     return _OWN_BLOCKS * _BLOCK_BYTES + sum(blocks_bytes(size, _BLOCK_BYTES) for size in sizes)
 
 
-def contents_of(snapshots: Iterable[Snapshot]) -> dict[str, int]:
+def content_sizes(snapshots: Iterable[Snapshot]) -> dict[str, int]:
     """Return the size of each content in these snapshots by digest; shared contents count once."""
     return {f.sha256: f.size for snapshot in snapshots for f in snapshot.files}
 
@@ -194,5 +169,5 @@ def _wanted(node: ModelNode) -> set[Key]:
     return {e.key for e in node.spec.entries if is_present(e)}
 
 
-def _room_rules(node: ModelNode) -> tuple[int, str]:
+def _space_rules(node: ModelNode) -> tuple[int, str]:
     return node.spec.storage_limit, node.spec.eviction_policy

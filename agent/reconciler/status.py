@@ -1,4 +1,4 @@
-"""How the agent reports the state of each entry."""
+"""How the agent reports the state of each entry, of itself and of its store."""
 
 from typing import assert_never
 
@@ -18,28 +18,32 @@ from agent.reconciler.observation import (
     is_claim,
 )
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
+from agent.store.floor import StoreVolume
+from shared.api.meta import Condition
 from shared.api.model_node import EVICTED, Entry, EntryState, EntryStatus, ModelNodeStatus, Phase
 from shared.errors import InsufficientStorage, SourceChanged
 from shared.names import ready_label
 from shared.quantity import format_bytes
 
+READY = "Ready"
+ON_ROOT_DISK = "StoreOnRootDisk"
 _LONGEST_MESSAGE = 2000
 # Failures that a retry resolves before any byte arrives: there is space now, or the source was resolved again.
-_ANSWERED = frozenset((InsufficientStorage.__name__, SourceChanged.__name__))
+_RESOLVED_EARLY = frozenset((InsufficientStorage.__name__, SourceChanged.__name__))
 _SHORTER_MESSAGES = (500, 200, 80, 0)
-_MOST_UNNAMED = 500  # the controller answers a hundred at a time; the rest are reported then
+_MOST_UNLISTED = 500  # the controller answers a hundred at a time; the rest are reported then
 _MOST_BYTES = 384 * 1024  # of a status, so that the object stays below 1 MiB with its spec
 
 
-def statuses(observation: Observation) -> list[EntryStatus]:
+def entry_statuses(observation: Observation) -> list[EntryStatus]:
     """Return the status of every entry and of every unlisted snapshot; `since` is left empty."""
     entries = observation.entries
-    reported = [_with_space(s, e, observation) for e in entries.values() if (s := _of_entry(e, observation))]
-    unnamed = sorted(key for key in observation.held if key not in entries)
-    return reported + [_unnamed(key, observation) for key in unnamed[:_MOST_UNNAMED]]
+    reported = [_with_space(s, e, observation) for e in entries.values() if (s := _entry_status(e, observation))]
+    unlisted = sorted(key for key in observation.held if key not in entries)
+    return reported + [_unlisted(key, observation) for key in unlisted[:_MOST_UNLISTED]]
 
 
-def fitted(status: ModelNodeStatus) -> ModelNodeStatus:
+def fit_size(status: ModelNodeStatus) -> ModelNodeStatus:
     """Return the status within its size limit: messages are cut as needed, then the last entries lose metadata."""
     for longest in _SHORTER_MESSAGES:
         if len(msgspec.json.encode(status)) <= _MOST_BYTES:
@@ -61,7 +65,7 @@ def _with_less_metadata(status: ModelNodeStatus, surplus_bytes: int) -> ModelNod
     return msgspec.structs.replace(status, entries=entries)
 
 
-def _of_entry(entry: Entry, observation: Observation) -> EntryStatus | None:
+def _entry_status(entry: Entry, observation: Observation) -> EntryStatus | None:
     match entry.state:
         case EntryState.PRESENT:
             return None if is_claim(entry) else _present(entry, observation)
@@ -79,13 +83,13 @@ def _with_space(status: EntryStatus, entry: Entry, observation: Observation) -> 
     failure, frees = observation.failure(entry), observation.frees.get(entry.key, 0)
     if failure is None or status.phase != Phase.FAILED or failure.due_s != WHEN_SPACE_CHANGES_S:
         return msgspec.structs.replace(status, frees=frees)
-    words = f"{status.message}; at most {format_bytes(entry.evictable)} may be evicted" if entry.evictable else ""
+    message = f"{status.message}; at most {format_bytes(entry.evictable)} may be evicted" if entry.evictable else ""
     return msgspec.structs.replace(
-        status, frees=frees, shortage=failure.trouble.shortage, message=(words or status.message)[:_LONGEST_MESSAGE]
+        status, frees=frees, shortage=failure.cause.shortage, message=(message or status.message)[:_LONGEST_MESSAGE]
     )
 
 
-def _unnamed(key: tuple[str, str], observation: Observation) -> EntryStatus:
+def _unlisted(key: tuple[str, str], observation: Observation) -> EntryStatus:
     held = observation.held[key]
     message = f"{len(held.damaged)} files are damaged" if held.damaged else ""
     return EntryStatus(id=key[0], revision=key[1], phase=Phase.UNKNOWN, message=message, verified=held.verified)
@@ -93,36 +97,36 @@ def _unnamed(key: tuple[str, str], observation: Observation) -> EntryStatus:
 
 def _present(entry: Entry, observation: Observation) -> EntryStatus:
     held, failure = observation.held.get(entry.key), observation.failure(entry)
-    trouble = failure.trouble if failure else None
-    if held and observation.is_sound(entry.key, entry.manifest):
+    cause = failure.cause if failure else None
+    if held and observation.is_intact(entry.key, entry.manifest):
         phase = Phase.READY if observation.has_labels(entry.key) else Phase.DOWNLOADING
-        return _described(_status(entry, phase, None, held.verified), observation)
+        return _with_metadata(_status(entry, phase, None, held.verified), observation)
     if held:
-        return _described(_status(entry, Phase.REPAIRING, trouble or _damage(held.damaged)), observation)
+        return _with_metadata(_status(entry, Phase.REPAIRING, cause or _damage(held.damaged)), observation)
     work = observation.works.get(entry.key)
     match work:
         case Fetching(moved=True):
-            return _status(entry, Phase.DOWNLOADING, work.trouble)
+            return _status(entry, Phase.DOWNLOADING, work.retrying)
         case Fetching():
-            return _tried_again(entry, Phase.DOWNLOADING, failure, work.trouble)
+            return _retrying(entry, Phase.DOWNLOADING, failure, work.retrying)
         case Reserved():
-            return _tried_again(entry, Phase.WAITING, failure, None)
+            return _retrying(entry, Phase.WAITING, failure, None)
         case Preparing() | Prepared() | Removing() | Removed() | None:
-            failed = failure and not failure.passing
-            return _tried_again(entry, Phase.FAILED if failed else Phase.PENDING, failure, trouble)
+            failed = failure and not failure.transient
+            return _retrying(entry, Phase.FAILED if failed else Phase.PENDING, failure, cause)
         case _:
             assert_never(work)
 
 
-def _described(status: EntryStatus, observation: Observation) -> EntryStatus:
-    return msgspec.structs.replace(status, metadata=observation.reading(status.key))
+def _with_metadata(status: EntryStatus, observation: Observation) -> EntryStatus:
+    return msgspec.structs.replace(status, metadata=observation.metadata_of(status.key))
 
 
-def _tried_again(entry: Entry, phase: Phase, failure: Failure | None, trouble: Cause | None) -> EntryStatus:
+def _retrying(entry: Entry, phase: Phase, failure: Failure | None, cause: Cause | None) -> EntryStatus:
     """Return the status of an entry that has received no byte since it failed; the failure stays until one arrives."""
-    if failure is None or failure.passing or failure.trouble.reason in _ANSWERED:
-        return _status(entry, phase, trouble)
-    return msgspec.structs.replace(_status(entry, phase, failure.trouble), attempts=failure.failures)
+    if failure is None or failure.transient or failure.cause.reason in _RESOLVED_EARLY:
+        return _status(entry, phase, cause)
+    return msgspec.structs.replace(_status(entry, phase, failure.cause), attempts=failure.attempts)
 
 
 def _damage(paths: tuple[str, ...]) -> Cause | None:
@@ -164,25 +168,63 @@ def _absent(entry: Entry, observation: Observation) -> EntryStatus:
     if isinstance(observation.works.get(entry.key), Removed) and entry.key not in observation.held:
         return _status(entry, Phase.ABSENT, _evicted(entry))
     failure = observation.failure(entry)
-    trouble = failure.trouble if failure else _evicted(entry)
-    status = _status(entry, Phase.DRAINING, trouble, observed=EntryState.DRAINING)
+    cause = failure.cause if failure else _evicted(entry)
+    status = _status(entry, Phase.DRAINING, cause, observed=EntryState.DRAINING)
     match observation.works.get(entry.key):
         case Removing(done_bytes=done, total_bytes=total) if done:
-            words = f"{format_bytes(done)} of at most {format_bytes(total)} are gone"
-            return msgspec.structs.replace(status, message=words)
+            message = f"{format_bytes(done)} of at most {format_bytes(total)} are gone"
+            return msgspec.structs.replace(status, message=message)
         case _:
             return status
 
 
 def _status(
-    entry: Entry, phase: Phase, trouble: Cause | None, verified: str = "", observed: str | None = None
+    entry: Entry, phase: Phase, cause: Cause | None, verified: str = "", observed: str | None = None
 ) -> EntryStatus:
     return EntryStatus(
         id=entry.id,
         revision=entry.revision,
         phase=phase,
         observed=entry.state if observed is None else observed,
-        reason=trouble.reason if trouble else "",
-        message=trouble.message[:_LONGEST_MESSAGE] if trouble else "",
+        reason=cause.reason if cause else "",
+        message=cause.message[:_LONGEST_MESSAGE] if cause else "",
         verified=verified,
     )
+
+
+def node_conditions(volume: StoreVolume, disk_size: int, floor: int, generation: int) -> list[Condition]:
+    """Return the conditions observed at this generation.
+
+    `lastTransitionTime` is left empty.
+
+    Args:
+        volume: The store's volume.
+        disk_size: Size of its disk in bytes.
+        floor: Bytes of the disk that must stay free.
+        generation: Generation of the ModelNode that was observed.
+    """
+    conditions = (_ready(volume), _on_root_disk(volume, disk_size, floor))
+    return [msgspec.structs.replace(condition, observed_generation=generation) for condition in conditions]
+
+
+def _ready(volume: StoreVolume) -> Condition:
+    """Return whether the agent can act on the spec; each entry's progress is in its own status."""
+    if why := volume.why_refused():
+        return _condition(READY, "False", "StoreRefused", why)
+    return _condition(READY, "True", "AgentFollows", "the agent brings the node to what the spec says")
+
+
+def _on_root_disk(volume: StoreVolume, disk_size: int, floor: int) -> Condition:
+    if not volume.on_root_disk:
+        return _condition(ON_ROOT_DISK, "False", "DiskOfItsOwn", "the store lies on a disk of its own")
+    if why := volume.why_refused():
+        return _condition(ON_ROOT_DISK, "True", "Refused", why)
+    message = (
+        f"the store {volume.root} lies on the node's root file system ({format_bytes(disk_size)}), where kubelet "
+        f"evicts pods when space runs low; {format_bytes(floor)} of it stay free; a disk of its own is better"
+    )
+    return _condition(ON_ROOT_DISK, "True", "DiskOfTheNode", message)
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
+    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 import structlog
 
-from agent.reconciler.status import fitted
+from agent.reconciler.status import fit_size
+from agent.reconciler.waiting import wait_or_timeout
 from shared.api.model_node import PATH, EntryStatus, ModelNodeSpec, ModelNodeStatus
 from shared.backoff import Backoff, Uniform
 from shared.kube.edit import update
@@ -44,19 +45,19 @@ def transitions(status: ModelNodeStatus) -> tuple[object, ...]:
     return *place, status.observed_generation, status.limit, conditions, entries
 
 
-def have_moved(status: ModelNodeStatus, told: ModelNodeStatus) -> bool:
+def figures_changed(status: ModelNodeStatus, written: ModelNodeStatus) -> bool:
     """Return whether a figure is off by more than 1 GiB and 1 % of the disk, or an entry failed once more.
 
     The disk's size is taken as used plus free. Without this threshold, five thousand disks shared with other writers
     would each cost a write all the time.
     """
     step = max(_LEAST_STEP_BYTES, _STEP_SHARE * (status.used + status.disk_free))
-    pairs = ((status.used, told.used), (status.reserved, told.reserved), (status.disk_free, told.disk_free))
-    attempts = ([s.attempts for s in one.entries] for one in (status, told))
+    pairs = ((status.used, written.used), (status.reserved, written.reserved), (status.disk_free, written.disk_free))
+    attempts = ([s.attempts for s in one.entries] for one in (status, written))
     return any(abs(now - before) > step for now, before in pairs) or next(attempts) != next(attempts)
 
 
-def with_since(status: ModelNodeStatus, before: ModelNodeStatus, now: str) -> ModelNodeStatus:
+def with_transition_times(status: ModelNodeStatus, before: ModelNodeStatus, now: str) -> ModelNodeStatus:
     """Return the status with the time at which each entry entered its phase and each condition its status."""
     known = {s.key: s for s in before.entries}
     standing = {(c.type, c.status): c.last_transition_time for c in before.conditions}
@@ -79,18 +80,18 @@ def _dated(status: EntryStatus, before: EntryStatus | None, now: str) -> EntrySt
 class StatusWriter:
     """Writes the newest status offered; `run` ends only by cancellation.
 
-    Changes that are no transition are checked every `figures_s` seconds. The first one after a transition is written at
-    once, since figures lag behind work; later ones are written after `moved_s` if a figure has moved, after `latest_s`
-    otherwise. Both waits are shortened by up to half to spread the nodes' writes: 5,000 nodes downloading at once make
-    fewer than 40 such writes per second.
+    Changes that are no transition are checked every `check_interval_s` seconds. The first one after a transition is
+    written at once, since figures lag behind work; later ones are written after `changed_interval_s` if a figure has
+    changed considerably, after `max_interval_s` otherwise. Both waits are shortened by up to half to spread the nodes'
+    writes: 5,000 nodes downloading at once make fewer than 40 such writes per second.
     """
 
     kube: Kube
     name: str
-    least_s: float = 1.0
-    figures_s: float = 30.0
-    moved_s: float = 180.0
-    latest_s: float = 600.0
+    min_interval_s: float = 1.0
+    check_interval_s: float = 30.0
+    changed_interval_s: float = 180.0
+    max_interval_s: float = 600.0
     now: Callable[[], str] = wall_clock
     clock: Callable[[], float] = time.monotonic
     uniform: Uniform = random.uniform
@@ -98,17 +99,17 @@ class StatusWriter:
     backoff: Backoff = Backoff(first_s=0.5, cap_s=10)
     _offered: ModelNodeStatus | None = field(default=None, init=False)
     _written: ModelNodeStatus | None = field(default=None, init=False)
-    _written_at: float = field(default=0.0, init=False)
-    _haste: float = field(default=1.0, init=False)  # factor by which the waits are shortened until the next write
-    _unsettled: bool = field(default=False, init=False)  # the last write was a transition
+    _written_s: float = field(default=0.0, init=False)
+    _jitter: float = field(default=1.0, init=False)  # factor by which the waits are shortened until the next write
+    _wrote_transition: bool = field(default=False, init=False)  # by the last write
     _pause_s: float = field(default=0.0, init=False)  # minimum pause after the last write, from its size
-    _news: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _pending: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def offer(self, status: ModelNodeStatus) -> None:
         """Take the newest status; transitions are written soon, figures eventually."""
         self._offered = status
         if self._written is None or transitions(status) != transitions(self._written):
-            self._news.set()
+            self._pending.set()
 
     def forget(self) -> None:
         """Offer nothing until the next status: the ModelNode is gone or is not ours."""
@@ -118,50 +119,46 @@ class StatusWriter:
         """Write whenever something has changed."""
         failures = 0
         while True:
-            await self._wait_for_news()
+            await self._wait_for_change()
             try:
                 await self._write()
             except KubeError as error:
                 failures += 1
                 delay_s = self.backoff.delay_s(failures)
                 _LOG.warning("status_not_written", reason=error.reason, message=str(error))
-                self._news.set()
+                self._pending.set()
                 await self.sleep(delay_s)
             else:
                 failures = 0
-                await self.sleep(max(self.least_s, self._pause_s))
+                await self.sleep(max(self.min_interval_s, self._pause_s))
 
     async def flush(self) -> None:
         """Write a pending change once, on shutdown."""
-        if self._news.is_set():
+        if self._pending.is_set():
             await self._write()
 
-    async def _wait_for_news(self) -> None:
-        try:
-            async with asyncio.timeout(self.figures_s):
-                await self._news.wait()
-        except TimeoutError:
-            pass
-        self._news.clear()
+    async def _wait_for_change(self) -> None:
+        await wait_or_timeout(self._pending, self.check_interval_s)
+        self._pending.clear()
 
     async def _write(self) -> None:
         status = self._offered
-        if status is None or status == self._written or not self._is_worth_it(status):
+        if status is None or status == self._written or not self._is_due(status):
             return
         try:
             await update(self.kube, f"{PATH}/{self.name}/status", lambda found: self._changed(found, status))
         except NotFound:
             _LOG.info("status_not_written", reason="NotFound", message="there is no ModelNode", node=self.name)
-        self._unsettled = self._written is None or transitions(status) != transitions(self._written)
+        self._wrote_transition = self._written is None or transitions(status) != transitions(self._written)
         self._written = status
-        self._written_at, self._haste = self.clock(), self.uniform(0.5, 1.0)
+        self._written_s, self._jitter = self.clock(), self.uniform(0.5, 1.0)
 
-    def _is_worth_it(self, status: ModelNodeStatus) -> bool:
-        told = self._written
-        if told is None or self._unsettled or transitions(status) != transitions(told):
+    def _is_due(self, status: ModelNodeStatus) -> bool:
+        written = self._written
+        if written is None or self._wrote_transition or transitions(status) != transitions(written):
             return True
-        wait_s = self.moved_s if have_moved(status, told) else self.latest_s
-        return self.clock() - self._written_at >= wait_s * self._haste
+        wait_s = self.changed_interval_s if figures_changed(status, written) else self.max_interval_s
+        return self.clock() - self._written_s >= wait_s * self._jitter
 
     def _changed(self, found: dict[str, Any], status: ModelNodeStatus) -> dict[str, Any] | None:
         """Return the object with our half updated; None if it belongs to another node or is already up to date."""
@@ -169,6 +166,6 @@ class StatusWriter:
         if spec.node_uid != status.node_uid:
             return None
         before = msgspec.convert(found.get("status") or {}, ModelNodeStatus)
-        wanted = with_since(fitted(status), before, self.now())
+        wanted = with_transition_times(fit_size(status), before, self.now())
         self._pause_s = len(msgspec.json.encode(wanted)) / _BYTES_S
         return None if wanted == before else found | {"status": msgspec.to_builtins(wanted)}

@@ -3,10 +3,10 @@
 import asyncio
 
 
-async def wait(event: asyncio.Event, longest_s: float) -> bool:
-    """Wait up to `longest_s` seconds and return whether the event is set."""
+async def wait_or_timeout(event: asyncio.Event, timeout_s: float) -> bool:
+    """Wait up to `timeout_s` seconds and return whether the event is set."""
     try:
-        async with asyncio.timeout(longest_s):
+        async with asyncio.timeout(timeout_s):
             await event.wait()
     except TimeoutError:
         return event.is_set()

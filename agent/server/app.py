@@ -11,12 +11,12 @@ from pydantic import BaseModel
 from agent.reconciler.activity import Activity
 from agent.reconciler.observation import Observation
 from agent.reconciler.state_cache import Space
-from agent.reconciler.status import statuses
+from agent.reconciler.status import entry_statuses
 from agent.server.process_usage import ProcessUsage, read_process_usage
 from shared.api.model_node import EntryStatus
 
 _FORBIDDEN, _UNAVAILABLE = 403, 503
-_ELSEWHERE = (
+_LOOPBACK_ONLY = (
     "/v1/models is shown on the pod's own loopback alone, because it names models; `kubectl port-forward` leads there\n"
 )
 
@@ -71,22 +71,22 @@ class AgentState:
     why_not_alive: Callable[[], str]
     why_not_ready: Callable[[], str]
     rate_limit: Callable[[], float]
-    figures: Callable[[], ProcessUsage] = read_process_usage
+    usage: Callable[[], ProcessUsage] = read_process_usage
 
 
-def build_app(report: AgentState, registry: CollectorRegistry) -> FastAPI:
+def build_app(state: AgentState, registry: CollectorRegistry) -> FastAPI:
     """Return the app of one agent."""
     app = FastAPI(title="larder-agent", docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/healthz")
     async def healthz() -> Response:
         """Report whether the loop is alive, and the internal errors it survived."""
-        return _answer(report.why_not_alive(), report.activity.internal_errors.summary())
+        return _health_response(state.why_not_alive(), state.activity.internal_errors.summary())
 
     @app.get("/readyz")
     async def readyz() -> Response:
         """Report whether the store is open, the ModelNode is watched, and the files on disk have been adopted."""
-        return _answer(report.why_not_ready())
+        return _health_response(state.why_not_ready())
 
     @app.get("/metrics")
     async def metrics() -> Response:
@@ -97,26 +97,26 @@ def build_app(report: AgentState, registry: CollectorRegistry) -> FastAPI:
     async def models(request: Request) -> Response:
         """Return every entry of this node; only to loopback, because it includes names of private models."""
         if not _is_loopback(request.client.host if request.client else ""):
-            return Response(_ELSEWHERE, _FORBIDDEN, media_type="text/plain")
+            return Response(_LOOPBACK_ONLY, _FORBIDDEN, media_type="text/plain")
         # As text: a response model would make FastAPI load pydantic.v1 too, just to check the model's type.
-        return Response(view_of(report).model_dump_json(), media_type="application/json")
+        return Response(node_summary(state).model_dump_json(), media_type="application/json")
 
     return app
 
 
-def view_of(report: AgentState) -> NodeSummary:
+def node_summary(state: AgentState) -> NodeSummary:
     """Return the content of `/v1/models`."""
-    space, figures = report.space(), report.figures()
+    space, usage = state.space(), state.usage()
     return NodeSummary(
-        node=report.node,
-        models=[_model(s, report.activity) for s in statuses(report.observation())],
+        node=state.node,
+        models=[_model(s, state.activity) for s in entry_statuses(state.observation())],
         store=StoreSummary(
             used_bytes=space.used,
             reserved_bytes=space.reserved,
             limit_bytes=space.limit,
             disk_free_bytes=space.disk_free,
         ),
-        process=ProcessSummary(memory_bytes=figures.memory_bytes, open_files=figures.open_files),
+        process=ProcessSummary(memory_bytes=usage.memory_bytes, open_files=usage.open_files),
     )
 
 
@@ -143,6 +143,6 @@ def _is_loopback(address: str) -> bool:
     return (mapped or parsed).is_loopback
 
 
-def _answer(why_not: str, note: str = "") -> Response:
-    lines = "\n".join(filter(None, (why_not or "ok", note)))
-    return Response(f"{lines}\n", _UNAVAILABLE if why_not else 200, media_type="text/plain")
+def _health_response(failure: str, note: str = "") -> Response:
+    lines = "\n".join(filter(None, (failure or "ok", note)))
+    return Response(f"{lines}\n", _UNAVAILABLE if failure else 200, media_type="text/plain")

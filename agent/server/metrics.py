@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from agent.reconciler.activity import COMPLETE, KINDS, STOPPED, DownloadResult
 from agent.reconciler.observation import Fetching, Observation, Reserved
-from agent.reconciler.status import statuses
+from agent.reconciler.status import entry_statuses
 from agent.server.app import AgentState
 from agent.transfer.traffic import Traffic
 from shared.api.model_node import EntryStatus, Phase
@@ -21,17 +21,17 @@ _EXPECTED = [(kind, DownloadResult(result)) for kind in KINDS for result in (COM
 class AgentCollector(Collector):
     """Reads the agent's state on each scrape."""
 
-    def __init__(self, report: AgentState) -> None:
-        self._report = report
+    def __init__(self, state: AgentState) -> None:
+        self._state = state
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
-        observation = self._report.observation()
-        yield from _entries(statuses(observation))
+        observation = self._state.observation()
+        yield from _entries(entry_statuses(observation))
         yield from self._downloads()
         yield from self._traffic()
         yield from self._space(observation)
-        activity = self._report.activity
+        activity = self._state.activity
         yield _counter(
             "larder_snapshots_removed", "Snapshots removed because they are wanted no more.", activity.removed
         )
@@ -49,7 +49,7 @@ class AgentCollector(Collector):
         yield from self._scrub()
 
     def _downloads(self) -> Iterator[Metric]:
-        activity = self._report.activity
+        activity = self._state.activity
         running = activity.running.values()
         yield _gauge("larder_downloads_running", "Downloads that run, repairs included.", len(running))
         yield _gauge(
@@ -60,7 +60,7 @@ class AgentCollector(Collector):
         yield _gauge(
             "larder_download_rate_limit_bytes_per_second",
             "The most bytes a second that all downloads together may bring; 0 is no limit.",
-            self._report.rate_limit(),
+            self._state.rate_limit(),
         )
         yield _counters(
             "larder_downloads_started",
@@ -82,7 +82,7 @@ class AgentCollector(Collector):
         )
 
     def _traffic(self) -> Iterator[Metric]:
-        traffic = self._report.activity.traffic
+        traffic = self._state.activity.traffic
         for name, text, read in _TRAFFIC:
             yield _counters(name, text, ["source"], {(source,): read(t) for source, t in traffic.items()})
         yield _counters(
@@ -93,7 +93,7 @@ class AgentCollector(Collector):
         )
 
     def _scrub(self) -> Iterator[Metric]:
-        scrub = self._report.activity.scrub
+        scrub = self._state.activity.scrub
         yield _counter("larder_scrubbed_bytes", "Bytes at rest that were read and hashed again.", scrub.size_bytes)
         yield _counter("larder_scrub_damaged_files", "Files whose bytes had changed at rest.", scrub.damaged)
         yield _gauge(
@@ -103,7 +103,7 @@ class AgentCollector(Collector):
         )
 
     def _space(self, observation: Observation) -> Iterator[Metric]:
-        space = self._report.space()
+        space = self._state.space()
         yield _gauge("larder_store_used_bytes", "Bytes of the store, each file once.", space.used)
         yield _gauge("larder_store_reserved_bytes", "Bytes reserved for what is being fetched.", space.reserved)
         yield _gauge("larder_store_limit_bytes", "Bytes that the store may use; 0 is no limit.", space.limit)
@@ -153,14 +153,14 @@ def _counter(name: str, text: str, value: float) -> Metric:
 
 def _counters(name: str, text: str, labels: Iterable[str], values: Mapping[tuple[str, ...], float]) -> Metric:
     family = CounterMetricFamily(name, text, labels=list(labels))
-    for given, value in sorted(values.items()):
-        family.add_metric(given, value)
+    for label_values, value in sorted(values.items()):
+        family.add_metric(label_values, value)
     return family
 
 
-def build_registry(report: AgentState) -> CollectorRegistry:
+def build_registry(state: AgentState) -> CollectorRegistry:
     """Return a separate registry with the agent's metrics and those of its process."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(AgentCollector(report))
+    registry.register(AgentCollector(state))
     ProcessCollector(registry=registry)
     return registry

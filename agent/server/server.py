@@ -1,11 +1,11 @@
 """The agent's HTTP server; it takes an open socket, so a taken port is reported before any work starts."""
 
 import asyncio
-from contextlib import suppress
 
 import uvicorn
 from fastapi import FastAPI
 
+from agent.reconciler.waiting import wait_or_timeout
 from shared.server.serve import Server
 
 _TICK_S = 1.0
@@ -26,9 +26,7 @@ class AgentServer(Server):
     async def main_loop(self) -> None:
         """Run until shutdown; each check also updates the Date header of responses."""
         while not await self.on_tick(0):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_TICK_S):
-                    await self._stopping.wait()
+            await wait_or_timeout(self._stopping, _TICK_S)
 
 
 def build_server(app: FastAPI) -> AgentServer:

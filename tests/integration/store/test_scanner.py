@@ -28,12 +28,12 @@ Stock = Callable[[MemorySource, Store, str], Snapshot]
 
 @asynccontextmanager
 async def scanning(
-    store: Store, watch: InotifyWatch | None, scan_s: float
+    store: Store, watch: InotifyWatch | None, interval_s: float
 ) -> AsyncIterator[tuple[StateCache, asyncio.Event]]:
     """Yield the book and an event that is set after each look."""
     book, looked = StateCache(), asyncio.Event()
     with ThreadPoolExecutor(1) as threads:
-        scanner = Scanner(book, store, StoreVolume(store.root, floor=Floor(7)), Activity(), threads, scan_s, watch)
+        scanner = Scanner(book, store, StoreVolume(store.root, floor=Floor(7)), Activity(), threads, interval_s, watch)
         await scanner.read()
         task = asyncio.create_task(scanner.run(looked.set))
         try:

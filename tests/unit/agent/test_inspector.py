@@ -31,9 +31,9 @@ def test_an_error_while_the_result_is_noted_ends_no_agent(tmp_path: Path) -> Non
     snapshot = Snapshot("llama", "r1", "https://h/m.tar", tmp_path, DIGEST, (), 0)
     cache, errors = StateCache(held={entry().key: snapshot}), InternalErrors()
     asyncio.run(read(cache, errors))
-    known = cache.readings[entry().key]
+    known = cache.metadata[entry().key]
     assert (known.identity, known.reason) == (identity_of_files(DIGEST), "MetadataFailed")
     assert known.message == "RuntimeError; the agent's log has more"
     assert reading_of(known).reason == "MetadataFailed"
-    assert (cache.inspecting, cache.readings_due) == (None, {})
+    assert (cache.inspecting, cache.metadata_due) == (None, {})
     assert errors.counts == {"metadata": 1}

@@ -185,8 +185,8 @@ class NodeRig:
         self.reconciler = Reconciler(
             cache=self.cache, store=self.store, node=node, activity=self.activity,
             status_writer=StatusWriter(kube, "n1"),
-            threads=self.threads, scanner=scanner, version="0", slots=self.slots, node_s=3600, clock=self.clock,
-            set_rate=lambda _: None, sleep=_no_sleep,
+            threads=self.threads, scanner=scanner, version="0", slots=self.slots, node_interval_s=3600,
+            clock=self.clock, set_rate=lambda _: None, sleep=_no_sleep,
         )  # fmt: skip
         sources = SourceSettings(local_roots=(str(self.folder),))
         async with asyncio.TaskGroup() as jobs:
@@ -213,7 +213,7 @@ class NodeRig:
             await self.reconciler.prepare()
             jobs.create_task(keep_running("scanner", lambda: scanner.run(self.reconciler.wake), errors, _no_sleep))
             jobs.create_task(keep_running("node", self.reconciler.watch_node, errors, _no_sleep))
-            self.reconciler.take_sync()
+            self.reconciler.mark_synced()
             await keep_running("loop", lambda: self.reconciler.run(self.executor), errors, _no_sleep)
 
     def clock(self) -> float:
@@ -226,7 +226,7 @@ class NodeRig:
 
     def deliver(self) -> None:
         """Let the agent see the ModelNode as it is now."""
-        self.reconciler.take_model_node(self.cluster.model_node)
+        self.reconciler.set_model_node(self.cluster.model_node)
         self.turn()
 
     def work(self, index: int) -> None:

@@ -49,9 +49,9 @@ def observation(
     )  # fmt: skip
 
 
-def failure(of: Entry, due_s: float, reason: str = "Unreachable", *, passing: bool = False) -> Failure:
+def failure(of: Entry, due_s: float, reason: str = "Unreachable", *, transient: bool = False) -> Failure:
     """A failure of this very wish."""
-    return Failure(Cause(reason, f"{reason} it is"), due_s, fingerprint(of), 1, passing)
+    return Failure(Cause(reason, f"{reason} it is"), due_s, fingerprint(of), 1, transient)
 
 
 def both(identity: str = "llama", revision: str = "r1") -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """What the controller is told while downloads and removals run."""
 
-from agent.reconciler.activity import COMPLETE, DOWNLOAD, Activity, DownloadResult, Removal
+from agent.reconciler.activity import COMPLETE, DOWNLOAD, Activity, DownloadResult, RemovalProgress
 
 KEY, OTHER = ("m", "r1"), ("m", "r0")
 
@@ -14,9 +14,9 @@ def test_downloads_and_removals_are_told_side_by_side_while_they_run() -> None:
     progress = activity.start(KEY, "hf://o/m", DOWNLOAD)
     progress.total = 10
     progress.receive(4)
-    activity.removals[OTHER] = Removal(20)
-    activity.free(OTHER, 5)
-    activity.free(OTHER, 0)  # a blob that another snapshot keeps
+    activity.removals[OTHER] = RemovalProgress(20)
+    activity.count_freed(OTHER, 5)
+    activity.count_freed(OTHER, 0)  # a blob that another snapshot keeps
     assert told(activity) == [("m", "r1", 4, 10), ("m", "r0", 5, 20)]
     activity.end(KEY, DOWNLOAD, DownloadResult(COMPLETE))
     activity.removals.pop(OTHER)
@@ -25,10 +25,10 @@ def test_downloads_and_removals_are_told_side_by_side_while_they_run() -> None:
 
 def test_what_is_freed_counts_though_nobody_follows_it() -> None:
     activity = Activity()
-    activity.free(OTHER, 5)
+    activity.count_freed(OTHER, 5)
     assert activity.freed_bytes == 5
 
 
 def test_a_removal_of_nothing_that_has_a_size_is_not_told() -> None:
-    activity = Activity(removals={OTHER: Removal(0)})
+    activity = Activity(removals={OTHER: RemovalProgress(0)})
     assert told(activity) == []

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.reconciler.conditions import node_conditions
+from agent.reconciler.status import node_conditions
 from agent.store.floor import StoreVolume
 
 GIB = 2**30

@@ -20,7 +20,7 @@ from agent.reconciler.observation import (
     Reserved,
     Work,
 )
-from agent.reconciler.status import statuses
+from agent.reconciler.status import entry_statuses
 from shared.api.model_node import Entry
 from shared.api.unpacked_metadata import UnpackedMetadata
 from shared.metadata.remembered import identity_of_files
@@ -136,7 +136,7 @@ def test_files_are_removed_only_for_an_absent_entry_of_this_node_without_labels(
 
 @given(worlds())
 def test_without_authority_labels_may_only_go(observation: Observation) -> None:
-    if observation.authority is None:
+    if observation.own_model_node is None:
         actions = decide(observation)
         assert all(isinstance(a, ChangeLabels) for a in actions)
         assert not any(label_changes_in(actions).values())
@@ -164,7 +164,7 @@ def test_each_entry_has_one_action_at_a_time(observation: Observation) -> None:
 
 @given(worlds())
 def test_every_phase_can_be_said(observation: Observation) -> None:
-    for status in statuses(observation):
+    for status in entry_statuses(observation):
         wish = observation.entries.get(status.key)
         if status.phase == "Ready":
             assert status.key in observation.held
@@ -187,7 +187,7 @@ def test_acting_on_decisions_comes_to_rest_where_the_model_node_wants_it(observa
         if wish.state == "Present" and (wish.granted or was_held):
             assert held is not None
             assert replace(held, unpacked=False) == HeldSnapshot(wish.manifest, (), "digest")
-            assert (rested.reading(wish.key) is not None) == held.unpacked
+            assert (rested.metadata_of(wish.key) is not None) == held.unpacked
             assert rested.has_labels(wish.key)
         if wish.state == "Absent":
             assert held is None
@@ -265,7 +265,7 @@ def _noted(observation: Observation, action: ChangeLabels | Skip | Inspect) -> O
             return replace(observation, skipped=observation.skipped | {wish.key})
         case Inspect(wish):
             read = UnpackedMetadata(identity=identity_of_files(observation.held[wish.key].manifest))
-            return replace(observation, readings={**observation.readings, wish.key: read})
+            return replace(observation, metadata={**observation.metadata, wish.key: read})
 
 
 def _key(action: Action) -> Key | None:

@@ -88,13 +88,13 @@ def test_a_download_on_a_full_disk_waits_for_space(rig: NodeRig) -> None:
     rig.executor.downloads.stop_all()  # the reason stays
     assert end(rig) == DownloadResult(FAILED, "InsufficientStorage")
     failure = rig.cache.failures[KEY]
-    assert failure.trouble.message == "others have written to it"
+    assert failure.cause.message == "others have written to it"
 
 
 def test_a_download_without_credentials_leaves_the_entry_pending(rig: NodeRig) -> None:
     rig.answer(0, fails=True)
     assert end(rig) == DownloadResult(FAILED, "Unreachable")
-    assert rig.cache.failures[KEY].passing
+    assert rig.cache.failures[KEY].transient
 
 
 def test_a_download_whose_source_is_gone_has_failed(rig: NodeRig) -> None:
@@ -102,7 +102,7 @@ def test_a_download_whose_source_is_gone_has_failed(rig: NodeRig) -> None:
     rig.answer(0)
     assert end(rig) == DownloadResult(FAILED, "SourceNotFound")
     failure = rig.cache.failures[KEY]
-    assert not failure.passing
+    assert not failure.transient
     assert rig.now_s < failure.due_s < WHEN_SPACE_CHANGES_S
 
 
@@ -110,7 +110,7 @@ def test_a_bug_is_counted_and_the_entry_tried_again(rig: NodeRig) -> None:
     rig.answer(0, AnyBug("in a call"))
     assert end(rig) == DownloadResult(FAILED, "InternalError")
     assert rig.activity.internal_errors.counts == {"Fetching": 1}
-    assert "Fetching failed with AnyBug: in a call" in rig.cache.failures[KEY].trouble.message
+    assert "Fetching failed with AnyBug: in a call" in rig.cache.failures[KEY].cause.message
 
 
 def test_a_cancelled_download_counts_as_stopped_and_gives_its_space_back(rig: NodeRig) -> None:

@@ -1,4 +1,4 @@
-from agent.reconciler.labels import label_changes, ours
+from agent.reconciler.labels import label_changes, own_labels
 from agent.reconciler.observation import HeldSnapshot
 from tests.unit.reconciler.observations import DAMAGED, SOUND, both, entry, model_node, observation
 
@@ -91,5 +91,5 @@ def test_a_model_on_a_claim_never_has_a_label() -> None:
 
 def test_labels_of_others_are_not_ours() -> None:
     theirs = {"kubernetes.io/hostname": "n", "snapshot.larder.dev.x/y": "1", "model-cache-ready-x.org/y": "true"}
-    found = ours(theirs | {READY: "true", SNAPSHOT: "true"})
+    found = own_labels(theirs | {READY: "true", SNAPSHOT: "true"})
     assert set(found) == {READY, SNAPSHOT}

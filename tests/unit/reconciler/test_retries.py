@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.reconciler.observation import Cause
-from agent.reconciler.retries import Retries, is_news
+from agent.reconciler.retries import Retries, is_new_failure
 from shared.errors import AuthDenied, DigestMismatch, InsufficientStorage, NotGranted, RateLimited, Unreachable
 from tests.unit.reconciler.observations import claim, entry
 
@@ -42,27 +42,27 @@ def test_no_number_of_failures_is_too_many(failures: int) -> None:
 
 @pytest.mark.parametrize("changed", [{"manifest": "b" * 64}, {"uri": "hf://o/other@r1"}, {"claims": [claim()]}])
 def test_failures_of_another_wish_do_not_count(changed: dict[str, Any]) -> None:
-    first = LATEST.failure(entry(), Unreachable("x"), None, 10.0, passing=False)
-    again = LATEST.failure(entry(), Unreachable("x"), first, 20.0, passing=False)
-    other = LATEST.failure(entry(**changed), Unreachable("x"), again, 30.0, passing=False)
-    assert [s.failures for s in (first, again, other)] == [1, 2, 1]
+    first = LATEST.failure(entry(), Unreachable("x"), None, 10.0, transient=False)
+    again = LATEST.failure(entry(), Unreachable("x"), first, 20.0, transient=False)
+    other = LATEST.failure(entry(**changed), Unreachable("x"), again, 30.0, transient=False)
+    assert [s.attempts for s in (first, again, other)] == [1, 2, 1]
     assert [s.due_s for s in (first, again, other)] == [12, 24, 32]
 
 
 def test_a_shortage_is_news_when_it_changes_and_not_when_its_words_do() -> None:
     before = Cause("InsufficientStorage", "need 9, disk free 5", 4)
-    assert not is_news(before, Cause("InsufficientStorage", "need 9, disk free 6", 4))
-    assert is_news(before, Cause("InsufficientStorage", "need 9, disk free 6", 3))
-    assert is_news(before, Cause("StoreFailure", "need 9, disk free 5", 4))
-    assert is_news(Cause("StoreFailure", "read-only"), Cause("StoreFailure", "input/output error"))
+    assert not is_new_failure(before, Cause("InsufficientStorage", "need 9, disk free 6", 4))
+    assert is_new_failure(before, Cause("InsufficientStorage", "need 9, disk free 6", 3))
+    assert is_new_failure(before, Cause("StoreFailure", "need 9, disk free 5", 4))
+    assert is_new_failure(Cause("StoreFailure", "read-only"), Cause("StoreFailure", "input/output error"))
 
 
 def test_a_failure_says_which_attempt_it_was_and_when_the_next_is() -> None:
     retries = Retries(lambda _, most: most, now=lambda: datetime(2026, 6, 1, 12, 0, tzinfo=UTC))
-    first = retries.failure(entry(), Unreachable("503 from hub"), None, 100.0, passing=False)
-    second = retries.failure(entry(), Unreachable("503 from hub"), first, 102.0, passing=False)
-    assert first.trouble.message == "503 from hub (attempt 1; the next is at 2026-06-01 12:00:02 UTC)"
-    assert second.trouble.message == "503 from hub (attempt 2; the next is at 2026-06-01 12:00:04 UTC)"
-    assert not is_news(first.trouble, second.trouble)
-    full = retries.failure(entry(), InsufficientStorage("no room"), None, 100.0, passing=False)
-    assert full.trouble.message == "no room"
+    first = retries.failure(entry(), Unreachable("503 from hub"), None, 100.0, transient=False)
+    second = retries.failure(entry(), Unreachable("503 from hub"), first, 102.0, transient=False)
+    assert first.cause.message == "503 from hub (attempt 1; the next is at 2026-06-01 12:00:02 UTC)"
+    assert second.cause.message == "503 from hub (attempt 2; the next is at 2026-06-01 12:00:04 UTC)"
+    assert not is_new_failure(first.cause, second.cause)
+    full = retries.failure(entry(), InsufficientStorage("no room"), None, 100.0, transient=False)
+    assert full.cause.message == "no room"

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from agent.reconciler.status import fitted
-from agent.reconciler.status_writer import StatusWriter, have_moved, transitions, with_since
+from agent.reconciler.status import fit_size
+from agent.reconciler.status_writer import StatusWriter, figures_changed, transitions, with_transition_times
 from shared.api.meta import Condition
 from shared.api.model_node import PATH, EntryStatus, ModelNodeStatus
 from shared.kube.transport import Kube
@@ -27,11 +27,11 @@ def entry(phase: str, since: str = "", message: str = "") -> EntryStatus:
 
 
 def test_a_phase_keeps_its_date_until_it_changes() -> None:
-    kept = with_since(status(entry("Ready", message="new")), status(entry("Ready", BEFORE)), NOW)
+    kept = with_transition_times(status(entry("Ready", message="new")), status(entry("Ready", BEFORE)), NOW)
     assert [(e.since, e.message) for e in kept.entries] == [(BEFORE, "new")]
-    changed = with_since(status(entry("Repairing")), status(entry("Ready", BEFORE)), NOW)
+    changed = with_transition_times(status(entry("Repairing")), status(entry("Ready", BEFORE)), NOW)
     assert [e.since for e in changed.entries] == [NOW]
-    assert [e.since for e in with_since(status(entry("Pending")), status(), NOW).entries] == [NOW]
+    assert [e.since for e in with_transition_times(status(entry("Pending")), status(), NOW).entries] == [NOW]
 
 
 def test_a_condition_keeps_its_date_until_its_status_changes() -> None:
@@ -41,10 +41,10 @@ def test_a_condition_keeps_its_date_until_its_status_changes() -> None:
         )
         return ModelNodeStatus(conditions=[condition])
 
-    kept = with_since(told("True", message="new"), told("True", BEFORE), NOW)
+    kept = with_transition_times(told("True", message="new"), told("True", BEFORE), NOW)
     assert [(c.last_transition_time, c.message) for c in kept.conditions] == [(BEFORE, "new")]
     for before in (told("False", BEFORE), ModelNodeStatus()):
-        assert [c.last_transition_time for c in with_since(told("True"), before, NOW).conditions] == [NOW]
+        assert [c.last_transition_time for c in with_transition_times(told("True"), before, NOW).conditions] == [NOW]
 
 
 def test_figures_and_texts_alone_are_no_transition() -> None:
@@ -76,7 +76,7 @@ GIB = 2**30
     ],
 )
 def test_a_figure_moves_by_a_step(before: dict[str, int], after: dict[str, int], *, moved: bool) -> None:
-    assert have_moved(status(**after), status(**before)) is moved
+    assert figures_changed(status(**after), status(**before)) is moved
 
 
 class Node(Objects):
@@ -196,8 +196,8 @@ def many(ready: int) -> ModelNodeStatus:
 
 def test_a_status_of_long_messages_is_cut_to_a_size_that_the_object_has_room_for() -> None:
     told = [EntryStatus(id=f"m-{i:04}", revision="c" * 40, phase="Failed", message="x" * 2000) for i in range(1000)]
-    cut = fitted(status(*told))
+    cut = fit_size(status(*told))
     assert len(msgspec.json.encode(cut)) <= 384 * 1024
     assert [(e.id, e.phase) for e in cut.entries] == [(e.id, e.phase) for e in told]
     few = status(*told[:10])
-    assert fitted(few) == few
+    assert fit_size(few) == few

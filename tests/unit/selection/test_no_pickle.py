@@ -25,7 +25,7 @@ def test_the_flag_comes_through() -> None:
 
 def test_a_refused_model_is_not_fetched_again_before_it_changes() -> None:
     retries, entry = Retries(random.Random(1).uniform), Entry(id="m", revision="c", manifest="d")
-    first = retries.failure(entry, PickleRefused("x"), None, 0.0, passing=False)
+    first = retries.failure(entry, PickleRefused("x"), None, 0.0, transient=False)
     assert first.due_s > 30 * 86_400
     assert first.due_s != float("inf")  # which is for what waits for space, and looked at all the time
-    assert retries.failure(entry, UnsafePath("x"), None, 0.0, passing=False).due_s < 2 * 3600
+    assert retries.failure(entry, UnsafePath("x"), None, 0.0, transient=False).due_s < 2 * 3600
