@@ -37,7 +37,7 @@ from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 from shared.names import snapshot_path
 from shared.sources.settings import settings_from_environ
-from tests.unit.controller.states import Ears
+from tests.builders.cluster import Ears
 
 Scale = tuple[int, int, int]
 READY = StatusWithConditions(phase="Running", conditions=[PlainCondition(type="Ready", status="True")])

@@ -31,7 +31,7 @@ from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 from shared.kube.work_queue import WorkQueue
 from tests.bench.controller_scale import NOW, entry, node
-from tests.unit.controller.states import Ears
+from tests.builders.cluster import Ears
 
 DEFAULTS = (2100, 3)
 GREEDY, OTHER = "greedy", "other"

@@ -20,10 +20,10 @@ from controller.nodes.metrics import EvictionMetrics
 from rig.helm import LARDER, Json
 from shared.api.model_node import Phase
 from shared.errors import InsufficientStorage, RateLimited
+from tests.builders.cluster import cache, controllers_of, fresh_cluster
+from tests.builders.observations import entry, failure, observation
 from tests.chart.conftest import Render
 from tests.chart.objects import only
-from tests.unit.controller.states import cache, controllers_of, fresh_cluster
-from tests.unit.reconciler.observations import entry, failure, observation
 
 ON = {"monitoring": {"monitors": True, "rules": True, "dashboard": True, "labels": {"release": "prometheus"}}}
 METRIC = re.compile(r"\b(?:larder|process)_[a-z_]+\b")

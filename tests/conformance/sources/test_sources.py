@@ -13,12 +13,12 @@ from rig.source_fixtures import SourceFixture, Stock
 from shared.errors import AuthDenied, SourceChanged, SourceNotFound
 from shared.manifest import File, Manifest
 from shared.sources.port import ANONYMOUS, Credentials, Source
-from tests import reading
+from tests.readers.sources import drain as drain_file
 
 BIG = random.Random(3).randbytes(300_000)
 FILES = {"big.safetensors": BIG, "config.json": b"{}", "deep/er/empty": b"", "deep/tokenizer.json": b"[1]"}
 
-drain = partial(reading.drain, buffer_bytes=1000)  # several reads, also for small files
+drain = partial(drain_file, buffer_bytes=1000)  # several reads, also for small files
 
 
 @contextmanager

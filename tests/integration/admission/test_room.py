@@ -4,7 +4,7 @@ import msgspec
 
 from rig.admission import AdmissionSite
 from shared.api.meta import Json
-from tests.unit.controller.states import group
+from tests.builders.cluster import group
 
 
 def cache(name: str, **spec: object) -> Json:

@@ -7,9 +7,9 @@ import re
 import msgspec
 
 from rig.hub.faults import Refuse
-from tests.archives import tar, tar_gz, zipped
+from tests.builders.archives import tar, tar_gz, zipped
 from tests.integration.agent.bench import Bench, Model
-from tests.samples import scrape
+from tests.readers.metrics import scrape
 
 WEIGHTS = random.Random(3).randbytes(2_000_000)
 FILES = {"m/config.json": b'{"a": 1}', "m/model.safetensors": WEIGHTS}

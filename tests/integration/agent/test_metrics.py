@@ -9,7 +9,7 @@ from rig.control_plane import ControlPlane
 from rig.hub.faults import Corrupt, Refuse, Stall
 from shared.api.model_node import EntryState
 from tests.integration.agent.bench import Bench
-from tests.samples import scrape
+from tests.readers.metrics import scrape
 
 WEIGHTS = random.Random(1).randbytes(6_000_000)
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS}

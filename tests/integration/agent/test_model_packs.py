@@ -8,7 +8,7 @@ import msgspec
 
 from rig.registry import Registry
 from shared.sources.settings import SourceSettings
-from tests.archives import tar, tar_gz
+from tests.builders.archives import tar, tar_gz
 from tests.integration.agent.bench import Bench, Model
 
 WEIGHTS = random.Random(5).randbytes(2_000_000)

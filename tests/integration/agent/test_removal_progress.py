@@ -10,7 +10,7 @@ from shared.api.model_node import EntryState
 from shared.api.wire import EntryProgress
 from shared.quantity import format_bytes
 from tests.integration.agent.bench import Bench
-from tests.samples import scrape
+from tests.readers.metrics import scrape
 
 ONE = 1_000_000
 FILES = {f"part-{number}.safetensors": random.Random(number).randbytes(ONE) for number in range(3)}

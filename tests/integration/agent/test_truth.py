@@ -13,7 +13,7 @@ from agent.store.floor import lies_on_root_disk
 from shared.api.meta import Condition
 from tests.integration.agent.bench import Bench, Model
 from tests.integration.store.rot import flip_a_bit
-from tests.samples import scrape
+from tests.readers.metrics import scrape
 
 WEIGHTS = random.Random(5).randbytes(6_000_000)
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": WEIGHTS}

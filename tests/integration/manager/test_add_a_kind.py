@@ -18,7 +18,7 @@ from shared.kube.transport import connect
 from shared.sources.settings import SourceSettings
 from tests.integration.manager.toys.api import TOY
 from tests.integration.manager.toys.controller import COLOUR_LABEL, toys_controller
-from tests.samples import scrape
+from tests.readers.metrics import scrape
 
 NAMESPACE = "toys"
 SOON_S = 120.0

@@ -13,7 +13,7 @@ from shared.sources.port import ANONYMOUS, Source
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
-from tests.reading import drain
+from tests.readers.sources import drain
 
 Open = Callable[[str], Source]
 

@@ -15,7 +15,7 @@ from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
-from tests.reading import drain
+from tests.readers.sources import drain
 
 Open = Callable[..., Source]
 Client: TypeAlias = Any  # boto3 has no types

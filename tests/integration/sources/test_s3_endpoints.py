@@ -20,7 +20,7 @@ from shared.sources.port import Credentials
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
-from tests.reading import drain
+from tests.readers.sources import drain
 
 DOMAIN, OPENED = "s3.test", ("127.0.0.1/32",)
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent.store.store import Store
 from shared.sources.memory import MemoryRepository, MemorySource
-from tests.archives import tar
+from tests.builders.archives import tar
 from tests.stores import Fetch
 
 FORMER = Path(__file__).parent / "data" / "former-store.tar.gz"

@@ -13,7 +13,7 @@ from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from shared.errors import StoreFailure
 from shared.sources.memory import MemorySource
-from tests.archives import tar
+from tests.builders.archives import tar
 from tests.integration.store.broken_disk import BrokenDisk
 
 

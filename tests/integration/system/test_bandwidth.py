@@ -5,7 +5,7 @@ import os
 from rig.larder.objects import path_of
 from rig.larder.site import Site
 from rig.ports import LOOPBACK
-from tests.samples import scrape
+from tests.readers.metrics import scrape
 
 LIMIT = "larder_download_rate_limit_bytes_per_second"
 STARTED = 'larder_downloads_started_total{kind="download"}'

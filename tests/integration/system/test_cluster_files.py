@@ -9,8 +9,8 @@ import pytest
 
 from rig.binaries import Binaries
 from rig.larder.site import Site
+from tests.builders.weights import safetensors
 from tests.integration.system.sites import GPU, opened
-from tests.weights import safetensors
 
 
 @pytest.fixture(scope="module")

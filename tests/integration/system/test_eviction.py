@@ -12,7 +12,7 @@ from rig.larder.site import Site
 from rig.pods import base_model_pod
 from rig.ports import LOOPBACK
 from tests.integration.system.sites import opened
-from tests.samples import scrape
+from tests.readers.metrics import scrape
 
 NODE = "e"
 MIB = 2**20

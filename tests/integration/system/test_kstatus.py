@@ -9,7 +9,7 @@ from rig.binaries import Binaries
 from rig.larder.cluster_driver import Json
 from rig.larder.objects import KINDS, path_of
 from rig.larder.site import Site
-from tests.kstatus import Status, kstatus
+from tests.readers.kstatus import Status, kstatus
 
 Wait = Callable[[str, str], None]
 OURS = ("BaseModel", "ClusterBaseModel", "ClusterModelCache", "ModelCacheNodeGroup", "ModelNode")

@@ -6,9 +6,9 @@ from typing import Any
 from rig.demo.parts import SECRET
 from rig.larder.objects import path_of
 from rig.larder.site import Site
-from tests.archives import tar_gz
+from tests.builders.archives import tar_gz
+from tests.builders.model_files import safetensors
 from tests.integration.system.test_why import Why, why
-from tests.unit.metadata.building import safetensors
 
 __all__ = ["why"]  # a fixture
 

@@ -14,7 +14,7 @@ from rig.larder.programs import ADMISSION_KEY, ControllerProgram
 from rig.larder.site import Site
 from rig.pods import base_model_pod
 from rig.ports import LOOPBACK
-from tests.samples import scrape
+from tests.readers.metrics import scrape
 
 LEADING = "larder_leader"
 OF_THE_LEADER = (

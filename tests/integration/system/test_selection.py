@@ -9,7 +9,7 @@ import pytest
 from rig.errors import CallRefused
 from rig.larder.objects import path_of
 from rig.larder.site import Site
-from tests.weights import safetensors
+from tests.builders.weights import safetensors
 
 
 def repository(**others: bytes) -> dict[str, bytes]:

@@ -16,7 +16,7 @@ from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
 from shared.sources.memory import MemorySource
-from tests.archives import tar, tar_gz
+from tests.builders.archives import tar, tar_gz
 from tests.integration.store.killed import FatalDisk, die_before_change
 
 FILES = {

@@ -31,7 +31,7 @@ from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
-from tests.archives import MAKERS, REFUSED, declaring, member, tar, tar_gz, zipped
+from tests.builders.archives import MAKERS, REFUSED, declaring, member, tar, tar_gz, zipped
 from tests.integration.store.rot import flip_a_bit
 
 Bring = Callable[..., FetchResult]

@@ -19,7 +19,7 @@ from shared.sources.retry import RetryPolicy, Timing
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
-from tests.reading import drain
+from tests.readers.sources import drain
 
 NAME, REPO = "model.safetensors", "asked-again/llama"
 WEIGHTS = random.Random(1).randbytes(SMALL_BYTES + 2**20)

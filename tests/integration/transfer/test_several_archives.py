@@ -21,7 +21,7 @@ from rig.processes import wait_until
 from shared.errors import DigestMismatch, InsufficientStorage, InvalidURI, LarderError, TooManyFiles, UnsafePath
 from shared.manifest import Manifest
 from shared.sources.memory import MemorySource
-from tests.archives import REFUSED, member, tar, tar_gz
+from tests.builders.archives import REFUSED, member, tar, tar_gz
 from tests.integration.store.rot import flip_a_bit
 from tests.integration.transfer.test_archives import assert_nothing_but, content, stock_two_at_a_time
 

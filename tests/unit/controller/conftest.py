@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from shared.kube.transport import Kube
-from tests.unit.controller.apiserver import Objects, serving
+from tests.builders.api_server import Objects, serving
 
 
 @pytest.fixture

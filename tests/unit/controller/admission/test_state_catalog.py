@@ -24,8 +24,8 @@ from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from shared.manifest import File, build_manifest
 from shared.names import USER_LABEL, uses_label
-from tests.unit.controller.apiserver import Objects, listed
-from tests.unit.controller.states import (
+from tests.builders.api_server import Objects, listed
+from tests.builders.cluster import (
     base_model,
     cache,
     cluster_model,

@@ -29,8 +29,8 @@ from shared.ca_reload import Trust
 from shared.errors import AuthDenied, NotGranted
 from shared.kube.transport import Kube
 from shared.sources.settings import settings_from_environ
-from tests.unit.controller.apiserver import Objects
-from tests.unit.controller.states import base_model, cache, entry, fresh_cluster, model_node, node
+from tests.builders.api_server import Objects
+from tests.builders.cluster import base_model, cache, entry, fresh_cluster, model_node, node
 
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 AGENT = "system:serviceaccount:ns:larder-agent"

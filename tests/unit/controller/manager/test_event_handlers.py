@@ -4,7 +4,7 @@ import pytest
 
 from controller.state.cluster_state import ClusterState
 from shared.names import ready_label, snapshot_label, uses_label
-from tests.unit.controller.states import (
+from tests.builders.cluster import (
     GRANTS,
     Ears,
     cache,

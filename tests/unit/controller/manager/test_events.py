@@ -7,8 +7,8 @@ import pytest
 from controller.manager.events import Events
 from shared.api.kinds import CLUSTER_MODEL_CACHE
 from shared.kube.transport import Kube
-from tests.unit.controller.apiserver import Objects
-from tests.unit.controller.states import meta
+from tests.builders.api_server import Objects
+from tests.builders.cluster import meta
 
 PATH = "/api/v1/namespaces/default/events"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -10,7 +10,7 @@ from controller.models.state_metrics import MOST_NAMED
 from controller.state.cluster_state import ClusterState
 from shared.api.base_model import BaseModelStatus
 from shared.api.meta import Condition
-from tests.unit.controller.states import cache, cluster_model, controllers_of, fresh_cluster, model_node, node, pod
+from tests.builders.cluster import cache, cluster_model, controllers_of, fresh_cluster, model_node, node, pod
 
 CREATED = datetime.fromisoformat("2026-01-01T00:00:00Z").timestamp()
 SINCE = "2026-02-03T04:05:06Z"

@@ -16,7 +16,7 @@ from controller.nodes.keys import NodeKey
 from shared.backoff import Backoff
 from shared.kube.errors import Unreachable
 from shared.kube.work_queue import WorkQueue
-from tests.samples import samples
+from tests.readers.metrics import samples
 
 
 class Turns:

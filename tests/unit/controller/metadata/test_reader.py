@@ -23,9 +23,9 @@ from shared.sources.port import ANONYMOUS
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings, settings_from_environ
 from shared.uri.model_uri import parse_uri
-from tests.unit.controller.apiserver import Objects
-from tests.unit.controller.states import cache
-from tests.unit.metadata.building import safetensors
+from tests.builders.api_server import Objects
+from tests.builders.cluster import cache
+from tests.builders.model_files import safetensors
 
 KEY = ModelKey("ClusterModelCache", "", "m")
 ONE = "an identity"

@@ -19,7 +19,7 @@ from rig.scripted_http import ScriptedServer, reply, scripted
 from shared.kube.transport import Kube
 from shared.selection.choice import Selection
 from shared.sources.settings import settings_from_environ
-from tests.unit.controller.states import cache
+from tests.builders.cluster import cache
 
 KEY = ModelKey("ClusterModelCache", "", "m")
 

@@ -14,8 +14,8 @@ from shared.kube.errors import Refused
 from shared.kube.transport import Kube
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings, settings_from_environ
-from tests.unit.controller.apiserver import Objects
-from tests.unit.controller.states import base_model
+from tests.builders.api_server import Objects
+from tests.builders.cluster import base_model
 
 PATH = "/api/v1/namespaces/team/secrets/hub"
 

@@ -11,7 +11,7 @@ from shared.errors import NameConflict, SourceChanged, TooManyFiles, TooManyMani
 from shared.kube.errors import KubeError
 from shared.kube.transport import Kube
 from shared.manifest import File, Manifest, build_manifest
-from tests.unit.controller.apiserver import Json, Objects
+from tests.builders.api_server import Json, Objects
 
 PATH = "/api/v1/namespaces/larder-system/configmaps"
 

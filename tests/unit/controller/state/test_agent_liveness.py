@@ -1,7 +1,7 @@
 import pytest
 
 from controller.state.agent_liveness import AgentLiveness
-from tests.unit.controller.states import pod
+from tests.builders.cluster import pod
 
 
 class Clock:

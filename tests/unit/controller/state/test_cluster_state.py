@@ -4,7 +4,7 @@ from controller.placement.demand import difference
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.names import short_id
-from tests.unit.controller.states import (
+from tests.builders.cluster import (
     base_model,
     cache,
     cluster_model,

@@ -13,8 +13,8 @@ from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNod
 from shared.kube.errors import KubeError, Malformed
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
-from tests.unit.controller.apiserver import Objects, listed
-from tests.unit.controller.states import base_model, cache, cluster_model, group, node
+from tests.builders.api_server import Objects, listed
+from tests.builders.cluster import base_model, cache, cluster_model, group, node
 
 GPU = {"pool": "gpu"}
 R1, R2, OLD = ("m", "r1"), ("m", "r2"), ("m", "r0")

@@ -23,8 +23,8 @@ from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.meta import Condition
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
-from tests.unit.controller.apiserver import Objects
-from tests.unit.controller.states import Ears, base_model, cache, caches, entry, fresh_cluster, model_node, nodes
+from tests.builders.api_server import Objects
+from tests.builders.cluster import Ears, base_model, cache, caches, entry, fresh_cluster, model_node, nodes
 
 KIND = "ClusterModelCache"
 OURS = {MANAGED_ANNOTATION: "true"}

@@ -1,0 +1,52 @@
+"""Names that file systems and people treat alike, names as long as may be, and those that cannot stand together."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.sources.memory import MemorySource
+from tests.integration.cli.fetch.test_fetch import Command
+from tests.integration.store.test_names import COMPOSED, DECOMPOSED, FILES, LONGEST
+
+
+def test_each_name_keeps_its_own_bytes_and_only_what_is_missing_is_fetched(tmp_path: Path) -> None:
+    command = Command(tmp_path / "dir", MemorySource(FILES))
+    assert command.run() == 0
+    assert command.tree() == FILES
+    served = command.source.served_bytes
+    for path in (LONGEST, DECOMPOSED, "Config.json"):
+        (command.to / path).unlink()
+    assert command.run() == 0
+    assert command.tree() == FILES
+    assert (command.to / COMPOSED).read_bytes() != (command.to / DECOMPOSED).read_bytes()
+    missing = (FILES[LONGEST], FILES[DECOMPOSED], FILES["Config.json"])
+    assert command.source.served_bytes - served == sum(map(len, missing))
+
+
+@pytest.mark.parametrize(
+    ("paths", "words"),
+    [
+        (["n" * 256], "is too long"),
+        (["\u00e9" * 128], "is too long"),
+        (["a", "a/b"], "'a' is a file and, in 'a/b', also a directory"),
+        (["a/b/c", "a/b"], "'a/b' is a file and, in 'a/b/c', also a directory"),
+    ],
+)
+def test_what_cannot_stand_there_is_told_and_nothing_is_written(tmp_path: Path, paths: list[str], words: str) -> None:
+    command = Command(tmp_path / "dir", MemorySource(dict.fromkeys(paths, b"x")))
+    assert command.run() == 1
+    assert command.error.startswith("UnsafePath: ")
+    assert words in command.error
+    assert command.tree() == {}
+    assert command.source.served_bytes == 0
+
+
+def test_a_file_where_the_model_has_a_directory_is_told_and_kept(tmp_path: Path) -> None:
+    command = Command(tmp_path / "dir", MemorySource({"sub/file": b"x"}))
+    command.to.mkdir()
+    (command.to / "sub").write_bytes(b"of somebody")
+    assert command.run() == 1
+    assert command.error.startswith("StoreFailure: ")
+    assert str(command.to / "sub") in command.error
+    assert command.tree() == {"sub": b"of somebody"}
+    assert command.source.served_bytes == 0

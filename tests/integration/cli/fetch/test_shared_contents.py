@@ -1,0 +1,44 @@
+"""Two models that share files, one of which is deleted, and one model with the same bytes at two places."""
+
+import shutil
+from pathlib import Path
+
+from shared.sources.memory import MemorySource
+from tests.integration.cli.fetch.test_fetch import Command
+
+ONE = {"weights": b"0123456789" * 100_000, "one": b"1"}
+TWO = {**ONE, "two": b"2"}
+
+
+def test_the_directory_of_one_is_deleted_and_the_other_lacks_nothing(tmp_path: Path) -> None:
+    one, two = (Command(tmp_path / name, MemorySource(files)) for name, files in (("one", ONE), ("two", TWO)))
+    assert (one.run(), two.run()) == (0, 0)
+    shutil.rmtree(one.to)
+    served = two.source.served_bytes
+    assert two.run() == 0
+    assert two.tree() == TWO
+    assert two.source.served_bytes == served
+
+
+def test_in_one_directory_only_what_the_second_has_more_is_fetched_and_deleting_that_leaves_the_first(
+    tmp_path: Path,
+) -> None:
+    one, two = (Command(tmp_path / "both", MemorySource(files)) for files in (ONE, TWO))
+    assert (one.run(), two.run()) == (0, 0)
+    assert two.source.served_bytes == len(TWO["two"])
+    (two.to / "two").unlink()
+    served = one.source.served_bytes
+    assert one.run() == 0
+    assert one.tree() == ONE
+    assert one.source.served_bytes == served
+
+
+def test_of_equal_files_one_may_be_deleted_and_is_fetched_again_alone(tmp_path: Path) -> None:
+    files = {"a": b"same" * 1000, "b": b"same" * 1000}
+    command = Command(tmp_path / "dir", MemorySource(files))
+    assert command.run() == 0
+    assert command.source.served_bytes == len(files["a"])
+    (command.to / "a").unlink()
+    assert command.run() == 0
+    assert command.tree() == files
+    assert command.source.served_bytes == 2 * len(files["a"])

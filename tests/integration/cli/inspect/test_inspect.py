@@ -1,0 +1,129 @@
+"""`larder inspect` of a hub and of a directory, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rig.hub import Hub, Truncate
+from tests.integration.cli.inspect.shards import CONFIG, SHARDS, write_model
+
+
+def inspect(*arguments: str, endpoint: str = "", at: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environ = {"PATH": os.environ["PATH"], "HF_ENDPOINT": endpoint, "LARDER_ALLOW_ADDRESSES": "127.0.0.1/32"}
+    command = [sys.executable, "-m", "shared.cli", "inspect", *arguments]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, cwd=at)  # noqa: S603 - our own
+
+
+def found_by(*arguments: str, endpoint: str = "") -> dict[str, object]:
+    done = inspect(*arguments, "-o", "json", endpoint=endpoint)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> tuple[Path, int]:
+    folder = tmp_path / "large"
+    return folder, write_model(folder)
+
+
+def test_163_shards_are_told_by_their_headers_in_two_requests_a_shard(hub: Hub, large: tuple[Path, int]) -> None:
+    folder, parameters = large
+    hub.push("inspect/large", folder)
+    hub.journal.clear()
+    found = found_by("hf://inspect/large", endpoint=hub.endpoint)
+    assert (found["parameters"], found["parametersFrom"]) == (parameters, "headers")
+    assert (found["quantization"], found["contextLength"]) == ("fp8", 163840)
+    assert len(hub.journal.requests(host="cdn")) <= 2 * SHARDS
+    assert len(hub.journal.requests("*.safetensors", host="hub")) == SHARDS
+
+
+def test_more_than_the_headers_is_not_read(hub: Hub, tmp_path: Path) -> None:
+    folder = tmp_path / "sparse"
+    write_model(folder, data_bytes=1_000)
+    hub.push("inspect/sparse", folder)
+    hub.journal.clear()
+    assert found_by("hf://inspect/sparse", endpoint=hub.endpoint)["parametersFrom"] == "headers"
+    ranges = [seen.range for seen in hub.journal.requests(host="cdn")]
+    assert None not in ranges
+    spans = [span.removeprefix("bytes=").split("-") for span in ranges if span]
+    assert sum(int(end) - int(start) + 1 for start, end in spans) < 20_000_000
+
+
+def test_a_directory_is_told_like_a_hub(hub: Hub, large: tuple[Path, int]) -> None:
+    folder, _ = large
+    hub.push("inspect/both", folder)
+    assert found_by(str(folder)) == found_by("hf://inspect/both", endpoint=hub.endpoint)
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(hub: Hub, large: tuple[Path, int]) -> None:
+    folder, parameters = large
+    hub.push("inspect/broken", folder)
+    hub.faults.add(Truncate(1000), times=1)
+    assert found_by("hf://inspect/broken", endpoint=hub.endpoint)["parameters"] == parameters
+
+
+def test_the_table_has_what_is_known(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "pytorch_model.bin").touch()
+    # a byte for each weight, two for those of the embedding and the head
+    os.truncate(tmp_path / "pytorch_model.bin", 671_026_419_200 + 2 * 129_280 * 7168)
+    done = inspect(str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split("  ", 1) for line in done.stdout.splitlines())
+    assert lines["parameters"].strip() == "~671.03B, estimated from the size of the weights and their type"
+    assert lines["experts"].strip() == "256, 8 active"
+    assert lines["KV cache"].strip() == "70,272 bytes a token"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ('{"hidden_size": "wide"}', ("MetadataMalformed", "config.json", "hidden_size")),
+        ('{"a": 1, "a": 2}', ("MetadataMalformed", "config.json", "field a")),
+        (f'{{"name": "{"x" * 10_000_000}"}}', ("MetadataOversized", "config.json", "name")),
+    ],
+)
+def test_a_bad_file_is_one_line_that_names_file_and_field(tmp_path: Path, body: str, words: tuple[str, ...]) -> None:
+    (tmp_path / "config.json").write_text(body)
+    done = inspect(str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert all(word in done.stderr for word in words)
+
+
+def test_a_single_file_is_told_without_its_neighbours(large: tuple[Path, int]) -> None:
+    folder, parameters = large
+    first = folder / f"model-00001-of-{SHARDS:05d}.safetensors"
+    (folder / "alone.safetensors").write_bytes(first.read_bytes())
+    found = found_by(str(folder / "alone.safetensors"))
+    assert found["parameters"] == parameters // SHARDS
+    assert "modelType" not in found
+
+
+def test_a_directory_without_a_model_says_so(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    done = inspect(str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("MetadataMissing: config.json")
+
+
+@pytest.mark.parametrize("typed", ["m", "./m", "{tmp_path}/m"])
+def test_a_path_is_named_as_it_was_typed(typed: str, tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "m" / "notes").symlink_to("nowhere")
+    path = typed.format(tmp_path=tmp_path)
+    shown = path.removeprefix("./")
+    done = inspect(path, "-o", "json", at=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["modelType"]) == (0, CONFIG["model_type"])
+    assert done.stderr == f"Remark: {shown}/notes is a link that leads nowhere; put the file there itself\n"
+    (tmp_path / "m" / "tokenizer_config.json").symlink_to("/nowhere")
+    done = inspect(path, at=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"UnsafePath: {shown}/tokenizer_config.json is or passes a link that is absolute")
+    done = inspect(f"{path}/none", at=tmp_path)
+    assert done.stderr.startswith(f"SourceNotFound: there is no {shown}/none on this machine")

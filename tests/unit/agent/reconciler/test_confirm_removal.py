@@ -1,0 +1,35 @@
+import pytest
+
+from agent.reconciler.actions import Remove
+from agent.reconciler.removals import still_wants_removal
+from shared.api.model_node import ModelNode
+from tests.builders.observations import UID, entry, model_node
+
+GONE = entry(state="Absent")
+ACTION = Remove(GONE, "mn-1", 3)
+
+
+def test_the_very_wish_that_was_acted_on() -> None:
+    assert still_wants_removal(model_node([GONE]), UID, ACTION)
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        model_node([GONE], generation=4),
+        model_node([GONE], generation=2),
+        model_node([GONE], uid="other"),
+        model_node([GONE], uid=""),
+        model_node([entry(state="Present")]),
+        model_node([entry(state="Draining")]),
+        model_node([]),
+        model_node([GONE, entry(state="Present")]),
+    ],
+)
+def test_anything_else_is_not(live: ModelNode) -> None:
+    assert not still_wants_removal(live, UID, ACTION)
+
+
+def test_another_object_of_the_same_name_is_not() -> None:
+    assert not still_wants_removal(model_node([GONE]), UID, Remove(GONE, "mn-2", 3))
+    assert not still_wants_removal(model_node([GONE], uid=""), "", ACTION)

@@ -1,0 +1,285 @@
+"""What no decision may ever do, whatever the world looks like; and that deciding and acting comes to rest."""
+
+from dataclasses import replace
+from typing import Any, assert_never
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.reconciler.actions import Action, ChangeLabels, Forget, Inspect, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.reconciler.decide import decide
+from agent.reconciler.observation import (
+    Fetching,
+    HeldSnapshot,
+    Key,
+    Observation,
+    Prepared,
+    Preparing,
+    Removed,
+    Removing,
+    Reserved,
+    Work,
+)
+from agent.reconciler.status import entry_statuses
+from shared.api.model_node import Entry
+from shared.api.unpacked_metadata import UnpackedMetadata
+from shared.metadata.remembered import identity_of_files
+from shared.names import READY_PREFIX, ready_label, snapshot_label
+from tests.builders.observations import UID, entry, failure, model_node
+
+DIGESTS = ["a" * 64, "b" * 64]
+KEYS: list[Key] = [(i, r) for i in ("llama", "qwen") for r in ("r1", "r2")]
+STATES = ["Present", "Present", "Draining", "Absent", "Frozen", ""]
+URIS = ["hf://org/m@r1", "hf://org/m@r1", "pvc://ns/claim/path"]
+
+digests = st.sampled_from(DIGESTS)
+helds = st.builds(HeldSnapshot, digests, st.sampled_from([(), (), ("config.json",)]), st.just("digest"), st.booleans())
+works: st.SearchStrategy[Work] = st.one_of(
+    st.builds(Preparing, digests),
+    st.builds(Prepared, digests),
+    st.builds(Reserved, digests),
+    st.builds(Fetching, digests, st.none(), st.booleans()),
+    st.just(Removing()),
+    st.just(Removed()),
+)
+
+
+@st.composite
+def entries(draw: st.DrawFn, key: Key) -> Entry:
+    return entry(
+        *key,
+        state=draw(st.sampled_from(STATES)),
+        uri=draw(st.sampled_from(URIS)),
+        manifest=draw(digests),
+        granted=draw(st.booleans()),
+        in_use=draw(st.booleans()),
+        priority=draw(st.integers(0, 2)),
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Observation:
+    named = [draw(entries(key)) for key in draw(st.lists(st.sampled_from(KEYS), unique=True))]
+    node = model_node(named, uid=draw(st.sampled_from([UID, UID, UID, "other", ""])))
+    labels = {ready_label(i) for i, _ in KEYS} | {snapshot_label(*k) for k in KEYS}
+    failed = [e for e in named if draw(st.integers(0, 5)) == 0]
+    return Observation(
+        now_s=100.0,
+        node_uid=draw(st.sampled_from([UID, UID, UID, ""])),
+        labels=dict.fromkeys(draw(st.sets(st.sampled_from(sorted(labels)))), "true"),
+        synced=draw(st.sampled_from([True, True, False])),
+        model_node=draw(st.sampled_from([node, node, node, None])),
+        held=draw(st.dictionaries(st.sampled_from(KEYS), helds)),
+        works=draw(st.dictionaries(st.sampled_from(KEYS), works)),
+        failures={e.key: failure(e, draw(st.sampled_from([90.0, 110.0]))) for e in failed},
+        slots=draw(st.integers(1, 3)),
+    )
+
+
+def label_changes_in(actions: list[Action]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for action in actions:
+        if isinstance(action, ChangeLabels):
+            found |= dict(action.changes)
+    return found
+
+
+@given(worlds())
+def test_a_label_is_set_only_for_complete_files_that_this_nodes_model_node_wants(observation: Observation) -> None:
+    borne: set[str] = set()
+    for wish in observation.entries.values():
+        held = observation.held.get(wish.key)
+        if held and not held.damaged and not wish.uri.startswith("pvc://"):
+            if wish.state in ("Present", "Draining"):
+                borne.add(snapshot_label(*wish.key))
+            if wish.state == "Present":
+                borne.add(ready_label(wish.id))
+    set_now = {k for k, v in label_changes_in(decide(observation)).items() if v}
+    assert set_now <= borne
+
+
+@given(worlds())
+def test_the_labels_of_intact_snapshots_go_only_by_draining_absent_or_as_a_claim(observation: Observation) -> None:
+    dropped = {k for k, v in label_changes_in(decide(observation)).items() if v is None}
+    for key, held in observation.held.items():
+        wish = observation.entries.get(key)
+        if held.damaged or (wish and wish.uri.startswith("pvc://")) or isinstance(observation.works.get(key), Removing):
+            continue
+        state = wish.state if wish else "Unnamed"
+        assert snapshot_label(*key) not in dropped or state == "Absent"
+        assert ready_label(key[0]) not in dropped or state in ("Absent", "Draining")
+
+
+@given(worlds())
+def test_labels_of_damaged_snapshots_stay_while_pods_use_them(observation: Observation) -> None:
+    dropped = {k for k, v in label_changes_in(decide(observation)).items() if v is None}
+    for wish in observation.entries.values():
+        used = wish.in_use and wish.key in observation.held and wish.uri.startswith("hf://")
+        used = used and not isinstance(observation.works.get(wish.key), Removing)
+        if used and wish.state != "Absent":
+            assert snapshot_label(*wish.key) not in dropped
+
+
+@given(worlds())
+def test_files_are_removed_only_for_an_absent_entry_of_this_node_without_labels(observation: Observation) -> None:
+    for action in decide(observation):
+        if isinstance(action, Remove):
+            node = observation.model_node
+            assert observation.synced
+            assert node is not None
+            assert node.spec.node_uid == observation.node_uid == UID
+            assert action.entry in node.spec.entries
+            assert action.entry.state == "Absent"
+            assert snapshot_label(*action.entry.key) not in observation.labels
+            assert action.entry.key not in observation.works
+
+
+@given(worlds())
+def test_without_authority_labels_may_only_go(observation: Observation) -> None:
+    if observation.own_model_node is None:
+        actions = decide(observation)
+        assert all(isinstance(a, ChangeLabels) for a in actions)
+        assert not any(label_changes_in(actions).values())
+
+
+@given(worlds())
+def test_downloads_start_only_with_room_reserved_a_grant_and_a_free_slot(observation: Observation) -> None:
+    running = sum(isinstance(w, Fetching) for w in observation.works.values())
+    begun = [a for a in decide(observation) if isinstance(a, Start)]
+    assert not begun or running + len(begun) <= observation.slots
+    for action in begun:
+        work = observation.works[action.entry.key]
+        assert isinstance(work, Reserved)
+        assert work.manifest == action.entry.manifest
+        assert action.entry.granted or action.repair
+        assert action.entry.state == "Present"
+        assert not action.entry.uri.startswith("pvc://")
+
+
+@given(worlds())
+def test_each_entry_has_one_action_at_a_time(observation: Observation) -> None:
+    keys = [k for a in decide(observation) if (k := _key(a)) is not None]
+    assert len(keys) == len(set(keys))
+
+
+@given(worlds())
+def test_every_phase_can_be_said(observation: Observation) -> None:
+    for status in entry_statuses(observation):
+        wish = observation.entries.get(status.key)
+        if status.phase == "Ready":
+            assert status.key in observation.held
+        if status.phase == "Absent":
+            assert wish is not None
+            assert wish.state == "Absent"
+            assert status.key not in observation.held
+        if status.phase == "Draining" and status.observed == "Draining" and wish and wish.state == "Draining":
+            assert not isinstance(observation.works.get(status.key), Fetching)
+
+
+@given(worlds())
+def test_acting_on_decisions_comes_to_rest_where_the_model_node_wants_it(observation: Observation) -> None:
+    rested = settle(observation)
+    for wish in rested.entries.values():
+        if wish.uri.startswith("pvc://"):
+            continue
+        held = rested.held.get(wish.key)
+        was_held = wish.key in observation.held and not isinstance(observation.works.get(wish.key), Removing)
+        if wish.state == "Present" and (wish.granted or was_held):
+            assert held is not None
+            assert replace(held, unpacked=False) == HeldSnapshot(wish.manifest, (), "digest")
+            assert (rested.metadata_of(wish.key) is not None) == held.unpacked
+            assert rested.has_labels(wish.key)
+        if wish.state == "Absent":
+            assert held is None
+            assert snapshot_label(*wish.key) not in rested.labels
+    for key in observation.held:
+        wish_or_none = rested.entries.get(key)
+        going = isinstance(observation.works.get(key), Removing) or (wish_or_none and wish_or_none.state == "Absent")
+        assert key in rested.held or going
+
+
+def settle(observation: Observation) -> Observation:
+    """Let every job end well and every wait pass, until there is nothing left to decide."""
+    observation = replace(observation, failures={})
+    for _ in range(60):
+        ended = _end_jobs(observation)
+        actions = decide(ended)
+        if not actions and ended == observation:
+            return observation
+        observation = ended
+        for action in actions:
+            observation = _acted(observation, action)
+    raise AssertionError("the loop does not come to rest")
+
+
+def _end_jobs(observation: Observation) -> Observation:
+    held, left = dict(observation.held), dict(observation.works)
+    for key, work in observation.works.items():
+        match work:
+            case Preparing(manifest):
+                left[key] = Prepared(manifest)
+            case Fetching(manifest, _, stopping):
+                del left[key]
+                if not stopping:
+                    held[key] = HeldSnapshot(manifest, (), "digest")
+            case Removing():
+                held.pop(key, None)
+                left[key] = Removed()
+            case Prepared() | Reserved() | Removed():
+                pass
+            case _:
+                assert_never(work)
+    return replace(observation, held=held, works=left)
+
+
+def _acted(observation: Observation, action: Action) -> Observation:
+    left = dict(observation.works)
+    match action:
+        case ChangeLabels() | Skip() | Inspect():
+            return _noted(observation, action)
+        case Prepare(wish):
+            left[wish.key] = Preparing(wish.manifest)
+        case Reserve(wish):
+            left[wish.key] = Reserved(wish.manifest)
+        case Start(wish):
+            left[wish.key] = Fetching(wish.manifest)
+        case Stop(key):
+            work = left.pop(key)
+            if isinstance(work, Fetching):
+                left[key] = replace(work, stopping=True)
+        case Forget(key):
+            del left[key]
+        case Remove(wish):
+            left[wish.key] = Removing()
+        case _:
+            assert_never(action)
+    return replace(observation, works=left)
+
+
+def _noted(observation: Observation, action: ChangeLabels | Skip | Inspect) -> Observation:
+    match action:
+        case ChangeLabels(changes):
+            labels: dict[str, Any] = {**observation.labels, **dict(changes)}
+            return replace(observation, labels={k: v for k, v in labels.items() if v is not None})
+        case Skip(wish):
+            return replace(observation, skipped=observation.skipped | {wish.key})
+        case Inspect(wish):
+            read = UnpackedMetadata(identity=identity_of_files(observation.held[wish.key].manifest))
+            return replace(observation, metadata={**observation.metadata, wish.key: read})
+
+
+def _key(action: Action) -> Key | None:
+    match action:
+        case ChangeLabels() | Skip() | Inspect():
+            return None
+        case Stop(key) | Forget(key):
+            return key
+        case Prepare(wish) | Reserve(wish) | Start(wish) | Remove(wish):
+            return wish.key
+        case _:
+            assert_never(action)
+
+
+def test_the_families_are_told_apart() -> None:
+    assert ready_label("x").startswith(READY_PREFIX)
+    assert not snapshot_label("x", "r").startswith(READY_PREFIX)

@@ -1,0 +1,58 @@
+"""Namespaces take turns on a node."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.reconciler.actions import Prepare, Start
+from agent.reconciler.decide import decide
+from agent.reconciler.entry_order import by_turn
+from agent.reconciler.observation import Fetching, Key, Preparing, Reserved, Work
+from shared.names import namespace_of
+from tests.builders.observations import DIGEST, entry, observation
+
+
+def test_one_namespace_with_many_models_and_the_highest_priority_does_not_go_before_all_others() -> None:
+    many = [entry(f"a_m{i:04}", since="2026-01-01", priority=1_000_000_000) for i in range(1000)]
+    late = [entry("b_only", since="2026-06-01"), entry("cluster", since="2026-06-02")]
+    order = [e.id for e in by_turn(observation(*many, *late), [*many, *late], Preparing)]
+    assert set(order[:3]) >= {"b_only", "cluster"}
+
+
+def test_downloads_that_run_count_as_turns_that_were_taken() -> None:
+    running, waiting = [entry("a_1"), entry("a_2")], [entry("a_3", priority=9), entry("b_1", since="2026-06-01")]
+    works: dict[Key, Work] = {e.key: Fetching(DIGEST) for e in running}
+    works.update({e.key: Reserved(DIGEST) for e in waiting})
+    started = [
+        a.entry.id for a in decide(observation(*running, *waiting, works=works, slots=3)) if isinstance(a, Start)
+    ]
+    assert started == ["b_1"]
+
+
+def test_entries_that_cannot_start_do_not_hold_up_one_of_their_namespace_that_can() -> None:
+    stuck, ready = [entry(f"a_m{i:03}", since="2026-01-01") for i in range(300)], entry("a_ready", since="2026-02-01")
+    others = [entry(f"b_m{i:03}", since="2026-03-01") for i in range(200)]
+    works: dict[Key, Work] = {e.key: Reserved(DIGEST) for e in (ready, *others)}
+    actions = decide(observation(*stuck, ready, *others, works=works, slots=2))
+    assert {a.entry.id for a in actions if isinstance(a, Start)} == {"a_ready", "b_m000"}
+
+
+def test_few_manifests_are_asked_for_at_one_time_and_those_of_each_namespace_first() -> None:
+    entries = [entry(f"a_m{i:04}") for i in range(500)] + [entry("b_m"), entry("c_m")]
+    asked = [a.entry.id for a in decide(observation(*entries)) if isinstance(a, Prepare)]
+    assert len(asked) == 8
+    assert {"b_m", "c_m"} <= set(asked[:3])
+    works: dict[Key, Work] = {(name, "r1"): Preparing(DIGEST) for name in asked}
+    assert not [a for a in decide(observation(*entries, works=works)) if isinstance(a, Prepare)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "a", "b", "c"]), st.integers(0, 3)), max_size=40), st.randoms())
+def test_every_entry_has_one_turn_whatever_the_order_of_the_list(wishes: list[tuple[str, int]], random: object) -> None:
+    entries = [entry(f"{ns}_m{i}" if ns else f"m{i}", priority=p) for i, (ns, p) in enumerate(wishes)]
+    shuffled = list(entries)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis does not name the type
+    order = by_turn(observation(*entries), shuffled, Preparing)
+    assert order == by_turn(observation(*entries), entries, Preparing)
+    assert sorted(e.id for e in order) == sorted(e.id for e in entries)
+    names = {namespace_of(e.id) for e in entries}
+    seen = [namespace_of(e.id) for e in order[: len(names) + 3]]  # the cluster's models have four turns in a round
+    assert set(seen) == names

@@ -1,0 +1,108 @@
+"""Which unpacked snapshots are read, what an agent knows of the one before it, and how little is told of many."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from agent.reconciler.actions import Inspect
+from agent.reconciler.decide import decide, next_due_s
+from agent.reconciler.observation import HeldSnapshot, Observation
+from agent.reconciler.state_cache import StateCache
+from agent.reconciler.status import entry_statuses, fit_size
+from shared.api.model_node import EntryStatus, ModelNodeStatus
+from shared.api.unpacked_metadata import UnpackedMetadata, UnpackedValues
+from shared.metadata.remembered import identity_of_files
+from tests.builders.observations import DIGEST, UID, both, entry, model_node, observation
+
+KEY = ("llama", "r1")
+UNPACKED = HeldSnapshot(DIGEST, (), "digest", unpacked=True)
+IDENTITY = identity_of_files(DIGEST)
+READ = UnpackedMetadata(identity=IDENTITY, values=UnpackedValues(model_type="llama"))
+KILLED = UnpackedMetadata(identity=IDENTITY, attempts=1, reason="MetadataInterrupted")
+
+
+def ready(**fields: Any) -> Observation:
+    """A node that has an unpacked model Ready."""
+    return observation(entry(), **({"held": {KEY: UNPACKED}, "labels": both()} | fields))
+
+
+def inspects(seen: Observation) -> bool:
+    return Inspect(entry()) in decide(seen)
+
+
+def test_what_is_ready_and_was_unpacked_is_read() -> None:
+    assert inspects(ready())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"held": {KEY: replace(UNPACKED, unpacked=False)}},
+        {"held": {KEY: replace(UNPACKED, damaged=("config.json",))}},
+        {"held": {KEY: replace(UNPACKED, manifest="b" * 64)}},
+        {"held": {}},
+        {"labels": both()[1:]},
+        {"inspecting": ("other", "r1")},
+        {"synced": False},
+        {"metadata": {KEY: READ}},
+        {"metadata": {KEY: msgspec.structs.replace(KILLED, reason="MetadataFailed")}},
+        {"metadata": {KEY: KILLED}, "metadata_due": {KEY: 100.5}},
+        {"model_node": model_node([entry(state="Draining")])},
+    ],
+)  # fmt: skip
+def test_nothing_else_is(fields: dict[str, Any]) -> None:
+    assert not any(isinstance(action, Inspect) for action in decide(ready(**fields)))
+
+
+def test_other_files_another_reader_and_an_interruption_that_was_waited_out_are_reasons_to_read_again() -> None:
+    assert inspects(ready(metadata={KEY: msgspec.structs.replace(READ, identity="of another reader")}))
+    waiting = ready(metadata={KEY: KILLED}, metadata_due={KEY: 150.0})
+    assert next_due_s(waiting) == 150.0
+    assert inspects(replace(waiting, now_s=150.0))
+
+
+def test_one_is_read_at_a_time() -> None:
+    seen = ready(
+        model_node=model_node([entry(), entry("qwen")]), held={KEY: UNPACKED, ("qwen", "r1"): UNPACKED},
+        labels=(*both(), *both("qwen")),
+    )  # fmt: skip
+    assert len([action for action in decide(seen) if isinstance(action, Inspect)]) == 1
+
+
+def test_what_was_read_is_told_with_the_entry_and_nothing_of_other_files() -> None:
+    assert [s.metadata for s in entry_statuses(ready(metadata={KEY: READ}))] == [READ]
+    other = {KEY: replace(UNPACKED, manifest="b" * 64)}
+    assert [s.metadata for s in entry_statuses(ready(metadata={KEY: READ}, held=other))] == [None]
+
+
+def told(found: UnpackedMetadata, node_uid: str = UID) -> StateCache:
+    """A book after the ModelNode came that an earlier agent wrote."""
+    cache, said = StateCache(), EntryStatus(id="llama", revision="r1", metadata=found)
+    known = ModelNodeStatus(node_uid=node_uid, entries=[said, msgspec.structs.replace(said, id="gone")])
+    cache.set_model_node(msgspec.structs.replace(model_node([entry()]), status=known), 100.0)
+    return cache
+
+
+def test_an_agent_knows_what_the_one_before_it_read_and_forgets_what_is_wanted_no_more() -> None:
+    cache = told(READ)
+    assert cache.metadata == {KEY: READ}
+    cache.set_model_node(model_node([]), 101.0)
+    assert cache.metadata == {}
+    assert told(READ, "another Node").metadata == {}
+
+
+def test_it_waits_as_long_as_the_one_before_it_would_have() -> None:
+    assert 100 + 7 * 60 < told(KILLED).metadata_due[KEY] < 100 + 13 * 60
+
+
+def test_a_status_of_very_many_keeps_the_metadata_of_the_first() -> None:
+    large = msgspec.structs.replace(READ, values=UnpackedValues(model_type="x" * 90, licence="y" * 90))
+    entries = [EntryStatus(id=str(n), revision="r1", phase="Ready", metadata=large) for n in range(2000)]
+    cut = fit_size(ModelNodeStatus(entries=entries))
+    assert len(msgspec.json.encode(cut)) <= 384 * 1024
+    kept = [e.metadata is not None for e in cut.entries]
+    assert kept == sorted(kept, reverse=True)
+    assert 500 < sum(kept) < 2000
+    assert fit_size(ModelNodeStatus(entries=entries[:500])).entries == entries[:500]

@@ -1,0 +1,169 @@
+from dataclasses import replace
+from pathlib import Path
+
+from agent.reconciler.observation import Cause
+from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
+from agent.reconciler.state_cache import Space, StateCache, exclusive_bytes
+from agent.store.snapshot import CompletedFile, Snapshot
+from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
+from shared.manifest import Manifest
+from tests.builders.observations import entry, failure, model_node
+
+KEY = ("llama", "r1")
+
+BLOCK = 4096  # a snapshot's files are in blocks, beside three of its own
+
+
+def short() -> StateCache:
+    """A book with one entry that does not fit, and one that failed otherwise."""
+    cache = StateCache()
+    other = entry("other")
+    cache.set_model_node(model_node([entry(), other], storage_limit=10), 0.0)
+    cache.failures = {KEY: failure(entry(), WHEN_SPACE_CHANGES_S), other.key: failure(other, 50.0)}
+    return cache
+
+
+def test_what_does_not_fit_asks_again_when_the_limit_changes() -> None:
+    cache = short()
+    cache.set_model_node(model_node([entry(), entry("other")], storage_limit=10), 5.0)
+    assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S
+    cache.set_model_node(model_node([entry(), entry("other")], storage_limit=20), 6.0)
+    assert cache.failures[KEY].due_s == 6.0
+    assert cache.failures["other", "r1"].due_s == 50.0
+
+
+def test_what_does_not_fit_asks_again_when_space_may_have_been_freed() -> None:
+    cache = short()
+    cache.retry_shortages(7.0)
+    assert cache.failures[KEY].due_s == 7.0
+
+
+def test_what_no_entry_names_any_more_is_forgotten() -> None:
+    cache = short()
+    cache.skipped = {KEY}
+    cache.set_model_node(model_node([entry("other")]), 8.0)
+    assert list(cache.failures) == [("other", "r1")]
+    assert cache.skipped == set()
+
+
+def test_nothing_is_forgotten_while_there_is_no_model_node() -> None:
+    cache = short()
+    cache.set_model_node(None, 8.0)
+    assert len(cache.failures) == 2
+    assert cache.storage_limit == 0
+
+
+def test_what_does_not_fit_asks_again_when_eviction_is_allowed() -> None:
+    cache = short()
+    cache.set_model_node(model_node([entry()], storage_limit=10, eviction_policy=LEAST_RECENTLY_USED), 6.0)
+    assert cache.failures[KEY].due_s == 6.0
+
+
+def snapshot(name: str, **sizes: int) -> Snapshot:
+    files = tuple(CompletedFile(path, size, sha256=path) for path, size in sizes.items())
+    return Snapshot(name, "r1", "hf://o/m", Path(name), "d" * 64, files, sum(sizes.values()))
+
+
+def test_what_two_have_goes_with_neither() -> None:
+    held = {("a", "r1"): snapshot("a", shared=100, own=7), ("b", "r1"): snapshot("b", shared=100)}
+    assert exclusive_bytes(held) == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 0}
+    cache = StateCache()
+    cache.set_held(held)
+    assert cache.frees == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 0}
+
+
+MANIFEST = Manifest("hf://o/m", "r1", ())
+
+
+def test_unfinished_files_may_go_where_the_node_may_evict_and_every_manifest_is_here() -> None:
+    cache = StateCache()
+    assert cache.unfinished_to_keep() is None
+    cache.set_model_node(model_node([entry()]), 0.0)
+    cache.manifests = {KEY: MANIFEST}
+    assert cache.unfinished_to_keep() is None  # the policy is Never
+    cache.set_model_node(model_node([entry(), entry("here")], eviction_policy=LEAST_RECENTLY_USED), 0.0)
+    assert cache.unfinished_to_keep() is None  # of the second nothing is known
+    cache.set_held({("here", "r1"): snapshot("here", a=1)})
+    assert cache.unfinished_to_keep() == [MANIFEST]
+    cache.set_held({("here", "r1"): replace(snapshot("here", a=1), damaged=("a",))})
+    assert cache.unfinished_to_keep() is None
+
+
+def test_what_is_wanted_no_more_lets_the_others_ask_again() -> None:
+    cache = short()
+    cache.set_model_node(model_node([entry()], storage_limit=10), 6.0)
+    assert cache.failures[KEY].due_s == 6.0
+
+
+def test_a_manifest_that_is_forgotten_lets_the_others_ask_again() -> None:
+    cache = short()
+    cache.manifests = {("given-up", "r1"): MANIFEST}
+    cache.set_model_node(model_node([entry(), entry("other")], storage_limit=10), 6.0)
+    assert (cache.failures[KEY].due_s, cache.manifests) == (6.0, {})
+
+
+def waiting(shortage: int, space: Space) -> StateCache:
+    """A book with an entry that lacks so many bytes, after a look at the disk."""
+    cache = StateCache()
+    cache.set_model_node(model_node([entry()], storage_limit=10), 0.0)
+    cache.set_space(space, 0.0)
+    found = failure(entry(), WHEN_SPACE_CHANGES_S, "InsufficientStorage")
+    cache.failures = {KEY: replace(found, cause=Cause("InsufficientStorage", "need", shortage))}
+    return cache
+
+
+def test_a_look_that_finds_no_more_room_lets_nothing_ask() -> None:
+    cache = waiting(500, Space(used=100, disk_free=1000, floor=50))
+    for now_s, space in enumerate((Space(100, disk_free=1499, floor=50), Space(200, disk_free=900, floor=50))):
+        cache.set_space(space, now_s)
+        assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S
+
+
+def test_what_waits_asks_again_when_something_went_from_the_store() -> None:
+    cache = waiting(500, Space(used=100, disk_free=1000))
+    cache.set_space(Space(used=120, disk_free=1000), 3.0)
+    cache.set_space(Space(used=110, disk_free=1000), 6.0)
+    assert cache.failures[KEY].due_s == 6.0
+
+
+def test_what_waits_asks_again_when_the_disk_has_as_much_more_as_it_lacked_at_the_least() -> None:
+    cache = waiting(500, Space(disk_free=1000))
+    cache.note_free_space(400)
+    cache.set_space(Space(disk_free=900), 6.0)
+    assert cache.failures[KEY].due_s == 6.0
+
+
+def test_what_waits_asks_again_when_the_floor_sinks() -> None:
+    cache = waiting(500, Space(disk_free=1000, floor=900))
+    cache.set_space(Space(disk_free=1000, floor=400), 6.0)
+    assert cache.failures[KEY].due_s == 6.0
+
+
+def test_a_large_shortage_is_told_anew_when_it_is_notably_less() -> None:
+    cache = waiting(100 * 2**30, Space(disk_free=0))
+    cache.set_space(Space(disk_free=5 * 2**30 - 1), 5.0)
+    assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S
+    cache.set_space(Space(disk_free=5 * 2**30), 6.0)
+    assert cache.failures[KEY].due_s == 6.0
+
+
+def test_no_figures_of_a_shortage_stand_for_ever() -> None:
+    cache = waiting(0, Space(used=100))
+    cache.set_space(Space(used=100), 299.0)
+    assert cache.failures[KEY].due_s == WHEN_SPACE_CHANGES_S
+    cache.set_space(Space(used=100), 300.0)
+    assert cache.failures[KEY].due_s == 300.0
+
+
+def test_what_has_arrived_is_counted_before_the_next_look_at_the_disk() -> None:
+    cache = StateCache(space=Space(used=60, disk_free=100))
+    cache.set_held({("a", "r1"): snapshot("a", shared=40, own=7)})
+    cache.add_snapshot(("b", "r1"), snapshot("b", shared=40, large=50))
+    assert (cache.space.used, cache.space.disk_free) == (97, 63)
+    assert cache.frees == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 4 * BLOCK}
+
+
+def test_what_has_arrived_is_not_counted_twice() -> None:
+    cache = StateCache(space=Space(used=120, disk_free=100))
+    cache.add_snapshot(KEY, snapshot("llama", large=50))
+    assert (cache.space.used, cache.space.disk_free) == (120, 100)

@@ -1,0 +1,187 @@
+import pytest
+
+from agent.reconciler.observation import (
+    Cause,
+    Failure,
+    Fetching,
+    Prepared,
+    Preparing,
+    Removed,
+    Removing,
+    Reserved,
+    Work,
+    fingerprint,
+)
+from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
+from agent.reconciler.status import entry_statuses
+from shared.api.model_node import Entry, EntryStatus
+from tests.builders.observations import DAMAGED, DIGEST, SOUND, both, entry, failure, observation
+
+KEY = ("llama", "r1")
+
+
+def only(statuses: list[EntryStatus]) -> EntryStatus:
+    (status,) = statuses
+    return status
+
+
+@pytest.mark.parametrize(
+    ("work", "phase"),
+    [
+        (None, "Pending"),
+        (Preparing(DIGEST), "Pending"),
+        (Prepared(DIGEST), "Pending"),
+        (Reserved(DIGEST), "Waiting"),
+        (Fetching(DIGEST), "Downloading"),
+        (Removing(), "Pending"),
+    ],
+)
+def test_the_way_to_a_snapshot(work: Work | None, phase: str) -> None:
+    status = only(entry_statuses(observation(entry(), works={KEY: work} if work else {})))
+    assert (status.phase, status.observed, status.reason) == (phase, "Present", "")
+
+
+def test_ready_is_said_when_both_labels_are_on_the_node() -> None:
+    ready = only(entry_statuses(observation(entry(), held={KEY: SOUND}, labels=both())))
+    assert (ready.phase, ready.verified) == ("Ready", "digest")
+    assert only(entry_statuses(observation(entry(), held={KEY: SOUND}, labels=both()[1:]))).phase == "Downloading"
+
+
+def test_a_failure_has_its_reason_and_message_until_the_next_try_gets_further() -> None:
+    failed = {KEY: failure(entry(), 1.0, "AuthDenied")}
+    status = only(entry_statuses(observation(entry(), failures=failed)))
+    assert (status.phase, status.reason, status.message) == ("Failed", "AuthDenied", "AuthDenied it is")
+    assert only(entry_statuses(observation(entry(), failures=failed, works={KEY: Preparing(DIGEST)}))).phase == "Failed"
+    waiting = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Reserved(DIGEST)})))
+    assert (waiting.phase, waiting.reason, waiting.attempts) == ("Waiting", "AuthDenied", 1)
+    begun = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Fetching(DIGEST)})))
+    assert (begun.phase, begun.reason, begun.attempts) == ("Downloading", "AuthDenied", 1)
+    moved = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Fetching(DIGEST, moved=True)})))
+    assert (moved.phase, moved.reason, moved.attempts) == ("Downloading", "", 0)
+
+
+def test_what_another_attempt_has_answered_is_not_said_of_it() -> None:
+    for reason in ("InsufficientStorage", "SourceChanged"):
+        failed = {KEY: failure(entry(), 1.0, reason)}
+        waiting = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Reserved(DIGEST)})))
+        assert (waiting.phase, waiting.reason, waiting.attempts) == ("Waiting", "", 0)
+
+
+def test_what_will_pass_stays_pending_with_its_reason() -> None:
+    transient = {KEY: failure(entry(), 1.0, "NotGranted", transient=True)}
+    status = only(entry_statuses(observation(entry(), failures=transient)))
+    assert (status.phase, status.reason) == ("Pending", "NotGranted")
+
+
+def test_a_failure_of_another_wish_is_forgotten() -> None:
+    failed = {KEY: failure(entry(manifest="b" * 64), 1.0)}
+    assert only(entry_statuses(observation(entry(), failures=failed))).phase == "Pending"
+
+
+def test_a_download_says_what_it_is_trying_again() -> None:
+    work = Fetching(DIGEST, Cause("Unreachable", "connection refused"))
+    status = only(entry_statuses(observation(entry(), works={KEY: work})))
+    assert (status.phase, status.reason, status.message) == ("Downloading", "Unreachable", "connection refused")
+
+
+@pytest.mark.parametrize("work", [None, Reserved(DIGEST), Fetching(DIGEST)])
+def test_damage_is_being_repaired(work: Work | None) -> None:
+    status = only(entry_statuses(observation(entry(), held={KEY: DAMAGED}, works={KEY: work} if work else {})))
+    assert (status.phase, status.reason) == ("Repairing", "FilesDamaged")
+    assert "model.safetensors" in status.message
+
+
+def test_draining_is_acknowledged_after_the_label_is_gone() -> None:
+    leaving = entry(state="Draining")
+    before = only(entry_statuses(observation(leaving, held={KEY: SOUND}, labels=both())))
+    assert (before.phase, before.observed) == ("Ready", "Present")
+    after = only(entry_statuses(observation(leaving, held={KEY: SOUND}, labels=both()[1:])))
+    assert (after.phase, after.observed) == ("Draining", "Draining")
+
+
+def test_draining_is_acknowledged_after_the_download_has_ended() -> None:
+    leaving = entry(state="Draining")
+    assert only(entry_statuses(observation(leaving, works={KEY: Fetching(DIGEST, stopping=True)}))).phase == "Pending"
+    assert only(entry_statuses(observation(leaving))).phase == "Draining"
+
+
+def test_draining_does_not_wait_for_a_label_that_another_revision_holds() -> None:
+    leaving, staying = entry(state="Draining"), entry(revision="r2")
+    held = {KEY: SOUND, staying.key: SOUND}
+    first, _ = entry_statuses(observation(leaving, staying, held=held, labels={*both(), *both(revision="r2")}))
+    assert first.phase == "Draining"
+
+
+def test_absent_is_said_when_the_files_are_gone() -> None:
+    gone = entry(state="Absent")
+    assert only(entry_statuses(observation(gone, held={KEY: SOUND}))).phase == "Draining"
+    assert only(entry_statuses(observation(gone, works={KEY: Removing()}))).phase == "Draining"
+    last = only(entry_statuses(observation(gone, works={KEY: Removed()})))
+    assert (last.phase, last.observed) == ("Absent", "Absent")
+
+
+def test_a_removal_says_how_much_of_it_is_gone() -> None:
+    def message(work: Removing) -> str:
+        status = only(entry_statuses(observation(entry(state="Absent"), works={KEY: work})))
+        assert (status.phase, status.reason) == ("Draining", ""), "no transition, and so no write of its own"
+        return status.message
+
+    assert message(Removing(3 * 2**30, 10 * 2**30)) == "3.0 GiB of at most 10.0 GiB are gone"
+    assert message(Removing(0, 10 * 2**30)) == ""
+
+
+def test_the_status_goes_with_the_entry() -> None:
+    assert entry_statuses(observation(works={KEY: Removed()})) == []
+
+
+def test_a_snapshot_that_no_entry_names_is_reported() -> None:
+    status = only(entry_statuses(observation(held={KEY: SOUND}, labels=both())))
+    assert (status.id, status.revision, status.phase, status.observed) == ("llama", "r1", "Unknown", "")
+
+
+def test_an_unknown_state_is_reported() -> None:
+    status = only(entry_statuses(observation(entry(state="Frozen"), held={KEY: SOUND})))
+    assert (status.phase, status.observed, status.reason) == ("Unknown", "Frozen", "UnknownState")
+
+
+def test_a_model_on_a_claim_has_no_status() -> None:
+    assert entry_statuses(observation(entry(uri="pvc://ns/claim/path"))) == []
+
+
+def test_a_long_message_fits_its_field() -> None:
+    long = Fetching(DIGEST, Cause("Unreachable", "x" * 5000))
+    assert len(only(entry_statuses(observation(entry(), works={KEY: long}))).message) <= 2048
+
+
+def full(of: Entry, due_s: float = WHEN_SPACE_CHANGES_S) -> dict[tuple[str, str], Failure]:
+    trouble = Cause("InsufficientStorage", "need 9 bytes", 7)
+    return {of.key: Failure(trouble, due_s, fingerprint(of))}
+
+
+def test_a_shortage_is_told_until_it_is_asked_again() -> None:
+    assert only(entry_statuses(observation(entry(), failures=full(entry())))).shortage == 7
+    again = only(entry_statuses(observation(entry(), failures=full(entry(), 50.0))))
+    assert (again.phase, again.reason, again.shortage) == ("Failed", "InsufficientStorage", 0)
+
+
+def test_how_much_may_go_for_it_is_part_of_the_message() -> None:
+    assert only(entry_statuses(observation(entry(), failures=full(entry())))).message == "need 9 bytes"
+    helped = entry(evictable=2048)
+    status = only(entry_statuses(observation(helped, failures=full(helped))))
+    assert status.message == "need 9 bytes; at most 2.0 KiB may be evicted"
+
+
+def test_what_goes_with_each_is_told() -> None:
+    held = observation(entry(), held={KEY: SOUND}, labels=both(), frees={KEY: 12})
+    assert only(entry_statuses(held)).frees == 12
+
+
+@pytest.mark.parametrize(
+    ("state", "works", "phase"), [("Draining", {}, "Draining"), ("Absent", {KEY: Removed()}, "Absent")]
+)
+def test_an_eviction_says_for_whom(state: str, works: dict[tuple[str, str], Work], phase: str) -> None:
+    leaving = entry(state=state, evicted_for="new", since="2026-06-01T12:00:00Z", size=2**20)
+    status = only(entry_statuses(observation(leaving, works=works)))
+    assert (status.phase, status.reason) == (phase, "Evicted")
+    for part in ("evicted since 2026-06-01T12:00:00Z", "room for new", "1.0 MiB"):
+        assert part in status.message

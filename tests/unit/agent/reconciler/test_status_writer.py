@@ -1,0 +1,203 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from agent.reconciler.status import fit_size
+from agent.reconciler.status_writer import StatusWriter, figures_changed, transitions, with_transition_times
+from shared.api.meta import Condition
+from shared.api.model_node import PATH, EntryStatus, ModelNodeStatus
+from shared.kube.transport import Kube
+from tests.builders.api_server import Objects, serving
+
+NOW = "2026-11-21T12:00:00Z"
+BEFORE = "2026-11-20T12:00:00Z"
+
+
+def status(*entries: EntryStatus, **fields: int) -> ModelNodeStatus:
+    return msgspec.structs.replace(ModelNodeStatus(node_uid="n", entries=list(entries)), **fields)
+
+
+def entry(phase: str, since: str = "", message: str = "") -> EntryStatus:
+    return EntryStatus(id="llama", revision="r1", phase=phase, since=since, message=message)
+
+
+def test_a_phase_keeps_its_date_until_it_changes() -> None:
+    kept = with_transition_times(status(entry("Ready", message="new")), status(entry("Ready", BEFORE)), NOW)
+    assert [(e.since, e.message) for e in kept.entries] == [(BEFORE, "new")]
+    changed = with_transition_times(status(entry("Repairing")), status(entry("Ready", BEFORE)), NOW)
+    assert [e.since for e in changed.entries] == [NOW]
+    assert [e.since for e in with_transition_times(status(entry("Pending")), status(), NOW).entries] == [NOW]
+
+
+def test_a_condition_keeps_its_date_until_its_status_changes() -> None:
+    def told(value: str, since: str = "", message: str = "") -> ModelNodeStatus:
+        condition = Condition(
+            type="StoreOnRootDisk", status=value, reason="R", message=message, last_transition_time=since
+        )
+        return ModelNodeStatus(conditions=[condition])
+
+    kept = with_transition_times(told("True", message="new"), told("True", BEFORE), NOW)
+    assert [(c.last_transition_time, c.message) for c in kept.conditions] == [(BEFORE, "new")]
+    for before in (told("False", BEFORE), ModelNodeStatus()):
+        assert [c.last_transition_time for c in with_transition_times(told("True"), before, NOW).conditions] == [NOW]
+
+
+def test_figures_and_texts_alone_are_no_transition() -> None:
+    assert transitions(status(entry("Failed", message="need 5"), used=1)) == transitions(
+        status(entry("Failed", message="need 6"), used=2, disk_free=9)
+    )
+
+
+def test_a_phase_a_limit_or_a_generation_is_one() -> None:
+    known = transitions(status(entry("Ready")))
+    assert transitions(status(entry("Repairing"))) != known
+    assert transitions(status(entry("Ready"), limit=5)) != known
+    assert transitions(status(entry("Ready"), observed_generation=2)) != known
+    assert transitions(status()) != known
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        ({"disk_free": 50 * GIB}, {"disk_free": 50 * GIB + GIB // 2}, False),
+        ({"disk_free": 50 * GIB}, {"disk_free": 52 * GIB}, True),
+        ({"disk_free": 900 * GIB}, {"disk_free": 905 * GIB}, False),
+        ({"disk_free": 900 * GIB}, {"disk_free": 890 * GIB}, True),
+        ({"used": 10 * GIB, "disk_free": 10}, {"used": 12 * GIB, "disk_free": 10}, True),
+        ({"reserved": 0}, {"reserved": 2 * GIB}, True),
+    ],
+)
+def test_a_figure_moves_by_a_step(before: dict[str, int], after: dict[str, int], *, moved: bool) -> None:
+    assert figures_changed(status(**after), status(**before)) is moved
+
+
+class Node(Objects):
+    """A ModelNode that counts what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {f"{PATH}/n/status": {"metadata": {"name": "n", "resourceVersion": "1"}, "spec": {"nodeUID": "n"}}}
+        )
+        self.written: list[dict[str, Any]] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if request.method == "PUT":
+            body = await request.json()
+            self.objects[request.path] = body
+            self.written.append(body["status"])
+            return web.json_response(body)
+        return await super().answer(request)
+
+
+class Turns:
+    """A reporter whose looks at the figures the test makes, on a clock of the test's own."""
+
+    def __init__(self, kube: Kube, node: Node) -> None:
+        self.now, self.node = 0.0, node
+        self.status_writer = StatusWriter(
+            kube, "n", now=lambda: NOW, clock=lambda: self.now, uniform=lambda _, high: high
+        )
+
+    async def look(self, offered: ModelNodeStatus, at_s: float) -> int:
+        """Offer a status and let the reporter look; return how many writes there were by then."""
+        self.now = at_s
+        self.status_writer.offer(offered)
+        await self.status_writer._write()
+        return len(self.node.written)
+
+
+@pytest.fixture
+async def kube_node(tmp_path: Path) -> AsyncIterator[tuple[Kube, Node]]:
+    node = Node()
+    async with serving(node, tmp_path) as kube:
+        yield kube, node
+
+
+@pytest.fixture
+def turns(kube_node: tuple[Kube, Node]) -> Turns:
+    return Turns(*kube_node)
+
+
+async def test_a_disk_that_others_write_to_costs_few_writes(turns: Turns) -> None:
+    free = [500 * GIB - i * 2**20 for i in range(200)]
+    assert await turns.look(status(entry("Ready"), disk_free=free[0]), 0) == 1
+    assert await turns.look(status(entry("Ready"), disk_free=free[1]), 30) == 2, "figures follow a transition"
+    for turn in range(2, 21):
+        assert await turns.look(status(entry("Ready"), disk_free=free[turn]), 30.0 * turn) == 2
+    assert await turns.look(status(entry("Ready"), disk_free=free[21]), 630) == 3, "any difference, ten minutes later"
+    assert turns.node.written[-1]["diskFree"] == free[21]
+
+
+async def test_a_download_is_told_in_steps_and_not_all_the_time(turns: Turns) -> None:
+    writes = [await turns.look(status(entry("Downloading"), used=i * 30 * GIB), 30.0 * i) for i in range(22)]
+    assert writes[-1] <= 2 + 660 // 180
+    assert writes[8] == 3
+
+
+async def test_a_transition_waits_for_nobody(turns: Turns) -> None:
+    assert await turns.look(status(entry("Downloading")), 0) == 1
+    assert await turns.look(status(entry("Ready")), 1) == 2
+    assert await turns.look(status(entry("Ready")), 10_000) == 2, "what is written already is not written again"
+
+
+async def test_a_run_writes_what_is_offered(turns: Turns) -> None:
+    running = asyncio.create_task(turns.status_writer.run())
+    turns.status_writer.offer(status(entry("Ready"), used=7))
+    await _until(lambda: bool(turns.node.written))
+    running.cancel()
+    assert turns.node.written[0]["used"] == 7
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 - the server of the test tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def test_a_thousand_transitions_of_a_thousand_entries_are_few_writes(kube_node: tuple[Kube, Node]) -> None:
+    """Counted on a clock that moves with the reporter's own waits, and with a transition in each of them."""
+    kube, node = kube_node
+    waits: list[float] = []
+    ready = 0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal ready
+        waits.append(seconds)
+        ready += max(1, round(20 * seconds))  # twenty entries a second become Ready
+        status_writer.offer(many(ready))
+        await asyncio.sleep(0)
+
+    status_writer = StatusWriter(kube, "n", now=lambda: NOW, sleep=sleep)
+    status_writer.offer(many(0))
+    running = asyncio.create_task(status_writer.run())
+    await _until(lambda: ready >= 1000)
+    running.cancel()
+    told = sum(len(msgspec.json.encode(status)) for status in node.written)
+    assert told / sum(waits) <= 1.2 * 64 * 1024, "bytes per second"
+    assert len(node.written) <= 20
+
+
+def many(ready: int) -> ModelNodeStatus:
+    phases = ["Ready"] * min(ready, 1000) + ["Waiting"] * max(0, 1000 - ready)
+    told = (
+        EntryStatus(id=f"team-a_model-{i:04}", revision="c" * 40, phase=phase, observed="Present", verified="digest")
+        for i, phase in enumerate(phases)
+    )
+    return status(*told)
+
+
+def test_a_status_of_long_messages_is_cut_to_a_size_that_the_object_has_room_for() -> None:
+    told = [EntryStatus(id=f"m-{i:04}", revision="c" * 40, phase="Failed", message="x" * 2000) for i in range(1000)]
+    cut = fit_size(status(*told))
+    assert len(msgspec.json.encode(cut)) <= 384 * 1024
+    assert [(e.id, e.phase) for e in cut.entries] == [(e.id, e.phase) for e in told]
+    few = status(*told[:10])
+    assert fit_size(few) == few

@@ -1,0 +1,62 @@
+"""Warnings about caches that can never fit where they are to go."""
+
+from typing import Any
+
+import pytest
+
+from controller.admission.catalog import MemoryCatalog
+from controller.admission.review import GroupVersionKind, Request
+from controller.admission.rules.caches import capacity_warnings
+from controller.admission.server import validate_object
+from controller.admission.settings import AdmissionSettings
+from tests.builders.cluster import group
+
+GIB = 2**30
+LIMITS: dict[str, int | str] = {"small": "1Gi", "large": 8 * GIB, "odd": "a lot"}
+
+
+def cache(size: object = None, resolved: int = 0, **spec: Any) -> dict[str, Any]:
+    fields = {"storageUri": "hf://org/m", "nodeGroup": "small"} | ({"modelSize": size} if size else {}) | spec
+    return {"metadata": {"name": "m"}, "spec": fields, "status": {"size": resolved} if resolved else {}}
+
+
+@pytest.mark.parametrize(
+    ("written", "warned"),
+    [
+        (cache(), 0),
+        (cache("1Gi"), 0),
+        (cache(GIB), 0),
+        (cache(GIB + 1), 1),
+        (cache("2Gi"), 1),
+        (cache("2Gi", nodeGroup="large"), 0),
+        (cache("2Gi", nodeGroups=["large"]), 1),
+        (cache("20Gi", nodeGroups=["large"]), 2),
+        (cache("1Mi", resolved=2 * GIB), 1),
+        (cache("20Gi", resolved=1000), 0),
+        (cache("20Gi", nodeGroup="unknown"), 0),
+        (cache("20Gi", nodeGroup="odd"), 0),
+    ],
+)
+def test_each_group_that_is_too_small_is_told(written: dict[str, Any], warned: int) -> None:
+    assert len(capacity_warnings(written, LIMITS)) == warned
+
+
+def test_the_words_have_the_numbers_and_where_they_stand() -> None:
+    (guess,) = capacity_warnings(cache("2Gi"), LIMITS)
+    assert "2.0 GiB (spec.modelSize)" in guess
+    assert "ModelCacheNodeGroup small may hold 1.0 GiB" in guess
+    (known,) = capacity_warnings(cache("1Mi", resolved=3 * GIB), LIMITS)
+    assert "3.0 GiB (status.size)" in known
+
+
+async def test_a_write_is_answered_with_them_and_allowed() -> None:
+    catalog = MemoryCatalog(groups={"small": group("small", {}, storage_limit="1Gi")})
+
+    async def answered(written: dict[str, Any]) -> list[str]:
+        kind = GroupVersionKind(kind="ClusterModelCache")
+        review = Request(uid="u", operation="CREATE", kind=kind, name="m", object=written)
+        return await validate_object(review, catalog, AdmissionSettings())
+
+    (warning,) = await answered(cache("2Gi"))
+    assert "raise storageLimit" in warning
+    assert await answered(cache()) == []

@@ -1,0 +1,102 @@
+"""Which pods wait for a claim that another one has."""
+
+from dataclasses import replace
+
+import pytest
+
+from controller.claims.contention import limit_of, users_of, waits_of
+from controller.claims.decide import decide
+from controller.claims.kinds import ClaimPod, PodStatus
+from controller.claims.result import takes_pods
+from controller.claims.view import ClaimView
+from controller.manager.actions import Again
+from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim
+from shared.kube.objects import Meta
+from tests.builders.claims import NOW, claim, read, told, user, view
+
+RWO, RWOP = claim("Bound", "ReadWriteOnce"), claim("Bound", "ReadWriteOncePod")
+MOUNTING = ObservedCondition(type="PodReadyToStartContainers", status="False")
+STARTED = ObservedCondition(type="PodReadyToStartContainers", status="True")
+NOWHERE = ObservedCondition(
+    type="PodScheduled", status="False", reason="Unschedulable", message="0/2 nodes are available"
+)
+
+
+def pod(name: str, node: str = "", *conditions: ObservedCondition, ends: str = "") -> ClaimPod:
+    return user(name, node, PodStatus(conditions=list(conditions)), ends=ends)
+
+
+def waits(found: PersistentVolumeClaim, *pods: ClaimPod) -> list[tuple[str, str]]:
+    return [(w.pod.metadata.name, w.holder.metadata.name) for w in waits_of(found, pods)]
+
+
+@pytest.mark.parametrize(
+    ("modes", "limit"),
+    [
+        ((), ""),
+        (("ReadWriteMany",), ""),
+        (("ReadOnlyMany", "ReadWriteOnce"), ""),
+        (("ReadWriteOnce",), "ReadWriteOnce"),
+        (("ReadWriteOncePod",), "ReadWriteOncePod"),
+    ],
+)
+def test_a_claim_is_limited_by_its_widest_mode(modes: tuple[str, ...], limit: str) -> None:
+    assert limit_of(PersistentVolumeClaim(metadata=Meta(), spec=ClaimSpec(access_modes=list(modes)))) == limit
+
+
+def test_a_second_pod_of_a_claim_for_one_pod_waits_for_the_first() -> None:
+    first, second = pod("a", "n1", STARTED), pod("b", "", NOWHERE)
+    assert waits(RWOP, second, first) == [("b", "a")]
+    (wait,) = waits_of(RWOP, [first, second])
+    assert wait.words == "pod b waits: PVC data is ReadWriteOncePod, and pod a has it on node n1"
+    assert waits(RWOP, first, pod("c", "n1", MOUNTING)) == [("c", "a")], "one that names its node itself"
+    assert waits(RWOP, second) == [], "it waits for something else"
+    assert waits(RWOP, first, pod("b", "")) == [], "nobody has looked at it yet"
+
+
+def test_a_pod_on_another_node_than_the_volume_s_waits() -> None:
+    first, far = pod("a", "n1", STARTED), pod("b", "n2", MOUNTING)
+    assert waits(RWO, far, first) == [("b", "a")]
+    (wait,) = waits_of(RWO, [first, far])
+    assert wait.words == "pod b on node n2 waits: PVC data is ReadWriteOnce, and pod a has it on node n1"
+    assert waits(RWO, first, pod("b", "n1", MOUNTING)) == [], "on the same node it is merely on its way"
+    assert waits(RWO, first, pod("b", "n2", STARTED)) == [], "its volume can be on both"
+    assert waits(RWO, first, pod("b", "", NOWHERE)) == [], "the scheduler knows nothing of volumes that are held"
+    assert waits(claim(), far, first) == []
+
+
+def test_a_pod_that_ends_holds_its_volume_and_waits_for_none() -> None:
+    ending = pod("a", "n1", MOUNTING, ends="2026-01-01T00:00:00Z")
+    assert waits(RWO, ending, pod("b", "n2", MOUNTING)) == [("b", "a")]
+    assert waits(RWO, pod("a", "n1", STARTED), pod("b", "n2", MOUNTING, ends="now")) == []
+
+
+def test_two_that_only_just_came_do_not_wait_for_each_other() -> None:
+    assert waits(RWO, pod("a", "n1", MOUNTING), pod("b", "n2", MOUNTING)) == []
+
+
+def test_the_job_follows_the_pod_that_has_the_volume() -> None:
+    assert [p.metadata.name for p in users_of(RWO, [pod("a", "n1", MOUNTING), pod("b", "n2")])] == ["b", "a"]
+
+
+def test_the_model_tells_of_pods_that_wait_and_stays_ready() -> None:
+    second, third = pod("b", "", NOWHERE), pod("c", "", NOWHERE)
+    settled = read(view(claim=RWOP))
+    held = replace(settled, waits=tuple(waits_of(RWOP, [pod("a", "n1"), second, third])))
+    actions = decide(held, NOW)
+    ready = told(actions).claim_result.ready
+    assert (told(actions).claim_result.state, ready.status, ready.reason) == ("Ready", "True", "ClaimInUse")
+    assert ready.message.startswith("pod b waits: PVC data is ReadWriteOncePod, and pod a has it on node n1 (1 more")
+    assert takes_pods(ready)
+    (again,) = (a for a in actions if isinstance(a, Again))
+    assert again.after_s <= 10, "nobody tells when the volume is mounted"
+    assert told(decide(settled, NOW)).claim_result.ready.reason == "OnClaim"
+
+
+def test_pods_that_start_are_looked_at_until_they_run() -> None:
+    def idle_s(seen: ClaimView) -> float:
+        (again,) = (a for a in decide(seen, NOW) if isinstance(a, Again))
+        return again.after_s
+
+    settled = read(view(claim=RWO))
+    assert idle_s(replace(settled, starting=True)) <= 10 < idle_s(settled)

@@ -1,0 +1,376 @@
+"""What is done and told in each state of a claim and of its Job."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.claims.decide import StartJob, WriteClaimStatus, decide
+from controller.claims.kinds import ContainerState, Waiting
+from controller.claims.outcome import TROUBLES
+from controller.claims.result import takes_pods
+from controller.claims.status import claim_status
+from controller.claims.view import ClaimView
+from controller.manager.actions import Again, WriteSpec
+from controller.manager.conditions import ConditionUpdate
+from shared.api.base_model import BaseModelStatus
+from shared.api.core import ObservedCondition
+from shared.api.meta import Condition
+from shared.metadata.termination_message import Reading
+from tests.builders.claims import FILLED, LLAMA, NOW, WRITTEN, after, claim, handed_in, job, job_pod, read, told, user
+from tests.builders.claims import view as model
+
+MISSING = Reading(found=False, reason="PathNotFound", message="there is no 'models/llama' on the claim")
+EMPTY = Reading(reason="MetadataMissing", message="config.json: is not there")
+LATE = ObservedCondition(type="Failed", status="True", reason="DeadlineExceeded")
+IMAGE = job_pod("Pending", ContainerState(waiting=Waiting(reason="ImagePullBackOff", message="no such image")))
+
+
+def ready(seen: ClaimView) -> tuple[str, str, str]:
+    tell = told(decide(seen, NOW))
+    return tell.claim_result.state, tell.claim_result.ready.status, tell.claim_result.ready.reason
+
+
+def takes(seen: ClaimView) -> bool:
+    """Return what admission makes of the answer."""
+    return takes_pods(told(decide(seen, NOW)).claim_result.ready)
+
+
+def metadata(seen: ClaimView) -> tuple[str, str]:
+    found = told(decide(seen, NOW)).claim_result.metadata
+    return found.status, found.reason
+
+
+def starts(seen: ClaimView) -> list[StartJob]:
+    return [a for a in decide(seen, NOW) if isinstance(a, StartJob)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "words"),
+    [
+        ({"claim": None}, "PVCNotFound", "PVC data not found in namespace team"),
+        ({"claim": claim("Pending")}, "PVCNotBound", "PVC data not bound (phase: Pending)"),
+        ({"claim": claim("")}, "PVCNotBound", "PVC data not bound (phase: Pending)"),
+        ({"claim": claim("Lost")}, "PVCLost", "PVC data lost its volume pv-1 (phase: Lost)"),
+        ({"claim": claim(deletion_timestamp="2026-01-01T00:00:00Z")}, "PVCDeleting", "PVC data is being deleted"),
+        ({"claim": claim(volume_mode="Block")}, "PVCNotMountable", "PVC data is a raw device"),
+        ({"allowed": False}, "NamespaceNotAllowed", "label namespace team larder.dev/allow-cluster-models=true"),
+    ],
+)
+def test_a_claim_that_cannot_be_used_is_failed_and_not_read(fields: dict[str, Any], reason: str, words: str) -> None:
+    seen = model(**fields)
+    assert ready(seen) == ("Failed", "False", reason)
+    assert words in told(decide(seen, NOW)).claim_result.ready.message
+    assert starts(seen) == []
+    assert not takes(seen)
+    assert ready(after(replace(seen, claim=claim(), allowed=True)))[0] == "In_Transit"
+
+
+def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that() -> None:
+    seen = model(claim=claim("Pending", volume=""), waits_for_consumer=True)
+    assert ready(seen) == ("In_Transit", "False", "WaitForFirstConsumer")
+    assert len(starts(seen)) == 1
+    assert takes(seen), "where the Job finds no node, a pod has to bind it"
+    bound = replace(seen, claim=claim(), waits_for_consumer=False, job=job())
+    assert ready(bound) == ("In_Transit", "False", "Reading")
+    assert not takes(bound), "the look follows the first pod"
+    skipped = replace(seen, skip=True)
+    assert ready(skipped) == ("In_Transit", "False", "WaitForFirstConsumer")
+    assert starts(skipped) == []
+    written = replace(seen, spec=WRITTEN)
+    assert starts(written) == []
+    for unread in (skipped, written):
+        assert told(decide(unread, NOW)).claim_result.ready.message.endswith("waits for the first pod that uses it")
+
+
+def test_pods_wait_while_the_controller_may_not_look() -> None:
+    seen = model(claim=None, refused="403 Forbidden: cannot get persistentvolumeclaims")
+    assert ready(seen) == ("In_Transit", "Unknown", "NotPermitted")
+    assert "persistentvolumeclaims" in told(decide(seen, NOW)).claim_result.ready.message
+    assert not takes(seen)
+    (again,) = (a.after_s for a in decide(seen, NOW) if isinstance(a, Again))
+    assert again <= 60, "nobody tells when the right is given"
+
+
+def test_a_right_that_is_lost_keeps_no_pod_from_what_was_read() -> None:
+    seen = replace(read(model()), claim=None, refused="403 Forbidden: cannot get persistentvolumeclaims")
+    assert ready(seen) == ("Ready", "True", "NotPermitted")
+    assert "persistentvolumeclaims" in told(decide(seen, NOW)).claim_result.ready.message
+    assert takes(seen)
+    moved = replace(seen, demand=replace(seen.demand, uri="pvc://team/data/models/other"))
+    assert not takes(moved)
+    assert not takes(replace(read(model(), MISSING), claim=None, refused="403"))
+
+
+def test_a_model_is_read_once_and_then_ready() -> None:
+    fresh = model()
+    assert len(starts(fresh)) == 1
+    assert ready(fresh) == ("In_Transit", "False", "Reading")
+    running = replace(fresh, job=job())
+    assert starts(running) == []
+    done = replace(running, pods=(handed_in(Reading(metadata=LLAMA)),))
+    fill, tell, again = decide(done, NOW)
+    assert fill == WriteSpec(FILLED)
+    assert isinstance(tell, WriteClaimStatus)
+    assert isinstance(again, Again)
+    assert ready(done) == ("Ready", "True", "OnClaim")
+    settled = replace(after(done), spec=FILLED)
+    assert [type(a) for a in decide(settled, NOW)] == [WriteClaimStatus, Again]
+    assert metadata(settled) == ("True", "Read")
+    assert claim_status(settled, told(decide(settled, NOW)), "later") == settled.status
+
+
+def test_what_was_left_aside_stands_beside_what_was_read() -> None:
+    seen = read(model(), Reading(metadata=LLAMA, message="llama/notes is a link that leads nowhere"))
+    assert metadata(seen) == ("True", "Read")
+    words = told(decide(seen, NOW)).claim_result.metadata.message
+    assert words.endswith(", but llama/notes is a link that leads nowhere")
+
+
+def test_fields_that_got_lost_are_filled_again_from_the_status() -> None:
+    settled = replace(read(model()), spec={"modelType": "mine"})
+    assert decide(settled, NOW)[0] == WriteSpec({k: v for k, v in FILLED.items() if k != "modelType"})
+
+
+@pytest.mark.parametrize(("fields", "reason"), [({"skip": True}, "Skipped"), ({"spec": WRITTEN}, "Written")])
+def test_without_a_reading_a_bound_claim_is_ready(fields: dict[str, Any], reason: str) -> None:
+    seen = model(**fields)
+    assert ready(seen) == ("Ready", "True", "OnClaim")
+    assert metadata(seen)[1] == reason
+    assert starts(seen) == []
+
+
+def test_a_path_that_is_missing_keeps_pods_away_until_it_is_there() -> None:
+    seen = read(model(), MISSING)
+    assert ready(seen) == ("Failed", "False", "PathNotFound")
+    assert not takes(seen)
+    later = replace(seen, job=job())
+    tell = told(decide(later, NOW + timedelta(minutes=15)))
+    assert tell.claim_result.state == "Failed"
+    found = replace(later, pods=(handed_in(Reading(metadata=LLAMA)),))
+    assert told(decide(found, NOW + timedelta(minutes=15))).claim_result.state == "Ready"
+
+
+@pytest.mark.parametrize("reason", ["MetadataMissing", "MetadataOversized", "Unreadable", "TooManyFiles"])
+def test_what_cannot_be_read_can_still_be_mounted(reason: str) -> None:
+    seen = read(model(), Reading(reason=reason, message="words"))
+    assert ready(seen) == ("Ready", "True", "OnClaim")
+    assert metadata(seen) == ("False", reason)
+    assert "larder.dev/refresh" in told(decide(seen, NOW)).claim_result.metadata.message
+
+
+def test_what_was_read_stays_known_when_another_reading_fails() -> None:
+    seen = read(model())
+    asked = replace(seen, demand=replace(seen.demand, refresh="1"))
+    assert ready(asked) == ("Ready", "True", "OnClaim")
+    failed = read(asked, EMPTY)
+    assert failed.status.metadata
+    assert failed.status.metadata.values["modelType"] == "llama"
+    assert (ready(failed)[0], metadata(failed)) == ("Ready", ("False", "MetadataMissing"))
+
+
+def test_fields_of_another_claim_go_where_this_one_cannot_be_read() -> None:
+    seen = replace(read(model()), spec={**FILLED, "vendor": "v", "modelType": "mine"})
+    moved = replace(seen, claim=claim(uid="claim-2"), job=job(), pods=(handed_in(EMPTY),))
+    (write, *_) = decide(moved, NOW)
+    assert isinstance(write, WriteSpec)
+    assert set(write.fields) == set(FILLED) - {"modelType"}
+    assert set(write.fields.values()) == {None}
+
+
+def test_who_says_that_nothing_is_to_be_read_is_believed() -> None:
+    seen = replace(read(model(), MISSING), skip=True)
+    assert ready(seen) == ("Ready", "True", "OnClaim")
+
+
+def test_a_job_that_hangs_is_told_and_its_reason_kept_when_it_is_given_up() -> None:
+    hung = model(job=job(), pods=(IMAGE,))
+    assert ready(hung) == ("In_Transit", "False", "ImageNotPulled")
+    assert not takes(hung)
+    given_up = replace(after(hung), job=job(LATE))
+    assert (ready(given_up), metadata(given_up)) == (
+        ("In_Transit", "False", "ImageNotPulled"),
+        ("False", "ImageNotPulled"),
+    )
+    assert "given up" in told(decide(given_up, NOW)).claim_result.metadata.message
+    assert not takes(given_up)
+
+
+def test_nobody_gets_a_model_that_nobody_has_looked_at_however_often_a_job_gives_up() -> None:
+    seen, now = after(replace(model(), job=job(LATE))), NOW
+    for wait_minutes in (1, 2, 4, 8, 15, 15):
+        assert ready(seen) == ("In_Transit", "False", "DeadlineExceeded")
+        assert not takes(seen)
+        assert "so pods wait" in told(decide(seen, now)).claim_result.ready.message
+        assert starts(seen) == []
+        now += timedelta(minutes=wait_minutes)
+        assert [a for a in decide(seen, now) if isinstance(a, StartJob)]
+        assert told(decide(seen, now)).claim_result.ready.reason == "DeadlineExceeded", (
+            "it says the same while one tries"
+        )
+        seen = after(replace(seen, job=job(LATE)), now)
+    assert ready(read(seen, now=now + timedelta(minutes=15))) == ("Ready", "True", "OnClaim")
+
+
+def test_a_job_that_was_ended_when_it_had_seen_the_model_leaves_it_usable() -> None:
+    early = handed_in(Reading(reason="Unfinished", message="it is being read"), "Failed")
+    seen = after(replace(model(), job=job(LATE), pods=(early,)))
+    assert (ready(seen), metadata(seen)) == (("Ready", "True", "OnClaim"), ("False", "DeadlineExceeded"))
+
+
+def test_a_job_that_gives_up_later_takes_nothing_back() -> None:
+    seen = read(model())
+    asked = replace(seen, demand=replace(seen.demand, refresh="1"))
+    assert ready(after(replace(asked, job=job(LATE))))[0] == "Ready"
+    gone = read(model(), MISSING)
+    late = after(replace(gone, job=job(LATE)), NOW + timedelta(minutes=15))
+    assert ready(late)[0] == "Failed", "nobody has found it since"
+
+
+def test_who_writes_all_of_it_or_skips_it_asks_for_no_look() -> None:
+    given_up = after(replace(model(), job=job(LATE)))
+    for seen in (replace(given_up, skip=True), replace(given_up, spec=WRITTEN)):
+        assert ready(seen) == ("Ready", "True", "OnClaim")
+
+
+@pytest.mark.parametrize("reason", TROUBLES)
+def test_pods_wait_whatever_holds_the_job_up(reason: str) -> None:
+    late = after(replace(model(), status=with_metadata(reason), job=job(LATE)))
+    assert ready(late) == ("In_Transit", "False", reason)
+    assert not takes(late)
+
+
+def with_metadata(reason: str) -> BaseModelStatus:
+    """A status that says so of a Job that runs."""
+    told = Condition(type="Metadata", status="Unknown", reason=reason, message="m", last_transition_time="t")
+    return BaseModelStatus(conditions=[told])
+
+
+def test_a_job_that_may_not_be_made_is_told_in_the_server_s_words() -> None:
+    seen = model(job_refused="403 Forbidden: exceeded quota: jobs")
+    assert starts(seen) == []
+    assert ready(seen) == ("In_Transit", "False", "JobRefused")
+    assert "exceeded quota" in told(decide(seen, NOW)).claim_result.ready.message
+
+
+def test_a_claim_for_one_pod_is_not_fought_for() -> None:
+    busy = model(claim=claim("Bound", "ReadWriteOncePod"), users=(user("web"),))
+    assert starts(busy) == []
+    assert ready(busy) == ("In_Transit", "False", "ClaimInUse")
+    assert "in use by pod web" in told(decide(busy, NOW)).claim_result.ready.message
+    assert starts(replace(busy, users=()))
+
+
+def test_a_claim_for_one_node_is_read_on_the_node_that_has_it() -> None:
+    once = claim("Bound", "ReadWriteOnce")
+    (start,) = starts(model(claim=once, users=(user(node="n7"),)))
+    assert start.holder
+    assert start.holder.spec.node_name == "n7"
+    (start,) = starts(model(claim=once))
+    assert start.holder is None
+    (start,) = starts(model(claim=claim("Bound", "ReadWriteOnce", "ReadWriteMany"), users=(user(node="n7"),)))
+    assert start.holder is None
+
+
+def test_a_claim_that_is_held_elsewhere_is_said_to_be() -> None:
+    pod = job_pod("Pending", None, ObservedCondition(type="PodScheduled", status="False", message="0/3 nodes"))
+    seen = model(claim=claim("Bound", "ReadWriteOnce"), users=(user("web", "n7"),), job=job(), pods=(pod,))
+    assert ready(seen)[2] == "ClaimInUse"
+    words = told(decide(seen, NOW)).claim_result.ready.message
+    assert "ReadWriteOnce and on node n7 for pod web" in words
+    assert "0/3 nodes" in words
+
+
+def test_labels_of_namespaces_are_looked_at_more_often() -> None:
+    def idle_s(seen: ClaimView, *, labels_count: bool) -> float:
+        (found,) = (a.after_s for a in decide(seen, NOW, labels_count=labels_count) if isinstance(a, Again))
+        return found
+
+    settled, refused = read(model()), model(allowed=False)
+    assert idle_s(settled, labels_count=True) < idle_s(settled, labels_count=False)
+    assert idle_s(refused, labels_count=True) < idle_s(settled, labels_count=True), "somebody waits for the label"
+
+
+def test_what_was_told_of_nodes_holds_no_more_once_the_model_is_on_a_claim() -> None:
+    kinds = ("Drifted", "Refreshed", "Updating", "Removing")
+    long_ago: dict[str, Any] = {"reason": "Before", "message": "", "last_transition_time": "2026-01-01T00:00:00Z"}
+    before = [Condition(type=kind, status="True", **long_ago) for kind in (*kinds, "Theirs")]
+    seen = model(status=BaseModelStatus(conditions=before))
+    found = {c.type: c.status for c in after(seen).status.conditions}
+    assert {kind: found[kind] for kind in kinds} == dict.fromkeys(kinds, "False")
+    assert found["Theirs"] == "True"
+    assert after(after(seen)).status == after(seen).status
+
+
+def test_conditions_of_others_stay_and_times_only_change_with_the_status() -> None:
+    seen = read(model())
+    later = claim_status(seen, told(decide(seen, NOW)), "2030-01-01T00:00:00Z")
+    assert later == seen.status
+    lost = claim_status(seen, told(decide(replace(seen, claim=None), NOW)), "2030-01-01T00:00:00Z")
+    (stamp,) = {c.last_transition_time for c in lost.conditions if c.type == "Ready"}
+    assert stamp == "2030-01-01T00:00:00Z"
+    assert lost.metadata == seen.status.metadata
+
+
+CLAIMS = st.none() | st.builds(
+    claim,
+    st.sampled_from(["Bound", "Pending", "Lost", ""]),
+    st.sampled_from(["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"]),
+    uid=st.sampled_from(["claim-1", "claim-2"]),
+)
+PODS = st.sampled_from(
+    [(), (IMAGE,), (handed_in(Reading(metadata=LLAMA)),), (handed_in(MISSING),), (handed_in(EMPTY),)]
+)
+VIEWS = st.builds(
+    model,
+    claim=CLAIMS,
+    allowed=st.booleans(),
+    skip=st.booleans(),
+    spec=st.sampled_from([{}, WRITTEN, FILLED]),
+    refresh=st.sampled_from(["", "1"]),
+    refused=st.sampled_from(["", "403"]),
+    job_refused=st.sampled_from(["", "403"]),
+    waits_for_consumer=st.booleans(),
+    users=st.sampled_from([(), (user(),)]),
+    job=st.sampled_from([None, job(), job(LATE)]),
+    pods=PODS,
+    status=st.sampled_from([BaseModelStatus(), read(model()).status, read(model(), MISSING).status]),
+)
+
+
+@given(VIEWS)
+def test_pods_come_only_where_somebody_has_looked_or_nobody_is_to(seen: ClaimView) -> None:
+    kept = told(decide(seen, NOW)).metadata
+    looked = kept is not None and not (kept.missing or kept.unchecked)
+    unbound = seen.waits_for_consumer and seen.claim is not None and seen.claim.status.phase != "Bound"
+    by_us = seen.status.metadata is not None and seen.status.metadata.values
+    by_hand = seen.spec == WRITTEN or (seen.spec == FILLED and not by_us)
+    no_look_is_due = seen.skip or (by_hand and not (kept and kept.missing))
+    assert not takes(seen) or looked or unbound or no_look_is_due
+
+
+@given(VIEWS)
+def test_every_state_is_told_and_looked_at_again(seen: ClaimView) -> None:
+    actions = decide(seen, NOW)
+    assert isinstance(actions[-1], Again)
+    tell = told(actions)
+    assert isinstance(tell.claim_result.ready, ConditionUpdate)
+    assert (tell.claim_result.state == "Ready") is (tell.claim_result.ready.status == "True")
+    assert tell.claim_result.ready.message
+    assert tell.claim_result.metadata.message
+    if seen.skip or seen.claim is None or not seen.allowed or seen.refused:
+        assert not [a for a in actions if isinstance(a, StartJob)]
+    for action in actions:
+        if isinstance(action, WriteSpec):
+            ours = FILLED if seen.status.metadata else {}
+            assert all(seen.spec.get(name) in (None, ours.get(name)) for name in action.fields)
+
+
+@given(VIEWS)
+def test_what_is_told_twice_is_told_alike(seen: ClaimView) -> None:
+    once = after(seen)
+    again = after(once)
+    assert after(again).status == again.status

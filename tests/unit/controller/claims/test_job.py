@@ -1,0 +1,81 @@
+"""The Job is one that the strictest namespace takes, and that nobody can turn to something else."""
+
+from typing import Any
+
+import pytest
+
+from controller.claims.job import JobSettings, job_manifest, model_key, model_text
+from controller.claims.kinds import ClaimPod
+from controller.claims.reading_order import ReadingOrder
+from controller.placement.claim_place import ClaimPath
+from controller.state.keys import ModelKey
+from tests.builders.claims import user
+
+KEY = ModelKey("BaseModel", "team", "llama")
+ORDER = ReadingOrder("identity", 1, "larder-extract-1")
+
+
+def manifest(sub_path: str = "models/llama", holder: ClaimPod | None = None, **settings: Any) -> dict[str, Any]:
+    return job_manifest(
+        KEY, "u1", ClaimPath("team", "data", sub_path), ORDER, holder, JobSettings("image:1", **settings)
+    )
+
+
+def pod_spec(body: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = body["spec"]["template"]["spec"]
+    return found
+
+
+def test_it_can_do_nothing_but_read_the_claim() -> None:
+    spec = pod_spec(manifest())
+    (container,) = spec["containers"]
+    assert spec["automountServiceAccountToken"] is False
+    assert "serviceAccountName" not in spec
+    assert spec["volumes"] == [{"name": "claim", "persistentVolumeClaim": {"claimName": "data", "readOnly": True}}]
+    assert container["volumeMounts"] == [{"name": "claim", "mountPath": "/claim", "readOnly": True}]
+    assert "subPath" not in container["volumeMounts"][0]  # kubelet would make a missing one on the user's claim
+    assert "fsGroup" not in spec["securityContext"]  # kubelet would give the user's files to it
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_it_ends_and_is_cleaned_up() -> None:
+    spec = manifest()["spec"]
+    assert spec["activeDeadlineSeconds"]
+    assert spec["ttlSecondsAfterFinished"]
+    assert spec["backoffLimit"]
+
+
+def test_its_image_is_pulled_with_the_secrets_that_the_chart_names() -> None:
+    assert "imagePullSecrets" not in pod_spec(manifest())
+    assert pod_spec(manifest(pull_secrets=[{"name": "mirror"}]))["imagePullSecrets"] == [{"name": "mirror"}]
+
+
+def test_it_goes_with_its_model() -> None:
+    (owner,) = manifest()["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"], owner["blockOwnerDeletion"]) == (
+        "BaseModel",
+        "llama",
+        "u1",
+        False,
+    )
+
+
+def test_it_goes_to_the_node_that_has_the_volume() -> None:
+    toleration = {"key": "gpu", "operator": "Exists"}
+    spec = pod_spec(manifest(holder=user(node="n7", tolerations=[toleration]), tolerations=[{"key": "mine"}]))
+    (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]}
+    assert spec["tolerations"] == [{"key": "mine"}, toleration]
+    assert "affinity" not in pod_spec(manifest())
+
+
+@pytest.mark.parametrize(("path", "argument"), [("a b/c", "--path=a b/c"), ("$(HOME)/x$", "--path=$$(HOME)/x$$")])
+def test_a_sub_path_is_one_argument_and_no_variable(path: str, argument: str) -> None:
+    assert pod_spec(manifest(path))["containers"][0]["args"][1] == argument
+
+
+def test_its_pods_name_their_model() -> None:
+    cluster = ModelKey("ClusterBaseModel", "", "m")
+    assert [model_key(model_text(k)) for k in (KEY, cluster)] == [KEY, cluster]
+    assert [model_key(text) for text in ("", "a/b/c", "BaseModel/x", "BaseModel/a/b/c")] == [None] * 4

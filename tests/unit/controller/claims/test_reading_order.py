@@ -1,0 +1,134 @@
+"""When files are read, how often, and which fields of a spec that fills."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from controller.claims.reading_order import order_of
+from controller.metadata.fill import fields_to_write
+from shared.metadata.termination_message import Reading
+from tests.builders.claims import FILLED, LLAMA, NOW, WRITTEN, after, claim, read, view
+
+EMPTY = Reading(reason="MetadataMissing", message="config.json: is not there")
+
+
+def test_what_was_read_is_not_read_again_by_anybody() -> None:
+    seen = read(view())
+    assert order_of(seen, NOW) is None
+    assert order_of(seen, NOW + timedelta(days=1000)) is None
+    assert order_of(replace(seen, claim=claim("Bound", "ReadWriteOnce")), NOW) is None
+
+
+def test_another_claim_or_sub_path_is_read() -> None:
+    seen = read(view())
+    first = order_of(view(), NOW)
+    rebound = order_of(replace(seen, claim=claim(uid="claim-2")), NOW)
+    moved = order_of(replace(seen, place=replace(seen.place, sub_path="models/other")), NOW)
+    assert first
+    assert rebound
+    assert moved
+    assert len({first.job, rebound.job, moved.job}) == 3
+
+
+def test_a_new_value_of_the_annotation_asks_once() -> None:
+    seen = replace(read(view()), demand=replace(view().demand, refresh="1"))
+    order = order_of(seen, NOW)
+    assert order
+    assert order.job != getattr(order_of(view(), NOW), "job", "")
+    again = read(seen)
+    assert again.status.refreshed == "1"
+    assert order_of(again, NOW) is None
+    assert order_of(replace(again, demand=replace(again.demand, refresh="")), NOW) is None
+    assert order_of(replace(again, demand=replace(again.demand, refresh="2")), NOW)
+
+
+def test_nothing_is_read_where_the_user_says_so_or_wrote_all() -> None:
+    assert order_of(view(skip=True), NOW) is None
+    assert order_of(view(spec=WRITTEN), NOW) is None
+    assert order_of(view(spec={k: v for k, v in WRITTEN.items() if k != "maxTokens"}), NOW)
+    assert order_of(view(spec=WRITTEN, refresh="now"), NOW)
+    assert order_of(view(claim=None), NOW) is None
+
+
+def test_what_failed_is_tried_again_less_and_less() -> None:
+    seen, waits, now = read(view(), EMPTY), [], NOW
+    for _ in range(4):
+        assert order_of(seen, now) is None
+        waited = next(m for m in range(200) if order_of(seen, now + timedelta(minutes=m)))
+        waits.append(waited)
+        now += timedelta(minutes=waited)
+        seen = read(seen, EMPTY, now)
+    assert waits == [15, 30, 60, 60]
+
+
+def test_a_reading_that_failed_is_not_tried_again_once_the_user_wrote_it() -> None:
+    seen = replace(read(view(), EMPTY), spec=WRITTEN)
+    assert order_of(seen, NOW + timedelta(days=1)) is None
+
+
+def test_a_path_that_is_missing_is_looked_for_again_whatever_the_user_wrote() -> None:
+    missing = Reading(found=False, reason="PathNotFound", message="nothing there")
+    seen = replace(read(view(), missing), spec=WRITTEN)
+    assert order_of(seen, NOW) is None
+    assert order_of(seen, NOW + timedelta(minutes=15))
+
+
+def test_two_readings_never_share_a_job() -> None:
+    there, names, now = view(), [], NOW
+    for uid in ("claim-1", "claim-2", "claim-1"):
+        now += timedelta(minutes=1)
+        there = replace(there, claim=claim(uid=uid))
+        order = order_of(there, now)
+        assert order
+        names.append(order.job)
+        there = read(there, now=now)
+    assert len(set(names)) == 3
+
+
+@pytest.mark.parametrize("time", ["", "yesterday", "2026-01-01T00:00:00"])
+def test_a_time_that_somebody_wrote_into_is_long_ago(time: str) -> None:
+    seen = read(view(), EMPTY)
+    assert seen.status.metadata
+    kept = msgspec.structs.replace(seen.status.metadata, time=time)
+    status = msgspec.structs.replace(seen.status, metadata=kept)
+    assert order_of(replace(seen, status=status), NOW)
+
+
+def test_names_of_jobs_are_short_and_fit_labels() -> None:
+    order = order_of(view(uri="pvc://team/data/" + "x" * 900), NOW)
+    assert order
+    assert len(order.job) <= 63
+
+
+def test_empty_fields_are_filled_and_written_ones_never() -> None:
+    values = read(view()).status.metadata
+    assert values
+    assert fields_to_write({}, values, values.values) == FILLED
+    mine = {"modelType": "mine", "modelCapabilities": ["CHAT"]}
+    written = fields_to_write(mine, values, values.values)
+    assert written == {k: v for k, v in FILLED.items() if k not in mine}
+
+
+def test_what_an_earlier_reading_wrote_follows_a_new_one() -> None:
+    seen = replace(read(view()), spec={**FILLED, "modelType": "mine", "vendor": "v"})
+    new = {"modelType": "other", "contextLength": 4096, "format": "gguf"}
+    assert fields_to_write(seen.spec, seen.status.metadata, new) == {
+        "modelFormat": {"name": "gguf"},
+        "maxTokens": 4096,
+        "modelArchitecture": None,
+        "modelFramework": None,
+        "modelParameterSize": None,
+        "modelCapabilities": None,
+    }
+
+
+@pytest.mark.parametrize("values", [{}, {"modelType": 7}, {"parameters": "many"}])
+def test_a_status_that_somebody_wrote_into_fills_nothing(values: dict[str, object]) -> None:
+    assert fields_to_write({}, None, values) == {}
+
+
+def test_the_size_of_the_files_is_in_the_status() -> None:
+    assert read(view()).status.size == LLAMA.size_bytes
+    assert after(view()).status.size == 0

@@ -1,0 +1,63 @@
+"""Who is looked at when a claim or a Job's pod changes."""
+
+import pytest
+
+from controller.claims.job import MODEL_ANNOTATION
+from controller.claims.kinds import JobPod
+from controller.claims.triggers import ClaimTrigger, JobPodTrigger
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from shared.api.base_model import BaseModel, BaseModelSpec, Storage
+from shared.kube.objects import Key, Meta
+from tests.builders.claims import claim
+from tests.builders.cluster import cluster_model, fresh_cluster, meta
+
+CLUSTER = ModelKey("ClusterBaseModel", "", "shared")
+TEAM = ModelKey("BaseModel", "team", "own")
+
+
+@pytest.fixture
+def cluster() -> ClusterState:
+    found = fresh_cluster()
+    found.cluster_base_models.upsert(cluster_model("shared", {}, uri="pvc://team/data/models/a"))
+    found.cluster_base_models.upsert(cluster_model("else", {}, uri="pvc://other/data/models/a"))
+    found.cluster_base_models.upsert(cluster_model("hub", {}))
+    storage = Storage(storage_uri="pvc://data/models/b")
+    found.base_models.upsert(BaseModel(metadata=meta("own", namespace="team"), spec=BaseModelSpec(storage=storage)))
+    return found
+
+
+def test_a_claim_wakes_the_models_on_it(cluster: ClusterState) -> None:
+    woken: list[ModelKey] = []
+    trigger = ClaimTrigger(cluster, woken.append)
+    trigger.upsert(claim())
+    trigger.remove(Key("team", "data"))
+    trigger.upsert(claim().__class__(metadata=Meta(name="unused", namespace="team")))
+    assert sorted(woken, key=str) == sorted([CLUSTER, TEAM] * 2, key=str)
+
+
+def test_a_new_list_wakes_all_models_on_claims(cluster: ClusterState) -> None:
+    woken: list[ModelKey] = []
+    ClaimTrigger(cluster, woken.append).replace([])
+    assert set(woken) == {CLUSTER, TEAM, ModelKey("ClusterBaseModel", "", "else")}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "text", "woken"),
+    [
+        ("team", "BaseModel/team/own", [TEAM]),
+        ("team", "ClusterBaseModel//shared", [CLUSTER]),
+        ("other", "BaseModel/team/own", []),
+        ("other", "ClusterBaseModel//shared", []),
+        ("team", "ClusterBaseModel//hub", []),
+        ("team", "ClusterBaseModel//gone", []),
+        ("team", "rubbish", []),
+    ],
+)
+def test_a_pod_wakes_only_a_model_that_it_may_speak_for(
+    namespace: str, text: str, woken: list[ModelKey], cluster: ClusterState
+) -> None:
+    heard: list[ModelKey] = []
+    pod = JobPod(metadata=Meta(name="p", namespace=namespace, annotations={MODEL_ANNOTATION: text}))
+    JobPodTrigger(cluster, heard.append).replace([pod])
+    assert heard == woken

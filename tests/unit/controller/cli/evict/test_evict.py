@@ -1,0 +1,132 @@
+"""What `larder evict --dry-run` tells of one node."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.cli.evict.command import lines_of, main, previews
+from controller.cli.evict.preview import Preview, SpaceRequest, preview
+from shared.api.core import PODS
+from shared.api.model_node import PATH, EntryStatus, ModelNode
+from shared.kube.errors import NotFound
+from tests.builders.api_server import Objects, listed, serving
+from tests.builders.cluster import entry, model_node, said
+
+NOW = datetime(2026, 6, 1, 12, 0, 0, tzinfo=UTC)
+LONG_AGO = "2026-01-01T00:00:00Z"
+USERS = {("used", "r1"): ("ns/pod",)}
+
+
+def ready(name: str, frees: int, **fields: Any) -> EntryStatus:
+    return said(name, since=LONG_AGO, frees=frees, **fields)
+
+
+def node(policy: str = "LeastRecentlyUsed", **short: Any) -> ModelNode:
+    """A node with 30 bytes left of 100, and a model of 60 that waits for room."""
+    entries = (entry("a", size=20), entry("b", size=25, priority=-1), entry("used", size=25), entry("new", size=60))
+    told = [ready("a", 20), ready("b", 25), ready("used", 25), said("new", "Failed", **short)]
+    made = model_node("n", *entries, told=told, used=70, disk_free=1000)
+    return msgspec.structs.replace(
+        made, spec=msgspec.structs.replace(made.spec, storage_limit=100, eviction_policy=policy)
+    )
+
+
+def asked(found: ModelNode, **question: Any) -> Preview:
+    return preview(found, USERS, SpaceRequest(**question), NOW)
+
+
+def verdicts(found: Preview) -> list[tuple[str, str]]:
+    return [(row.model, row.verdict) for row in found.rows]
+
+
+def test_what_lacks_room_now_is_asked_about() -> None:
+    found = asked(node(reason="InsufficientStorage", shortage=30))
+    assert found.lines[1:] == ("new lacks 30 B", "45 B may go in all: enough")
+    assert verdicts(found) == [("b", "goes 1"), ("a", "goes 2"), ("used", "stays: in use by ns/pod")]
+
+
+def test_a_model_by_its_size_where_its_agent_has_said_nothing() -> None:
+    found = asked(node(), model="new")
+    assert found.lines[1] == "new (Failed): 60 B are needed, 30 B are free"
+    assert [v for _, v in verdicts(found)][:2] == ["goes 1", "goes 2"]
+
+
+def test_models_that_are_here_or_not_wanted_need_nothing() -> None:
+    assert asked(node(), model="a").lines[1] == "a is here"
+    assert asked(node(), model="other").lines[1] == "other is not wanted on this node"
+
+
+def test_so_many_bytes_beside_those_that_wait_already() -> None:
+    enough = asked(node(), need_bytes=10)
+    assert enough.lines[1:] == ("10 B are needed, 0 B are free", "45 B may go in all: enough")
+    too_much = asked(node(), need_bytes=50)
+    assert too_much.lines[2] == "45 B may go in all: not enough, so nothing goes"
+    assert verdicts(too_much)[0] == ("b", "may go")
+
+
+def test_a_lower_priority_takes_less() -> None:
+    low = asked(node(), need_bytes=10, priority=-1)
+    assert ("a", "stays: priority 0 is higher than -1") in verdicts(low)
+
+
+def test_the_order_where_nothing_lacks_room() -> None:
+    found = asked(node())
+    assert "nothing lacks room" in found.lines[1]
+    assert verdicts(found)[:2] == [("b", "may go"), ("a", "may go")]
+
+
+def test_a_narrow_terminal_loses_no_verdict() -> None:
+    found = asked(node(reason="InsufficientStorage", shortage=30))
+    for width in (80, 120, 0):
+        shown = [line for line in lines_of(found, width) if line.startswith(" ")][len(found.lines) :]
+        assert shown[0].split()[-1] == "VERDICT"
+        assert [line.split()[0] for line in shown[1:]] == ["b", "a", "used"]
+        assert shown[3].endswith("stays: in use by ns/pod")
+        assert not width or max(map(len, shown)) <= width
+
+
+def test_a_node_that_may_not_evict_says_so() -> None:
+    assert "evictionPolicy is Never" in asked(node("Never")).lines[0]
+
+
+def test_words_of_an_earlier_node_of_this_name_do_not_count() -> None:
+    found = node(reason="InsufficientStorage", shortage=30)
+    other = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, node_uid="other"))
+    assert all("not Ready" in row.verdict for row in asked(other, need_bytes=1).rows)
+
+
+def test_only_a_dry_run_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main([])
+    assert "by themselves" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("--need=5X", "'5X' is not a quantity; write a number with a unit"),
+        ("--need=-5Gi", "'-5Gi' is not a quantity; write a number with a unit"),
+        ("--need=0", "0 asks for no room; write a size above 0"),
+        ("--idle=-5", "'-5' is no time; write seconds, 0 or more"),
+        ("--idle=nan", "'nan' is no time; write seconds, 0 or more"),
+        ("--idle=x", "'x' is no time; write seconds, 0 or more"),
+    ],
+)
+def test_a_number_that_is_none_is_refused(given: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["--dry-run", given])
+    assert words in capsys.readouterr().err
+
+
+async def test_a_model_that_no_node_lists_is_not_found(tmp_path: Path) -> None:
+    raw = msgspec.to_builtins(node())
+    async with serving(Objects({PATH: listed(raw), f"{PATH}/n": raw, PODS: listed()}), tmp_path) as kube:
+        (found,) = await previews(kube, None, SpaceRequest("new"), NOW)
+        assert found.lines[1].startswith("new (Failed)")
+        with pytest.raises(NotFound, match="no model with the id nosuch on any node"):
+            await previews(kube, None, SpaceRequest("nosuch"), NOW)
+        with pytest.raises(NotFound, match="no model with the id nosuch on node n"):
+            await previews(kube, "n", SpaceRequest("nosuch"), NOW)

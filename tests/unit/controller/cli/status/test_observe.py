@@ -1,0 +1,75 @@
+"""What `larder status` reads, and what it says where a part of that cannot be read."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.cli.status.observe import VisibleModels, read_models
+from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_KINDS
+from shared.kube.errors import KubeError, NotFound, Refused, Unreachable
+from tests.builders.api_server import Objects, listed, serving
+
+Json = dict[str, Any]
+MINE = BASE_MODEL.path_in("default")
+
+
+def has(name: str) -> Json:
+    return listed({"metadata": {"name": name}})
+
+
+EVERYTHING = {
+    BASE_MODEL.path: has("all"),
+    MINE: has("mine"),
+    CLUSTER_BASE_MODEL.path: has("cbm"),
+    CLUSTER_MODEL_CACHE.path: has("cmc"),
+}
+
+
+async def read(server: Objects, folder: Path, *, everywhere: bool = False) -> VisibleModels:
+    async with serving(server, folder) as kube:
+        return await read_models(kube, everywhere=everywhere)
+
+
+def names(seen: VisibleModels) -> list[str]:
+    return [m.metadata.name for listing in seen.listings for m in listing.models]
+
+
+async def test_one_namespace_or_all_of_them(tmp_path: Path) -> None:
+    for everywhere, expected in ((False, "mine"), (True, "all")):
+        seen = await read(Objects(EVERYTHING), tmp_path, everywhere=everywhere)
+        assert (names(seen), seen.notes) == ([expected, "cbm", "cmc"], ())
+
+
+async def test_kinds_that_are_not_served_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
+    served = {CLUSTER_MODEL_CACHE.path: has("cmc")}
+    seen = await read(Objects(served), tmp_path)
+    assert names(seen) == ["cmc"]
+    assert seen.notes[0] == "BaseModels are not shown: the cluster does not serve basemodels.ome.io"
+
+
+async def test_who_may_not_list_all_namespaces_sees_his_own(tmp_path: Path) -> None:
+    server = Objects(EVERYTHING)
+    server.refused[BASE_MODEL.path] = 403
+    seen = await read(server, tmp_path, everywhere=True)
+    assert names(seen) == ["mine", "cbm", "cmc"]
+    assert seen.notes[0].startswith("BaseModels: only those of namespace default are shown: you may not list")
+
+
+@pytest.mark.parametrize(
+    ("codes", "kind"),
+    [
+        (dict.fromkeys((MINE, CLUSTER_BASE_MODEL.path, CLUSTER_MODEL_CACHE.path), 403), Refused),
+        ({MINE: 401}, Refused),
+        ({CLUSTER_BASE_MODEL.path: 500}, Unreachable),
+        (dict.fromkeys((MINE, CLUSTER_BASE_MODEL.path, CLUSTER_MODEL_CACHE.path), 404), NotFound),
+    ],
+)
+async def test_where_nothing_can_be_read_or_the_server_fails_it_is_a_failure(
+    tmp_path: Path, codes: dict[str, int], kind: type[KubeError]
+) -> None:
+    server = Objects(EVERYTHING)
+    server.refused.update(codes)
+    with pytest.raises(kind):
+        await read(server, tmp_path)
+    assert len(server.asked) == len(MODEL_KINDS)

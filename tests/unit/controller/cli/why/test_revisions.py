@@ -1,0 +1,82 @@
+"""What `larder why` says of a model whose revisions are on the move."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from controller.cli.why.command import shown
+from controller.cli.why.findings import Severity
+from controller.cli.why.view import DeclaredModel
+from controller.placement.demand import cache_demand
+from shared.api.meta import Condition
+from tests.builders.cluster import cache, entry, group, model_node, said
+from tests.unit.controller.cli.why.test_why import GPU, LABELS, declared, node, of_model, reasons, seen, told
+
+
+def model(*conditions: Condition, **status: Any) -> DeclaredModel:
+    """A cache whose nodes have r1, in these conditions."""
+    found = cache("m", "gpus")
+    found = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **status))
+    return declared(found, says=conditions)
+
+
+def test_a_source_that_moved_is_told_with_the_way_to_take_it() -> None:
+    drifted = told("SourceMoved", "it is r9 by now; set larder.dev/refresh", "Drifted", "True")
+    answer = of_model(seen(model(drifted)))
+    assert reasons(answer) == set(), "nothing is stuck"
+    assert "Drifted" in reasons(answer, Severity.FACT)
+    assert "larder.dev/refresh" in shown(answer)
+
+
+def test_a_source_that_could_not_be_looked_at_is_told() -> None:
+    answer = of_model(seen(model(told("Unreachable", "no route", "Drifted", "Unknown"))))
+    assert "NotLookedAt" in reasons(answer, Severity.FACT)
+    assert reasons(answer) == set()
+
+
+def test_a_refresh_under_way_is_waited_for_and_one_that_cannot_be_answered_stops() -> None:
+    def asked(*conditions: Condition) -> DeclaredModel:
+        found = model(*conditions)
+        return replace(found, demand=replace(found.demand, refresh="2", refreshed="1"))
+
+    assert "Asking" in reasons(of_model(seen(asked())), Severity.WAIT)
+    assert "Asking" in reasons(of_model(seen(asked(told("Unchanged", "", "Refreshed", "True")))), Severity.WAIT)
+    denied = of_model(seen(asked(told("AuthDenied", "the hub refuses", "Refreshed"))))
+    assert "AuthDenied" in reasons(denied, Severity.STOP)
+    answered = of_model(seen(model(told("Unchanged", "the same revision", "Refreshed", "True"))))
+    assert "Unchanged" in reasons(answered, Severity.FACT)
+
+
+def test_no_room_for_both_revisions_stops_the_new_one() -> None:
+    updating = told("InsufficientStorage", "pods get r1; a: need 5, have 3", "Updating", "True")
+    answer = of_model(seen(model(updating)))
+    assert "InsufficientStorage" in reasons(answer, Severity.STOP)
+    assert "both revisions must fit for a while" in shown(answer)
+    loading = of_model(seen(model(told("Downloading", "0 of 2", "Updating", "True"))))
+    assert "Downloading" in reasons(loading, Severity.WAIT)
+
+
+def test_nodes_with_several_revisions_are_named_with_their_sizes() -> None:
+    entries = (entry("m", size=2**30), entry("m", "r0", size=2**31))
+    found = model_node("a", *entries, told=[said("m"), said("m", revision="r0")])
+    cluster = seen(model_nodes={"a": found}, nodes=(node("a", GPU | LABELS),), groups=(group("gpus", GPU),))
+    words = shown(of_model(cluster))
+    assert "SeveralRevisions: a: r1 (1.0 GiB) and r0 (2.0 GiB)" in words
+
+
+def test_old_files_say_who_keeps_them_and_how_far_they_are() -> None:
+    kept = told("InUse", "revision r0 on a: kept while ns/p uses it", "Removing", "True")
+    answer = of_model(seen(model(kept)))
+    assert "InUse" in reasons(answer, Severity.WAIT)
+    assert "ns/p" in shown(answer)
+    gone = model(told("Gone", "", "Removing"))
+    assert "Gone" not in reasons(of_model(seen(gone)), *Severity)
+
+
+def test_a_removal_in_bytes_is_told_of_a_model_that_is_being_deleted() -> None:
+    going = told("Removing", "revision r1 on a: 1.0 GiB of at most 2.0 GiB are gone", "Removing", "True")
+    deleted = cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z")
+    found = declared(deleted, says=[going])
+    assert found.demand == cache_demand("ClusterModelCache", deleted)
+    assert "1.0 GiB of at most 2.0 GiB" in shown(of_model(seen(found)))

@@ -1,0 +1,624 @@
+"""What `larder why` finds in small clusters; each test breaks one thing."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shared.errors
+from controller.cli.why.command import answer_of, shown
+from controller.cli.why.findings import Diagnosis, Severity
+from controller.cli.why.groups import why_group
+from controller.cli.why.models import why_model
+from controller.cli.why.nodes import why_node
+from controller.cli.why.observe import Observer, leader_of
+from controller.cli.why.pods import why_pod
+from controller.cli.why.remedies import REMEDIES
+from controller.cli.why.subject import Subject, parse_subject
+from controller.cli.why.view import (
+    Affinity,
+    ClusterView,
+    DeclaredModel,
+    LeaseHolder,
+    ObservedNode,
+    ObservedNodeSpec,
+    ObservedPod,
+    ObservedPodSpec,
+    ObservedPodStatus,
+    Taint,
+    Toleration,
+)
+from controller.models.kstatus import PATIENT
+from controller.placement.demand import base_model_demand, cache_demand
+from controller.state.crds import PATH as DEFINITIONS_PATH
+from shared.api.base_model import BaseModel
+from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.core import NODES, ObservedCondition
+from shared.api.kinds import CLUSTER_BASE_MODEL, DEFINITIONS
+from shared.api.meta import Condition, NodeState, ReadMetadata
+from shared.api.model_node import EntryState, ModelNode, Phase
+from shared.errors import LarderError
+from shared.kube.errors import Refused
+from shared.names import ready_label, snapshot_label
+from tests.builders.api_server import Objects, listed, serving
+from tests.builders.cluster import (
+    base_model,
+    cache,
+    cluster_model,
+    conditions,
+    entry,
+    group,
+    meta,
+    model_node,
+    said,
+)
+
+GPU = {"gpu": "yes"}
+LABELS = {ready_label("m"): "true", snapshot_label("m", "r1"): "true"}
+
+
+def node(name: str, labels: Mapping[str, str] | None = None, *, ready: bool = True, **spec: Any) -> ObservedNode:
+    return ObservedNode(
+        metadata=meta(name, labels=dict(labels or {})), spec=ObservedNodeSpec(**spec), status=conditions(ready=ready)
+    )
+
+
+def agent(name: str, *, ready: bool = True, **status: Any) -> ObservedPod:
+    told = ObservedPodStatus(
+        conditions=[ObservedCondition(type="Ready", status="True" if ready else "False")], **status
+    )
+    return ObservedPod(metadata=meta(f"agent-{name}", namespace="larder-system"), status=told)
+
+
+def told(reason: str, message: str = "", kind: str = "Resolved", status: str = "False") -> Condition:
+    return Condition(type=kind, status=status, reason=reason, message=message, last_transition_time="")
+
+
+def declared(model: ClusterModelCache | BaseModel, *states: NodeState, says: Iterable[Condition] = ()) -> DeclaredModel:
+    if isinstance(model, ClusterModelCache):
+        kind, demand = "ClusterModelCache", cache_demand("ClusterModelCache", model)
+    else:
+        kind = "BaseModel" if model.metadata.namespace else "ClusterBaseModel"
+        demand = base_model_demand(kind, model)
+    status = msgspec.structs.replace(model.status, conditions=list(says), observed_generation=1)
+    return DeclaredModel(demand, model.metadata, status, {s.name: s for s in states})
+
+
+def seen(*models: DeclaredModel, **fields: Any) -> ClusterView:
+    """A cluster of two nodes of a group, all well: cache m is Ready on both."""
+    nodes = (node("a", GPU | LABELS), node("b", GPU | LABELS))
+    well = ClusterView(
+        models=models or (declared(cache("m", "gpus")),),
+        groups=(group("gpus", GPU),),
+        nodes=nodes,
+        model_nodes={n: stocked(n) for n in ("a", "b")},
+        agents={n: (agent(n),) for n in ("a", "b")},
+        leader=LeaseHolder("controller-0"),
+    )
+    return replace(well, **fields)
+
+
+def stocked(name: str, phase: str = "Ready", reason: str = "", message: str = "", **fields: Any) -> ModelNode:
+    found = model_node(name, entry("m", granted=True), told=[said("m", phase, reason=reason, message=message)])
+    return with_status(found, observed_generation=1, protocol=1, **fields)
+
+
+def with_status(found: ModelNode, **fields: Any) -> ModelNode:
+    return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, **fields))
+
+
+def with_entry(found: ModelNode, **fields: Any) -> ModelNode:
+    entries = [msgspec.structs.replace(e, **fields) for e in found.spec.entries]
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, entries=entries))
+
+
+def at_a(found: ModelNode, **fields: Any) -> ClusterView:
+    return seen(model_nodes={"a": found, "b": stocked("b")}, **fields)
+
+
+def reasons(answer: Diagnosis, *weights: Severity) -> set[str]:
+    return {f.reason for f in answer.findings if f.weight in (weights or (Severity.STOP, Severity.WAIT))}
+
+
+def of_model(cluster: ClusterView) -> Diagnosis:
+    return why_model(cluster.models[0], cluster)
+
+
+def test_nothing_is_in_the_way_of_what_is_well() -> None:
+    assert reasons(of_model(seen())) == set()
+    assert of_model(seen()).verdict == "nothing is in its way"
+    assert reasons(why_node("a", seen())) == set()
+    assert reasons(why_group("gpus", seen())) == set()
+
+
+def test_nobody_leads() -> None:
+    for leader in (LeaseHolder(), LeaseHolder("controller-0", silent=True)):
+        assert reasons(of_model(seen(leader=leader)), Severity.STOP) == {"NobodyLeads"}
+    assert reasons(of_model(seen(leader=None))) == set(), "who may not read the Lease is told nothing of it"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "reason", "weight"),
+    [
+        (seen(nodes=(node("a", GPU, ready=False), node("b", GPU | LABELS))), "NotReady", Severity.STOP),
+        (seen(agents={"b": (agent("b"),)}), "NoAgent", Severity.STOP),
+        (seen(agents={"a": (agent("a", ready=False),), "b": (agent("b"),)}), "AgentNotReady", Severity.STOP),
+        (seen(model_nodes={"b": stocked("b")}), "NoModelNode", Severity.WAIT),
+        (at_a(stocked("a", node_uid="uid-old")), "OtherNode", Severity.WAIT),
+        (at_a(stocked("a", node_uid="")), "NeverReported", Severity.WAIT),
+        (at_a(with_status(stocked("a"), observed_generation=0)), "Behind", Severity.WAIT),
+        (at_a(stocked("a", "Failed", "InsufficientStorage", "need 8, have 3")), "InsufficientStorage", Severity.STOP),
+        (at_a(stocked("a", "Pending", "InsufficientStorage", "need 8, have 3")), "InsufficientStorage", Severity.STOP),
+        (at_a(stocked("a", "Failed", "AuthDenied", "refused")), "AuthDenied", Severity.STOP),
+        (at_a(stocked("a", "Failed", "Unreachable", "no route")), "Unreachable", Severity.STOP),
+        (at_a(stocked("a", "Pending", "NotGranted", "not listed")), "NotGranted", Severity.WAIT),
+        (at_a(stocked("a", "Downloading", "Unreachable", "reset")), "Unreachable", Severity.WAIT),
+        (at_a(stocked("a", "Downloading")), "Downloading", Severity.WAIT),
+        (at_a(stocked("a", "Repairing", "FilesDamaged", "1 file")), "FilesDamaged", Severity.STOP),
+        (at_a(stocked("a", "Pending")), "Pending", Severity.WAIT),
+        (at_a(stocked("a", "Waiting")), "NoSlot", Severity.WAIT),
+        (at_a(with_entry(stocked("a", "Waiting"), granted=False)), "NotItsTurn", Severity.WAIT),
+        (at_a(with_entry(stocked("a"), state=EntryState.DRAINING)), "Draining", Severity.WAIT),
+        (at_a(with_entry(stocked("a"), claims=[])), "NotClaimed", Severity.WAIT),
+        (at_a(model_node("a", observed_generation=1)), "NotPlaced", Severity.WAIT),
+    ],
+)
+def test_one_node_keeps_a_model(cluster: ClusterView, reason: str, weight: Severity) -> None:
+    assert reason in reasons(of_model(cluster), weight)
+    if reason not in ("NotPlaced", "NotClaimed"):
+        assert reason in reasons(why_node("a", cluster), weight)
+
+
+def test_the_words_of_the_agent_and_the_way_out_are_told() -> None:
+    answer = of_model(at_a(stocked("a", "Failed", "InsufficientStorage", "need 8, have 3")))
+    assert answer.verdict == "m on node/a: InsufficientStorage"
+    assert "need 8, have 3" in shown(answer)
+    assert "do: remove a model, raise storageLimit" in shown(answer)
+
+
+def test_who_holds_the_turns_is_named() -> None:
+    waiting = with_entry(stocked("a", "Waiting"), granted=False)
+    cluster = seen(
+        model_nodes={"a": waiting, "b": stocked("b", "Downloading")},
+        groups=(group("gpus", GPU, max_concurrent_nodes=1),),
+    )
+    assert "group gpus lets 1 nodes download at one time, and these do: b" in shown(of_model(cluster))
+    assert "1 of 1 are taken: b" in shown(why_group("gpus", cluster))
+
+
+def test_a_taint_is_named_where_there_is_no_agent() -> None:
+    tainted = node("a", GPU, taints=[Taint(key="gpu", effect="NoSchedule"), Taint(key="x", effect="PreferNoSchedule")])
+    text = shown(why_node("a", seen(nodes=(tainted,), agents={})))
+    assert "(its taints: gpu:NoSchedule)" in text
+
+
+def test_an_agent_that_is_older_than_the_protocol_is_not_blamed_when_it_is_not() -> None:
+    assert "OldAgent" not in reasons(why_node("a", at_a(stocked("a"))))
+
+
+def test_a_node_in_several_groups_has_the_smallest_limit() -> None:
+    groups = (group("gpus", GPU, storage_limit="2Gi"), group("small", GPU, storage_limit="1Gi"))
+    assert "gpus, small; limit 1.0 GiB; of several groups the smallest" in shown(why_node("a", seen(groups=groups)))
+
+
+def test_a_store_over_its_limit() -> None:
+    found = stocked("a", used=200)
+    limited = msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, storage_limit=100))
+    assert "OverLimit" in reasons(why_node("a", at_a(limited)), Severity.STOP)
+
+
+def test_files_and_labels_that_do_not_agree() -> None:
+    bare = seen(nodes=(node("a", GPU), node("b", GPU | LABELS)))
+    assert "LabelsMissing" in reasons(why_node("a", bare), Severity.STOP)
+    stray = seen(nodes=(node("a", GPU | LABELS | {ready_label("gone"): "true"}),))
+    assert "LabelsStray" in reasons(why_node("a", stray), Severity.STOP)
+    unnamed = model_node("a", told=[said("old", Phase.UNKNOWN)], observed_generation=1)
+    assert "UnknownFiles" in reasons(why_node("a", at_a(unnamed)), Severity.WAIT)
+
+
+def unresolved(*says: Condition, **fields: Any) -> ClusterView:
+    return seen(declared(cache("m", "gpus", revision="", **fields), says=says))
+
+
+def test_a_group_says_whether_idle_models_make_room() -> None:
+    assert "make room" not in shown(why_group("gpus", seen()))
+    lru = group("gpus", GPU, eviction_policy="LeastRecentlyUsed")
+    assert "idle models make room for others" in shown(why_group("gpus", seen(groups=(lru,))))
+
+
+def test_a_group_whose_nodes_are_also_in_one_that_says_never() -> None:
+    lru = group("gpus", GPU, eviction_policy="LeastRecentlyUsed")
+    nodes = (node("a", GPU), node("b", GPU | {"zone": "x"}))
+    some = shown(why_group("gpus", seen(groups=(lru, group("zone", {"zone": "x"})), nodes=nodes)))
+    assert "make room for others, but not on b: another group there says evictionPolicy Never" in some
+    none = shown(why_group("gpus", seen(groups=(lru, group("all", GPU)), nodes=nodes)))
+    assert "but on none of them: another group" in none
+
+
+def test_a_token_of_an_earlier_node_has_a_way_out() -> None:
+    refused = at_a(stocked("a", "Pending", "NotGranted", "the token is of an earlier node named a"))
+    assert "restart the agent's pod if its token is of an earlier node" in shown(of_model(refused))
+
+
+def test_a_model_that_larder_leaves_alone_is_waited_for_by_nobody() -> None:
+    found = declared(cluster_model("m", GPU, uri="vendor://x"))
+    answer = of_model(seen(replace(found, status=msgspec.structs.replace(found.status, observed_generation=0))))
+    assert "NotSeenYet" not in reasons(answer)
+    assert "Foreign: vendor:// models are left alone by Larder" in shown(answer)
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "reason"),
+    [
+        ({}, {}, "NotManaged"),
+        ({}, {"larder.dev/managed": "true"}, "NotSeenYet"),
+        ({"app.kubernetes.io/part-of": "larder"}, {}, "NotSeenYet"),
+    ],
+)
+async def test_a_model_of_another_product(
+    tmp_path: Path, labels: dict[str, str], annotations: dict[str, str], reason: str
+) -> None:
+    found = cluster_model("m", GPU, annotations=annotations)
+    there: dict[str, Any] = {d.path: listed() for d in DEFINITIONS} | {
+        NODES: listed(),
+        "/api/v1/namespaces/larder-system/pods": listed(),
+        CLUSTER_BASE_MODEL.path: listed(msgspec.to_builtins(found)),
+        f"{DEFINITIONS_PATH}/{CLUSTER_BASE_MODEL.name}": {"metadata": {"name": "x", "labels": labels}},
+    }
+    async with serving(Objects(there), tmp_path) as kube:
+        observer = Observer(kube, "larder-system", lambda: datetime.now(UTC))
+        answer = await answer_of(Subject("ClusterBaseModel", "", "m"), observer)
+    assert {"NotManaged", "NotSeenYet"} & reasons(answer) == {reason}
+
+
+def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
+    words = "evicted since noon to make room for new"
+    told = [said("m", "Absent", reason="Evicted", message=words)]
+    mn = model_node("a", entry("m", state="Absent", evicted_for="new"), told=told)
+    answer = why_node("a", seen(nodes=(node("a", GPU),), model_nodes={"a": mn}))
+    (finding,) = [f for f in answer.findings if f.reason == "Evicted"]
+    assert (finding.weight, finding.words) == (Severity.STOP, words)
+    assert "larder.dev/pin" in finding.do
+
+
+@pytest.mark.parametrize(
+    ("reason", "weight"), [(r, Severity.WAIT if r in PATIENT else Severity.STOP) for r in REMEDIES]
+)
+def test_a_source_that_is_not_resolved(reason: str, weight: Severity) -> None:
+    assert reason in reasons(of_model(unresolved(told(reason, "words"))), weight)
+
+
+def test_a_source_that_is_being_asked() -> None:
+    for cluster in (unresolved(), unresolved(told("Resolving"))):
+        assert reasons(of_model(cluster), Severity.WAIT) == {"Resolving"}
+
+
+def test_credentials() -> None:
+    assert "NoSecret" in reasons(of_model(unresolved(told("AuthDenied", "wants some"))), Severity.STOP)
+    named = seen(declared(base_model("team", "m", secret="reader"), says=[told("AuthDenied")]))
+    text = shown(of_model(named))
+    assert "Secret reader in namespace team; it must be labelled larder.dev/credentials=true" in text
+    assert "NoSecret" not in text
+
+
+def test_no_node_matches() -> None:
+    cluster = seen(declared(cluster_model("m", {"gpu": "no", "zone": "x"})))
+    text = shown(of_model(cluster))
+    assert "no node of 2 matches; gpu=no is on 0, zone=x is on 0" in text
+    missing = seen(declared(cache("m", "nowhere")))
+    assert {"UnknownGroup", "NoNodes"} <= reasons(of_model(missing), Severity.STOP)
+    assert "there are: gpus" in shown(of_model(missing))
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (cache("m", "gpus", uri="ftp://x"), "InvalidURI"),
+        (cluster_model("m", GPU, uri="pvc://team:claim/x"), "OnClaim"),
+        (cluster_model("m", GPU, uri="vendor://x"), "Foreign"),
+        (cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z"), "Deleting"),
+    ],
+)
+def test_what_the_object_itself_says(model: ClusterModelCache | BaseModel, reason: str) -> None:
+    answer = of_model(seen(declared(model)))
+    assert reason in reasons(answer, *Severity)
+    assert "NoNodes" not in reasons(answer, *Severity)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "weight"),
+    [
+        ("False", "PVCNotFound", Severity.STOP),
+        ("False", "PathNotFound", Severity.STOP),
+        ("False", "Reading", Severity.WAIT),
+        ("False", "WaitForFirstConsumer", Severity.WAIT),
+        ("Unknown", "NotPermitted", Severity.STOP),
+        ("True", "OnClaim", Severity.FACT),
+        ("True", "ClaimInUse", Severity.STOP),
+    ],
+)
+def test_what_is_wrong_with_a_claim(status: str, reason: str, weight: Severity) -> None:
+    model = cluster_model("m", GPU, uri="pvc://team:claim/x")
+    ready = Condition(type="Ready", status=status, reason=reason, message="words", last_transition_time="t")
+    metadata = Condition(
+        type="Metadata", status="False", reason="OutOfMemory", message="of it", last_transition_time="t"
+    )
+    answer = of_model(seen(declared(model, says=[ready, metadata])))
+    assert reason in reasons(answer, weight)
+    assert "OutOfMemory" in reasons(answer, Severity.STOP)
+    assert "pvc/claim in namespace team" in shown(answer)
+
+
+def with_values(found: DeclaredModel, values: dict[str, Any]) -> DeclaredModel:
+    """Return a model of which this was read."""
+    return replace(found, status=msgspec.structs.replace(found.status, metadata=ReadMetadata(values=values)))
+
+
+def test_what_a_model_is_and_why_that_is_not_known() -> None:
+    found = declared(cache("m", "gpus"))
+    known = with_values(found, {"architectures": ["LlamaForCausalLM"], "parameters": 8_030_000_000})
+    assert "LlamaForCausalLM, 8.03B parameters" in shown(of_model(seen(known)))
+    assert "Model" not in reasons(of_model(seen(found)), Severity.FACT)
+    missing = Condition(
+        type="Metadata", status="False", reason="MetadataMissing", message="of it", last_transition_time="t"
+    )
+    unknown = replace(found, status=msgspec.structs.replace(found.status, conditions=[missing]))
+    assert "MetadataMissing" in reasons(of_model(seen(unknown)), Severity.FACT)
+    forged = with_values(found, {"parameters": "many"})
+    assert "Model" not in reasons(of_model(seen(forged)), Severity.FACT)
+
+
+def test_the_nodes_that_still_list_what_is_deleted() -> None:
+    gone = declared(cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z"))
+    assert "nodes that still list it: a, b" in shown(of_model(seen(gone)))
+
+
+def test_a_disabled_model() -> None:
+    model = cluster_model("m", GPU)
+    off = msgspec.structs.replace(model, spec=msgspec.structs.replace(model.spec, disabled=True))
+    assert reasons(of_model(seen(declared(off))), Severity.STOP) == {"Disabled"}
+
+
+def test_the_older_object_of_the_same_id_is_named() -> None:
+    older = declared(cluster_model("m", GPU, uri="hf://other/x", creation_timestamp="2025-01-01T00:00:00Z", uid="o"))
+    answer = of_model(seen(declared(cache("m", "gpus")), older))
+    assert answer.verdict.endswith("NameConflict")
+    assert "ClusterBaseModel m is older" in shown(answer)
+
+
+def test_new_pods_that_still_get_the_old_revision() -> None:
+    found = declared(cache("m", "gpus"))
+    old = replace(found, demand=replace(found.demand, serving="r0"))
+    assert "NewRevision" in reasons(of_model(seen(old)), Severity.WAIT)
+
+
+def test_a_spec_that_was_not_looked_at() -> None:
+    found = declared(cache("m", "gpus"))
+    late = replace(found, meta=meta("m", generation=9))
+    assert "NotSeenYet" in reasons(of_model(seen(late)), Severity.WAIT)
+
+
+def test_of_many_nodes_those_that_are_stuck_are_told() -> None:
+    names = [f"n{i:04}" for i in range(300)]
+    cluster = seen(
+        nodes=tuple(node(n, GPU | LABELS) for n in names),
+        model_nodes={n: stocked(n) for n in names} | {"n0299": stocked("n0299", "Failed", "StoreFailure", "EIO")},
+        agents={n: (agent(n),) for n in names},
+    )
+    answer = of_model(cluster)
+    assert answer.verdict == "m on node/n0299: StoreFailure"
+    assert "292 more nodes, 292 of them Ready" in shown(answer)
+    assert len(answer.findings) < 20
+
+
+def pod(annotations: Mapping[str, str], *, namespace: str = "team", **spec: Any) -> ObservedPod:
+    status = spec.pop("status", ObservedPodStatus(phase="Pending"))
+    return ObservedPod(
+        metadata=meta("p", namespace=namespace, annotations=dict(annotations)),
+        spec=ObservedPodSpec(**spec),
+        status=status,
+    )
+
+
+def given_pod(**fields: Any) -> ObservedPod:
+    return pod({"ome.io/base-model-name": "m", "larder.dev/models": "m@r1"}, **({"node_selector": LABELS} | fields))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "namespace", "reason"),
+    [
+        ({}, "team", "AsksForNoModel"),
+        ({"ome.io/base-model-name": "m"}, "team", "NotInjected"),
+        ({"ome.io/base-model-name": "m"}, "larder-system", "ExcludedNamespace"),
+        ({"serving.kserve.io/enable-model-cache": "true", "larder.dev/not-cached": "no cache"}, "team", "NotCached"),
+    ],
+)
+def test_a_pod_that_was_given_nothing(annotations: dict[str, str], namespace: str, reason: str) -> None:
+    assert reason in reasons(why_pod(pod(annotations, namespace=namespace), seen()), Severity.STOP)
+
+
+def test_a_pod_that_wants_no_cache_is_left_alone() -> None:
+    answer = why_pod(pod({"serving.kserve.io/enable-model-cache": "false"}), seen())
+    assert reasons(answer, Severity.STOP) == set()
+
+
+def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
+    unscheduled = ObservedCondition(
+        type="PodScheduled", status="False", reason="Unschedulable", message="Insufficient cpu"
+    )
+    answer = why_pod(given_pod(status=ObservedPodStatus(phase="Pending", conditions=[unscheduled])), seen())
+    assert reasons(answer, Severity.STOP) == set()
+    assert "Unschedulable: Insufficient cpu" in shown(answer)
+
+
+def test_a_label_that_no_node_has() -> None:
+    cluster = at_a(stocked("a", "Failed", "AuthDenied", "refused"), nodes=(node("a", GPU), node("b", GPU)))
+    state = NodeState(name="a", phase="Failed", reason="AuthDenied", message="refused")
+    cluster = replace(cluster, models=(declared(cache("m", "gpus"), state),))
+    answer = why_pod(given_pod(), cluster)
+    assert {"NoNodeHasLabel", "LabelToCome"} <= reasons(answer, Severity.STOP)
+    assert "Failed AuthDenied refused" in shown(answer)
+    assert "larder why clustermodelcache/m" in shown(answer)
+
+
+def test_a_label_that_no_node_will_have() -> None:
+    cluster = seen(declared(cluster_model("m", {"gpu": "no"})), nodes=(node("a", GPU),))
+    assert "NoNodes" in reasons(why_pod(given_pod(), cluster), Severity.STOP)
+
+
+@pytest.mark.parametrize(
+    ("where", "spec", "words"),
+    [
+        (node("a", LABELS, ready=False), {}, "is not Ready"),
+        (node("a", LABELS, unschedulable=True), {}, "is cordoned"),
+        (node("a", LABELS), {"node_selector": LABELS | {"zone": "x"}}, "has not the pod's zone=x"),
+        (node("a", LABELS, taints=[Taint(key="t", effect="NoSchedule")]), {}, "has the taint t:NoSchedule"),
+        (node("a", LABELS, taints=[Taint(key="t", value="v", effect="NoExecute")]),
+         {"tolerations": [Toleration(key="t", value="w")]}, "has the taint t:NoExecute"),
+        (node("a", LABELS),
+         {"affinity": Affinity(node_affinity={"requiredDuringSchedulingIgnoredDuringExecution": {
+             "nodeSelectorTerms": [{"matchExpressions": [{"key": "z", "operator": "Exists"}]}]}})},
+         "does not match the pod's node affinity"),
+    ],
+)  # fmt: skip
+def test_what_keeps_a_pod_from_a_node_with_its_model(where: ObservedNode, spec: dict[str, Any], words: str) -> None:
+    answer = why_pod(given_pod(**spec), seen(nodes=(where,)))
+    assert "DoesNotFit" in reasons(answer, Severity.STOP)
+    assert words in shown(answer)
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        Toleration(operator="Exists"),
+        Toleration(key="t", operator="Exists"),
+        Toleration(key="t", value="v"),
+        Toleration(key="t", value="v", effect="NoSchedule"),
+    ],
+)
+def test_a_taint_that_is_tolerated(toleration: Toleration) -> None:
+    where = node("a", LABELS, taints=[Taint(key="t", value="v", effect="NoSchedule")])
+    answer = why_pod(given_pod(tolerations=[toleration]), seen(nodes=(where,)))
+    assert "Fits" in reasons(answer, Severity.FACT)
+
+
+def test_a_selector_that_somebody_removed() -> None:
+    answer = why_pod(given_pod(node_selector={ready_label("m"): "true"}), seen())
+    assert "SelectorRemoved" in reasons(answer, Severity.STOP)
+
+
+def test_a_model_that_nobody_declares_any_more_and_an_older_revision() -> None:
+    assert "NoObject" in reasons(why_pod(given_pod(), seen(declared(cache("other", "gpus")))))
+    newer = declared(cache("m", "gpus", revision="r2"))
+    assert "OlderRevision" in reasons(why_pod(given_pod(), seen(newer)), Severity.FACT)
+
+
+def test_a_user_who_may_not_list_nodes_is_told_what_the_model_says_of_them() -> None:
+    hidden = {what: Refused("403 Forbidden", 403) for what in ("nodes", "modelnodes", "agents", "modelcachenodegroups")}
+    told_of = (("a", "Ready", ""), ("b", "Failed", "InsufficientStorage"), ("c", "NotReady", ""))
+    states = [NodeState(name=name, phase=phase, reason=reason) for name, phase, reason in told_of]
+    blind = replace(seen(declared(cache("m", "gpus"), *states), nodes=(), agents={}, groups=()), hidden=hidden)
+    answer = of_model(blind)
+    assert reasons(answer, Severity.STOP) == {"InsufficientStorage"}
+    assert {f.about for f in answer.findings if f.weight == Severity.WAIT} == {"node/c"}
+    assert "NotShown" in reasons(answer, Severity.FACT)
+    waiting = why_pod(given_pod(), blind)
+    assert not reasons(waiting, Severity.STOP), "nothing is said of labels that nobody saw"
+    unseen = replace(blind, models=(), hidden=hidden | {"clustermodelcaches": Refused("403", 403)})
+    assert "NoObject" not in reasons(why_pod(given_pod(), unseen))
+
+
+def test_where_a_placed_pod_stands() -> None:
+    running = given_pod(node_name="a", status=ObservedPodStatus(phase="Running"))
+    assert reasons(why_pod(running, seen())) == {"Model"}, "the model's own status is not known here"
+    ended = given_pod(node_name="a", status=ObservedPodStatus(phase="Failed", reason="NodeAffinity"))
+    assert "NodeAffinity" in reasons(why_pod(ended, seen()), Severity.STOP)
+    lost = seen(nodes=(node("a", GPU | LABELS, ready=False),))
+    assert "NotReady" in reasons(why_pod(given_pod(node_name="a"), lost), Severity.STOP)
+
+
+def test_a_group_without_nodes() -> None:
+    cluster = seen(groups=(group("gpus", {"gpu": "no"}),))
+    assert reasons(why_group("gpus", cluster), Severity.STOP) == {"NoNodes"}
+    assert reasons(why_group("nobody", cluster), Severity.STOP) == {"NotFound"}
+    assert reasons(why_node("nobody", cluster), Severity.STOP) == {"NotFound"}
+
+
+@given(
+    phase=st.sampled_from([*Phase, "Later"]),
+    reason=st.sampled_from(["", *REMEDIES]),
+    granted=st.booleans(),
+    state=st.sampled_from([*EntryState]),
+)
+def test_whatever_an_agent_says_there_is_an_answer(*, phase: str, reason: str, granted: bool, state: str) -> None:
+    found = with_entry(stocked("a", phase, reason, "words"), granted=granted, state=state)
+    for answer in (of_model(at_a(found)), why_node("a", at_a(found)), why_pod(given_pod(), at_a(found))):
+        assert answer.findings
+        if reason and state == EntryState.PRESENT:
+            assert answer.title.startswith("pod") or reason in reasons(answer)
+
+
+def test_every_reason_of_sources_and_nodes_has_a_way_out() -> None:
+    kinds = [k for k in vars(shared.errors).values() if isinstance(k, type) and issubclass(k, LarderError)]
+    assert {k.__name__ for k in kinds if not k.__subclasses__()} <= REMEDIES.keys()
+    assert set(PATIENT) <= REMEDIES.keys()
+
+
+def test_the_leader_by_its_lease() -> None:
+    now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+
+    def lease(second: int) -> bytes:
+        spec = {"holderIdentity": "c", "leaseDurationSeconds": 15, "renewTime": f"2026-01-01T00:00:{second:02}.000000Z"}
+        return msgspec.json.encode({"metadata": {}, "spec": spec})
+
+    assert leader_of(lease(45), now) == LeaseHolder("c", silent=False)
+    assert leader_of(lease(15), now) == LeaseHolder("c", silent=True)
+    assert leader_of(b'{"metadata": {}, "spec": {}}', now) == LeaseHolder("", silent=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("cmc/x", Subject("ClusterModelCache", "", "x")),
+        ("clusterbasemodel/x", Subject("ClusterBaseModel", "", "x")),
+        ("bm/x", Subject("BaseModel", "team", "x")),
+        ("bm/other/x", Subject("BaseModel", "other", "x")),
+        ("basemodels.ome.io/x", Subject("BaseModel", "team", "x")),
+        ("Pod/other/x", Subject("Pod", "other", "x")),
+        ("po/x", Subject("Pod", "team", "x")),
+        ("deploy/x", Subject("Deployment", "team", "x")),
+        ("deployments.apps/x", Subject("Deployment", "team", "x")),
+        ("rs/other/x", Subject("ReplicaSet", "other", "x")),
+        ("sts/x", Subject("StatefulSet", "team", "x")),
+        ("job/x", Subject("Job", "team", "x")),
+        ("node/x", Subject("Node", "", "x")),
+        ("modelnode/x", Subject("Node", "", "x")),
+        ("mcng/x", Subject("ModelCacheNodeGroup", "", "x")),
+    ],
+)
+def test_subjects(text: str, subject: Subject) -> None:
+    assert parse_subject(text).within("team") == subject
+
+
+@pytest.mark.parametrize("text", ["x", "service/x", "cmc/", "cmc/a/b", "pod/a/b/c", "pod//x", ""])
+def test_what_is_no_subject(text: str) -> None:
+    with pytest.raises(ValueError, match=r"write "):
+        parse_subject(text)
+
+
+@pytest.mark.parametrize("revision", ["", "r1"])
+def test_a_source_that_is_not_allowed_is_told_once_with_its_way_out(revision: str) -> None:
+    says = [told("SourceNotAllowed", "hf://org/m@main is not among", kind="Ready")]
+    says.append(
+        told("Resolved", status="True") if revision else told("SourceNotAllowed", "hf://org/m@main is not among")
+    )
+    answer = of_model(seen(declared(cache("m", "gpus", revision=revision), says=says)))
+    (found,) = [f for f in answer.findings if f.reason == "SourceNotAllowed"]
+    assert found.weight == Severity.STOP
+    assert "allowedSources" in found.do

@@ -1,0 +1,158 @@
+"""What `larder why` says of Deployments, ReplicaSets, StatefulSets and Jobs."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.admission.pod_annotations import BASE_MODEL, ENABLE_CACHE
+from controller.claims.kinds import ContainerState, ContainerStatus, Waiting
+from controller.cli.why.findings import Diagnosis, Severity
+from controller.cli.why.view import (
+    ClusterView,
+    DeclaredModel,
+    LeaseHolder,
+    ObservedPod,
+    ObservedPodSpec,
+    ObservedPodStatus,
+    PodTemplate,
+    Workload,
+    WorkloadEvent,
+    WorkloadSpec,
+    WorkloadStatus,
+)
+from controller.cli.why.workloads import ObservedWorkload, why_workload
+from controller.placement.demand import base_model_demand
+from shared.api.base_model import BaseModelStatus
+from shared.api.core import ObservedCondition
+from shared.api.meta import Condition
+from tests.builders.cluster import base_model, meta
+
+DENIED = 'admission webhook "pods.larder.dev" denied the request: there is no BaseModel "m"'
+
+
+def workload(kind: str = "Deployment", asks: Any = None, spec: Any = None, **status: Any) -> ObservedWorkload:
+    """A workload that wants one pod with model `m` and has none."""
+    template = PodTemplate(metadata=meta("", annotations={BASE_MODEL: "m"} if asks is None else asks))
+    body = Workload(
+        metadata=meta("web", namespace="team"),
+        spec=WorkloadSpec(template=template, **(spec or {})),
+        status=WorkloadStatus(**status),
+    )
+    return ObservedWorkload(kind, body)
+
+
+def model(state: str = "Ready") -> DeclaredModel:
+    found = base_model("team", "m")
+    ready = Condition(type="Ready", status="True" if state == "Ready" else "False", reason="Why", message="words",
+                      last_transition_time="")  # fmt: skip
+    status = BaseModelStatus(state=state, conditions=[ready])  # type: ignore[arg-type]
+    return DeclaredModel(
+        base_model_demand("BaseModel", msgspec.structs.replace(found, status=status)), found.metadata, status
+    )
+
+
+def seen(*models: DeclaredModel) -> ClusterView:
+    return ClusterView(models=models or (model(),), leader=LeaseHolder("controller-0"))
+
+
+def warning(message: str, reason: str = "FailedCreate") -> WorkloadEvent:
+    return WorkloadEvent(metadata=meta("e"), reason=reason, message=message)
+
+
+def said(answer: Diagnosis, weight: Severity) -> dict[str, str]:
+    return {f.reason: f"{f.about}: {f.words}" for f in answer.findings if f.weight == weight}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
+def test_a_pod_that_admission_refuses_is_told_in_its_words(kind: str) -> None:
+    found = replace(workload(kind), warnings=(warning(f"create Pod web-0 failed error: {DENIED}"), warning(DENIED)))
+    answer = why_workload(found, seen())
+    assert said(answer, Severity.STOP) == {"PodRefused": 'admission: there is no BaseModel "m"'}
+    assert answer.verdict == "admission: PodRefused"
+    assert answer.title == f"{kind} team/web"
+
+
+def test_a_pod_that_a_quota_refuses_is_told_in_the_server_s_words() -> None:
+    failure = ObservedCondition(
+        type="ReplicaFailure", status="True", reason="FailedCreate", message="exceeded quota: pods"
+    )
+    found = workload(conditions=[failure])
+    newest = replace(found, newest=found.body, warnings=(warning("of the past"),))
+    assert said(why_workload(newest, seen()), Severity.STOP) == {"FailedCreate": "API server: exceeded quota: pods"}
+
+
+def test_what_was_refused_once_is_not_told_when_the_pods_are_there() -> None:
+    pods = (
+        pod("web-1", ObservedPodStatus(phase="Running", conditions=[ObservedCondition(type="Ready", status="True")])),
+    )
+    found = replace(workload(replicas=1, ready_replicas=1), pods=pods, warnings=(warning(DENIED),))
+    answer = why_workload(found, seen())
+    assert answer.verdict == "nothing is in its way"
+    assert said(answer, Severity.FACT)["Ready"] == "pods: 1 of 1 are ready, 1 are there"
+
+
+def pod(name: str, status: ObservedPodStatus) -> ObservedPod:
+    return ObservedPod(
+        metadata=meta(name, namespace="team", annotations={ENABLE_CACHE: "false"}),
+        spec=ObservedPodSpec(node_name="a"),
+        status=status,
+    )
+
+
+def test_a_container_that_does_not_start_is_told_with_its_pod() -> None:
+    waits = ContainerStatus(state=ContainerState(waiting=Waiting(reason="ImagePullBackOff", message="no such image")))
+    pods = [pod(f"web-{n}", ObservedPodStatus(phase="Pending", container_statuses=[waits])) for n in range(5)]
+    answer = why_workload(replace(workload(spec={"replicas": 5}), pods=tuple(pods)), seen())
+    assert said(answer, Severity.STOP)["ImagePullBackOff"].startswith("pod/web-2: container: no such image")
+    assert said(answer, Severity.FACT)["More"].startswith("pods: 2 more are not ready")
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (workload(spec={"paused": True}), "Paused"),
+        (workload("Job", spec={"suspend": True}), "Suspended"),
+        (
+            workload(conditions=[ObservedCondition(type="Progressing", status="False", reason="Late", message="m")]),
+            "Late",
+        ),
+        (
+            workload("Job", conditions=[ObservedCondition(type="Failed", status="True", reason="Spent", message="m")]),
+            "Spent",
+        ),
+        (workload(asks={BASE_MODEL: "other"}), "ModelNotFound"),
+    ],
+)
+def test_what_stops_it_is_told(found: ObservedWorkload, reason: str) -> None:
+    assert reason in said(why_workload(found, seen()), Severity.STOP)
+
+
+def test_an_annotation_in_the_wrong_place_is_told() -> None:
+    found = workload(asks={})
+    own = msgspec.structs.replace(found.body, metadata=meta("web", namespace="team", annotations={BASE_MODEL: "m"}))
+    answer = why_workload(replace(found, body=own), seen())
+    assert answer.verdict == "template: AnnotationMisplaced"
+    assert "AsksForNoModel" in said(why_workload(found, seen()), Severity.FACT)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (workload(spec={"replicas": 0}), "ScaledToZero"),
+        (workload("Job", succeeded=1, conditions=[ObservedCondition(type="Complete", status="True")]), "Complete"),
+    ],
+)
+def test_what_is_as_it_should_be(found: ObservedWorkload, reason: str) -> None:
+    answer = why_workload(found, seen())
+    assert reason in said(answer, Severity.FACT)
+    assert not said(answer, Severity.STOP)
+
+
+@pytest.mark.parametrize(("state", "weight"), [("Ready", "."), ("In_Transit", "~"), ("Failed", "!")])
+def test_its_model_is_told_and_a_failed_one_fails_the_command(state: str, weight: str) -> None:
+    answer = why_workload(workload(), seen(model(state)))
+    (told,) = (f for f in answer.findings if f.reason == "Model")
+    assert (told.weight, told.about) == (weight, "BaseModel team/m")
+    assert answer.failed is (state == "Failed")

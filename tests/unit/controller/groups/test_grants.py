@@ -1,0 +1,221 @@
+"""Who may download, as nodes work, stall, leave and lose their disks."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from controller.groups.grants import GrantsReconciler
+from controller.state.cluster_state import ClusterState
+from controller.state.progress import ProgressBook
+from shared.api.model_node import PATH, Entry
+from shared.api.wire import EntryProgress
+from shared.kube.transport import Kube
+from tests.builders.api_server import Objects, listed, serving
+from tests.builders.cluster import cache, entry, fresh_cluster, group, model_node, node, pod, said
+
+KEY = ("m", "r1")
+
+
+class Cluster:
+    """Nodes with an agent each in a group that lets one download at a time; `kube` has what a takeover reads."""
+
+    def __init__(self, kube: Kube, *names: str, most: int = 1) -> None:
+        self.now = 0.0
+        self.cluster: ClusterState = fresh_cluster(lambda: self.now)
+        self.progress = ProgressBook(lambda: self.now, lambda *_: None)
+        self.asked: list[str] = []
+        self.granted: set[str] = set()
+        self.turn = GrantsReconciler(
+            self.cluster, kube, self.progress, self.granted, self.asked.append, 120, 600, 3600, sleep=self.sleep
+        )
+        self.slept = 0
+        self.cluster.groups.upsert(group("g", {}, max_concurrent_nodes=most))
+        self.cluster.caches.upsert(cache("m", "g"))
+        for name in names:
+            self.cluster.nodes.upsert(node(name))
+            self.cluster.agents.upsert(pod(f"agent-{name}", name))
+
+    async def sleep(self, _seconds: float) -> None:
+        self.slept += 1
+        for name in ("a", "b"):
+            self.write(name, granted=name == "a")  # the watch catches up
+
+    def write(self, name: str, phase: str = "", *, granted: bool | None = None, since: str = "") -> None:
+        """What the controller and the agent of a node have written; a spec says by default what was decided."""
+        wish: Entry = entry("m", granted=name in self.granted if granted is None else granted, since=since)
+        self.cluster.model_nodes.upsert(model_node(name, wish, told=[said("m", phase)] if phase else []))
+
+    async def look(self) -> set[str]:
+        """Give it a turn, and return who may download."""
+        self.asked.clear()
+        self.again_s = await self.turn.reconcile()
+        return set(self.granted)
+
+
+@pytest.fixture
+def objects() -> Objects:
+    return Objects()
+
+
+@pytest.fixture
+async def two(objects: Objects, tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with serving(objects, tmp_path) as kube:
+        yield Cluster(kube, "a", "b")
+
+
+async def test_one_at_a_time_and_the_next_when_the_spec_says_so(two: Cluster) -> None:
+    two.write("a", "Waiting")
+    two.write("b", "Waiting")
+    assert await two.look() == {"a"}
+    assert two.asked == ["a"]
+    two.write("a", "Downloading")
+    assert await two.look() == {"a"}
+    two.write("a", "Ready", granted=True)
+    assert await two.look() == set()  # told to give it back; the write may be on its way
+    assert two.asked == ["a"]
+    assert two.again_s == 0.5
+    two.write("a", "Ready", granted=False)
+    assert await two.look() == {"b"}
+
+
+async def test_a_failed_entry_keeps_the_slot_until_its_spec_is_written(two: Cluster) -> None:
+    two.write("a", "Failed", granted=True)
+    two.write("b", "Waiting")
+    assert await two.look() == set()
+    assert two.asked == ["a"]
+    assert await two.look() == set()
+    two.write("a", "Failed", granted=False)
+    assert await two.look() == {"b"}
+
+
+async def test_a_node_that_downloaded_long_ago_gets_its_turn(two: Cluster) -> None:
+    """An agent tells progress only while it downloads: the last report of an earlier model is old by then."""
+    two.write("a", "Waiting")
+    two.progress.report("a", [EntryProgress("old", "r1", 10, 10)], {("old", "r1"): 10})
+    two.now = 100_000
+    assert await two.look() == {"a"}
+
+
+async def test_a_holder_that_makes_no_progress_gives_way_and_comes_after_the_others(two: Cluster) -> None:
+    for name in ("a", "b"):
+        two.write(name, "Waiting", since="2026-01-01T00:00:00Z")
+    assert await two.look() == {"a"}
+    two.write("a", "Downloading")
+    two.now = 300
+    two.progress.report("a", [EntryProgress(*KEY, 1, 10)], {KEY: 10})
+    two.now = 850
+    assert await two.look() == {"a"}  # it grew 550 s ago
+    two.now = 901
+    assert await two.look() == set()
+    two.write("a", "Waiting")
+    assert await two.look() == {"b"}
+    two.write("b", "Ready")
+    assert await two.look() == set()
+    assert await two.look() == {"a"}
+
+
+async def test_a_holder_that_never_reports_gives_way_too(two: Cluster) -> None:
+    two.write("a", "Waiting")
+    two.write("b", "Waiting")
+    assert await two.look() == {"a"}
+    two.write("a", "Waiting")
+    two.now = 601
+    assert await two.look() == set()
+
+
+async def test_a_stalled_node_without_rivals_is_tried_again(two: Cluster) -> None:
+    two.write("a", "Waiting")
+    assert await two.look() == {"a"}
+    two.write("a", "Downloading")
+    two.now = 601
+    assert await two.look() == set()
+    two.write("a", "Downloading")
+    assert await two.look() == {"a"}
+
+
+async def test_a_lost_agent_gives_its_turn_back(two: Cluster) -> None:
+    two.write("a", "Waiting")
+    two.write("b", "Waiting")
+    assert await two.look() == {"a"}
+    two.write("a", "Downloading")
+    two.cluster.agents.remove(pod("agent-a", "a").key)
+    two.now = 119
+    assert await two.look() == {"a"}
+    two.now = 121
+    assert await two.look() == set()
+    two.write("a", "Downloading")
+    assert await two.look() == {"b"}
+
+
+async def test_a_node_that_lost_its_disk_waits_for_its_turn(two: Cluster) -> None:
+    two.write("a", "Ready", granted=False)
+    two.write("b", "Downloading", granted=True)
+    assert await two.look() == {"b"}
+    two.write("a", "Pending", granted=False)
+    assert await two.look() == {"b"}
+
+
+async def test_a_node_that_leaves_takes_no_slot_with_it(two: Cluster) -> None:
+    two.write("a", "Waiting")
+    two.write("b", "Waiting")
+    assert await two.look() == {"a"}
+    two.cluster.nodes.remove(node("a").key)
+    two.cluster.model_nodes.remove(model_node("a").key)
+    assert await two.look() == {"b"}
+    assert set(two.turn._loads) == {"b"}
+
+
+async def test_nodes_of_unlimited_groups_are_nobodys_business(two: Cluster) -> None:
+    two.cluster.groups.upsert(group("g", {}))
+    two.write("a", "Waiting")
+    assert await two.look() == set()
+    assert two.again_s is None
+
+
+async def test_an_earlier_reign_is_forgotten(two: Cluster, objects: Objects) -> None:
+    two.write("a", "Waiting")
+    assert await two.look() == {"a"}
+    objects.objects[PATH] = listed()
+    await two.turn.take_over()  # another led meanwhile, took a's turn, and gave it to b
+    two.write("a", "Waiting", granted=False)
+    two.write("b", "Downloading", granted=True)
+    assert await two.look() == {"b"}
+
+
+async def test_a_new_leader_waits_until_memory_has_what_the_last_one_wrote(two: Cluster, objects: Objects) -> None:
+    written = [{"metadata": {"name": name, "generation": 1}} for name in ("a", "b")]
+    objects.objects[PATH] = listed(*written)
+    await two.turn.take_over()
+    assert two.slept == 1
+    assert await two.look() == {"a"}
+
+
+async def test_a_node_that_alternates_its_reports_does_not_hold_the_only_grant_for_ever(two: Cluster) -> None:
+    for name in ("a", "b"):
+        two.write(name, "Waiting", since="2026-01-01T00:00:00Z")
+    assert await two.look() == {"a"}
+    two.write("a", "Downloading")
+    while two.now <= 600:
+        two.now += 5
+        two.progress.report("a", [], {KEY: 10})
+        two.progress.report("a", [EntryProgress(*KEY, 0, 10)], {KEY: 10})
+    assert await two.look() == set()
+    two.write("a", "Waiting")
+    assert await two.look() == {"b"}
+
+
+async def test_a_node_that_moves_a_byte_now_and_then_gives_way_in_the_end(two: Cluster) -> None:
+    for name in ("a", "b"):
+        two.write(name, "Waiting", since="2026-01-01T00:00:00Z")
+    assert await two.look() == {"a"}
+    two.write("a", "Downloading")
+    done = 0
+    while two.now < 3600:
+        two.now, done = two.now + 300, done + 1
+        two.progress.report("a", [EntryProgress(*KEY, done, 10**9)], {KEY: 10**9})
+        assert await two.look() == {"a"}
+    two.now += 1
+    assert await two.look() == set()
+    two.write("a", "Waiting")
+    assert await two.look() == {"b"}

@@ -1,0 +1,90 @@
+"""What is said of the pods that a service misses."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.claims.contention import Wait
+from controller.claims.kinds import ClaimPod, ClaimPodSpec, ContainerState, ContainerStatus, PodStatus, Waiting
+from controller.inferenceservices.blockers import Blocker, blocker_of
+from controller.inferenceservices.kinds import SERVICE_LABEL
+from controller.inferenceservices.view import ServiceView
+from shared.api.core import ObservedCondition
+from shared.kube.objects import Meta
+from tests.builders.services import deployment, view
+
+NOWHERE = PodStatus(
+    conditions=[ObservedCondition(type="PodScheduled", status="False", message="0/2 nodes are available")]
+)
+
+
+def pod(name: str, status: PodStatus | None = None, service: str = "svc") -> ClaimPod:
+    meta = Meta(name=name, namespace="team", labels={SERVICE_LABEL: service} if service else {})
+    return ClaimPod(metadata=meta, spec=ClaimPodSpec(node_name="n1"), status=status or PodStatus())
+
+
+def waiting(reason: str, message: str = "") -> PodStatus:
+    side = ContainerStatus(state=ContainerState())
+    state = ContainerState(waiting=Waiting(reason=reason, message=message))
+    return PodStatus(container_statuses=[side, ContainerStatus(state=state)])
+
+
+def found(seen: ServiceView, *conditions: str) -> Blocker | None:
+    return blocker_of(seen, deployment(conditions=conditions))
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "words"),
+    [
+        (NOWHERE, "Unschedulable", "no node takes pod p: 0/2 nodes are available"),
+        (waiting("ImagePullBackOff", "no such image"), "ContainerNotStarted", "pod p: ImagePullBackOff: no such image"),
+        (waiting("CrashLoopBackOff"), "ContainerNotStarted", "pod p: CrashLoopBackOff"),
+    ],
+)
+def test_the_first_pod_with_a_trouble_is_told(status: PodStatus, reason: str, words: str) -> None:
+    seen = replace(view(), pods=(pod("fine"), pod("p", status)))
+    assert found(seen) == Blocker(reason, words)
+    assert found(seen, "Progressing=False") == Blocker(reason, words), "rather than that it takes long"
+
+
+def test_a_pod_that_ends_is_no_trouble() -> None:
+    ending = pod("p", NOWHERE)
+    meta = msgspec.structs.replace(ending.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    assert found(replace(view(), pods=(msgspec.structs.replace(ending, metadata=meta),))) is None
+
+
+@pytest.mark.parametrize("reason", ["", "ContainerCreating", "PodInitializing"])
+def test_a_pod_that_starts_is_no_trouble(reason: str) -> None:
+    assert found(replace(view(), pods=(pod("p", waiting(reason)),))) is None
+
+
+@pytest.mark.parametrize(
+    ("holder", "way_out"), [("svc", "write spec.strategy {type: Recreate}"), ("", "it starts when that pod ends")]
+)
+def test_a_claim_that_is_held_goes_before_what_the_scheduler_says(holder: str, way_out: str) -> None:
+    wait = Wait(pod("p", NOWHERE), pod("h", service=holder), "pod p waits")
+    told = found(replace(view(), pods=(wait.pod,), waits=(wait,)))
+    assert told is not None
+    assert told.reason == "ClaimInUse"
+    assert told.words.startswith(f"pod p waits; {way_out}")
+
+
+@pytest.mark.parametrize(
+    ("status", "short"),
+    [
+        ({"replicas": 2, "updated_replicas": 2, "ready_replicas": 2}, False),
+        ({"replicas": 2, "updated_replicas": 2, "ready_replicas": 1}, True),
+        ({"replicas": 3, "updated_replicas": 1, "ready_replicas": 2}, True),
+        ({"replicas": 2, "updated_replicas": 2, "ready_replicas": 2, "observed_generation": 4}, True),
+    ],
+)
+def test_pods_are_looked_for_until_all_of_the_newest_are_ready(status: dict[str, Any], short: bool) -> None:  # noqa: FBT001 - a row of the table
+    assert deployment(wanted=2, **status).is_short is short
+
+
+def test_what_takes_too_long_is_looked_at_less_often() -> None:
+    assert deployment(conditions=["Progressing=False"]).is_stalled
+    assert not deployment(conditions=["Progressing=True"]).is_stalled
+    assert not deployment().is_stalled

@@ -1,0 +1,143 @@
+"""What is applied for a service, and what is left to others."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.inferenceservices.decide import (
+    MANAGER,
+    SCALER,
+    Action,
+    Apply,
+    RemoveObject,
+    conflicts,
+    decide,
+    holds_back,
+)
+from controller.inferenceservices.view import ServedModel, ServiceView
+from shared.kube.objects import Meta
+from tests.builders.services import MISSING, READY, WAITING, deployment, owned, view
+
+SCALED = {"min": 2, "max": 5}
+SOMEBODY_ELSES = Meta(name="svc", uid="theirs")
+
+
+def named(actions: list[Action]) -> list[str]:
+    """What is done, in order: `Service`, `Deployment`, `number` (of its replicas), `-Kind` for what is removed."""
+    return [_name(action) for action in actions]
+
+
+def _name(action: Action) -> str:
+    if isinstance(action, RemoveObject):
+        return f"-{action.kind}"
+    return "number" if action.manager == SCALER else action.kind
+
+
+def manifest(seen: ServiceView, what: str = "Deployment") -> dict[str, Any]:
+    return next(dict(a.manifest) for a in decide(seen) if isinstance(a, Apply) and _name(a) == what)
+
+
+@pytest.mark.parametrize("model", [MISSING, WAITING])
+def test_no_pod_is_asked_for_before_the_model_is_ready(model: ServedModel) -> None:
+    assert named(decide(view(model))) == ["Service"]
+    assert named(decide(view(model, replicas=SCALED))) == ["Service"]
+
+
+def test_a_new_deployment_has_its_number_in_a_name_of_its_own_too() -> None:
+    seen = view(replicas={"min": 3})
+    assert named(decide(seen)) == ["Service", "Deployment", "number"]
+    assert manifest(seen)["spec"]["replicas"] == 3
+    assert manifest(seen, "number")["spec"] == {"replicas": 3}
+
+
+def test_a_fixed_number_is_stated_before_the_rest_which_never_states_it() -> None:
+    seen = view(deployment=deployment(), replicas={"min": 3})
+    assert named(decide(seen)) == ["Service", "number", "Deployment"]
+    assert "replicas" not in manifest(seen)["spec"]
+
+
+def test_an_autoscaler_s_number_is_not_stated() -> None:
+    assert named(decide(view(replicas=SCALED))) == ["Service", "Deployment", "number", "HorizontalPodAutoscaler"]
+    seen = view(deployment=deployment(wanted=4), replicas=SCALED, autoscaler=owned())
+    assert named(decide(seen)) == ["Service", "Deployment", "HorizontalPodAutoscaler"]
+
+
+@pytest.mark.parametrize("replicas", [{"min": 1}, {"min": 0, "max": 5}, {"min": 2, "max": 2}])
+def test_an_autoscaler_that_is_not_wanted_goes_if_it_is_ours(replicas: dict[str, int]) -> None:
+    seen = view(deployment=deployment(), replicas=replicas, autoscaler=owned())
+    assert decide(seen)[-1] == RemoveObject("HorizontalPodAutoscaler", "made-1")
+    assert "-HorizontalPodAutoscaler" not in named(
+        decide(view(deployment=deployment(), replicas=replicas, autoscaler=SOMEBODY_ELSES))
+    )
+
+
+def test_none_is_a_number() -> None:
+    assert manifest(view(replicas={"min": 0}), "number")["spec"] == {"replicas": 0}
+
+
+def test_pods_follow_a_model_that_is_not_ready_just_now_only_where_they_have_it_already() -> None:
+    unready = ServedModel("m", READY.key, "r1", "m@r1", "NodesNotReady", "words")
+    assert named(decide(view(unready, deployment=deployment("m@r1")))) == ["Service", "number", "Deployment"]
+    assert named(decide(view(unready, deployment=deployment("other@r9")))) == ["Service"]
+    assert named(decide(view(MISSING, deployment=deployment("m@r1")))) == ["Service"]
+
+
+def test_another_revision_is_another_template() -> None:
+    newer = ServedModel("m", READY.key, "r2", "m@r2")
+    seen = view(newer, deployment=deployment("m@r1"))
+    assert manifest(seen)["spec"]["template"]["metadata"]["annotations"]["larder.dev/serves"] == "m@r2"
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "rest"),
+    [
+        ({"kube_service": SOMEBODY_ELSES}, "Service", ["Deployment", "number", "HorizontalPodAutoscaler"]),
+        ({"deployment": deployment(meta=SOMEBODY_ELSES)}, "Deployment", ["Service"]),
+        ({"autoscaler": SOMEBODY_ELSES}, "HorizontalPodAutoscaler", ["Service", "Deployment", "number"]),
+        ({"kube_service": owned(uid="an earlier one")}, "Service", ["Deployment", "number", "HorizontalPodAutoscaler"]),
+        (
+            {"kube_service": owned(deletion_timestamp="t")},
+            "Service",
+            ["Deployment", "number", "HorizontalPodAutoscaler"],
+        ),
+    ],
+)
+def test_what_is_somebody_else_s_or_on_its_way_out_is_left(fields: dict[str, Any], kind: str, rest: list[str]) -> None:
+    seen = view(replicas=SCALED, **fields)
+    assert conflicts(seen) == [kind]
+    assert named(decide(seen)) == rest
+
+
+def test_somebody_else_s_autoscaler_is_no_conflict_where_none_is_wanted() -> None:
+    assert conflicts(view(autoscaler=SOMEBODY_ELSES)) == []
+
+
+def test_nothing_is_done_for_one_that_is_being_deleted() -> None:
+    assert decide(view(metadata={"deletion_timestamp": "t"}, deployment=deployment(), autoscaler=owned())) == []
+
+
+@given(
+    model=st.sampled_from([MISSING, WAITING, READY]),
+    kube_service=st.sampled_from([None, owned(), SOMEBODY_ELSES]),
+    made=st.sampled_from([None, deployment(), deployment("x@y"), deployment(meta=SOMEBODY_ELSES)]),
+    scaler=st.sampled_from([None, owned(), SOMEBODY_ELSES]),
+    low=st.integers(0, 3),
+    high=st.none() | st.integers(3, 5),
+)
+def test_only_what_is_ours_is_touched_and_one_name_states_the_number(
+    model: ServedModel, kube_service: Any, made: Any, scaler: Any, low: int, high: int | None
+) -> None:
+    seen = view(
+        model, kube_service=kube_service, deployment=made, autoscaler=scaler, replicas={"min": low, "max": high}
+    )
+    actions = decide(seen)
+    metas = {"Service": kube_service, "Deployment": made.metadata if made else None, "HorizontalPodAutoscaler": scaler}
+    for action in actions:
+        assert metas[action.kind] is None or seen.owns(metas[action.kind])
+    stating = [a for a in actions if isinstance(a, Apply) and a.kind == "Deployment" and a.manager == MANAGER]
+    if made is not None:
+        assert all("replicas" not in a.manifest["spec"] for a in stating)
+    if holds_back(seen):
+        assert stating == []

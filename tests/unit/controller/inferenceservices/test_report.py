@@ -1,0 +1,105 @@
+"""What the user is told of a service."""
+
+from typing import Any
+
+import pytest
+
+from controller.inferenceservices.report import status_of
+from controller.inferenceservices.view import ServiceView
+from shared.api.inference_service import InferenceServiceStatus
+from shared.api.meta import Condition
+from shared.kube.objects import Meta
+from tests.builders.services import MISSING, READY, WAITING, deployment, view
+
+STAMP = "2026-06-01T12:00:00Z"
+
+
+def told(seen: ServiceView, refused: dict[str, str] | None = None, kind: str = "Ready") -> tuple[str, str, str]:
+    status = status_of(seen, refused or {}, STAMP)
+    found = next(c for c in status.conditions if c.type == kind)
+    return found.status, found.reason, found.message
+
+
+def test_it_waits_for_its_model_in_the_model_s_words() -> None:
+    assert told(view(MISSING)) == ("False", "ModelNotFound", "waits for its model: there is no ClusterBaseModel m")
+    assert told(view(WAITING))[1:] == ("Downloading", "waits for its model: 0 of 2 nodes")
+    assert told(view(WAITING), kind="ModelReady") == ("False", "Downloading", "0 of 2 nodes")
+    assert told(view(READY), kind="ModelReady")[:2] == ("True", "Ready")
+
+
+@pytest.mark.parametrize(
+    ("fields", "ready", "reason", "words"),
+    [
+        ({"conditions": ["Available=True"], "ready_replicas": 2, "replicas": 2, "updated_replicas": 2},
+         "True", "Serving", "2 of 2 pods are ready"),
+        ({"conditions": ["Available=True"], "ready_replicas": 2, "replicas": 3, "updated_replicas": 1},
+         "True", "Updating", "2 of 2 pods are ready, 1 of the newest kind"),
+        ({"conditions": ["Available=True"], "ready_replicas": 2, "replicas": 2, "updated_replicas": 2,
+          "observed_generation": 4},
+         "True", "Updating", "2 of the newest kind"),
+        ({"conditions": ["Available=False", "Progressing=True"]}, "False", "Progressing", "0 of 2 pods are ready"),
+        ({"conditions": ["Available=False", "Progressing=False"]}, "False", "Stalled", "; about Progressing"),
+        ({"conditions": ["Available=False", "ReplicaFailure=True", "Progressing=True"]},
+         "False", "ReplicaFailure", "a pod could not be made: about ReplicaFailure"),
+        ({"conditions": ["Available=True", "ReplicaFailure=True"], "ready_replicas": 1, "replicas": 1,
+          "updated_replicas": 0},
+         "True", "Updating", "a pod could not be made"),
+        ({}, "False", "Progressing", "0 of 2 pods are ready"),
+    ],
+)  # fmt: skip
+def test_its_pods_say_how_it_stands(fields: dict[str, Any], ready: str, reason: str, words: str) -> None:
+    found = told(view(deployment=deployment(wanted=2, **fields), replicas={"min": 2}))
+    assert found[:2] == (ready, reason)
+    assert words in found[2]
+
+
+def test_pods_that_serve_go_on_though_the_model_is_gone() -> None:
+    serving: dict[str, Any] = {
+        "conditions": ["Available=True"],
+        "ready_replicas": 1,
+        "replicas": 1,
+        "updated_replicas": 1,
+    }
+    seen = view(MISSING, deployment=deployment(**serving))
+    assert told(seen)[:2] == ("True", "Serving")
+    assert told(seen, kind="ModelReady")[:2] == ("False", "ModelNotFound")
+
+
+def test_stopped_is_not_ready_and_says_by_what() -> None:
+    status: dict[str, Any] = {"conditions": ["Available=True"]}
+    assert told(view(deployment=deployment(wanted=0, **status), replicas={"min": 0}))[:2] == ("False", "Stopped")
+
+
+def test_a_name_that_is_taken_and_a_refusal_come_first() -> None:
+    theirs = deployment(meta=Meta(name="svc", uid="theirs"), conditions=["Available=True"], ready_replicas=1)
+    found = told(view(deployment=theirs), {"Service": "no"})
+    assert found[:2] == ("False", "NameConflict")
+    assert "Deployment team/svc is there and not of this InferenceService" in found[2]
+    assert status_of(view(deployment=theirs), {}, STAMP).ready_replicas == 0, "another's pods are not counted"
+    assert told(view(), {"Deployment": "422 Invalid: x"}) == (
+        "False",
+        "Refused",
+        "the API server refused the Deployment: 422 Invalid: x",
+    )
+
+
+def test_figures_and_the_time_of_a_change() -> None:
+    seen = view(deployment=deployment(replicas=3, ready_replicas=2))
+    status = status_of(seen, {}, STAMP)
+    assert (status.replicas, status.ready_replicas, status.serving_revision) == (3, 2, "r1")
+    assert (status.url, status.model, status.observed_generation) == ("http://svc.team.svc:8080", READY.title, 3)
+    before = Condition(type="Ready", status="False", reason="Old", last_transition_time="earlier")
+    other = Condition(type="Theirs", status="True", reason="R", last_transition_time="earlier")
+    after = status_of(with_status(seen, before, other), {}, STAMP)
+    assert {c.type: c.last_transition_time for c in after.conditions} == {
+        "Ready": "earlier",
+        "ModelReady": STAMP,
+        "Reconciling": STAMP,
+        "Theirs": "earlier",
+    }
+
+
+def with_status(seen: ServiceView, *conditions: Condition) -> ServiceView:
+    known = InferenceServiceStatus(conditions=list(conditions))
+    service = type(seen.service)(metadata=seen.service.metadata, spec=seen.service.spec, status=known)
+    return ServiceView(service, seen.model, seen.deployment)

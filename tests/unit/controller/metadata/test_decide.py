@@ -1,0 +1,246 @@
+"""When a model on nodes is read, what that fills, and what is told of it."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.manager.actions import Again, WriteSpec
+from controller.metadata.decide import Read, WriteMetadata, decide
+from controller.metadata.view import MetadataView
+from shared.api.base_model import BaseModelStatus
+from shared.metadata.ome import ome_fields
+from shared.metadata.remembered import READER, identity_of
+from shared.metadata.report import Metadata
+from shared.metadata.termination_message import Reading
+from tests.builders.claims import FILLED, WRITTEN
+from tests.builders.metadata import (
+    AWAY,
+    EMPTY,
+    NOW,
+    READ,
+    after,
+    moved,
+    read,
+    resolution,
+    told,
+    view,
+)
+
+QWEN = Reading(metadata=Metadata(model_type="qwen2", parameters=500_000_000))
+
+
+def reads(seen: MetadataView, after_s: float = 0) -> bool:
+    return any(isinstance(a, Read) for a in decide(seen, NOW + timedelta(seconds=after_s)))
+
+
+def test_what_is_resolved_is_read_once() -> None:
+    assert decide(view(), NOW) == [Read(view().identity)]
+    done = read(view())
+    assert decide(done, NOW) == [told(decide(done, NOW))]
+    assert not reads(done, 1e9)
+    assert done.spec == FILLED
+    assert told(decide(done, NOW)).told.status == "True"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"resolution": None},
+        {"resolution": None, "serving": ""},
+        {"serving": "r0"},
+        {"disabled": True},
+        {"on_claim": True},
+        {"refused": "not allowed"},
+        {"deleting": True},
+        {"conflict": True},
+    ],
+)
+def test_nothing_is_read_of_what_no_pod_gets(fields: dict[str, Any]) -> None:
+    assert decide(view(**fields), NOW) == []
+
+
+def test_what_was_read_stays_while_a_new_revision_is_fetched_and_is_read_anew_when_pods_get_it() -> None:
+    done = read(view())
+    fetching = replace(done, demand=replace(done.demand, resolution=resolution("r2")))
+    assert decide(fetching, NOW) == []
+    flipped = moved(done, "r2")
+    assert reads(flipped)
+    new = read(flipped, QWEN)
+    assert new.spec == {"modelType": "qwen2", "modelParameterSize": "500M"}
+    assert not reads(new, 1e9)
+
+
+def test_the_same_files_under_another_revision_name_are_others() -> None:
+    done = read(view())
+    assert reads(replace(done, demand=replace(done.demand, resolution=resolution(manifest="other"))))
+
+
+def test_a_size_that_is_an_estimate_is_marked_until_a_reading_counts() -> None:
+    guessed = read(view(), Reading(metadata=Metadata(parameters=500_000_000, parameters_from="estimate")))
+    assert guessed.spec == {"modelParameterSize": "500M"}
+    assert guessed.status.metadata
+    assert guessed.status.metadata.parameters_estimated
+    away = read(moved(guessed, "r2"), AWAY)
+    assert away.status.metadata
+    assert away.status.metadata.parameters_estimated, "what is known is of earlier files"
+    counted = read(moved(guessed, "r2"))
+    assert counted.status.metadata
+    assert not counted.status.metadata.parameters_estimated
+
+
+def test_a_refresh_that_was_answered_reads_again() -> None:
+    done = read(view())
+    assert reads(replace(done, demand=replace(done.demand, refreshed="1")))
+
+
+def test_what_the_user_wrote_is_never_touched() -> None:
+    mine = {"modelType": "mine", "maxTokens": 1, "vendor": "v"}
+    done = read(view(spec=mine))
+    assert done.spec == {**FILLED, **mine}
+    again = read(moved(done, "r2"), QWEN)
+    assert again.spec == mine | {"modelParameterSize": "500M"}
+
+
+def test_a_field_that_the_user_empties_is_filled_again() -> None:
+    done = read(view())
+    emptied = replace(done, spec={k: v for k, v in FILLED.items() if k != "maxTokens"})
+    assert decide(emptied, NOW)[0] == WriteSpec({"maxTokens": 8192})
+
+
+def test_nothing_is_read_where_all_is_written_unless_asked() -> None:
+    seen = view(spec=WRITTEN)
+    assert told(decide(seen, NOW)).told.reason == "Written"
+    assert not reads(seen)
+    assert reads(view(spec=WRITTEN, refreshed="now"))
+
+
+def test_nothing_is_read_where_the_user_says_so() -> None:
+    assert told(decide(view(skip=True), NOW)).told.reason == "Skipped"
+    assert not reads(view(skip=True, refreshed="1"))
+    before = read(view())
+    assert told(decide(replace(before, skip=True), NOW)).metadata == before.status.metadata
+
+
+def test_a_cache_has_it_in_its_status_alone() -> None:
+    done = read(view(spec=None))
+    assert done.spec is None
+    assert done.status.metadata
+    assert done.status.metadata.values["modelType"] == "llama"
+
+
+def test_what_failed_is_tried_again_less_and_less() -> None:
+    seen, waits, now = read(view(), AWAY), [], NOW
+    for _ in range(9):
+        (again,) = (a for a in decide(seen, now) if isinstance(a, Again))
+        waits.append(again.after_s / 60)
+        now += timedelta(seconds=again.after_s)
+        assert any(isinstance(a, Read) for a in decide(seen, now))
+        seen = read(seen, AWAY, now)
+    assert waits == [15, 30, 60, 120, 240, 480, 960, 1440, 1440]
+    assert "no answer" in told(decide(seen, now)).told.message
+    assert read(seen, READ, now).spec == FILLED
+
+
+def test_a_source_that_is_away_takes_nothing_from_what_is_known() -> None:
+    flipped = read(moved(read(view()), "r2"), AWAY)
+    assert flipped.spec == FILLED
+    assert flipped.status.metadata
+    assert flipped.status.metadata.values["modelType"] == "llama"
+    assert "earlier files" in told(decide(flipped, NOW)).told.message
+    assert read(flipped, QWEN).spec == {"modelType": "qwen2", "modelParameterSize": "500M"}
+
+
+def test_files_that_describe_nothing_take_what_earlier_ones_said() -> None:
+    flipped = read(moved(read(view(spec={"vendor": "v"})), "r2"), EMPTY)
+    assert flipped.spec == {"vendor": "v"}
+    assert flipped.status.metadata
+    assert flipped.status.metadata.values == {}
+    (tell,) = (a for a in decide(flipped, NOW) if isinstance(a, WriteMetadata))
+    assert (tell.told.status, tell.told.reason) == ("False", "MetadataMissing")
+    assert "the fields of the spec can be written by hand" in tell.told.message
+    for seen in (read(view(spec=None), EMPTY), read(view(), AWAY)):
+        assert "by hand" not in told(decide(seen, NOW)).told.message, "a cache has no such fields; a source comes back"
+
+
+VIEWS = st.builds(
+    view,
+    resolution=st.sampled_from([None, resolution("r1"), resolution("r2")]),
+    serving=st.sampled_from(["", "r1", "r2"]),
+    refreshed=st.sampled_from(["", "1"]),
+    disabled=st.booleans(),
+    skip=st.booleans(),
+    conflict=st.booleans(),
+    spec=st.sampled_from([None, {}, WRITTEN, FILLED, {"modelType": "mine"}]),
+    found=st.sampled_from([None, READ, QWEN, AWAY, EMPTY]),
+    status=st.sampled_from(
+        [
+            BaseModelStatus(),
+            *(read(view(), r).status for r in (READ, QWEN, AWAY, EMPTY)),
+            read(moved(view(), "r2")).status,
+        ]
+    ),
+)
+
+
+@given(VIEWS)
+def test_only_what_is_empty_or_ours_is_written(seen: MetadataView) -> None:
+    last = seen.status.metadata
+    ours = ome_fields(msgspec.convert(last.values, Metadata)) if last else {}
+    for action in decide(seen, NOW):
+        if isinstance(action, WriteSpec):
+            assert seen.spec is not None
+            assert all(seen.spec.get(name) in (None, ours.get(name)) for name in action.fields)
+
+
+@given(VIEWS)
+def test_what_is_told_twice_is_told_alike(seen: MetadataView) -> None:
+    once = after(seen)
+    assert after(once).status == once.status
+    assert after(once).spec == once.spec
+
+
+def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
+    broken = read(read(view()), Reading(reason="MetadataFailed", message="the process that reads was killed"))
+    before = read(moved(read(view()), "r2"), Reading(reason="MetadataFailed", message="killed"))
+    for seen in (broken, before):
+        assert not reads(seen, 1e9)
+        assert not [a for a in decide(seen, NOW) if isinstance(a, Again)]
+        shown = told(decide(seen, NOW)).told
+        assert (shown.status, shown.reason) == ("False", "MetadataFailed")
+        assert "only with another value of annotation larder.dev/refresh" in shown.message
+        assert "written by hand" in shown.message
+    assert before.spec == FILLED
+    refreshed = replace(broken, demand=replace(broken.demand, refreshed="now"))
+    assert reads(refreshed)
+    assert reads(moved(broken, "r3"))
+
+
+def test_a_reading_that_was_interrupted_is_tried_again_slowly_and_given_up_at_last() -> None:
+    killed = Reading(reason="MetadataInterrupted", message="the process was killed from outside")
+    seen, now, waits = read(read(view(), AWAY), killed), NOW, list[float]()
+    while told(decide(seen, now)).told.reason == "MetadataInterrupted":
+        (again,) = (a for a in decide(seen, now) if isinstance(a, Again))
+        waits.append(again.after_s / 60)
+        now += timedelta(seconds=again.after_s + 1)
+        assert reads(seen, (now - NOW).total_seconds())
+        seen = read(seen, killed, now)
+    assert len(waits) == 7, "the eighth is the last"
+    assert all(0.7 * m < wait < 1.3 * m for wait, m in zip(waits, (10, 20, 40, 80, 160, 320, 360), strict=True))
+    assert told(decide(seen, now)).told.reason == "MetadataFailed"
+    assert not reads(seen, 1e9)
+
+
+def test_another_reader_reads_again_what_the_one_before_broke_on() -> None:
+    broken = read(view(), Reading(reason="MetadataFailed", message="killed"))
+    assert not reads(broken, 1e9)
+    assert broken.status.metadata
+    older = msgspec.structs.replace(
+        broken.status.metadata, identity=identity_of(resolution().manifest, "", str(READER - 1))
+    )
+    assert older != broken.status.metadata
+    assert reads(replace(broken, status=msgspec.structs.replace(broken.status, metadata=older)))

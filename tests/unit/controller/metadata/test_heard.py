@@ -1,0 +1,166 @@
+"""What counts of the words of nodes: values while all agree, and none for good once two do not."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.manager.actions import Again
+from controller.metadata.decide import Read, decide
+from controller.metadata.heard import NodeReport, with_reports
+from controller.metadata.view import MetadataView
+from shared.api.base_model import BaseModelStatus
+from shared.metadata.report import Metadata
+from shared.metadata.termination_message import Reading
+from tests.builders.claims import FILLED
+from tests.builders.metadata import AWAY, EMPTY, NOW, READ, after, moved, read, told, view
+
+OTHER = Reading(metadata=Metadata(model_type="mistral"))
+BROKEN = Reading(reason="MetadataFailed", message="it takes more than 60 s of processor time")
+KILLED = Reading(reason="MetadataInterrupted", message="it was killed from outside")
+
+
+def heard(seen: MetadataView, **reports: Reading) -> MetadataView:
+    """Return the model after a turn in which nodes said this."""
+    said = tuple(NodeReport(node, reading) for node, reading in sorted(reports.items()))
+    done = after(replace(seen, reports=said))
+    stored = msgspec.json.decode(msgspec.json.encode(done.status), type=BaseModelStatus)
+    return replace(done, status=stored, reports=())
+
+
+def reason(seen: MetadataView) -> str:
+    return told(decide(seen, NOW)).told.reason
+
+
+def test_what_a_node_read_fills_status_and_spec_as_a_reading_of_the_source_does() -> None:
+    archive = read(view(), EMPTY)
+    assert archive.may_be_unpacked
+    done = heard(archive, a=READ)
+    assert done.spec == FILLED
+    assert done.status.metadata
+    assert (done.status.metadata.node, done.status.metadata.reason) == ("a", "")
+    shown = told(decide(done, NOW)).told
+    assert (shown.status, shown.reason) == ("True", "Read")
+    assert "from what node a unpacked" in shown.message
+    assert not [a for a in decide(done, NOW + timedelta(days=9)) if isinstance(a, Read | Again)]
+
+
+def test_what_the_user_wrote_wins() -> None:
+    mine = {"modelType": "mine", "maxTokens": 1}
+    assert heard(read(view(spec=mine), EMPTY), a=READ).spec == {**FILLED, **mine}
+
+
+def test_nodes_count_for_nothing_where_the_source_tells() -> None:
+    for reading in (READ, AWAY, BROKEN):
+        seen = read(view(), reading)
+        assert not seen.may_be_unpacked
+        assert heard(seen, a=OTHER) == seen
+
+
+def test_another_node_that_says_the_same_changes_nothing_nor_does_one_that_leaves_or_fails() -> None:
+    done = heard(read(view(), EMPTY), b=READ)
+    for reports in ({"a": READ}, {}, {"a": BROKEN}, {"a": BROKEN, "b": READ}):
+        assert heard(done, **reports) == done
+
+
+def test_two_that_differ_take_it_away_until_a_refresh_whatever_they_say_then() -> None:
+    both = {"a": READ, "b": OTHER}
+    for before in (read(view(spec={"vendor": "v"}), EMPTY), heard(read(view(spec={"vendor": "v"}), EMPTY), b=OTHER)):
+        torn = heard(before, **both)
+        assert torn.spec == {"vendor": "v"}
+        shown = told(decide(torn, NOW)).told
+        assert (shown.status, shown.reason) == ("False", "MetadataConflict")
+        assert "nodes a and b say different things" in shown.message
+        assert "larder.dev/refresh" in shown.message
+        for reports in (both, {"a": READ}, {"b": OTHER}, {}):
+            assert heard(torn, **reports) == torn
+        assert not [a for a in decide(torn, NOW + timedelta(days=9)) if isinstance(a, Read | Again)]
+        refreshed = replace(torn, demand=replace(torn.demand, refreshed="1"))
+        assert heard(read(refreshed, EMPTY), a=READ).spec == {**FILLED, "vendor": "v"}
+
+
+def test_a_failure_is_told_until_a_node_can_read_it() -> None:
+    failed = heard(read(view(), EMPTY), a=BROKEN)
+    assert reason(failed) == "MetadataFailed"
+    assert "node a" in told(decide(failed, NOW)).told.message
+    assert not [a for a in decide(failed, NOW + timedelta(days=9)) if isinstance(a, Read | Again)]
+    assert heard(failed, a=BROKEN, b=READ).spec == FILLED
+
+
+def saying(model_type: str) -> Reading:
+    return Reading(metadata=Metadata(model_type=model_type))
+
+
+def test_a_node_that_changes_its_word_is_believed_no_more() -> None:
+    for first in (READ, Reading(metadata=Metadata())):
+        seen = heard(read(view(spec={"vendor": "v"}), EMPTY), a=first)
+        torn = heard(seen, a=OTHER)
+        assert torn.spec == {"vendor": "v"}
+        shown = told(decide(torn, NOW)).told
+        assert (shown.status, shown.reason) == ("False", "MetadataConflict")
+        assert "node a changed what it says" in shown.message
+        for word in ("x", "y"):
+            assert heard(torn, a=saying(word)) == torn
+
+
+def test_a_node_that_contradicts_one_that_left_is_named_with_it() -> None:
+    torn = heard(heard(read(view(), EMPTY), b=READ), a=OTHER)
+    assert reason(torn) == "MetadataConflict"
+    assert "nodes a and b say different things" in told(decide(torn, NOW)).told.message
+
+
+@pytest.mark.parametrize("earlier", [view(), moved(heard(read(view(), EMPTY), a=READ), "r2")], ids=["new", "flipped"])
+def test_the_first_failure_of_files_stays_until_values_come_unless_it_was_an_interruption(
+    earlier: MetadataView,
+) -> None:
+    failures = [Reading(reason=r, message=f"{r} {n}") for r in ("MetadataMissing", "MetadataFailed") for n in (1, 2)]
+    interruptions = [Reading(reason=KILLED.reason, message=f"killed {n}") for n in (1, 2)]
+    for first in failures:
+        failed = heard(read(earlier, EMPTY), a=first)
+        assert told(decide(failed, NOW)).told.reason == first.reason
+        for other in (*failures, *interruptions):
+            assert heard(failed, a=other) == failed
+        assert heard(failed, a=READ).spec == FILLED
+    killed = heard(read(earlier, EMPTY), a=interruptions[0])
+    assert heard(killed, a=interruptions[1]) == killed
+    for lasting in failures:
+        assert reason(heard(killed, a=lasting, b=interruptions[1])) == lasting.reason
+
+
+@given(st.lists(st.sampled_from([*map(saying, "xyz"), BROKEN, KILLED, EMPTY, Reading(BROKEN.found, "MetadataFailed")])))
+def test_one_node_that_says_something_else_each_turn_causes_four_writes_at_most(words: list[Reading]) -> None:
+    seen, writes = read(view(spec={}), EMPTY), 0
+    for word in words:
+        before, seen = seen, heard(seen, a=word)
+        writes += (before.status, before.spec) != (seen.status, seen.spec)
+    assert writes <= 4, "interrupted, failed, values, conflict"
+
+
+def test_what_was_known_stays_while_nodes_read_the_next_archive() -> None:
+    flipped = read(moved(heard(read(view(), EMPTY), a=READ), "r2"), EMPTY)
+    assert flipped.spec == FILLED
+    assert reason(flipped) == "MetadataMissing"
+    assert "earlier files" in told(decide(flipped, NOW)).told.message
+    assert heard(flipped, a=KILLED).spec == FILLED
+    assert heard(flipped, a=OTHER).spec == {"modelType": "mistral"}
+
+
+WORDS = {"llama": READ, "mistral": OTHER, "broken": BROKEN, "killed": KILLED, "empty": EMPTY}
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.sampled_from(sorted(WORDS))), max_size=8))
+def test_values_never_come_back_once_two_nodes_differed(rounds: list[dict[str, str]]) -> None:
+    seen, torn = read(view(spec={"vendor": "v"}), EMPTY), False
+    for said in rounds:
+        torn = torn or {"llama", "mistral"} <= set(said.values())
+        first = {word: node for node, word in sorted(said.items(), reverse=True)}
+        reports = {node: WORDS[word] for word, node in first.items()}
+        seen = heard(seen, **reports)
+        assert seen.status.metadata
+        if torn:
+            assert (seen.spec, seen.status.metadata.reason) == ({"vendor": "v"}, "MetadataConflict")
+        again = with_reports(seen.status.metadata, [NodeReport(*r) for r in sorted(reports.items())], NOW)
+        assert again == seen.status.metadata, "what is said twice is no news"

@@ -1,0 +1,58 @@
+"""Whose word on unpacked files counts: a node that shall hold the model, has it, and read it as we would."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.metadata.reports import reports_of
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from shared.api.unpacked_metadata import UnpackedMetadata, UnpackedValues
+from shared.metadata.remembered import identity_of_files
+from tests.builders.cluster import DIGEST, cache, entry, fresh_cluster, model_node, node, said
+
+REPORT = UnpackedMetadata(identity=identity_of_files(DIGEST), values=UnpackedValues(model_type="llama"))
+OTHER = msgspec.structs.replace(REPORT, values=UnpackedValues(model_type="mistral"))
+
+
+def cluster(**told: dict[str, Any]) -> ClusterState:
+    """A cluster in which nodes that are listed say something of the model `m`; `told` changes what one says."""
+    seen = fresh_cluster()
+    seen.caches.upsert(cache("m"))
+    for name, fields in told.items():
+        listed = [] if fields.pop("unlisted", False) else [entry("m")]
+        uid = fields.pop("node_uid", f"uid-{name}")
+        seen.nodes.upsert(node(name))
+        status = said("m", **({"metadata": REPORT} | fields))
+        seen.model_nodes.upsert(model_node(name, *listed, told=[status], node_uid=uid))
+    return seen
+
+
+def heard(seen: ClusterState) -> list[tuple[str, str]]:
+    demand = seen.demands[ModelKey("ClusterModelCache", "", "m")]
+    assert demand.resolution
+    reports = reports_of(seen, demand, demand.resolution)
+    return [(r.node, r.reading.metadata.model_type if r.reading.metadata else r.reading.reason) for r in reports]
+
+
+def test_the_first_node_by_name_stands_for_those_that_say_the_same() -> None:
+    assert heard(cluster(b={}, c={"metadata": OTHER}, a={})) == [("a", "llama"), ("c", "mistral")]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"unlisted": True},
+        {"phase": "Repairing"},
+        {"phase": "Unknown"},
+        {"revision": "r2"},
+        {"node_uid": "of a Node that is gone"},
+        {"metadata": None},
+        {"metadata": msgspec.structs.replace(OTHER, identity=identity_of_files("e" * 64))},
+        {"metadata": msgspec.structs.replace(OTHER, values=UnpackedValues(model_type="a\nb"))},
+        {"metadata": msgspec.structs.replace(OTHER, values=None, reason="MetadataConflict")},
+    ],
+)
+def test_the_word_of_no_other_counts(fields: dict[str, Any]) -> None:
+    assert heard(cluster(b={}, a={"metadata": OTHER, **fields})) == [("b", "llama")]

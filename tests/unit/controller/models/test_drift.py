@@ -1,0 +1,157 @@
+"""When sources are looked at: spread, seldom, and not where a server asked to be left alone."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from controller.models.drift import DriftWatch, is_pinned
+from controller.placement.demand import Demand, cache_demand
+from controller.state.keys import ModelKey
+from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
+from tests.builders.cluster import cache
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+PERIOD_S = 3600.0
+
+
+@dataclass
+class Looking:
+    """A watch on a clock of its own that waits the middle of every range, and what the sources answer."""
+
+    period_s: float = PERIOD_S
+    now: float = 1000.0
+    answers: dict[str, str | LarderError] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+        self.done: asyncio.Queue[ModelKey] = asyncio.Queue()
+        self.begun: asyncio.Queue[str] = asyncio.Queue()
+        self.watch = DriftWatch(
+            self._look, self.period_s, lambda: self.now, self.done.put_nowait, lambda least, most: (least + most) / 2
+        )
+
+    async def _look(self, demand: Demand) -> str:
+        self.asked.append(demand.uid)
+        self.begun.put_nowait(demand.uid)
+        await self.gate.wait()
+        answer = self.answers.get(demand.uid, COMMIT)
+        if isinstance(answer, LarderError):
+            raise answer
+        return answer
+
+    async def look(self, name: str, uri: str = "") -> None:
+        asked = demand(name, uri)
+        self.watch.start(ModelKey("ClusterModelCache", "", name), asked)
+        async with asyncio.timeout(60):
+            await self.done.get()
+
+    def trouble(self, name: str) -> str:
+        seen = self.watch.upstream_of(f"uid-{name}", demand(name).uri)
+        return seen.trouble.reason if seen and seen.trouble else ""
+
+
+def demand(name: str, uri: str = "") -> Demand:
+    return cache_demand("ClusterModelCache", cache(name, uri=uri))
+
+
+@pytest.mark.parametrize(
+    ("uri", "pinned"),
+    [
+        ("hf://org/m@main", False),
+        ("hf://org/m@v1.0", False),
+        (f"hf://org/m@{COMMIT}", True),
+        (f"hf://org/m@{COMMIT[:39]}", False),
+        (f"oci://reg.example/m@sha256:{'a' * 64}", True),
+        ("oci://reg.example/m:latest", False),
+        ("s3://bucket/prefix", False),
+        ("https://host.example/m.gguf", False),
+        ("ftp://nobody/serves", True),
+    ],
+)
+def test_only_what_can_move_is_worth_a_look(uri: str, pinned: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    assert is_pinned(uri) is pinned
+
+
+async def test_the_first_look_falls_anywhere_into_the_period_and_zero_is_never() -> None:
+    looking = Looking()
+    assert looking.watch.look_in_s("uid-m") == PERIOD_S / 2
+    looking.now += PERIOD_S
+    assert looking.watch.look_in_s("uid-m") == 0
+    assert Looking(period_s=0).watch.look_in_s("uid-m") is None
+
+
+async def test_what_was_found_stands_until_the_source_is_asked_in_earnest() -> None:
+    looking = Looking()
+    await looking.look("m")
+    seen = looking.watch.upstream_of("uid-m", "hf://org/m@main")
+    assert seen is not None
+    assert (seen.revision, seen.trouble) == (COMMIT, None)
+    assert looking.watch.upstream_of("uid-m", "hf://org/other@main") is None
+    assert looking.watch.look_in_s("uid-m") == PERIOD_S
+    looking.watch.settle("uid-m")
+    assert looking.watch.upstream_of("uid-m", "hf://org/m@main") is None
+
+
+async def test_a_look_that_runs_when_the_source_is_asked_in_earnest_does_not_count() -> None:
+    looking = Looking()
+    looking.gate.clear()
+    looking.watch.start(ModelKey("ClusterModelCache", "", "m"), demand("m"))
+    async with asyncio.timeout(60):
+        await looking.begun.get()
+    assert looking.watch.look_in_s("uid-m") is None
+    looking.watch.settle("uid-m")
+    looking.gate.set()
+    async with asyncio.timeout(60):
+        await looking.done.get()
+    assert looking.watch.upstream_of("uid-m", "hf://org/m@main") is None
+
+
+async def test_a_failure_is_looked_at_again_soon_and_a_refusal_after_a_period() -> None:
+    looking = Looking(answers={"uid-m": Unreachable("no route"), "uid-n": AuthDenied("no")})
+    await looking.look("m")
+    await looking.look("n")
+    assert (looking.trouble("m"), looking.watch.look_in_s("uid-m")) == ("Unreachable", 900)
+    assert (looking.trouble("n"), looking.watch.look_in_s("uid-n")) == ("AuthDenied", PERIOD_S)
+
+
+async def test_a_server_that_asks_to_be_left_alone_is_for_all_its_models() -> None:
+    looking = Looking(answers={"uid-m": RateLimited("slower", 2000.0)})
+    await looking.look("m")
+    assert (looking.trouble("m"), looking.watch.look_in_s("uid-m")) == ("RateLimited", 2200)
+    await looking.look("n")
+    assert looking.asked == ["uid-m"]
+    assert looking.watch.look_in_s("uid-n") == 2500
+    await looking.look("s", "s3://bucket/prefix")
+    assert looking.asked == ["uid-m", "uid-s"]
+    looking.now += 2500
+    await looking.look("n")
+    assert looking.asked == ["uid-m", "uid-s", "uid-n"]
+
+
+async def test_a_few_are_asked_at_one_time() -> None:
+    looking = Looking()
+    looking.gate.clear()
+    for name in ("m", "n", "o"):
+        looking.watch.start(ModelKey("ClusterModelCache", "", name), demand(name))
+        looking.watch.start(ModelKey("ClusterModelCache", "", name), replace(demand(name), serving="again"))
+    async with asyncio.timeout(60):
+        for _ in range(2):
+            await looking.begun.get()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(looking.asked) == 2
+    looking.gate.set()
+    async with asyncio.timeout(60):
+        for _ in range(3):
+            await looking.done.get()
+    assert sorted(looking.asked) == ["uid-m", "uid-n", "uid-o"]
+
+
+async def test_what_was_seen_goes_with_the_lead() -> None:
+    looking = Looking()
+    await looking.look("m")
+    await looking.watch.stop()
+    assert looking.watch.upstream_of("uid-m", "hf://org/m@main") is None

@@ -1,0 +1,132 @@
+"""What a turn for a model is told, all of it from memory."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.models.drift import DriftWatch
+from controller.models.observe import ModelObserver
+from controller.models.resolver import Resolver
+from controller.models.view import ModelView
+from controller.nodes.keys import NodeKey
+from controller.placement.demand import Resolution
+from controller.sources.credentials import Secrets
+from controller.sources.manifests import Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from controller.state.progress import ProgressBook
+from shared.api.model_node import ModelNode, ModelNodeSpec
+from shared.api.wire import EntryProgress
+from shared.kube.objects import Meta
+from shared.sources.settings import settings_from_environ
+from tests.builders.api_server import Objects, serving
+from tests.builders.cluster import (
+    DIGEST,
+    Ears,
+    cache,
+    cluster_model,
+    entry,
+    fresh_cluster,
+    group,
+    model_node,
+    node,
+    pod,
+    said,
+)
+
+CACHE, MODEL = ModelKey("ClusterModelCache", "", "m"), ModelKey("ClusterBaseModel", "", "m")
+
+
+@pytest.fixture
+def cluster() -> ClusterState:
+    cluster = fresh_cluster()
+    cluster.groups.upsert(group("g", {}))
+    for name in ("a", "b"):
+        cluster.nodes.upsert(node(name, ready=name == "a"))
+    cluster.agents.upsert(pod("agent", "a"))
+    cluster.caches.upsert(cache("m", "g"))
+    return cluster
+
+
+@pytest.fixture
+async def observer(cluster: ClusterState, tmp_path: Path) -> AsyncIterator[ModelObserver]:
+    async with serving(Objects(), tmp_path) as kube:
+        sources = settings_from_environ({})
+        secrets, manifests = Secrets(kube, "ns", sources), Manifests(kube, "ns")
+        resolver = Resolver(secrets, manifests, sources, cluster.clock, lambda _: None)
+        drift = DriftWatch(resolver.upstream_of, 0, cluster.clock, lambda _: None)
+        yield ModelObserver(cluster, resolver, ProgressBook(cluster.clock, lambda *_: None), drift)
+
+
+def view(observer: ModelObserver, key: ModelKey) -> ModelView:
+    seen = observer.view(key)
+    assert seen is not None
+    return seen
+
+
+async def test_targets_come_with_readiness_words_and_progress(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m"), told=[said("m", "Downloading")]))
+    observer.progress.report("a", [EntryProgress("m", "r1", 3, 9)], {("m", "r1"): 9})
+    one, other = view(observer, CACHE).nodes
+    assert (one.name, one.ready, one.agent_ready, one.done_bytes, one.total_bytes) == ("a", True, True, 3, 9)
+    assert one.status is not None
+    assert one.status.phase == "Downloading"
+    assert (other.name, other.ready, other.agent_ready, other.status) == ("b", False, False, None)
+
+
+async def test_only_nodes_that_could_answer_hold_up_a_deletion(observer: ModelObserver, cluster: ClusterState) -> None:
+    for name in ("a", "b"):
+        cluster.model_nodes.upsert(model_node(name, entry("m")))
+    assert view(observer, CACHE).remaining == ()
+    cluster.caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
+    assert view(observer, CACHE).remaining == ("a",)
+    cluster.agents.remove(pod("agent", "a").key)
+    assert view(observer, CACHE).remaining == ()
+
+
+async def test_a_second_object_of_the_same_source_takes_what_the_first_was_resolved_to(
+    observer: ModelObserver, cluster: ClusterState
+) -> None:
+    cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="hf://org/m:main", uid="second"))
+    assert view(observer, MODEL).kept == Resolution("hf://org/m@main", "r1", DIGEST, 10)
+    assert view(observer, CACHE).kept is None
+
+
+async def test_kept_files_are_taken_where_the_model_says_reuse(observer: ModelObserver, cluster: ClusterState) -> None:
+    reserved = entry("kept", "r0", claims=[], manifest=DIGEST, size=7)
+    cluster.model_nodes.upsert(model_node("a", reserved))
+    model = cluster_model("kept", {})
+    key = ModelKey("ClusterBaseModel", "", "kept")
+    cluster.cluster_base_models.upsert(model)
+    assert view(observer, key).kept is None
+    storage = msgspec.structs.replace(model.spec.storage, download_policy="ReuseIfExists")
+    again = cluster_model("kept", {})
+    spec = msgspec.structs.replace(again.spec, storage=storage)
+    cluster.cluster_base_models.upsert(msgspec.structs.replace(again, spec=spec))
+    assert view(observer, key).kept == Resolution("hf://org/kept@main", "r0", DIGEST, 7)
+
+
+async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.cluster_base_models.upsert(
+        cluster_model("m", {}, uri="s3://bucket/m", uid="later", creation_timestamp="2026-06-01T00:00:00Z")
+    )
+    seen = view(observer, MODEL)
+    assert seen.conflict is not None
+    assert (seen.conflict.kind, seen.nodes, seen.kept) == ("ClusterModelCache", (), None)
+
+
+def test_a_model_node_of_somebody_elses_is_told_and_noticed_as_gone(
+    cluster: ClusterState, observer: ModelObserver
+) -> None:
+    theirs = ModelNode(metadata=Meta(name="a", uid="theirs"), spec=ModelNodeSpec(node_uid="uid-elsewhere"))
+    cluster.model_nodes.upsert(theirs)
+    told = {n.name: n.obstacle for n in view(observer, CACHE).nodes}
+    assert told["b"] is None
+    assert told["a"] is not None
+    assert (told["a"].reason, "kubectl delete modelnode a" in told["a"].message) == ("NameConflict", True)
+    woken = Ears(cluster)
+    cluster.model_nodes.remove(theirs.key)
+    assert {CACHE, NodeKey("a")} <= woken.heard()
+    assert [n.obstacle for n in view(observer, CACHE).nodes] == [None, None]

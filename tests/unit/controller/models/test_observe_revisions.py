@@ -1,0 +1,113 @@
+"""What a turn for a model is told of its revisions: the newest of those who share it, and what is on its way out."""
+
+import msgspec
+
+from controller.models.observe import ModelObserver
+from controller.models.view import Leaving
+from controller.state.cluster_state import ClusterState
+from shared.api.base_model import ClusterBaseModel
+from shared.api.cluster_model_cache import ClusterModelCache
+from shared.api.wire import EntryProgress
+from tests.builders.cluster import cache, cluster_model, entry, model_node, pod, said
+from tests.unit.controller.models.test_observe import CACHE, MODEL, cluster, observer, view
+
+__all__ = ["cluster", "observer"]  # fixtures
+
+
+def numbered(number: int, revision: str, **fields: str) -> ClusterModelCache:
+    found = cache("m", "g", revision=revision)
+    return msgspec.structs.replace(
+        found, status=msgspec.structs.replace(found.status, resolution_number=number, **fields)
+    )
+
+
+def sharing(number: int, revision: str) -> ClusterBaseModel:
+    """A base model with the cache's id and source."""
+    found = cluster_model("m", {}, uri="hf://org/m:main", uid="second")
+    status = msgspec.structs.replace(
+        found.status,
+        source="hf://org/m@main",
+        manifest_digest=revision * 32,
+        resolved_revision=revision,
+        resolution_number=number,
+    )
+    return msgspec.structs.replace(found, status=status)
+
+
+async def test_of_those_who_share_a_model_the_highest_number_counts_for_all(
+    observer: ModelObserver, cluster: ClusterState
+) -> None:
+    cluster.caches.upsert(numbered(3, "r1"))
+    cluster.cluster_base_models.upsert(sharing(4, "r2"))
+    kept = view(observer, CACHE).kept
+    assert kept is not None
+    assert (kept.revision, view(observer, CACHE).highest) == ("r2", 4)
+    assert (view(observer, MODEL).kept, view(observer, MODEL).highest) == (None, 4)
+
+
+async def test_of_equal_numbers_both_take_the_same(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.caches.upsert(numbered(4, "r3"))
+    cluster.cluster_base_models.upsert(sharing(4, "r2"))
+    kept = view(observer, MODEL).kept
+    assert kept is not None
+    assert kept.revision == "r3"
+    assert view(observer, CACHE).kept is None
+
+
+async def test_of_equal_revisions_both_take_the_same_list_of_files(
+    observer: ModelObserver, cluster: ClusterState
+) -> None:
+    cluster.caches.upsert(numbered(4, "r2", manifest_digest="a" * 64))
+    cluster.cluster_base_models.upsert(sharing(4, "r2"))
+    kept = view(observer, CACHE).kept
+    assert kept is not None
+    assert kept.manifest == "r2" * 32
+    assert view(observer, MODEL).kept is None
+
+
+async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.caches.upsert(numbered(3, "r1"))
+    leaving = sharing(4, "r2")
+    meta = msgspec.structs.replace(leaving.metadata, deletion_timestamp="2026-01-02T00:00:00Z")
+    cluster.cluster_base_models.upsert(msgspec.structs.replace(leaving, metadata=meta))
+    assert view(observer, CACHE).kept is None
+    assert view(observer, CACHE).highest == 3
+
+
+async def test_each_node_tells_of_both_revisions(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.caches.upsert(numbered(3, "r2", serving_revision="r1"))
+    told = [said("m", "Repairing"), said("m", "Downloading", "r2"), said("other", "Ready", "r9")]
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r2"), told=told))
+    one, _ = view(observer, CACHE).nodes
+    assert one.status is not None
+    assert one.serving is not None
+    assert (one.status.phase, one.serving.phase, one.revisions) == ("Downloading", "Repairing", ("r1",))
+    assert view(observer, CACHE).leaving == ()
+    cluster.model_nodes.upsert(model_node("a", entry("m"), told=[said("m"), said("m", revision="r2")]))
+    assert view(observer, CACHE).nodes[0].revisions == ("r1", "r2")
+
+
+async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
+    assert view(observer, CACHE).leaving == (), "nobody has looked for users yet"
+    cluster.users.upsert(pod("p", "a", [("m", "r0")]))
+    cluster.users.upsert(pod("done", "a", [("m", "r0")], phase="Succeeded"))
+    assert view(observer, CACHE).leaving == (Leaving("a", "r0", in_use=True, users=("ns/p",)),)
+    cluster.users.remove(pod("p", "a").key)
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", in_use=True)))
+    assert view(observer, CACHE).leaving == (Leaving("a", "r0", in_use=True),)
+
+
+async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, cluster: ClusterState) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", state="Absent")))
+    observer.progress.report("a", [EntryProgress("m", "r0", 3, 9)], {("m", "r0"): 9})
+    assert view(observer, CACHE).leaving == (Leaving("a", "r0", done_bytes=3, total_bytes=9),)
+    cluster.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
+    cluster.caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
+    assert view(observer, CACHE).leaving == (Leaving("a", "r1"),)
+
+
+async def test_files_of_others_are_not_on_their_way_out(observer: ModelObserver, cluster: ClusterState) -> None:
+    foreign = msgspec.structs.replace(entry("m", "r0", state="Draining"), claims=[])
+    cluster.model_nodes.upsert(model_node("a", entry("m"), foreign, entry("other", state="Draining")))
+    assert view(observer, CACHE).leaving == ()

@@ -1,0 +1,74 @@
+"""What is known of an object goes with it, whichever way it goes and whoever asked its source."""
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from controller.admission.catalog import MemoryCatalog
+from controller.manager.events import Events
+from controller.models.act import ModelActor
+from controller.models.drift import DriftWatch
+from controller.models.finalizers import OWN_FINALIZER
+from controller.models.observe import ModelObserver
+from controller.models.reconcile import ModelReconciler
+from controller.models.resolver import Resolver
+from controller.sources.credentials import Secrets
+from controller.sources.manifests import Manifests
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from controller.state.progress import ProgressBook
+from shared.kube.errors import NotFound
+from shared.kube.objects import Key
+from shared.sources.settings import SourceSettings
+from tests.builders.api_server import Objects, serving
+from tests.builders.cluster import cache, fresh_cluster
+
+KEY = ModelKey("ClusterModelCache", "", "m")
+PERIOD_S = 1000.0
+
+
+class Turns:
+    """A reconciler of one world, whose watch for drift knows of an object once it was looked at."""
+
+    def __init__(self, reconciler: ModelReconciler, cluster: ClusterState) -> None:
+        self.reconciler, self.cluster = reconciler, cluster
+
+    async def see(self, **fields: str) -> None:
+        self.cluster.caches.upsert(cache("m", finalizers=[OWN_FINALIZER], **fields))
+        with suppress(NotFound):  # the server has no object to write to
+            await self.reconciler.reconcile(KEY)
+
+    def known(self) -> set[str]:
+        return set(self.reconciler.drift._due)
+
+
+@pytest.fixture
+async def turns(tmp_path: Path) -> AsyncIterator[Turns]:
+    cluster, settings = fresh_cluster(), SourceSettings()
+    async with serving(Objects(), tmp_path) as kube:
+        resolver = Resolver(Secrets(kube, "ns", settings), Manifests(kube, "ns"), settings, lambda: 0.0, lambda _: None)
+        drift = DriftWatch(resolver.upstream_of, PERIOD_S, lambda: 0.0, lambda _: None)
+        observer = ModelObserver(cluster, resolver, ProgressBook(lambda: 0.0, lambda *_: None), drift)
+        actor = ModelActor(kube, cluster.ownership, Events(kube, _now), _now)
+        yield Turns(ModelReconciler(observer, actor, resolver, drift, MemoryCatalog(), _now, 60.0), cluster)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def test_it_goes_with_an_object_that_this_leader_never_resolved(turns: Turns) -> None:
+    await turns.see()
+    assert turns.known() == {"uid-m"}
+    turns.cluster.caches.remove(Key("", "m"))
+    await turns.reconciler.reconcile(KEY)
+    assert turns.known() == set()
+
+
+async def test_it_goes_when_another_object_has_the_name(turns: Turns) -> None:
+    await turns.see()
+    await turns.see(uid="uid-other")
+    assert turns.known() == {"uid-other"}

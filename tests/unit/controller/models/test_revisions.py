@@ -1,0 +1,264 @@
+"""Revisions: what is asked, what is recorded, and what the conditions say."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.manager.actions import Again
+from controller.models.decide import Drop, Look, RecordResolution, Resolve, WriteStatus, decide
+from controller.models.report import report
+from controller.models.status import cache_status, recorded_status
+from controller.models.view import Leaving, ModelView, Obstacle, ResolverAnswer, TargetNode, Upstream
+from controller.placement.demand import Resolution
+from shared.api.cluster_model_cache import ClusterModelCacheStatus
+from shared.api.meta import Condition
+from shared.api.model_node import EntryStatus
+from tests.unit.controller.models.test_report import LATER, NOW, R2, STAMP, cache, node, ready, view
+
+R3 = replace(R2, revision="r3", manifest="e" * 64)
+LOST = Obstacle("Unreachable", "no route to the hub", retryable=True)
+NO_ROOM = {"reason": "InsufficientStorage", "message": "needs 5 GiB, has 1 GiB of 6 GiB"}
+
+
+def serving(name: str, phase: str = "", *, old: str = "Ready", **fields: Any) -> TargetNode:
+    """A node that has revision r1, and stands somewhere with r2."""
+    told = EntryStatus(id="m", revision="r1", phase=old)
+    return replace(node(name, phase, **fields), serving=told, revisions=("r1",))
+
+
+def told(status: ClusterModelCacheStatus, kind: str) -> Condition:
+    return next(c for c in status.conditions if c.type == kind)
+
+
+def kinds(seen: ModelView) -> list[type]:
+    return [type(action) for action in decide(seen, NOW, 600)]
+
+
+def test_a_refresh_asks_whatever_the_generation_until_it_is_answered() -> None:
+    assert kinds(view(node("a", "Ready"), refresh="1")) == [Resolve, WriteStatus]
+    assert kinds(view(node("a", "Ready"), refresh="1", refreshed="1")) == [WriteStatus]
+    assert kinds(view(node("a", "Ready"), refreshed="1")) == [WriteStatus], "taken away again"
+    assert kinds(view(node("a", "Ready"), refresh="1", may_resolve=False)) == [WriteStatus]
+    assert kinds(view(refresh="1", disabled=True)) == [WriteStatus]
+
+
+def test_the_answer_to_a_refresh_is_recorded_though_nothing_moved() -> None:
+    seen = view(node("a", "Ready"), refresh="2", refreshed="1", highest=4, upstream="r2")
+    assert decide(replace(seen, found=ResolverAnswer(R2, "2")), NOW, 600) == [RecordResolution(R2, 0, "2")]
+    assert decide(replace(seen, found=ResolverAnswer(R3, "2")), NOW, 600) == [RecordResolution(R3, 5, "2")]
+    old = replace(seen, found=ResolverAnswer(R2, "1"))
+    assert kinds(old) == [Drop, Resolve, WriteStatus], "an answer to an earlier refresh does not answer this one"
+
+
+def test_what_another_object_has_newer_is_taken_and_the_refresh_stays_asked() -> None:
+    seen = view(node("a", "Ready"), refresh="2", refreshed="1", kept=R3, highest=7)
+    assert decide(seen, NOW, 600) == [RecordResolution(R3, 7, "1")]
+
+
+def test_only_who_follows_asks_when_the_source_has_drifted() -> None:
+    assert kinds(view(node("a", "Ready"), upstream="r3")) == [WriteStatus]
+    assert kinds(view(node("a", "Ready"), follows=True, upstream="r3")) == [Resolve, WriteStatus]
+    assert kinds(view(node("a", "Ready"), follows=True, upstream="r2")) == [WriteStatus]
+
+
+def test_an_answer_that_contradicts_the_last_look_is_written_down() -> None:
+    seen = view(node("a", "Ready"), follows=True, upstream="r3", found=ResolverAnswer(R2))
+    assert decide(seen, NOW, 600) == [RecordResolution(R2, 0, "")], "else it would be asked again and again"
+
+
+def test_a_look_waits_its_turn_and_gives_way_to_a_question() -> None:
+    assert kinds(view(node("a", "Ready"), look_in_s=0.0)) == [Look, WriteStatus]
+    assert kinds(view(node("a", "Ready"), look_in_s=3.0)) == [WriteStatus]
+    assert kinds(view(node("a", "Ready"), refresh="1", look_in_s=0.0)) == [Resolve, WriteStatus]
+
+
+def test_drifted_says_what_the_source_has_and_how_to_take_it() -> None:
+    status = cache(replace(view(node("a", "Ready")), upstream=Upstream("r3")))
+    drifted = told(status, "Drifted")
+    assert (drifted.status, drifted.reason) == ("True", "SourceMoved")
+    assert "r3" in drifted.message
+    assert "larder.dev/refresh" in drifted.message
+    assert status.upstream_revision == "r3"
+    assert ready(status) == ("True", "Stocked")
+    assert told(cache(view(node("a", "Ready"), upstream="r3", follows=True)), "Drifted").reason == "Following"
+
+
+def test_drifted_clears_by_itself_and_keeps_what_a_failed_look_cannot_know() -> None:
+    moved = view(node("a", "Ready"), upstream="r3")
+    first = cache(moved)
+    lost = cache(replace(moved, upstream=Upstream("", LOST), status=first), first, LATER)
+    assert (told(lost, "Drifted").status, told(lost, "Drifted").reason) == ("Unknown", "Unreachable")
+    assert lost.upstream_revision == "r3"
+    assert ready(lost) == ("True", "Stocked")
+    restarted = cache(replace(moved, status=lost), lost, LATER)
+    assert told(restarted, "Drifted") == told(lost, "Drifted"), "nobody has looked since"
+    back = cache(replace(moved, upstream=Upstream("r2"), status=lost), lost, LATER)
+    assert told(back, "Drifted").status == "False"
+    assert not [c for c in cache(view(node("a", "Ready"))).conditions if c.type == "Drifted"], "never looked at"
+    elsewhere = cache(replace(view(resolution=None, upstream="r3"), status=first), first, LATER)
+    assert told(elsewhere, "Drifted").status == "False"
+
+
+def test_a_refresh_ends_though_its_answer_was_told_elsewhere() -> None:
+    asked = cache(view(node("a", "Ready"), refresh="1"))
+    answered = replace(view(node("a", "Ready"), refresh="1", refreshed="1"), status=asked)
+    assert told(cache(answered, asked), "Refreshed").reason == "Answered"
+    withdrawn = replace(view(node("a", "Ready")), status=asked)
+    assert told(cache(withdrawn, asked), "Refreshed").reason == "Withdrawn"
+
+
+def test_a_refresh_of_what_conflicts_is_not_said_to_be_asked() -> None:
+    asked = view(refresh="1")
+    seen = replace(asked, conflict=replace(asked.demand, name="older", uid="uid-older"))
+    assert kinds(seen) == [WriteStatus]
+    assert told(cache(seen), "Refreshed").reason == "NameConflict"
+
+
+def test_an_answer_in_earnest_ends_what_a_failed_look_left() -> None:
+    lost = cache(replace(view(node("a", "Ready")), upstream=Upstream("", LOST)))
+    asked = recorded_status(RecordResolution(R2, 1, "1"), lost, LATER, 3)
+    assert told(asked, "Drifted").status == "False"
+    later = cache(replace(view(node("a", "Ready"), upstream="r2", refresh="1", refreshed="1"), status=asked), asked)
+    assert told(later, "Drifted").status == "False"
+
+
+def test_one_who_follows_says_why_it_is_not_there_yet() -> None:
+    seen = view(node("a", "Ready"), upstream="r3", follows=True, trouble=LOST)
+    drifted = told(cache(seen), "Drifted")
+    assert drifted.reason == "Following"
+    assert "Unreachable: no route to the hub" in drifted.message
+
+
+def test_refreshed_says_how_it_stands_and_what_it_brought() -> None:
+    asked = view(node("a", "Ready"), refresh="1")
+    assert told(cache(asked), "Refreshed").reason == "Asking"
+    lost = told(cache(replace(asked, trouble=LOST)), "Refreshed")
+    assert (lost.status, lost.reason) == ("False", "Unreachable")
+    before = cache(view(node("a", "Ready")))
+    same = recorded_status(RecordResolution(R2, 1, "1"), before, LATER, 3)
+    assert (told(same, "Refreshed").status, told(same, "Refreshed").reason) == ("True", "Unchanged")
+    other = recorded_status(RecordResolution(R3, 2, "1"), before, LATER, 3)
+    assert told(other, "Refreshed").reason == "NewRevision"
+    assert (other.resolved_revision, other.upstream_revision, other.refreshed) == ("r3", "r3", "1")
+    kept = cache(view(node("a", "Ready"), refresh="1", refreshed="1"), same, LATER)
+    assert told(kept, "Refreshed") == told(same, "Refreshed")
+
+
+def test_a_model_stays_ready_with_the_old_revision_while_the_new_one_does_not_fit() -> None:
+    seen = view(serving("a", "Failed", **NO_ROOM), serving("b", "Ready"), serving="r1")
+    status = cache(seen)
+    assert ready(status) == ("True", "Stocked")
+    assert (status.storage_status, status.serving_revision, status.ready) == ("Ready", "r1", "2/2")
+    assert status.node_status == {"a": "ready", "b": "ready"}
+    assert status.nodes_failed_count == 0
+    updating = told(status, "Updating")
+    assert (updating.status, updating.reason) == ("True", "InsufficientStorage")
+    assert NO_ROOM["message"] in updating.message
+    assert [(n.phase, n.reason, n.revisions) for n in status.nodes] == [
+        ("Failed", "InsufficientStorage", ["r1"]),
+        ("Ready", "", ["r1"]),
+    ]
+    done = cache(replace(view(node("a", "Ready"), node("b", "Ready"), serving="r2"), status=status), status, LATER)
+    assert (told(done, "Updating").status, told(done, "Updating").reason) == ("False", "UpToDate")
+
+
+def test_an_edit_that_leads_nowhere_leaves_the_old_revision_ready() -> None:
+    seen = view(serving("a"), resolution=None, serving="r1", trouble=LOST)
+    status = cache(seen)
+    assert ready(status) == ("True", "Stocked")
+    assert told(status, "Resolved").status == "False"
+    assert told(status, "Updating").reason == "Unreachable"
+    assert [(n.phase, n.revision) for n in status.nodes] == [("Ready", "r1")]
+
+
+def test_a_node_without_the_old_revision_keeps_a_model_from_being_ready() -> None:
+    status = cache(view(serving("a", "Ready"), node("b", "Downloading"), serving="r1"))
+    assert status.storage_status == "Downloading"
+    assert (status.ready, status.node_status) == ("1/2", {"a": "ready", "b": "downloading"})
+
+
+def test_what_is_kept_for_pods_names_them_and_what_goes_says_how_far_it_is() -> None:
+    used = Leaving("a", "r0", in_use=True, users=("ns/p1", "ns/p2", "ns/p3", "ns/p4"))
+    going = Leaving("b", "r0", done_bytes=3 * 2**30, total_bytes=10 * 2**30)
+    seen = view(node("a", "Ready"), node("b", "Ready"), leaving=(going, used))
+    status = cache(seen)
+    removing = told(status, "Removing")
+    assert (removing.status, removing.reason) == ("True", "InUse")
+    assert "r0 on a: kept while ns/p1, ns/p2, ns/p3 and 1 more use it" in removing.message
+    assert "r0 on b: 3.0 GiB of at most 10.0 GiB are gone" in removing.message
+    assert isinstance(decide(seen, NOW, 600)[-1], Again), "pods end without a word to the model"
+    gone = cache(replace(view(node("a", "Ready")), status=status), status, LATER)
+    assert (told(gone, "Removing").status, told(gone, "Removing").reason) == ("False", "Gone")
+    deleted = view(deleted_at=STAMP, remaining=("b",), leaving=(going,), deleting=True)
+    assert "3.0 GiB of at most 10.0 GiB are gone" in report(deleted).message
+
+
+@pytest.mark.parametrize("users", [(), ("ns/p",)])
+def test_users_that_memory_does_not_have_are_told_of_as_well(users: tuple[str, ...]) -> None:
+    words = told(cache(view(node("a", "Ready"), leaving=(Leaving("a", "r0", in_use=True, users=users),))), "Removing")
+    assert ("ns/p uses it" if users else "pods on the node use it") in words.message
+
+
+REVISIONS = st.sampled_from(["", "r1", "r2", "r3"])
+PHASES = st.sampled_from(["", "Pending", "Downloading", "Ready", "Failed", "Repairing"])
+
+
+@st.composite
+def views(draw: st.DrawFn) -> ModelView:
+    targets = [
+        replace(
+            node(name, draw(PHASES), ready=draw(st.booleans()), agent=draw(st.booleans())),
+            serving=EntryStatus(id="m", revision="r1", phase=old) if (old := draw(PHASES)) else None,
+        )
+        for name in ("a", "b")
+    ]
+    resolution = draw(st.sampled_from([None, R2, R3]))
+    found = draw(st.sampled_from([None, ResolverAnswer(R2), ResolverAnswer(R3, "1"), ResolverAnswer(R2, "2")]))
+    return view(
+        *targets,
+        resolution=resolution,
+        serving=draw(REVISIONS),
+        refresh=draw(st.sampled_from(["", "1", "2"])),
+        refreshed=draw(st.sampled_from(["", "1", "2"])),
+        follows=draw(st.booleans()),
+        upstream=draw(REVISIONS),
+        found=found,
+        highest=draw(st.integers(0, 3)),
+    )
+
+
+@given(views())
+def test_recording_an_answer_settles_it(seen: ModelView) -> None:
+    """Whatever is recorded is not recorded again, and leaves no drift and no refresh that it answers."""
+    for action in decide(seen, NOW, 600):
+        if not isinstance(action, RecordResolution) or seen.found is None:
+            continue
+        before = ClusterModelCacheStatus(refreshed=seen.demand.refreshed)
+        status = recorded_status(action, before, STAMP, 1)
+        demand = replace(
+            seen.demand,
+            resolution=Resolution(status.source, status.resolved_revision, status.manifest_digest, status.size, 4),
+            upstream=status.upstream_revision,
+            refreshed=status.refreshed,
+            number=status.resolution_number,
+        )
+        after = replace(seen, demand=demand, highest=max(seen.highest, demand.number))
+        assert not any(isinstance(a, RecordResolution) for a in decide(after, NOW, 600))
+        assert not after.is_drifted
+        assert demand.number >= seen.demand.number
+        if seen.found.refresh == demand.refresh:
+            assert not demand.asks_anew
+
+
+@given(views())
+def test_pods_get_another_revision_only_where_it_is(seen: ModelView) -> None:
+    said, before = report(seen), seen.demand.serving
+    status = cache_status(seen, said, ClusterModelCacheStatus(), STAMP)
+    if before and said.serving != before:
+        live = [n for n in seen.nodes if n.ready and n.agent_ready and n.status and n.status.phase == "Ready"]
+        assert live
+    assert status.nodes_ready_count <= status.nodes_total
+    assert set(said.failed).isdisjoint(said.ready)

@@ -1,0 +1,73 @@
+"""A model that is being deleted stays while it has users, and says who they are."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from controller.admission.catalog import MemoryCatalog
+from controller.manager.actions import Again
+from controller.models.decide import RemoveFinalizer, WriteStatus, decide
+from controller.models.users import known_users, live_users
+from controller.placement.demand import Demand
+from controller.state.cluster_state import ClusterState
+from shared.names import USER_LABEL, uses_label
+from tests.builders.cluster import base_model, cluster_model, fresh_cluster, pod
+from tests.builders.services import service
+from tests.unit.controller.models.test_report import NOW, STAMP, view
+
+MOUNTED = [("m", "r1")]
+LABELS = {USER_LABEL: "true", uses_label("m"): "true"}
+
+
+def in_world(cluster: ClusterState) -> Demand:
+    cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
+    (demand,) = cluster.demands.values()
+    return demand
+
+
+def test_users_hold_it_beyond_the_time_that_nodes_have() -> None:
+    held = replace(view(deleted_at=STAMP), users=("InferenceService team/svc", "pod team/p"))
+    for now in (NOW, NOW + timedelta(days=1)):
+        first, again = decide(held, now, 600)
+        assert isinstance(first, WriteStatus)
+        assert (first.report.overall, first.report.reason) == ("Deleting", "InUse")
+        assert "InferenceService team/svc, pod team/p; delete those" in first.report.message
+        assert isinstance(again, Again)
+    assert decide(replace(held, users=()), NOW, 600) == [RemoveFinalizer()]
+
+
+def test_users_that_memory_has() -> None:
+    cluster = fresh_cluster()
+    demand = in_world(cluster)
+    assert known_users(cluster, demand) == ()
+    cluster.services.upsert(service())
+    cluster.users.upsert(pod("running", "a", MOUNTED, labels=LABELS))
+    cluster.users.upsert(pod("unplaced", "", MOUNTED, labels=LABELS, phase="Pending"))
+    cluster.users.upsert(pod("ended", "a", MOUNTED, labels=LABELS, phase="Succeeded"))
+    cluster.users.upsert(pod("of-another", "a", labels={USER_LABEL: "true"}))
+    cluster.users.upsert(pod("labelled-by-hand", "a", labels=LABELS))
+    cluster.users.upsert(pod("has-another", "a", [("other", "r1"), ("mm", "r1")], labels=LABELS))
+    assert known_users(cluster, demand) == ("InferenceService team/svc", "pod ns/running", "pod ns/unplaced")
+
+
+def test_pods_of_another_namespace_do_not_hold_a_namespace_s_model() -> None:
+    cluster = fresh_cluster()
+    cluster.base_models.upsert(base_model("team", "m"))
+    (demand,) = cluster.demands.values()
+    cluster.users.upsert(pod("p", "a", [("team_m", "r1")], labels={uses_label("team_m"): "true"}))
+    assert known_users(cluster, demand) == ()
+
+
+def test_users_of_a_model_on_a_claim_mount_that_claim() -> None:
+    cluster = fresh_cluster()
+    cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://ns/weights/dir"))
+    (demand,) = cluster.demands.values()
+    cluster.users.upsert(pod("p", "a", (), ["weights"], labels=LABELS))
+    cluster.users.upsert(pod("other-claim", "a", (), ["scratch"], labels=LABELS))
+    cluster.users.upsert(pod("elsewhere", "a", (), ["weights"], labels=LABELS, namespace="evil"))
+    assert known_users(cluster, demand) == ("pod ns/p",)
+
+
+async def test_users_as_they_are_now() -> None:
+    demand = in_world(fresh_cluster())
+    catalog = MemoryCatalog(users={"m": ["a/p"]}, services={"ClusterBaseModel//m": ["b/s"]})
+    assert await live_users(catalog, demand) == ("InferenceService b/s", "pod a/p")

@@ -1,0 +1,125 @@
+"""What a turn for a node is told, from memory and from live reads."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.nodes.observe import NodeObserver
+from controller.nodes.view import NodeView
+from controller.state.cluster_state import ClusterState
+from controller.state.keys import ModelKey
+from controller.state.live_reader import Live, object_path
+from shared.api.core import NODES, PODS
+from shared.api.kinds import NODE_GROUP
+from shared.names import snapshot_path
+from tests.builders.api_server import Objects, listed, serving
+from tests.builders.cluster import cache, entry, fresh_cluster, group, model_node, node, pod, said
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+KEY = ("m", "r1")
+
+
+@pytest.fixture
+def objects() -> Objects:
+    return Objects()
+
+
+@pytest.fixture
+def cluster() -> ClusterState:
+    cluster = fresh_cluster()
+    cluster.nodes.upsert(node("a", {"pool": "gpu"}))
+    cluster.groups.upsert(group("gpus", {"pool": "gpu"}))
+    cluster.caches.upsert(cache("m", "other", "gpus"))
+    return cluster
+
+
+@pytest.fixture
+async def observer(cluster: ClusterState, objects: Objects, tmp_path: Path) -> AsyncIterator[NodeObserver]:
+    async with serving(objects, tmp_path) as kube:
+        yield NodeObserver(cluster, kube, Live(kube), "/var/lib/larder")
+
+
+def view(observer: NodeObserver, *granted: str, now: datetime = NOW) -> NodeView:
+    seen = observer.view("a", granted, now)
+    assert seen is not None
+    return seen
+
+
+async def test_a_node_of_an_unlimited_group_may_start_and_one_of_a_limited_group_waits(
+    observer: NodeObserver, cluster: ClusterState
+) -> None:
+    assert view(observer).granted
+    cluster.groups.upsert(group("gpus", {"pool": "gpu"}, max_concurrent_nodes=1))
+    assert not view(observer).granted  # also before anybody has counted who downloads
+    assert view(observer, "a").granted
+
+
+async def test_claims_know_the_group_that_brought_them(observer: NodeObserver) -> None:
+    assert view(observer).group_of == {"uid-m": "gpus"}
+
+
+async def test_there_is_no_view_of_a_node_that_is_gone(observer: NodeObserver, cluster: ClusterState) -> None:
+    cluster.nodes.remove(node("a").key)
+    assert observer.view("a", (), NOW) is None
+
+
+async def test_what_pods_use_is_known_from_memory_and_live(
+    observer: NodeObserver, cluster: ClusterState, objects: Objects
+) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m")))
+    cluster.users.upsert(pod("p", "a", [KEY]))
+    assert view(observer).in_use == {KEY}
+    volumes = [{"name": "m", "hostPath": {"path": f"/var/lib/larder/{snapshot_path(*KEY)}"}}]
+    objects.objects[PODS] = listed({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"volumes": volumes}})
+    assert (await observer.with_users(view(observer))).users == {KEY: ("ns/p",)}
+
+
+def drains(since: str = "2026-06-01T00:00:00Z", observed: str = "Draining") -> Any:
+    told = said("m", "Draining")
+    word = type(told)(id="m", revision="r1", phase="Draining", observed=observed)
+    return model_node("a", entry("m", state="Draining", since=since), told=[word])
+
+
+async def test_an_acknowledgement_counts_from_when_it_was_seen(observer: NodeObserver, cluster: ClusterState) -> None:
+    later = NOW + timedelta(seconds=20)
+    cluster.model_nodes.upsert(drains(observed="Present"))
+    assert view(observer).acknowledged == {}
+    cluster.model_nodes.upsert(drains())
+    assert view(observer).acknowledged == {KEY: NOW}
+    assert view(observer, now=later).acknowledged == {KEY: NOW}
+
+
+async def test_another_drain_is_acknowledged_anew(observer: NodeObserver, cluster: ClusterState) -> None:
+    later = NOW + timedelta(seconds=20)
+    cluster.model_nodes.upsert(drains())
+    assert view(observer).acknowledged == {KEY: NOW}
+    cluster.model_nodes.upsert(drains(since="2026-06-01T00:00:15Z"))
+    assert view(observer, now=later).acknowledged == {KEY: later}
+    cluster.model_nodes.upsert(model_node("a"))
+    assert view(observer, now=later).acknowledged == {}
+    assert observer.acks._seen == {}
+
+
+async def test_of_what_makes_room_the_live_reads_keep_what_is_pinned(
+    observer: NodeObserver, cluster: ClusterState, objects: Objects
+) -> None:
+    leaving = [entry(name, state="Draining", evicted_for="new") for name in ("m", "pinned")]
+    cluster.model_nodes.upsert(model_node("a", *leaving, entry("unwanted", state="Draining")))
+    lru = group("gpus", {"pool": "gpu"}, eviction_policy="LeastRecentlyUsed")
+    pinned = cache("pinned", "gpus", annotations={"larder.dev/pin": "true"})
+    live = {
+        f"{NODES}/a": node("a", {"pool": "gpu"}),
+        f"{NODE_GROUP.path}/gpus": lru,
+        object_path(ModelKey("ClusterModelCache", "", "m")): cache("m", "gpus"),
+        object_path(ModelKey("ClusterModelCache", "", "pinned")): pinned,
+    }
+    objects.objects |= {path: msgspec.to_builtins(found) for path, found in live.items()}
+    objects.objects[NODE_GROUP.path] = listed(msgspec.to_builtins(lru))
+    keys = [("m", "r1"), ("pinned", "r1"), ("unwanted", "r1")]
+    seen = await observer.with_unwanted(view(observer), keys)
+    assert seen.unwanted == frozenset({("m", "r1"), ("unwanted", "r1")})
+    assert seen.spared == {("pinned", "r1")}

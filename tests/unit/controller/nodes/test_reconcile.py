@@ -1,0 +1,60 @@
+"""A ModelNode is replaced only where the live Node bears it out."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.manager.events import Events
+from controller.nodes.act import NodeActor
+from controller.nodes.eviction_events import EvictionEvents
+from controller.nodes.metrics import EvictionMetrics
+from controller.nodes.observe import NodeObserver
+from controller.nodes.reconcile import NodeReconciler
+from controller.nodes.steps import RemovalTiming
+from controller.state.cluster_state import ClusterState
+from controller.state.live_reader import Live
+from shared.api.core import NODES
+from shared.api.model_node import PATH
+from tests.builders.api_server import Objects, serving
+from tests.builders.cluster import fresh_cluster, model_node, node
+
+
+@pytest.fixture
+def objects() -> Objects:
+    return Objects()
+
+
+@pytest.fixture
+async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[ClusterState, NodeReconciler]]:
+    cluster = fresh_cluster()
+    async with serving(objects, tmp_path) as kube:
+        observer = NodeObserver(cluster, kube, Live(kube), "/var/lib/larder")
+        evictions = EvictionEvents(Events(kube, lambda: datetime.now(UTC)), EvictionMetrics(CollectorRegistry()).evict)
+        yield cluster, NodeReconciler(observer, NodeActor(kube), evictions, lambda: datetime.now(UTC), RemovalTiming())
+
+
+@pytest.mark.parametrize(("live_uid", "deletes"), [("uid-new", True), ("uid-newest", False), ("", False)])
+async def test_memory_of_an_earlier_node_deletes_nothing(
+    turns: tuple[ClusterState, NodeReconciler],
+    objects: Objects,
+    live_uid: str,
+    deletes: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    cluster, reconciler = turns
+    cluster.nodes.upsert(node("a", uid="uid-new"))
+    cluster.model_nodes.upsert(model_node("a"))  # of the Node with the uid uid-a
+    if live_uid:
+        objects.objects[f"{NODES}/a"] = msgspec.to_builtins(node("a", uid=live_uid))
+    assert await reconciler.reconcile("a") == 0.5
+    assert (f"DELETE {PATH}/a" in objects.asked) is deletes
+
+
+async def test_there_is_nothing_to_do_for_a_node_that_is_gone(
+    turns: tuple[ClusterState, NodeReconciler], objects: Objects
+) -> None:
+    assert await turns[1].reconcile("gone") is None
+    assert objects.asked == []

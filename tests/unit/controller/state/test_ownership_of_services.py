@@ -1,0 +1,23 @@
+"""Services of a kind that another product defined are not Larder's, whatever is written on them."""
+
+from controller.inferenceservices.keys import ServiceKey
+from controller.state.ownership import ManagedSink
+from shared.api.inference_service import InferenceService
+from shared.api.kinds import INFERENCE_SERVICE
+from tests.builders.cluster import Ears, fresh_cluster
+from tests.builders.services import service
+
+
+def test_they_come_and_go_with_the_definition() -> None:
+    cluster = fresh_cluster()
+    ears = Ears(cluster)
+    sink: ManagedSink[InferenceService] = ManagedSink(
+        INFERENCE_SERVICE.kind, cluster.ownership, cluster.services, lambda *_: None
+    )
+    sink.upsert(service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "1"}))
+    assert ears.heard() == {ServiceKey("team", "svc")}
+    cluster.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
+    assert list(cluster.services) == []
+    ears.heard()
+    cluster.ownership.learn(INFERENCE_SERVICE.kind, foreign=False)
+    assert ears.heard() == {ServiceKey("team", "svc")}

@@ -1,0 +1,38 @@
+"""One version, wherever it stands, and a command that knows it without being installed."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from shared import __version__
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_distribution_has_a_name_that_is_free_on_the_index() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "kube-larder"
+    assert project["scripts"]["larder"] == "shared.cli:main"
+
+
+@pytest.mark.parametrize("program", ["agent", "controller"])
+def test_an_image_is_labelled_with_it(program: str) -> None:
+    assert re.findall(r"^ARG VERSION=(.+)$", (ROOT / f"Dockerfile.{program}").read_text(), re.MULTILINE) == [
+        __version__
+    ]
+
+
+@pytest.mark.parametrize("chart", ["larder", "larder-crds"])
+def test_a_chart_installs_it(chart: str) -> None:
+    assert yaml.safe_load((ROOT / "charts" / chart / "Chart.yaml").read_text())["appVersion"] == __version__
+
+
+def test_a_command_says_it_where_no_distribution_is_installed_as_in_images() -> None:
+    argv = [sys.executable, "-S", "-m", "shared.cli", "--version"]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    assert (done.stdout, done.stderr) == (f"larder {__version__}\n", "")

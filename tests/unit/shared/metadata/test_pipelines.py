@@ -1,0 +1,55 @@
+"""Diffusion pipelines whose parts do not all have headers."""
+
+import pytest
+
+from shared.metadata.errors import MetadataMalformed
+from tests.builders.model_files import read_files, safetensors
+
+INDEX = {
+    "_class_name": "StableDiffusionPipeline", "_diffusers_version": "0.30.0",
+    "unet": ["diffusers", "UNet2DConditionModel"], "vae": ["diffusers", "AutoencoderKL"],
+    "text_encoder": ["transformers", "CLIPTextModel"], "tokenizer": ["transformers", "CLIPTokenizer"],
+    "scheduler": ["diffusers", "PNDMScheduler"], "feature_extractor": ["transformers", "CLIPImageProcessor"],
+    "safety_checker": [None, None],
+}  # fmt: skip
+PIPELINE = {"model_index.json": INDEX, "unet/config.json": {"_class_name": "UNet2DConditionModel"}}
+UNET, VAE = {"unet/diffusion_pytorch_model.bin": bytes(400)}, {"vae/diffusion_pytorch_model.fp16.bin": bytes(60)}
+TEXT = {"text_encoder/pytorch_model.bin": bytes(20), "text_encoder/config.json": {"torch_dtype": "float16"}}
+
+
+def test_a_pipeline_without_safetensors_is_estimated_part_by_part() -> None:
+    # 4 bytes a weight where nothing names a type, 2 by the file's name, 2 by the part's configuration
+    found = read_files({**PIPELINE, **UNET, **VAE, **TEXT})
+    assert (found.parameters, found.parameters_from) == (100 + 30 + 10, "estimate")
+
+
+def test_headers_of_some_parts_do_not_stand_for_the_whole() -> None:
+    weights = safetensors({"conv_in.weight": ("F16", [4])})
+    found = read_files({**PIPELINE, **UNET, **VAE, "text_encoder/model.safetensors": weights})
+    assert (found.parameters, found.parameters_from) == (100 + 30 + 4, "estimate")
+
+
+def test_a_part_without_weights_leaves_the_count_open() -> None:
+    found = read_files({**PIPELINE, **UNET, **VAE})
+    assert (found.parameters, found.parameters_from) == (None, "")
+
+
+def test_a_part_that_lacks_a_shard_leaves_the_count_open() -> None:
+    shard = {"text_encoder/pytorch_model-00001-of-00002.bin": bytes(20)}
+    assert read_files({**PIPELINE, **UNET, **VAE, **shard}).parameters is None
+
+
+def test_a_part_of_a_type_that_is_not_known_leaves_the_count_open() -> None:
+    odd = {"text_encoder/config.json": {"torch_dtype": "float7"}}
+    assert read_files({**PIPELINE, **UNET, **VAE, **TEXT, **odd}).parameters is None
+
+
+def test_a_part_whose_name_is_no_text_is_refused() -> None:
+    with pytest.raises(MetadataMalformed, match=r"model_index\.json, field scheduler"):
+        read_files({**PIPELINE, "model_index.json": {**INDEX, "scheduler": ["diffusers", "\ud800"]}})
+    assert "\ud800" not in read_files({**PIPELINE, "model_index.json": {**INDEX, "\ud800": ["a", "b"]}}).components
+
+
+def test_a_malformed_part_is_named() -> None:
+    with pytest.raises(MetadataMalformed, match=r"text_encoder/config\.json.*torch_dtype"):
+        read_files({**PIPELINE, **UNET, **VAE, **TEXT, "text_encoder/config.json": {"torch_dtype": 16}})

@@ -1,0 +1,198 @@
+"""What CPython's own unpickler would run is refused under every name; nothing is imported or called here."""
+
+import io
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from shared.safe_files.opcodes import is_pickle
+from tests.unit.shared.safe_files.cpython import is_dangerous
+from tests.unit.shared.safe_files.refusal import accepting_names
+
+
+def is_found(data: bytes) -> bool:
+    return accepting_names(data) == [] and is_pickle(io.BytesIO(data), len(data))
+
+
+CALL = b"cos\nsystem\n(S'id'\ntR."
+BYPASSES = {
+    "INT with a NUL": b"I0\0x\n0",
+    "INT with a NUL, popped late": b"I0\0 anything at all\n",
+    "INT with blanks": b"I \t1\n0",
+    "INT in hex": b"I-0x1F\n0",
+    "INT that is true": b"I01\n0",
+    "LONG with a NUL": b"L0\0x\n0",
+    "LONG with underscores": b"L1_0L\n0",
+    "LONG with a blank in front of its letter": b"L3 L\n0",
+    "FLOAT with a NUL": b"F0\0x\n0",
+    "FLOAT that is none": b"Fnan\n0",
+    "PUT with a NUL": b"Np0\0x\n0",
+    "GET with a NUL": b"Np0\n0g0\0x\n0",
+    "PUT with blanks": b"Np 7 \n0",
+    "BUILD of nothing": b"NNb0",
+    "BUILD of a list by nothing": b"]Nb0",
+    "BUILD of slots that are none": b"]N}\x86b0",
+    "a mark that is popped": b"(0",
+    "a list of marks": b"((1(10",
+    "a text in UTF-16": b"V\\u0041\xff\n0",
+    "a text of quotes": b"S'\\x41'\n0",
+    "a frame": b"\x95\x02\0\0\0\0\0\0\0",
+    "an empty frame": b"\x95\0\0\0\0\0\0\0\0",
+    "a number of many bytes": b"\x8a\x0400000",
+    "another pickle in front": b"N.",
+    "a call with a tuple that a name brings": b"cbuiltins\nprint\ncsys\nversion_info\nR0",
+}
+
+
+@pytest.mark.parametrize("protocol", [b"", b"\x80\x00", b"\x80\x02", b"\x80\x04"])
+@pytest.mark.parametrize("name", BYPASSES)
+def test_no_instruction_in_front_hides_a_call(name: str, protocol: bytes) -> None:
+    data = protocol + BYPASSES[name] + CALL
+    assert is_found(data), name
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"cos\nsystem\n.and whatever follows",
+        b"c__main__\nnot-a-name\n(tR.",
+        b"c3d\nx-y\n)R.",
+        b"c" + b"m" * 70_000 + b"\n" + b"n" * 70_000 + b"\n)R.",
+        b"(ios\nsystem\n.",
+        b"(cos\nsystem\no.",
+        b"cos\nsystem\n)\x81.",
+        b"cos\nsystem\n)}\x92.",
+        b"S'os'\nS'system'\n\x93)R.",
+        b"cos\nname\n\x8c\x06system\x93(S'id'\ntR.",
+        b"cos\nname\nS'system'\n\x93csys\nversion_info\nR.",
+        b"Pid\n)R.",
+        b"NQ)R.",
+        b"cos\nsystem\nNb.",
+        b"cos\nsystem\np0\n0N.",
+    ],
+)
+def test_every_way_to_call_is_found(data: bytes) -> None:
+    assert is_found(data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"config of a model\nas a text\n\nwith lines\n",
+        b"checkpoints/\nlogs/\n.cache\n",
+        b"In this repository\n(see below) there are files.\n",
+        b"N.B. nothing runs here",
+        b"I am\n0 files\n",
+        b"Long\nLists\n.\n",
+        b'{"a": 1}',
+        b"\x80\x02" + bytes(6) + b'{"__metadata__": {}}',
+        b"",
+    ],
+)
+def test_a_text_stays_one(text: bytes) -> None:
+    assert not is_pickle(io.BytesIO(text), len(text))
+
+
+def test_a_text_that_loads_something_is_a_pickle() -> None:
+    assert is_found(b"can\nbe\n.\nand\n")
+
+
+numbers = st.sampled_from(
+    [b"0", b"1", b"7", b"00", b"01", b"-1", b" 2", b"3 ", b"", b"0x1f", b"1_0", b"1e3", b"nan", b"9" * 30, b"\x0b4"]
+)
+tails = st.sampled_from([b"", b"", b"\0", b"\0x", b" ", b"\0\0L", b"L", b"x"])
+decimals = st.builds(bytes.__add__, numbers, tails)
+small = st.binary(min_size=1, max_size=1)
+words = st.sampled_from([b"os", b"a.b", b"system", b"not-one", b"", b"a b", "é".encode(), b"\xff"])
+quotes = st.sampled_from([b"'os'", b'"a"', b"'", b"a", b"'\\x41' ", b"'a\"", b"''"])
+
+
+def line(code: bytes, text: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    return text.map(lambda said: code + said + b"\n")
+
+
+def counted(code: bytes, width: int) -> st.SearchStrategy[bytes]:
+    lengths = st.tuples(words, st.sampled_from([0, 0, 0, 1, 200]))
+    return lengths.map(lambda of: code + (len(of[0]) + of[1]).to_bytes(width, "little") + of[0])
+
+
+PLAIN = b"\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92\x93\x94\x97\x98"  # instructions of one byte
+steps = st.one_of(
+    st.sampled_from([bytes([code]) for code in b"().0123NQRabdelostu}]" + PLAIN]),
+    *(line(code, decimals) for code in (b"I", b"L", b"F", b"p", b"g", b"I", b"F")),
+    *(line(code, words) for code in (b"V", b"P")),
+    line(b"S", quotes),
+    *(st.builds(lambda c, m, n: c + m + b"\n" + n + b"\n", st.just(code), words, words) for code in (b"c", b"i", b"c")),
+    *(small.map(code.__add__) for code in (b"K", b"h", b"q", b"\x80", b"\x82")),
+    small.map(lambda byte: b"\x83" + byte + b"\0"),
+    small.map(lambda byte: b"\x84" + byte + bytes(3)),
+    *(counted(code, 1) for code in (b"U", b"C", b"\x8c", b"\x8a")),
+    *(counted(code, 4) for code in (b"T", b"B", b"X", b"\x8b", b"r", b"j", b"J")),
+    *(counted(code, 8) for code in (b"\x8d", b"\x8e", b"\x96", b"\x95")),
+    st.sampled_from([b"\x80\x02", b"\x80\x04", b"\x80\x05", b"M\0\0", b"G" + bytes(8)]),
+    st.sampled_from([b"cos\nsystem\n", b"csys\nversion_info\n", b"cos\nname\n", b"(tR", b")R", b")\x81"]),
+)
+
+
+@given(st.lists(steps, max_size=14).map(b"".join), st.sampled_from([b"", b".", b".rest", b")R.", CALL, b"0" + CALL]))
+@example(b"I0\0x\n0", CALL)
+@example(b"NNb0", CALL)
+@settings(max_examples=1500, deadline=None)
+def test_what_cpython_runs_is_found(start: bytes, end: bytes) -> None:
+    if is_dangerous(start + end):
+        assert is_found(start + end)
+
+
+@given(st.lists(steps, max_size=6).map(b"".join), st.binary(max_size=3), st.integers(0, 60))
+@settings(max_examples=1500, deadline=None)
+def test_what_cpython_runs_is_found_in_a_damaged_pickle_too(start: bytes, noise: bytes, at: int) -> None:
+    data = start + CALL
+    data = data[:at] + noise + data[at + len(noise) :]
+    if is_dangerous(data):
+        assert is_found(data)
+
+
+@pytest.mark.parametrize("code", [b"\x82\x01", b"\x82\0", b"\x83\1\1", b"\x84\1\0\0\0", b"\x84\0\0\0\xff"])
+def test_a_number_of_an_empty_registry_stops_cpython(code: bytes) -> None:
+    for data in (code + b")R.", code + b"0" + CALL, b"\x80\x02" + code + b"."):
+        assert not is_dangerous(data)
+        assert not is_pickle(io.BytesIO(data), len(data))
+
+
+class Counted(io.BytesIO):
+    """Counts the bytes that are read."""
+
+    read_bytes = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self._count(super().read(size))
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        return self._count(super().readline(size))
+
+    def _count(self, found: bytes) -> bytes:
+        self.read_bytes += len(found)
+        return found
+
+
+@pytest.mark.parametrize("line", [b"V" + b"x" * 2**20 + b"\n0", b"P" + b"x" * 2**22 + b"\n0", b"c" + b"m\n" * 2 + b"0"])
+def test_only_so_many_bytes_of_lines_are_read(line: bytes) -> None:
+    file = Counted(line * (48 * 2**20 // len(line) if len(line) > 9 else 60_000))
+    assert is_pickle(file, len(file.getbuffer()))
+    assert file.read_bytes < 17 * 2**20
+
+
+def test_a_long_header_of_safetensors_may_be_one_line() -> None:
+    """As 0x50, the length's first byte, is PERSID, and the header has no end of a line."""
+    data = (0x654350).to_bytes(8, "little") + b" " * 0x654350
+    assert not is_pickle(io.BytesIO(data + b"\n\0"), len(data) + 2)
+
+
+def test_the_comparison_itself_sees_calls() -> None:
+    assert is_dangerous(CALL)
+    assert is_dangerous(b"I0\0x\n0" + CALL)
+    assert is_dangerous(b"NNb0" + CALL)
+    assert is_dangerous(b"cos\nsystem\n.rest")
+    assert not is_dangerous(b"N.")
+    assert not is_dangerous(b"Nr\xff\xff\xff\x7f" + CALL)  # a memo of 32 GiB

@@ -1,0 +1,62 @@
+"""No XML of a stranger declares anything, and no parser sees one that was not looked at."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from shared.sources.plain_xml import MOST_TAGS, plain_xml
+
+ROOT = Path(__file__).parents[4]
+BOMB = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><l>&b;</l>'
+ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "cp037")
+# Where XML is parsed, and by what; each hands its parser only what `plain_xml` returned.
+PARSERS = {"xml", "lxml", "defusedxml", "xmltodict", "boto3", "botocore"}
+READERS = {"shared/sources/azure/listing.py", "shared/sources/s3/listing.py"}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_entities_are_refused_in_every_encoding(encoding: str) -> None:
+    with pytest.raises(ValueError, match=r"not UTF-8|declares a document type"):
+        plain_xml(BOMB.encode(encoding))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><x/>',
+        b"<x><!ENTITY a 'b'></x>",
+        b"<x/><!-- words -->",
+        b"<<![CDATA[!DOCTYPE x>",
+        b"<a>" * (MOST_TAGS + 1),
+        b"<a " + b"b='' " * (MOST_TAGS + 1) + b"/>",
+    ],
+)
+def test_what_a_store_never_sends_is_refused(body: bytes) -> None:
+    with pytest.raises(ValueError, match="it "):
+        plain_xml(body)
+
+
+@pytest.mark.parametrize("body", [b"", b"<a/>", b"\xef\xbb\xbf<a/>", "<a>é</a>".encode(), b"<a><![CDATA[<b>]]></a>"])
+def test_what_stores_send_is_read(body: bytes) -> None:
+    assert plain_xml(body) == body.decode("utf-8-sig")
+
+
+def test_only_these_modules_parse_xml_and_each_looks_first() -> None:
+    found = {}
+    for package in ("agent", "controller", "shared"):
+        for path in (ROOT / package).rglob("*.py"):
+            imported = set(_imports(ast.parse(path.read_text())))
+            if PARSERS & {name.split(".")[0] for name in imported}:
+                found[str(path.relative_to(ROOT))] = "shared.sources.plain_xml" in imported
+    assert found == dict.fromkeys(READERS, True)
+
+
+def _imports(tree: ast.Module) -> list[str]:
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(node.module or "")
+    return names
