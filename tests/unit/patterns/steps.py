@@ -46,7 +46,18 @@ def deep_recursion() -> Iterator[None]:
 
 def parse(pattern: re.Pattern[Any]) -> list[Node]:
     """Return a pattern's nodes."""
-    return list(parser.parse(pattern.pattern, pattern.flags))
+    nodes: list[Node] = _plain(parser.parse(pattern.pattern, pattern.flags))
+    return nodes
+
+
+def _plain(value: Any) -> Any:
+    """Return nodes in lists, which are far quicker to read than the parser's own; a look around keeps its width."""
+    if isinstance(value, parser.SubPattern):
+        return [_plain(node) for node in value]
+    if isinstance(value, tuple) and any(value[0] is kind for kind in (codes.ASSERT, codes.ASSERT_NOT)):
+        kind, (direction, inner) = value
+        return kind, (direction, _plain(inner), inner.getwidth()[0])
+    return type(value)(map(_plain, value)) if isinstance(value, tuple | list) else value
 
 
 def fits(node: Node, character: str, flags: int) -> bool:
@@ -75,15 +86,18 @@ def _in(item: Node, folded: set[int], character: str) -> bool:
 
 @dataclass(slots=True)
 class Counter:
-    """Matches one pattern against one text. Raises TooManyStepsError beyond `most` steps."""
+    """Matches one pattern against one text. Raises TooManyStepsError beyond `most` steps.
+
+    `known`, by node and character, is what other counters of the same nodes found out.
+    """
 
     pattern: re.Pattern[Any]
     nodes: Sequence[Node]
     text: str
     most: int
+    known: dict[tuple[int, str], bool] = field(default_factory=dict)
     steps: int = 0
     _groups: dict[int, str] = field(default_factory=dict)
-    _fits: dict[tuple[int, str], bool] = field(default_factory=dict)
 
     def spans(self, method: str) -> Iterator[tuple[int, int]]:
         """Yield the spans that a method of the pattern finds, in order."""
@@ -137,12 +151,12 @@ class Counter:
         if position >= len(self.text):
             return False
         key = id(node), self.text[position]
-        if key not in self._fits:
-            self._fits[key] = fits(node, self.text[position], self.pattern.flags)
-        return self._fits[key]
+        if key not in self.known:
+            self.known[key] = fits(node, self.text[position], self.pattern.flags)
+        return self.known[key]
 
     def _repeat(self, kind: Any, value: Any, position: int, then: Goal) -> int | None:
-        least, most, inner = value[0], value[1], list(value[2])
+        least, most, inner = value
         if kind is codes.POSSESSIVE_REPEAT:
             return self._possessive(least, most, inner, position, then)
         if len(inner) == 1 and inner[0][0] in _SINGLE:
@@ -191,12 +205,12 @@ class Counter:
 
     def _other(self, kind: Any, value: Any, position: int, then: Goal) -> int | None:
         if kind is codes.BRANCH:
-            ends = (self._sequence(list(way), 0, position, then) for way in value[1])
+            ends = (self._sequence(way, 0, position, then) for way in value[1])
             return next((end for end in ends if end is not None), None)
         if kind is codes.SUBPATTERN:
             return self._group(value, position, then)
         if kind is codes.ATOMIC_GROUP:
-            end = self._sequence(list(value), 0, position, lambda at: at)
+            end = self._sequence(value, 0, position, lambda at: at)
             return None if end is None else then(end)
         if kind in (codes.ASSERT, codes.ASSERT_NOT):
             return then(position) if self._looks(value, position) == (kind is codes.ASSERT) else None
@@ -218,13 +232,12 @@ class Counter:
                 self._groups[number] = before
             return found
 
-        return self._sequence(list(inner), 0, position, close if number is not None else then)
+        return self._sequence(inner, 0, position, close if number is not None else then)
 
     def _looks(self, value: Any, position: int) -> bool:
-        direction, inner = value
-        width: int = inner.getwidth()[0]  # of what stands behind, `re` allows one alone
+        direction, inner, width = value  # of what stands behind, `re` allows one width alone
         start = position if direction > 0 else position - width
-        return start >= 0 and self._sequence(list(inner), 0, start, lambda at: at) is not None
+        return start >= 0 and self._sequence(inner, 0, start, lambda at: at) is not None
 
     def _is_at(self, place: Any, position: int) -> bool:
         before = self.text[position - 1 : position] if position else ""

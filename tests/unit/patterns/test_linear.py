@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from fnmatch import translate
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.unit.patterns.collect import Use, sources, uses
 from tests.unit.patterns.steps import Counter, Node, TooManyStepsError, deep_recursion, parse
 
 _SMALL, _LARGE = 32, 1200
-_MOST_STEPS = 4_000_000
+_MANY_STEPS, _MOST_STEPS = 100_000, 4_000_000  # of a small text, and of a large one, which decides
 _FACTOR, _FLOOR = 2.6, 300  # twice as much of anything may take twice as many steps, and a few more
 USES = list(uses())
 
@@ -24,13 +25,22 @@ def _deep_recursion() -> Iterator[None]:
         yield
 
 
-def steps(pattern: re.Pattern[Any], nodes: Sequence[Node], text: str, method: str) -> int:
-    """Return the steps for one text, which finds what `re` finds."""
-    counter = Counter(pattern, nodes, text, _MOST_STEPS)
-    spans = list(counter.spans(method))
-    if len(text) < 4 * _SMALL:
-        assert spans == _spans_of_re(pattern, text, method), f"{pattern.pattern!r} on {text!r}"
-    return counter.steps
+@dataclass(frozen=True)
+class Steps:
+    """Counts the steps of one pattern by one method, which finds what `re` finds."""
+
+    pattern: re.Pattern[Any]
+    nodes: Sequence[Node]
+    method: str
+    known: dict[tuple[int, str], bool] = field(default_factory=dict)
+
+    def of(self, text: str, most: int) -> int:
+        """Return the steps for one text; raises TooManyStepsError beyond `most`."""
+        counter = Counter(self.pattern, self.nodes, text, most, self.known)
+        spans = list(counter.spans(self.method))
+        if len(text) < 4 * _SMALL:
+            assert spans == _spans_of_re(self.pattern, text, self.method), f"{self.pattern.pattern!r} on {text!r}"
+        return counter.steps
 
 
 def _spans_of_re(pattern: re.Pattern[Any], text: str, method: str) -> list[tuple[int, int]]:
@@ -44,17 +54,19 @@ def _spans_of_re(pattern: re.Pattern[Any], text: str, method: str) -> list[tuple
 def slow_text(pattern: re.Pattern[Any], method: str) -> str:
     """Return the form of a text that takes more than twice the steps where there is twice as much of it, or ""."""
     nodes = parse(pattern)
+    steps = Steps(pattern, nodes, method)
 
-    def grows(size: int, parts: tuple[str, str, str]) -> bool:
+    def grows(size: int, parts: tuple[str, str, str], most: int) -> bool:
         before, pump, after = parts
         try:
-            once = steps(pattern, nodes, before + pump * size + after, method)
-            return steps(pattern, nodes, before + pump * 2 * size + after, method) > _FACTOR * once + _FLOOR
+            once = steps.of(before + pump * size + after, most)
+            steps.of(before + pump * 2 * size + after, int(_FACTOR * once + _FLOOR))
         except TooManyStepsError:
             return True
+        return False
 
     for parts in attacks(nodes, pattern.flags):
-        if grows(_SMALL, parts) and grows(_LARGE, parts):  # what has a bound grows fast up to that
+        if grows(_SMALL, parts, _MANY_STEPS) and grows(_LARGE, parts, _MOST_STEPS):  # a bound ends fast growth
             return "{!r} + {!r} * n + {!r}".format(*parts)
     return ""
 
