@@ -58,9 +58,7 @@ def check_local_roots(roots: Iterable[str], store: Path) -> None:
     for root in map(Path, roots):
         resolved = root.resolve()
         if resolved.is_relative_to(store) or store.is_relative_to(resolved):
-            raise ValueError(
-                f"LARDER_LOCAL_ROOTS: {root} and the store {store} lie within each other; name another directory"
-            )
+            raise ValueError(f"LARDER_LOCAL_ROOTS: {root} and the store {store} overlap; choose another directory")
 
 
 async def _run(settings: AgentSettings, sources: SourceSettings) -> None:

@@ -50,7 +50,9 @@ class ControllerClient:
         try:
             return decode_manifest(body, digest)
         except (ValueError, msgspec.MsgspecError) as error:
-            raise errors.Unreachable(f"manifest {digest} from {self.url}: {error}") from error
+            raise errors.Unreachable(
+                f"the controller at {self.url} sent an invalid manifest {digest}: {error}"
+            ) from error
 
     async def credentials(self, identity: str, revision: str) -> CredentialsResponse:
         """Return the secret values for one entry of this node. Raises NotGranted, Unreachable."""
@@ -59,7 +61,7 @@ class ControllerClient:
             return msgspec.json.decode(body, type=CredentialsResponse)
         except msgspec.MsgspecError as error:
             raise errors.Unreachable(
-                f"credentials from {self.url} could not be read; is that the controller?"
+                f"{self.url} did not answer with credentials; check that --api-url is the controller"
             ) from error
 
     async def report(self, progress: ProgressReport) -> None:
@@ -89,13 +91,17 @@ class ControllerClient:
         try:
             return await self._pools.client()
         except OSError as error:
-            raise errors.Unreachable(f"the CA of the controller, {self.ca_file}: {error}") from error
+            raise errors.Unreachable(
+                f"cannot read the controller's CA from {self.ca_file}: {error}; check --api-ca"
+            ) from error
 
     def _token(self) -> str:
         try:
             return self.token_file.read_text().strip()
         except OSError as error:
-            raise errors.Unreachable(f"the token for the controller, {self.token_file}: {error}") from error
+            raise errors.Unreachable(
+                f"cannot read the token for the controller from {self.token_file}: {error}; check --token-file"
+            ) from error
 
 
 def _connected(context: ssl.SSLContext) -> aiohttp.ClientSession:
@@ -108,11 +114,11 @@ def refusal(code: int, body: bytes, retry_after: str = "") -> errors.LarderError
     try:
         problem = msgspec.json.decode(body, type=Problem)
     except msgspec.MsgspecError:
-        problem = Problem("", f"the controller answered {code}")
+        problem = Problem("", f"the controller answered with status {code}")
     if code == _TOO_MANY_REQUESTS:
         return errors.RateLimited(problem.message, float(retry_after) if retry_after.isdecimal() else 1.0)
     if kind := _KNOWN.get(problem.reason):
         return kind(problem.message)
     if code in (401, 403, _NOT_FOUND):
-        return errors.NotGranted(problem.message or f"the controller answered {code}")
-    return errors.Unreachable(problem.message or f"the controller answered {code}")
+        return errors.NotGranted(problem.message or f"the controller answered with status {code}")
+    return errors.Unreachable(problem.message or f"the controller answered with status {code}")

@@ -15,13 +15,13 @@ from shared.log import LogLevel
 def _host_and_port(text: str) -> str:
     host, separator, port = text.rpartition(":")
     if not separator or not host or not port.isdecimal():
-        raise ValueError(f"{text!r} is not HOST:PORT; write for example 127.0.0.1:8081")
+        raise ValueError(f"{text!r} is not HOST:PORT; for example, write 127.0.0.1:8081")
     return text
 
 
 def _https(text: str) -> str:
     if not text.startswith("https://"):
-        raise ValueError(f"{text!r} is not an https:// URL; credentials never travel in the clear")
+        raise ValueError(f"{text!r} is not an https:// URL; credentials are never sent unencrypted")
     return text.rstrip("/")
 
 
@@ -31,42 +31,46 @@ def _floor(text: str) -> str:
 
 
 class AgentSettings(BaseSettings):
-    """The agent of one node: keeps the models that its ModelNode names in one directory."""
+    """Runs on each node and keeps the models in its ModelNode in one directory of the node."""
 
     model_config = SettingsConfigDict(
         env_prefix="LARDER_", cli_kebab_case=True, cli_prog_name="larder-agent", cli_hide_none_type=True
     )
 
-    node_name: str = Field(min_length=1, description="The Node that this agent serves.")
-    root: Path = Field(description="The directory that holds the models; one agent a directory.")
-    kubeconfig: Path | None = Field(None, description="Absent: the service account of the pod.")
-    service_account: Path = Field(SERVICE_ACCOUNT, description="Where the pod's service account is mounted.")
-    api_url: Annotated[str, AfterValidator(_https)] = Field(description="The controller's API, https://HOST[:PORT].")
-    api_ca: Path | None = Field(None, description="The CA of that API; absent: those of the system.")
+    node_name: str = Field(min_length=1, description="Name of the Node that this agent runs on.")
+    root: Path = Field(description="Directory that holds the models; each agent needs its own.")
+    kubeconfig: Path | None = Field(
+        None, description="A kubeconfig file; by default, the pod's service account is used."
+    )
+    service_account: Path = Field(SERVICE_ACCOUNT, description="Directory of the pod's service account.")
+    api_url: Annotated[str, AfterValidator(_https)] = Field(
+        description="URL of the controller's API: https://HOST[:PORT]."
+    )
+    api_ca: Path | None = Field(None, description="CA certificates for that API; by default, the system's.")
     token_file: Path = Field(
-        Path("/var/run/secrets/larder/token"), description="A token for the audience larder; read anew for each call."
+        Path("/var/run/secrets/larder/token"), description="Token for the audience larder; read for each request."
     )
     listen: Annotated[str, AfterValidator(_host_and_port)] = Field(
-        "127.0.0.1:8081", description="Where health, metrics and /v1/models are served."
+        "127.0.0.1:8081", description="Address of health checks, metrics and /v1/models, over plain HTTP."
     )
-    downloads: int = Field(2, ge=1, le=64, description="How many models are fetched at one time.")
-    connections: int = Field(4, ge=1, le=64, description="How many connections one model is fetched over.")
+    downloads: int = Field(2, ge=1, le=64, description="Models to download at the same time.")
+    connections: int = Field(4, ge=1, le=64, description="Connections per model.")
     floor: Annotated[str, AfterValidator(_floor)] = Field(
         AUTO,
-        description="What of the disk is never filled: bytes (50Gi), a share (15%), or auto: 1 GiB, and at least 15% "
-        "where the store lies on the node's root file system.",
+        description="Disk space to keep free: bytes (50Gi), a share (15%), or auto: 1 GiB, and at least 15% if the "
+        "store is on the node's root file system.",
     )
-    refuse_root_disk: bool = Field(default=False, description="Fetch nothing to the node's root file system.")
+    refuse_root_disk: bool = Field(default=False, description="Download nothing to the node's root file system.")
     scan_seconds: float = Field(
-        10, gt=0, description="How often the disk is looked at, beside what the kernel tells of changes."
+        10, gt=0, description="Seconds between checks of the disk, besides notifications from the kernel."
     )
     scrub_rate: int = Field(
-        2 * 2**20, ge=0, description="Bytes a second that are read again at rest and checked (0: none)."
+        2 * 2**20, ge=0, description="Bytes per second of stored files to read again and verify; 0 turns this off."
     )
-    scrub_pause_seconds: float = Field(86400, ge=0, description="How long the scrub rests after it has read all files.")
-    node_seconds: float = Field(60, gt=0, description="How often the labels of the own Node are read.")
-    log_level: LogLevel = Field("info", description="The least level that is logged: debug, info, warning or error.")
-    stop_seconds: float = Field(8, gt=0, description="How long running downloads may take to stop.")
+    scrub_pause_seconds: float = Field(86400, ge=0, description="Pause after a full pass over all files, in seconds.")
+    node_seconds: float = Field(60, gt=0, description="Seconds between reads of the labels on the agent's Node.")
+    log_level: LogLevel = Field("info", description="Lowest level to log: debug, info, warning or error.")
+    stop_seconds: float = Field(8, gt=0, description="Seconds that running downloads get to stop.")
 
     @property
     def listen_address(self) -> tuple[str, int]:

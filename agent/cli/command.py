@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from shared.exit_codes import leave, open_streams
@@ -18,39 +19,64 @@ _FORMS = (
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="larder fetch", description="Fetch a model's files into a directory, verified."
+        prog="larder fetch", description="Download a model into a directory and verify its files."
     )
     parser.add_argument("uri", metavar="URI", help=_FORMS)
-    parser.add_argument("--to", metavar="DIR", type=_directory, required=True, help="where the files go")
-    parser.add_argument("--concurrency", metavar="N", type=_positive, default=4, help="large files at a time (4)")
-    parser.add_argument("--allow", metavar="PATTERN", action="append", default=[], help="only files that fit this one")
-    parser.add_argument("--ignore", metavar="PATTERN", action="append", default=[], help="no files that fit this one")
     parser.add_argument(
-        "--duplicate-weights", choices=("keep", "skip"), default="keep", help="skip: leave out second copies of weights"
+        "--to",
+        metavar="DIR",
+        type=_directory,
+        required=True,
+        help="directory for the files; created if it does not exist",
     )
-    parser.add_argument("--no-pickle", action="store_true", help="refuse the model if any of its files may be a pickle")
+    parser.add_argument(
+        "--concurrency",
+        metavar="N",
+        type=_thread_count,
+        default=4,
+        help="large files to download at a time, from 1 to 64 (default: 4)",
+    )
+    parser.add_argument(
+        "--allow",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="download only files that match; may be repeated",
+    )
+    parser.add_argument(
+        "--ignore", metavar="PATTERN", action="append", default=[], help="skip files that match; may be repeated"
+    )
+    parser.add_argument(
+        "--duplicate-weights",
+        choices=("keep", "skip"),
+        default="keep",
+        help="skip: leave out second copies of the same weights (default: keep)",
+    )
+    parser.add_argument(
+        "--no-pickle", action="store_true", help="refuse the model if any of its files might be a pickle"
+    )
     parser.add_argument(
         "-o",
         "--output",
         choices=("text", "json"),
         default="text",
-        help="json: one object on stdout",
+        help="json: print one JSON object to stdout (default: text)",
     )
-    parser.add_argument("--quiet", action="store_true", help="write nothing but a failure")
+    parser.add_argument("--quiet", action="store_true", help="print only errors, and the object of --output json")
     return parser
 
 
 def _directory(text: str) -> Path:
     if not text:
-        raise argparse.ArgumentTypeError("it is empty; name a directory, for example . for this one")
+        raise argparse.ArgumentTypeError("the path is empty; name a directory, for example . for the current one")
     return Path(text)
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 64:  # noqa: PLR2004 - threads, not a queue
-        raise argparse.ArgumentTypeError("write a number from 1 to 64")
-    return number
+def _thread_count(text: str) -> int:
+    with suppress(ValueError):
+        if 1 <= (number := int(text)) <= 64:  # noqa: PLR2004 - threads, not a queue
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 64")
 
 
 def _parsed(arguments: Sequence[str]) -> tuple[argparse.Namespace, Selection]:

@@ -22,12 +22,18 @@ _MOST_REMARK = 512  # characters, which leaves space for the metadata
 def main(arguments: Sequence[str]) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(
-        prog="larder extract", description="Read a model's metadata beneath a mounted claim and hand it in."
+        prog="larder extract", description="Read the metadata of a model on a mounted claim and write it to a file."
     )
-    parser.add_argument("--root", metavar="DIR", default="/claim", help="where the claim is mounted (/claim)")
-    parser.add_argument("--path", metavar="SUB-PATH", required=True, help="the model's directory on it")
     parser.add_argument(
-        "--to", metavar="FILE", type=Path, default=Path("/dev/termination-log"), help="(/dev/termination-log)"
+        "--root", metavar="DIR", default="/claim", help="directory where the claim is mounted (default: /claim)"
+    )
+    parser.add_argument("--path", metavar="SUB-PATH", required=True, help="the model's directory or file on the claim")
+    parser.add_argument(
+        "--to",
+        metavar="FILE",
+        type=Path,
+        default=Path("/dev/termination-log"),
+        help="file for the result (default: /dev/termination-log)",
     )
     options = parser.parse_args(arguments)
     return run_extract(options.root, options.path, options.to, sys.stdout)
@@ -38,7 +44,7 @@ def run_extract(root: str, path: str, to: Path, stdout: TextIO) -> int:
 
     Reading may exceed the Job's memory or time, so it is recorded first that the sub-path exists.
     """
-    early = Reading(reason=UNFINISHED, message=f"{path!r} is on the claim, and is being read")
+    early = Reading(reason=UNFINISHED, message=f"{path!r} is on the claim, but reading it has not finished")
     reading, again = read_claim(root, path, lambda: to.write_bytes(encode_reading(early)))
     body = encode_reading(reading)
     to.write_bytes(body)
@@ -56,8 +62,8 @@ def read_claim(root: str, path: str, on_found: Callable[[], object] = lambda: No
     try:
         descriptor = Beneath(root, _CLAIM, lambda name: f"{name!r} on {_CLAIM}").open(path)
     except SourceNotFound:
-        words = f"there is no {path!r} on the claim; correct the sub-path of storageUri, or copy the model there"
-        return Reading(found=False, reason="PathNotFound", message=words), False
+        message = f"there is no {path!r} on the claim; correct the sub-path of storageUri, or copy the model there"
+        return Reading(found=False, reason="PathNotFound", message=message), False
     except UnsafePath as error:
         return Reading(found=False, reason=error.reason, message=str(error)), False
     except LarderError as error:
@@ -83,5 +89,8 @@ def _files(root: str, path: str, descriptor: int) -> ModelFiles:
 
 def _failed(error: LarderError) -> Reading:
     if isinstance(error, AuthDenied):
-        return Reading(reason="Unreadable", message=f"{error} (the Job reads as user {os.getuid()}: chmod -R o+rX)")
+        return Reading(
+            reason="Unreadable",
+            message=f"{error}; make the files readable for user {os.getuid()}, for example by chmod -R o+rX",
+        )
     return Reading(reason=error.reason, message=str(error))

@@ -83,12 +83,12 @@ def run_fetch(
     try:
         source = _SelectedSource(open_for_command(uri, environ, opener), selection)
         try:
-            reporter = ProgressLine(stderr if as_json else stdout, quiet=quiet)
-            outcome = _fetch_locked(source, to, concurrency, reporter, stop)
+            progress_line = ProgressLine(stderr if as_json else stdout, quiet=quiet)
+            outcome = _fetch_locked(source, to, concurrency, progress_line, stop)
         finally:
             source.close()
     except Stopped:
-        tell("Stopped: what is verified is kept; the same command goes on from there", stderr)
+        tell("Stopped: verified bytes are kept; run the same command again to continue", stderr)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - every failure is reported in one line
         tell(failure_line(error), stderr)
@@ -103,32 +103,34 @@ def run_fetch(
     return 0
 
 
-def _fetch_locked(source: Source, to: Path, concurrency: int, report: ProgressLine, stop: threading.Event) -> Outcome:
+def _fetch_locked(
+    source: Source, to: Path, concurrency: int, progress_line: ProgressLine, stop: threading.Event
+) -> Outcome:
     with translated(f"opening {to}"):
         to.mkdir(parents=True, exist_ok=True)
         target = to.resolve()
         lock = lock_directory(target, target / HOLDER)
     try:
-        return _watch(FetchJob(source, target, concurrency, Progress(), stop), report)
+        return _run_with_progress(FetchJob(source, target, concurrency, Progress(), stop), progress_line)
     finally:
         with suppress(OSError):  # on a failing disk, report the original failure
             (target / HOLDER).unlink(missing_ok=True)
         os.close(lock)
 
 
-def _watch(job: FetchJob, report: ProgressLine) -> Outcome:
+def _run_with_progress(job: FetchJob, progress_line: ProgressLine) -> Outcome:
     """Run the job in its own thread, so that a hanging server cannot block the command, and show its progress."""
     outcome = start_daemon_thread(job.run, "larder-fetch-job")
     watch = StallWatch(job.progress, time.monotonic())
     while not _ended(outcome, LOOK_S):
-        report.show(job.progress, time.monotonic())
-        if hopeless := watch.look(time.monotonic()):
+        progress_line.show(job.progress, time.monotonic())
+        if failure := watch.check(time.monotonic()):
             job.stop.set()
             _ended(outcome, 1.0)
-            raise hopeless
+            raise failure
         if job.stop.is_set() and not _ended(outcome, 1.0):
             raise Stopped
-    report.end()
+    progress_line.end()
     return outcome.result()
 
 
@@ -141,15 +143,15 @@ def _text_report(outcome: Outcome, to: Path, left_out: LeftOut) -> str:
     manifest = outcome.manifest
     left = f", {left_out.files} files with {format_bytes(left_out.size)} left out" if left_out.files else ""
     return (
-        f"{to}: {len(manifest.files)} files, {format_bytes(manifest.size_bytes)} of {manifest.uri}, "
-        f"{format_bytes(outcome.moved)} fetched, verified by {outcome.verified}{left}"
+        f"{to}: {len(manifest.files)} files, {format_bytes(manifest.size_bytes)} from {manifest.uri}, "
+        f"{format_bytes(outcome.moved)} downloaded, verified by {outcome.verified}{left}"
     )
 
 
 def _json_report(outcome: Outcome, to: Path, left_out: LeftOut) -> str:
     """Return one object for programs; sizes are in bytes, `leftOut` has the form of a model's status."""
     manifest = outcome.manifest
-    told = {
+    report = {
         "directory": str(to),
         "uri": manifest.uri,
         "revision": manifest.revision,
@@ -159,4 +161,4 @@ def _json_report(outcome: Outcome, to: Path, left_out: LeftOut) -> str:
         "verified": outcome.verified,
         "leftOut": left_out,
     }
-    return msgspec.json.encode(told).decode()
+    return msgspec.json.encode(report).decode()

@@ -41,10 +41,10 @@ class ProgressLine:
 
 
 def _line(progress: Progress) -> str:
-    done = "listing the files"
+    done = "listing files"
     if progress.total:
         share = 100 * progress.done // progress.total
         done = f"{share:3d} %  {format_bytes(progress.done)} of {format_bytes(progress.total)}"
     if progress.trouble:
-        return f"{done}, trying again: {failure_line(progress.trouble)}"
+        return f"{done}, retrying: {failure_line(progress.trouble)}"
     return f"{done}, {format_bytes(round(progress.rate()))}/s" if progress.total else done

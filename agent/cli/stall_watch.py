@@ -19,7 +19,7 @@ class StallWatch:
         self._waits_since: float | None = None
         self._trouble: LarderError | None = None  # the last one since something arrived
 
-    def look(self, now: float) -> LarderError | None:
+    def check(self, now: float) -> LarderError | None:
         """Return the reason to give up, or None to continue. Waiting for a source counts, for a disk sync does not."""
         progress = self._progress
         self._trouble = progress.trouble or self._trouble

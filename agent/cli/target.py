@@ -23,19 +23,23 @@ def check_manifest(manifest: Manifest) -> None:
     """Raise UnsafePath if a file, such as a plugin's, would leave the target or clash with our own names."""
     check_files(manifest.files)
     for file in manifest.files:
-        if (own := file.path.split("/")[0]) in (WORK_DIRECTORY, HOLDER):
-            raise UnsafePath(f"file name {file.path!r} is our own name {own}, or below it; rename it at the source")
+        if file.path.split("/")[0] in (WORK_DIRECTORY, HOLDER):
+            raise UnsafePath(
+                f"the file name {file.path!r} is reserved for larder fetch's own files; rename it at the source"
+            )
 
 
 def check_work_directory(target: Path) -> None:
     """Raise UnsafePath if our work directory, which is removed at the end, is somebody else's."""
     work = target / WORK_DIRECTORY
     if work.is_symlink():
-        raise UnsafePath(f"{work} is a symbolic link, which we do not follow; remove it")
+        raise UnsafePath(f"{work} is a symbolic link, which larder fetch does not follow; remove it")
     with translated(f"reading {work}"):
         found = {path.name for path in work.iterdir()} if work.exists() else set()
     if found and not found & _MARKS:
-        raise UnsafePath(f"{work} is not ours: it holds {min(found)!r}; move it away or choose another --to")
+        raise UnsafePath(
+            f"larder fetch did not create {work}, which contains {min(found)!r}; move it away or choose another --to"
+        )
 
 
 def remove_work_directory(target: Path) -> None:
@@ -61,7 +65,7 @@ def is_right(target: Path, file: File, key: str, count: Callable[[int], None]) -
             return False
         if stat.S_ISDIR(found.st_mode):
             raise StoreFailure(
-                f"{path} is a directory, and the model has a file there; remove it or choose another --to"
+                f"{path} is a directory, but the model has a file there; remove it or choose another --to"
             )
         if not stat.S_ISREG(found.st_mode) or found.st_size != file.size or _is_blob(found):
             return False
@@ -129,7 +133,7 @@ def _place(target: Path, name: str) -> Path:
         if parent == target:
             return path
         if parent.is_symlink():
-            raise UnsafePath(f"{parent} is a symbolic link, which might lead out of {target}; remove it")
+            raise UnsafePath(f"{parent} is a symbolic link, which could lead out of {target}; remove it")
     return path
 
 

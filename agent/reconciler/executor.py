@@ -96,7 +96,7 @@ class ActionExecutor:
                 manifest = await self.api.manifest(entry.manifest)
             if manifest.revision != entry.revision:
                 raise NotGranted(
-                    f"manifest {entry.manifest} is of revision {manifest.revision}, the entry of {entry.revision}"
+                    f"manifest {entry.manifest} is for revision {manifest.revision}, the entry is for {entry.revision}"
                 )
         except LarderError as error:
             self.cache.works.pop(entry.key, None)
@@ -141,7 +141,7 @@ class ActionExecutor:
     async def _fail(self, part: str, key: Key, error: Exception) -> None:
         """Give up an entry's current work; it is retried later if still wanted."""
         self.errors.note(part, error, model=key[0], revision=key[1], node=self.node_name)
-        message = f"{part} failed with {type(error).__name__}: {error}; report it with the agent's log"
+        message = f"{part} failed with {type(error).__name__}: {error}; please report this bug with the agent's log"
         for entry in self.cache.entries_of(key):
             self.failures.record(entry, InternalError(message))
         if key not in self._tasks:

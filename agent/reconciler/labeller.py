@@ -38,7 +38,10 @@ class Labeller:
             return
         self.cache.node, self.cache.label_changes = current, self.cache.label_changes + 1
         if refused := sorted(k for k, v in changes.items() if current.labels.get(k) != v):
-            self.schedule_retry("LabelsRefused", f"the API server left {', '.join(refused)} as they were")
+            self.schedule_retry(
+                "LabelsRefused",
+                f"the API server did not apply the changes to {', '.join(refused)}; is an admission policy in the way?",
+            )
             return
         self._failures, self.cache.patch_due_s = 0, 0.0
         dropped = sorted(k for k, v in changes.items() if v is None)

@@ -81,17 +81,21 @@ class Reconciler:
         return replace(self.cache.space, limit=self.cache.storage_limit)
 
     def why_not_alive(self) -> str:
-        """Return how long the loop has been silent if that is too long, or an empty string."""
+        """Return how long ago the last pass ended if that is too long, or an empty string."""
         silent_s = self.clock() - self._last_pass_s  # not a number before the first iteration
-        return f"the loop has been silent for {silent_s:.0f} s" if silent_s > _LIVENESS_TIMEOUT_S else ""
+        return f"the reconciler has not finished a pass for {silent_s:.0f} s" if silent_s > _LIVENESS_TIMEOUT_S else ""
 
     def why_not_ready(self) -> str:
         """Return what the agent is waiting for; empty once it has adopted what is on disk."""
         if self._adopted:
             return ""
         if math.isnan(self._last_pass_s):
-            return "the own Node was not read yet"
-        return "labels are not checked yet" if self.cache.synced else "the ModelNode is not watched yet"
+            return "the agent has not read its Node yet"
+        return (
+            "the agent has not checked the Node's labels yet"
+            if self.cache.synced
+            else "the agent has not listed its ModelNode yet"
+        )
 
     def observation(self) -> Observation:
         """Return the current observation."""

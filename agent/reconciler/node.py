@@ -57,5 +57,5 @@ def _decoded(body: bytes) -> OwnNodeState:
     try:
         found = msgspec.json.decode(body, type=Object).metadata
     except msgspec.MsgspecError as error:
-        raise Malformed(f"the own Node could not be read: {error}") from error
+        raise Malformed(f"the API server's response for the agent's Node is malformed: {error}") from error
     return OwnNodeState(found.uid, own_labels(found.labels))

@@ -132,7 +132,7 @@ class Scanner:
         if not self._watched and not self._warned:
             _LOG.warning(
                 "disk_changes_not_watched",
-                action="raise fs.inotify.max_user_instances and max_user_watches of the node",
+                action="raise fs.inotify.max_user_instances and max_user_watches on the node",
             )
         self._warned = not self._watched
 

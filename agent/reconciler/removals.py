@@ -33,10 +33,10 @@ async def confirm_removal(node: OwnNode, node_uid: str, action: Remove) -> None:
     """
     live = await get_object(node.kube, f"{PATH}/{node.name}", ModelNode)
     if live is None or not still_wants_removal(live, node_uid, action):
-        raise NotGranted("the ModelNode has changed since it was read; nothing is removed")
+        raise NotGranted("the ModelNode has changed since the removal was decided; nothing was removed")
     current = await node.read()
     if current.uid != node_uid or snapshot_label(*action.entry.key) in current.labels:
-        raise NotGranted("the Node is another one, or still carries the snapshot's label; nothing is removed")
+        raise NotGranted("the Node was replaced or still has the snapshot's label; nothing was removed")
 
 
 def still_wants_removal(live: ModelNode, node_uid: str, action: Remove) -> bool:

@@ -74,7 +74,7 @@ def _entry_status(entry: Entry, observation: Observation) -> EntryStatus | None:
         case EntryState.ABSENT:
             return _absent(entry, observation)
         case _:
-            message = f"the state {entry.state!r} is not known to this agent, so the files are kept; upgrade the agent"
+            message = f"this agent does not know the state {entry.state!r}, so it keeps the files; upgrade the agent"
             return _status(entry, Phase.UNKNOWN, Cause("UnknownState", message))
 
 
@@ -91,7 +91,7 @@ def _with_space(status: EntryStatus, entry: Entry, observation: Observation) -> 
 
 def _unlisted(key: tuple[str, str], observation: Observation) -> EntryStatus:
     held = observation.held[key]
-    message = f"{len(held.damaged)} files are damaged" if held.damaged else ""
+    message = f"damaged files: {len(held.damaged)}" if held.damaged else ""
     return EntryStatus(id=key[0], revision=key[1], phase=Phase.UNKNOWN, message=message, verified=held.verified)
 
 
@@ -132,7 +132,7 @@ def _retrying(entry: Entry, phase: Phase, failure: Failure | None, cause: Cause 
 def _damage(paths: tuple[str, ...]) -> Cause | None:
     if not paths:
         return None
-    return Cause("FilesDamaged", f"{len(paths)} files are not what was committed, {paths[0]} among them")
+    return Cause("FilesDamaged", f"damaged files: {len(paths)}, including {paths[0]}; they are downloaded again")
 
 
 def _draining(entry: Entry, observation: Observation) -> EntryStatus:
@@ -155,8 +155,8 @@ def _evicted(entry: Entry) -> Cause | None:
     verb, size = "evicted" if entry.state == EntryState.ABSENT else "being evicted", format_bytes(entry.size)
     return Cause(
         EVICTED,
-        f"{verb} since {entry.since} to make room for {entry.evicted_for}; it comes back when {size} and a twentieth "
-        "of that are free, when its priority rises, or when it is pinned",
+        f"{verb} since {entry.since} to make room for {entry.evicted_for}; it comes back when {size} plus 5% are free, "
+        "or if its priority is raised or it is pinned",
     )
 
 
@@ -211,17 +211,17 @@ def _ready(volume: StoreVolume) -> Condition:
     """Return whether the agent can act on the spec; each entry's progress is in its own status."""
     if why := volume.why_refused():
         return _condition(READY, "False", "StoreRefused", why)
-    return _condition(READY, "True", "AgentFollows", "the agent brings the node to what the spec says")
+    return _condition(READY, "True", "AgentFollows", "the agent applies the spec to the node")
 
 
 def _on_root_disk(volume: StoreVolume, disk_size: int, floor: int) -> Condition:
     if not volume.on_root_disk:
-        return _condition(ON_ROOT_DISK, "False", "DiskOfItsOwn", "the store lies on a disk of its own")
+        return _condition(ON_ROOT_DISK, "False", "DiskOfItsOwn", "the store is on a disk of its own")
     if why := volume.why_refused():
         return _condition(ON_ROOT_DISK, "True", "Refused", why)
     message = (
-        f"the store {volume.root} lies on the node's root file system ({format_bytes(disk_size)}), where kubelet "
-        f"evicts pods when space runs low; {format_bytes(floor)} of it stay free; a disk of its own is better"
+        f"the store {volume.root} is on the node's root file system ({format_bytes(disk_size)}), where kubelet evicts "
+        f"pods when space runs low; {format_bytes(floor)} are kept free, but a disk of its own would be better"
     )
     return _condition(ON_ROOT_DISK, "True", "DiskOfTheNode", message)
 

@@ -17,7 +17,7 @@ from shared.api.model_node import EntryStatus
 
 _FORBIDDEN, _UNAVAILABLE = 403, 503
 _LOOPBACK_ONLY = (
-    "/v1/models is shown on the pod's own loopback alone, because it names models; `kubectl port-forward` leads there\n"
+    "/v1/models is only served on the pod's loopback address, because it names models; use `kubectl port-forward`\n"
 )
 
 

@@ -33,16 +33,16 @@ class AgentCollector(Collector):
         yield from self._space(observation)
         activity = self._state.activity
         yield _counter(
-            "larder_snapshots_removed", "Snapshots removed because they are wanted no more.", activity.removed
+            "larder_snapshots_removed", "Snapshots removed because they are no longer wanted.", activity.removed
         )
-        yield _counter("larder_removed_bytes", "Bytes that removals gave back to the disk.", activity.freed_bytes)
-        yield _counter("larder_snapshots_damaged", "Snapshots found with files missing or changed.", activity.damaged)
+        yield _counter("larder_removed_bytes", "Disk space freed by removals.", activity.freed_bytes)
+        yield _counter("larder_snapshots_damaged", "Snapshots found with missing or changed files.", activity.damaged)
         yield _counter(
-            "larder_modelnode_watch_restarts", "Times the watch of the ModelNode broke.", activity.watch_restarts
+            "larder_modelnode_watch_restarts", "How often the watch of the ModelNode broke.", activity.watch_restarts
         )
         yield _counters(
             "larder_internal_errors",
-            "Errors that the code does not foresee, by the part that they happened in; each is logged.",
+            "Unexpected errors in Larder's own code, by the part where they happened; each is logged.",
             ["part"],
             {(part,): count for part, count in activity.internal_errors.counts.items()},
         )
@@ -51,32 +51,32 @@ class AgentCollector(Collector):
     def _downloads(self) -> Iterator[Metric]:
         activity = self._state.activity
         running = activity.running.values()
-        yield _gauge("larder_downloads_running", "Downloads that run, repairs included.", len(running))
+        yield _gauge("larder_downloads_running", "Downloads in progress, including repairs.", len(running))
         yield _gauge(
             "larder_download_rate_bytes_per_second",
-            "Bytes a second that downloads brought over the last five seconds.",
+            "Download rate over the last five seconds.",
             sum(progress.rate() for progress in running),
         )
         yield _gauge(
             "larder_download_rate_limit_bytes_per_second",
-            "The most bytes a second that all downloads together may bring; 0 is no limit.",
+            "Limit on the rate of all downloads together; 0 means no limit.",
             self._state.rate_limit(),
         )
         yield _counters(
             "larder_downloads_started",
-            "Downloads begun.",
+            "Downloads started.",
             ["kind"],
             {(kind,): activity.started[kind] for kind in KINDS},
         )
         yield _counters(
             "larder_downloads_ended",
-            "Downloads ended: complete, stopped, or failed for a reason.",
+            "Downloads finished: complete, stopped, or failed for a reason.",
             ["kind", "result", "reason"],
             {(kind, *result): activity.ended[kind, result] for kind, result in {*_EXPECTED, *activity.ended}},
         )
         yield _counters(
             "larder_entry_failures",
-            "Failures after which an entry is tried again later, by reason.",
+            "Failures after which an entry is retried later, by reason.",
             ["reason"],
             {(reason,): count for reason, count in activity.failures.items()},
         )
@@ -87,28 +87,28 @@ class AgentCollector(Collector):
             yield _counters(name, text, ["source"], {(source,): read(t) for source, t in traffic.items()})
         yield _counters(
             "larder_file_retries",
-            "Further tries at a file within a download, by reason.",
+            "Retries of single files within a download, by reason.",
             ["source", "reason"],
             {(source, reason): n for source, t in traffic.items() for reason, n in dict(t.retries).items()},
         )
 
     def _scrub(self) -> Iterator[Metric]:
         scrub = self._state.activity.scrub
-        yield _counter("larder_scrubbed_bytes", "Bytes at rest that were read and hashed again.", scrub.size_bytes)
-        yield _counter("larder_scrub_damaged_files", "Files whose bytes had changed at rest.", scrub.damaged)
+        yield _counter("larder_scrubbed_bytes", "Stored bytes read again and hashed.", scrub.size_bytes)
+        yield _counter("larder_scrub_damaged_files", "Stored files whose bytes had changed.", scrub.damaged)
         yield _gauge(
             "larder_scrub_last_pass_timestamp_seconds",
-            "When all files had last been read again, in seconds since 1970; 0 before the first time.",
+            "When the last full pass over all files ended, as a Unix timestamp; 0 before the first.",
             scrub.ended_at,
         )
 
     def _space(self, observation: Observation) -> Iterator[Metric]:
         space = self._state.space()
-        yield _gauge("larder_store_used_bytes", "Bytes of the store, each file once.", space.used)
-        yield _gauge("larder_store_reserved_bytes", "Bytes reserved for what is being fetched.", space.reserved)
-        yield _gauge("larder_store_limit_bytes", "Bytes that the store may use; 0 is no limit.", space.limit)
-        yield _gauge("larder_disk_free_bytes", "Bytes free on the store's disk.", space.disk_free)
-        yield _gauge("larder_disk_floor_bytes", "Bytes of the store's disk that are never filled.", space.floor)
+        yield _gauge("larder_store_used_bytes", "Bytes in the store, counting each file once.", space.used)
+        yield _gauge("larder_store_reserved_bytes", "Bytes reserved for downloads in progress.", space.reserved)
+        yield _gauge("larder_store_limit_bytes", "Bytes that the store may use; 0 means no limit.", space.limit)
+        yield _gauge("larder_disk_free_bytes", "Free bytes on the store's disk.", space.disk_free)
+        yield _gauge("larder_disk_floor_bytes", "Bytes of that disk that are always kept free.", space.floor)
         holders = sum(isinstance(work, Reserved | Fetching) for work in observation.works.values())
         yield _gauge("larder_store_reservations", "Entries that hold a reservation.", holders)
 
@@ -116,14 +116,14 @@ class AgentCollector(Collector):
 _TRAFFIC: tuple[tuple[str, str, Callable[[Traffic], float]], ...] = (
     (
         "larder_downloaded_bytes",
-        "Bytes that came over the network, counted as they come.",
+        "Bytes received over the network, counted as they arrive.",
         lambda t: t.received_bytes,
     ),
-    ("larder_source_rate_limited", "Answers of a source that ask to wait (429, 503).", lambda t: t.rate_limited),
-    ("larder_verified_files", "Files whose bytes were hashed and are right.", lambda t: t.verified_files),
+    ("larder_source_rate_limited", "Responses that asked the agent to wait (429 or 503).", lambda t: t.rate_limited),
+    ("larder_verified_files", "Files that were hashed and matched.", lambda t: t.verified_files),
     ("larder_verified_bytes", "Bytes of those files.", lambda t: t.verified_bytes),
-    ("larder_verification_seconds", "Time that hashing those files took.", lambda t: t.verification_s),
-    ("larder_verification_failures", "Files with other bytes than the publisher named.", lambda t: t.mismatches),
+    ("larder_verification_seconds", "Time spent hashing those files.", lambda t: t.verification_s),
+    ("larder_verification_failures", "Files that did not match what the publisher named.", lambda t: t.mismatches),
 )
 
 
@@ -134,9 +134,9 @@ def _entries(found: Sequence[EntryStatus]) -> Iterator[Metric]:
         family.add_metric([phase], phases[phase])
     yield family
     queued = sum(phases[phase] for phase in _QUEUED)
-    yield _gauge("larder_downloads_queued", "Entries that are wanted and whose download has not begun.", queued)
+    yield _gauge("larder_downloads_queued", "Wanted entries whose download has not started.", queued)
     family = GaugeMetricFamily(
-        "larder_models_failing", "Entries of this node that do not go on as they should.", labels=["reason"]
+        "larder_models_failing", "Entries of this node that have a problem, by reason.", labels=["reason"]
     )
     for reason, count in sorted(Counter(s.reason for s in found if s.reason).items()):
         family.add_metric([reason], count)

@@ -9,7 +9,7 @@ from agent.__main__ import check_local_roots
 def test_a_local_root_that_shares_files_with_the_store_is_refused(root: str, tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "store")
-    with pytest.raises(ValueError, match=r"LARDER_LOCAL_ROOTS: .* lie within each other; name another"):
+    with pytest.raises(ValueError, match=r"LARDER_LOCAL_ROOTS: .* overlap; choose another"):
         check_local_roots([str(tmp_path / "other"), str(tmp_path / root)], tmp_path / "store")
 
 

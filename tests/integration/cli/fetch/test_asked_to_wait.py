@@ -44,7 +44,7 @@ def test_a_hub_that_asks_for_time_gets_it_and_the_progress_says_until_when(
     done = fetch(pushed, tmp_path / "to")
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "to" / "model.safetensors").read_bytes() == WEIGHTS
-    listing = next(line for line in done.stdout.splitlines() if line.startswith("listing the files, trying again: "))
+    listing = next(line for line in done.stdout.splitlines() if line.startswith("listing files, retrying: "))
     assert "RateLimited: 127.0.0.1 " in listing
     assert " 6 s (until " in listing
 

@@ -93,7 +93,7 @@ def test_an_inspection_asks_again_where_that_helps() -> None:
 def test_no_directory_is_not_this_one(model: Path, tmp_path: Path) -> None:
     done = run("fetch", f"local://{model}", "--to", "", LARDER_LOCAL_ROOTS=str(tmp_path))
     assert done.returncode == 2
-    assert "--to: it is empty; name a directory" in done.stderr
+    assert "--to: the path is empty; name a directory" in done.stderr
 
 
 @pytest.mark.parametrize(

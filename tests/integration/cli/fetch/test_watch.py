@@ -24,7 +24,7 @@ def looks(
             progress.receive(bytes_a_second)
         if trouble_every_s and second % trouble_every_s == 0:
             progress.trouble = SLOW
-        if hopeless := watch.look(second):
+        if hopeless := watch.check(second):
             return hopeless
     return None
 
@@ -43,7 +43,7 @@ def test_small_files_that_come_one_by_one_are_not(progress: Progress) -> None:
         progress.receive(5)
         progress.traffic.verify(5, 0.0)
         progress.trouble = SLOW
-        assert watch.look(second) is None
+        assert watch.check(second) is None
 
 
 def test_a_listing_or_an_answer_that_never_comes_is_given_up(progress: Progress) -> None:
@@ -63,39 +63,39 @@ def test_a_source_that_asks_for_time_is_not_given_up_meanwhile(progress: Progres
         with begun.asking():
             for second in range(1, 100):
                 begun.trouble = RateLimited("later", 5) if second % 5 == 1 else begun.trouble
-                assert watch.look(second) is None
+                assert watch.check(second) is None
 
 
 def test_one_that_answers_no_more_after_that_is(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     asked = progress.trouble = RateLimited("later", 60)
-    assert [watch.look(second) for second in range(1, 61 + int(HOPELESS_S))] == [None] * (60 + int(HOPELESS_S))
-    assert watch.look(61 + HOPELESS_S) is asked
+    assert [watch.check(second) for second in range(1, 61 + int(HOPELESS_S))] == [None] * (60 + int(HOPELESS_S))
+    assert watch.check(61 + HOPELESS_S) is asked
 
 
 def test_one_that_asks_for_ever_is_given_up(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     for second in range(1, int(POLICY.asked_s + HOPELESS_S)):
         progress.trouble = RateLimited("later", 5)
-        assert watch.look(second) is None
-    assert watch.look(POLICY.asked_s + HOPELESS_S) is progress.trouble
+        assert watch.check(second) is None
+    assert watch.check(POLICY.asked_s + HOPELESS_S) is progress.trouble
 
 
 def test_a_list_that_came_after_a_long_wait_renews_it() -> None:
     progress = Progress()
     watch = StallWatch(progress, 0)
     progress.trouble = RateLimited("later", 100)
-    watch.look(0)
+    watch.check(0)
     progress.trouble, progress.total = SLOW, 10**9
     for second in range(140, 140 + int(HOPELESS_S)):
-        assert watch.look(second) is None
-    assert watch.look(140 + HOPELESS_S) is SLOW
+        assert watch.check(second) is None
+    assert watch.check(140 + HOPELESS_S) is SLOW
 
 
 def test_a_server_that_ignores_ranges_is_waited_for_while_it_sends_what_is_here(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     progress.trouble = SLOW  # it broke off before
-    watch.look(0)
+    watch.check(0)
     for second in range(1, 3 * int(HOPELESS_S)):
         progress.pass_over(20_000)
-        assert watch.look(second) is None
+        assert watch.check(second) is None

@@ -27,4 +27,4 @@ def test_the_condition_says_on_which_disk_the_store_lies(
 def test_it_has_the_numbers() -> None:
     _, told = node_conditions(StoreVolume(Path("/models"), on_root_disk=True), 1000 * GIB, 150 * GIB, 1)
     assert "(1000.0 GiB)" in told.message
-    assert "150.0 GiB of it stay free" in told.message
+    assert "150.0 GiB are kept free" in told.message
