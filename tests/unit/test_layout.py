@@ -1,0 +1,47 @@
+"""The unit tests of a package lie in the folder of its name: those of `agent/store` in `tests/unit/agent/store`."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "tests" / "unit"
+PROGRAMS = ("agent", "controller", "rig", "shared")
+TESTS = sorted(path.relative_to(UNIT) for program in PROGRAMS for path in (UNIT / program).rglob("test_*.py"))
+
+
+def names_in(folder: str | Path) -> set[str]:
+    """Return the names of the packages and modules in a folder of the source."""
+    return {path.stem for path in (ROOT / folder).iterdir() if path.suffix == ".py" or path.is_dir()}
+
+
+def imports_of(path: Path) -> set[str]:
+    """Return the modules that a test imports, itself or through its builders."""
+    found = set(re.findall(r"^(?:from|import) ([\w.]+)", path.read_text(), re.MULTILINE))
+    ours = [name for name in found if name.startswith("tests.")]
+    return found.union(*(imports_of(ROOT / f"{name.replace('.', '/')}.py") for name in ours))
+
+
+def test_every_folder_is_named_after_a_package() -> None:
+    assert TESTS
+    assert [str(test) for test in TESTS if not (ROOT / test.parent / "__init__.py").exists()] == []
+
+
+def test_a_test_named_after_a_module_lies_in_the_folder_of_that_module() -> None:
+    """Tests named after anything else concern their package."""
+    modules = {program: {path.stem for path in (ROOT / program).rglob("*.py")} for program in PROGRAMS}
+    misplaced = [
+        str(test)
+        for test in TESTS
+        if (subject := test.stem.removeprefix("test_")) in modules[test.parts[0]] - {test.parent.name}
+        and subject not in names_in(test.parent)
+    ]
+    assert misplaced == []
+
+
+def test_every_test_imports_the_package_that_it_tests() -> None:
+    strays = [
+        str(test)
+        for test in TESTS
+        if not any(f"{name}.".startswith(f"{'.'.join(test.parent.parts)}.") for name in imports_of(UNIT / test))
+    ]
+    assert strays == []
