@@ -9,9 +9,9 @@ import msgspec
 
 from shared import errors
 from shared.api.wire import CredentialsRequest, CredentialsResponse, Problem, ProgressReport
-from shared.ca_reload import Pools, Trust
+from shared.ca_reload import CaReloader, ClientReloader
+from shared.connection_errors import no_response_message
 from shared.manifest import Manifest, decode_manifest
-from shared.unanswered import no_answer_message
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=30)
 _KNOWN = {
@@ -33,10 +33,10 @@ class ControllerClient:
     url: str
     token_file: Path
     ca_file: Path | None = None
-    _pools: Pools[aiohttp.ClientSession] = field(init=False)
+    _clients: ClientReloader[aiohttp.ClientSession] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._pools = Pools(Trust(self.ca_file), _connected, aiohttp.ClientSession.close)
+        self._clients = ClientReloader(CaReloader(self.ca_file), _connected, aiohttp.ClientSession.close)
 
     async def manifest(self, digest: str) -> Manifest:
         """Return the manifest with this digest.
@@ -70,7 +70,7 @@ class ControllerClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._pools.close()
+        await self._clients.close()
 
     async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> bytes:
         session = await self._session()
@@ -82,14 +82,14 @@ class ControllerClient:
             ) as answer:
                 received = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise errors.Unreachable(no_answer_message(error, f"the controller at {self.url}")) from error
+            raise errors.Unreachable(no_response_message(error, f"the controller at {self.url}")) from error
         if answer.status in _SUCCESS:
             return received
         raise refusal(answer.status, received, answer.headers.get("Retry-After", ""))
 
     async def _session(self) -> aiohttp.ClientSession:
         try:
-            return await self._pools.client()
+            return await self._clients.client()
         except OSError as error:
             raise errors.Unreachable(
                 f"cannot read the controller's CA from {self.ca_file}: {error}; check --api-ca"

@@ -210,7 +210,7 @@ class Agent:
             Cache(lambda _, node: reconciler.set_model_node(node)),
             self._on_watch_error,
             field_selector=f"metadata.name={name}",
-            pace=_RECONNECT_TIMING,
+            timing=_RECONNECT_TIMING,
         )
 
 

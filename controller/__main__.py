@@ -17,7 +17,7 @@ from controller.agentapi.leader import LeaderClient
 from controller.features import FEATURES
 from controller.replica import LEASE, Replica
 from controller.settings import ControllerSettings
-from shared.ca_reload import Trust
+from shared.ca_reload import CaReloader
 from shared.kube.transport import connect
 from shared.log import configure_logging
 from shared.server.serve import Tls, serve
@@ -51,7 +51,7 @@ async def run(settings: ControllerSettings, environ: Mapping[str, str]) -> None:
         leader = LeaderClient(
             kube,
             f"/apis/coordination.k8s.io/v1/namespaces/{settings.namespace}/leases/{LEASE}",
-            Trust(settings.ca),
+            CaReloader(settings.ca),
             settings.tls_name,
             replica.clock,
         )
@@ -64,7 +64,7 @@ async def run(settings: ControllerSettings, environ: Mapping[str, str]) -> None:
                         replica.api_app(leader, callers),
                         settings.listen,
                         Tls(settings.certificate, settings.private_key, settings.admission_client_ca),
-                        tell_end=replica.metrics.certificate_end.set,
+                        on_expiry=replica.metrics.certificate_end.set,
                     )
                 ),
             ]

@@ -11,10 +11,10 @@ _Client = TypeVar("_Client")
 
 
 @dataclass(slots=True)
-class Trust:
-    """The authorities in a PEM file, and the previous ones, because replicas adopt a renewal one after the other.
+class CaReloader:
+    """Trusts the CAs in a PEM file and the previous ones, because replicas adopt a renewed CA one after the other.
 
-    Without a file: the authorities of the system.
+    Without a file, it trusts the CAs of the system.
     """
 
     file: Path | None
@@ -44,7 +44,9 @@ class Trust:
             return ssl.create_default_context()
         pem = self.file.read_text(encoding="ascii", errors="replace")
         if "BEGIN " not in pem:
-            raise ssl.SSLError(f"{self.file} holds no certificate in PEM; write the CA that signs the controller's")
+            raise ssl.SSLError(
+                f"{self.file} contains no PEM certificate; put the CA of the controller's certificate there"
+            )
         if self._context is not None and pem == self._pem:
             return self._context  # kubelet replaces all files of a volume if one changes
         context = ssl.create_default_context(cadata=pem)
@@ -55,28 +57,28 @@ class Trust:
 
 
 @dataclass(slots=True)
-class Pools(Generic[_Client]):
-    """Clients bound to the current authorities; `connect` makes a new one whenever these change."""
+class ClientReloader(Generic[_Client]):
+    """Keeps a client that trusts the current CAs; `connect` makes a new one whenever these change."""
 
-    trust: Trust
+    ca: CaReloader
     connect: Callable[[ssl.SSLContext], _Client]
-    end: Callable[[_Client], Awaitable[None]]
+    disconnect: Callable[[_Client], Awaitable[None]]
     _context: ssl.SSLContext | None = field(default=None, init=False)
     _clients: list[_Client] = field(default_factory=list, init=False)  # newest last
 
     async def client(self) -> _Client:
-        """Return the current client; requests on the previous one may finish. Raises OSError as Trust does."""
-        context = self.trust.context()
+        """Return the current client; requests on the previous one may finish. Raises OSError as CaReloader does."""
+        context = self.ca.context()
         if context is not self._context:
             self._context = context
             self._clients.append(self.connect(context))
         newest = self._clients[-1]
         while len(self._clients) > _KEPT:
-            await self.end(self._clients.pop(0))
+            await self.disconnect(self._clients.pop(0))
         return newest
 
     async def close(self) -> None:
         """Close every connection."""
         clients, self._clients, self._context = self._clients, [], None
         for client in clients:
-            await self.end(client)
+            await self.disconnect(client)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from shared.ca_reload import Pools, Trust
+from shared.ca_reload import CaReloader, ClientReloader
 from shared.kube.collection import decode
 from shared.kube.errors import NotFound, Unreachable
 from shared.kube.lease import Lease
@@ -33,15 +33,15 @@ class LeaderClient:
 
     kube: Kube
     lease_path: str
-    trust: Trust
+    ca: CaReloader
     tls_name: str
     clock: Callable[[], float]
-    _pools: Pools[httpx.AsyncClient] = field(init=False)
+    _clients: ClientReloader[httpx.AsyncClient] = field(init=False)
     _address: str = field(default="", init=False)
     _read_at: float = field(default=-_REMEMBERED_S, init=False)
 
     def __post_init__(self) -> None:
-        self._pools = Pools(self.trust, _connected, httpx.AsyncClient.aclose)
+        self._clients = ClientReloader(self.ca, _connected, httpx.AsyncClient.aclose)
 
     async def forward(self, path: str, body: bytes, authorization: str) -> LeaderReply:
         """Forward a POST to the leader with the sender's token; return its response. Raises KubeError without one."""
@@ -49,10 +49,10 @@ class LeaderClient:
         headers = {"Authorization": authorization, "Content-Type": "application/json", "Larder-Forwarded": "true"}
         extensions = {"sni_hostname": self.tls_name} if self.tls_name else {}
         try:
-            client = await self._pools.client()
+            client = await self._clients.client()
             answer = await client.post(f"https://{address}{path}", content=body, headers=headers, extensions=extensions)
         except OSError as error:
-            raise Unreachable(f"the CA of the other replicas, {self.trust.file}: {error}") from error
+            raise Unreachable(f"the CA of the other replicas, {self.ca.file}: {error}") from error
         except httpx.HTTPError as error:
             self._read_at = -_REMEMBERED_S  # another replica may lead by now
             raise Unreachable(f"the leader at {address} does not answer: {error}") from error
@@ -60,7 +60,7 @@ class LeaderClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._pools.close()
+        await self._clients.close()
 
     async def _find(self) -> str:
         if self.clock() - self._read_at >= _REMEMBERED_S:

@@ -40,7 +40,7 @@ class Informers:
             informer.sink,
             self._trouble(informer.resource),
             label_selector=informer.label_selector,
-            pace=ReflectorTiming() if informer.waited_for else _PATIENT,
+            timing=ReflectorTiming() if informer.waited_for else _PATIENT,
         )
         self._followed.append((informer, reflector))
 

@@ -71,7 +71,7 @@ class Manager:
             self._lead,
             deadline_s=settings.lease_seconds * 2 / 3,
             retry_s=settings.lease_seconds / 7.5,
-            on_trouble=lambda error: _log.info("election_failed", error=str(error)),
+            on_error=lambda error: _log.info("election_failed", error=str(error)),
         )
 
     def follow(self, informers: Iterable[Informer[Any]]) -> None:

@@ -79,11 +79,11 @@ class RangeBody:
 
 def range_header(file: File, offset: int, length: int | None) -> dict[str, str]:
     """Return the Range header that `open_range` sends, or none for the whole file. Some signatures cover it."""
-    span = _span_of(file, offset, length)
-    return {} if span == ByteRange(0, file.size) else {"Range": f"bytes={span.start}-{span.end - 1}"}
+    byte_range = _byte_range_of(file, offset, length)
+    return {} if byte_range == ByteRange(0, file.size) else {"Range": f"bytes={byte_range.start}-{byte_range.end - 1}"}
 
 
-def _span_of(file: File, offset: int, length: int | None) -> ByteRange:
+def _byte_range_of(file: File, offset: int, length: int | None) -> ByteRange:
     return ByteRange(offset, file.size if length is None else min(file.size, offset + length))
 
 
@@ -97,19 +97,19 @@ def open_range(
     failure: Callable[[Reply], LarderError],
 ) -> RangeBody | EmptyBody:
     """Request a range of a file and return its body; `failure` maps an unsuccessful response to its error."""
-    span = _span_of(file, offset, length)
-    if span.size_bytes <= 0:
+    byte_range = _byte_range_of(file, offset, length)
+    if byte_range.size_bytes <= 0:
         return EmptyBody()
     part = range_header(file, offset, length)
     reply = client.send(replace(call, headers={**call.headers, **part}) if part else call)
     try:
         if reply.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             raise _stale_link(call.url, reply) or failure(reply)
-        skip_bytes = decide_skip(reply.status, reply.headers, file, span, reply.host)
+        skip_bytes = decide_skip(reply.status, reply.headers, file, byte_range, reply.host)
     except LarderError:
         reply.close()
         raise
-    return RangeBody(reply, file.path, skip_bytes, span.size_bytes)
+    return RangeBody(reply, file.path, skip_bytes, byte_range.size_bytes)
 
 
 def _stale_link(url: str, reply: Reply) -> LarderError | None:
@@ -123,7 +123,7 @@ def _stale_link(url: str, reply: Reply) -> LarderError | None:
     )
 
 
-def decide_skip(status: int, headers: Mapping[str, str], file: File, span: ByteRange, host: str) -> int:
+def decide_skip(status: int, headers: Mapping[str, str], file: File, byte_range: ByteRange, host: str) -> int:
     """Return how many bytes of a successful response precede the range.
 
     Raises:
@@ -133,19 +133,20 @@ def decide_skip(status: int, headers: Mapping[str, str], file: File, span: ByteR
     if has_changed(file.etag, headers):
         told = f"{_present(file.etag, headers)[:_MOST_SHOWN]!r} now, {file.etag[:_MOST_SHOWN]!r} then"
         raise SourceChanged(f"{file.path!r} at {host} changed since it was resolved ({told}); it is resolved again")
-    _check_coding(file, headers, span.size_bytes if status == HTTPStatus.PARTIAL_CONTENT else file.size, host)
+    _check_coding(file, headers, byte_range.size_bytes if status == HTTPStatus.PARTIAL_CONTENT else file.size, host)
     if status == HTTPStatus.OK:
         _check_total(file, headers.get("Content-Length") or "", host)
-        return span.start
+        return byte_range.start
     text = headers.get("Content-Range") or ""
     match = _CONTENT_RANGE.fullmatch(text.strip())
     if match is None:
         raise Unreachable(f"{host} answered a part of {file.path!r} without saying which ({text!r})")
     _check_total(file, match.group(3), host)
     first, last = int(match.group(1)), int(match.group(2))
-    if first != span.start or last != span.end - 1:
+    if first != byte_range.start or last != byte_range.end - 1:
         raise Unreachable(
-            f"{host} sent bytes {first} to {last} of {file.path!r} where {span.start} to {span.end - 1} were asked for"
+            f"{host} sent bytes {first} to {last} of {file.path!r} in response to a request for bytes "
+            f"{byte_range.start} to {byte_range.end - 1}"
         )
     return 0
 

@@ -37,7 +37,7 @@ class Elector:
     work: Callable[[], Coroutine[Any, Any, None]]
     deadline_s: float = 10
     retry_s: float = 2
-    on_trouble: Callable[[Exception], None] = _ignore  # called if the lock fails, which is retried after `retry_s`
+    on_error: Callable[[Exception], None] = _ignore  # called if the lock fails, which is retried after `retry_s`
     uniform: Uniform = random.uniform
     _until: float = field(default=-math.inf, init=False)
     _attempt: "asyncio.Task[bool | None] | None" = field(default=None, init=False)
@@ -96,7 +96,7 @@ class Elector:
             async with asyncio.timeout_at(end):
                 return await self.lock.acquire()
         except Exception as error:  # noqa: BLE001 - an unreachable API server is a lost race, never a crash
-            self.on_trouble(error)
+            self.on_error(error)
             return None
 
     def _attempt_end(self, began: float) -> float:
@@ -124,7 +124,7 @@ class Elector:
             async with asyncio.timeout_at(end):
                 await self.lock.release()
         except Exception as error:  # noqa: BLE001 - an unreachable API server must not keep the program from ending
-            self.on_trouble(error)
+            self.on_error(error)
             return False
         return True
 

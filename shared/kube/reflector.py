@@ -14,7 +14,7 @@ from shared.backoff import Backoff, Uniform
 from shared.kube.collection import UNREADABLE, decode, pages, selectors
 from shared.kube.errors import Busy, Expired, Malformed, Refused, Unreachable
 from shared.kube.objects import Event, Key, Object
-from shared.kube.refusal import refusal
+from shared.kube.status_errors import error_from_status
 from shared.kube.transport import Kube
 
 T = TypeVar("T", bound=Object)
@@ -57,11 +57,11 @@ class Reflector(Generic[T]):
     path: str
     kind: type[T]
     sink: Sink[T]
-    on_trouble: Callable[[Exception, float], None]  # called with the error and the wait that follows, in seconds
+    on_error: Callable[[Exception, float], None]  # called with the error and the wait that follows, in seconds
     label_selector: str = ""
     field_selector: str = ""
     page: int = 500
-    pace: ReflectorTiming = ReflectorTiming()
+    timing: ReflectorTiming = ReflectorTiming()
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
     uniform: Uniform = random.uniform
@@ -79,14 +79,14 @@ class Reflector(Generic[T]):
                 await self._watch()
             except Exception as error:  # noqa: BLE001 - whatever it was, a blind cache is worse
                 delay_s = self._delay_s(error)
-                self.on_trouble(error, delay_s)
+                self.on_error(error, delay_s)
                 await self.sleep(delay_s)
 
     async def _list(self) -> None:
         objects: list[T] = []
         unreadable: list[Key] = []
         version = ""
-        async for page in pages(self.kube, self.path, self._selectors, self.page, self.pace.list_s):
+        async for page in pages(self.kube, self.path, self._selectors, self.page, self.timing.list_s):
             for raw in page.items:
                 item = self._read(raw)
                 unreadable.append(item) if isinstance(item, Key) else objects.append(item)
@@ -98,12 +98,12 @@ class Reflector(Generic[T]):
     async def _watch(self) -> None:
         opened = math.inf  # connecting may take long, and is not a steady watch
         try:
-            async with self.kube.watch(self.path, self._watch_query(), self.pace.idle_s) as lines:
+            async with self.kube.watch(self.path, self._watch_query(), self.timing.idle_s) as lines:
                 opened = self.clock()
                 async for line in lines:
                     self._handle(decode(line, Event))
         finally:
-            steady = self.clock() - opened >= self.pace.steady_s
+            steady = self.clock() - opened >= self.timing.steady_s
             if steady:
                 self._failures = self._expirations = 0
         if not steady:
@@ -111,7 +111,7 @@ class Reflector(Generic[T]):
 
     def _handle(self, event: Event) -> None:
         if event.type == "ERROR":
-            raise refusal(0, event.object)
+            raise error_from_status(0, event.object)
         obj = decode(event.object, Object)
         match event.type:
             case "DELETED":
@@ -128,7 +128,7 @@ class Reflector(Generic[T]):
             return msgspec.json.decode(raw, type=self.kind)
         except UNREADABLE as error:
             key = decode(raw, Object).key
-            self.on_trouble(Malformed(f"{self.path} {key.namespace}/{key.name}: {error}"), 0)
+            self.on_error(Malformed(f"{self.path} {key.namespace}/{key.name}: {error}"), 0)
             return key
 
     def _delay_s(self, error: Exception) -> float:
@@ -138,18 +138,18 @@ class Reflector(Generic[T]):
                 self._version = ""
                 self._expirations += 1
                 if self._expirations == 1:
-                    return self.uniform(0, self.pace.relist_jitter_s)
-                return self.pace.backoff.delay_s(self._expirations)
+                    return self.uniform(0, self.timing.relist_jitter_s)
+                return self.timing.backoff.delay_s(self._expirations)
             case Busy(code=503):
-                return self.uniform(1.0, 1.25) * self.pace.unavailable_s
+                return self.uniform(1.0, 1.25) * self.timing.unavailable_s
             case Busy(after_s=after_s):
-                return self.uniform(1.0, 1.25) * min(after_s or self.pace.busy_s, self.pace.busy_cap_s)
+                return self.uniform(1.0, 1.25) * min(after_s or self.timing.busy_s, self.timing.busy_cap_s)
             case Unreachable() | Refused():
                 pass
             case _:  # the state of the sink is unknown: start over
                 self._version = ""
         self._failures += 1
-        return self.pace.backoff.delay_s(self._failures)
+        return self.timing.backoff.delay_s(self._failures)
 
     @property
     def _selectors(self) -> dict[str, str]:
@@ -160,5 +160,5 @@ class Reflector(Generic[T]):
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
-            "timeoutSeconds": str(int(self.pace.watch_s * self.uniform(1, 2))),
+            "timeoutSeconds": str(int(self.timing.watch_s * self.uniform(1, 2))),
         }

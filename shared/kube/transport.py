@@ -12,11 +12,11 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
+from shared.connection_errors import no_response_message
 from shared.kube.credentials import DEFAULT_NAMESPACE, SERVICE_ACCOUNT, Access, find_access
 from shared.kube.errors import Unreachable
 from shared.kube.lines import split_lines
-from shared.kube.refusal import refusal
-from shared.unanswered import no_answer_message
+from shared.kube.status_errors import error_from_status
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -93,7 +93,7 @@ class Kube:
         try:
             if response.status >= _FIRST_ERROR:
                 with self._translated():
-                    raise refusal(response.status, await response.read(), response.headers)
+                    raise error_from_status(response.status, await response.read(), response.headers)
             yield response
         finally:
             response.release() if response.content.at_eof() else _drop(response)
@@ -108,7 +108,7 @@ class Kube:
         try:
             yield
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unreachable(no_answer_message(error, f"the API server at {self.access.server}")) from error
+            raise Unreachable(no_response_message(error, f"the API server at {self.access.server}")) from error
 
 
 def connect(

@@ -11,7 +11,7 @@ from shared.fair_queue import FairQueue
 K = TypeVar("K", bound=Hashable)
 
 
-def _one_lane(_: object) -> Hashable:
+def _same_lane(_: object) -> Hashable:
     return ""
 
 
@@ -25,37 +25,37 @@ class WorkQueue(Generic[K]):
 
     on_error: Callable[[K, Exception, float], None]  # called with the key, its error, and the seconds until its retry
     backoff: Backoff = Backoff(first_s=0.1, cap_s=60)
-    lane_of: Callable[[K], Hashable] = _one_lane
-    _line: FairQueue[Hashable, K] = field(default_factory=FairQueue, init=False)
-    _wanted: set[K] = field(default_factory=set, init=False)
-    _in_hand: set[K] = field(default_factory=set, init=False)
+    lane_of: Callable[[K], Hashable] = _same_lane
+    _queue: FairQueue[Hashable, K] = field(default_factory=FairQueue, init=False)
+    _dirty: set[K] = field(default_factory=set, init=False)
+    _processing: set[K] = field(default_factory=set, init=False)
     _failures: dict[K, int] = field(default_factory=dict, init=False)
-    _later: dict[K, asyncio.TimerHandle] = field(default_factory=dict, init=False)
+    _timers: dict[K, asyncio.TimerHandle] = field(default_factory=dict, init=False)
     _arrival: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self._queue)
 
     def add(self, key: K) -> None:
         """Queue the key at once, or after its current run if it is being handled."""
-        if timer := self._later.pop(key, None):
+        if timer := self._timers.pop(key, None):
             timer.cancel()
-        if key in self._wanted:
+        if key in self._dirty:
             return
-        self._wanted.add(key)
-        if key not in self._in_hand:
+        self._dirty.add(key)
+        if key not in self._processing:
             self._enqueue(key)
 
     def add_after(self, key: K, delay_s: float) -> None:
         """Queue the key in `delay_s` seconds; of several requests the earliest counts."""
         loop = asyncio.get_running_loop()
         when = loop.time() + delay_s
-        if timer := self._later.get(key):
+        if timer := self._timers.get(key):
             if timer.when() <= when:
                 return
             timer.cancel()
-        if key not in self._wanted:
-            self._later[key] = loop.call_at(when, self.add, key)
+        if key not in self._dirty:
+            self._timers[key] = loop.call_at(when, self.add, key)
 
     async def serve(self, workers: int, handle: Callable[[K], Awaitable[float | None]]) -> None:
         """Hand out keys until cancelled; `handle` returns the seconds until it wants the key again, or None.
@@ -65,16 +65,16 @@ class WorkQueue(Generic[K]):
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(workers):
-                    tasks.create_task(self._work(handle))
+                    tasks.create_task(self._run_worker(handle))
         finally:
-            for key in list(self._later):
+            for key in list(self._timers):
                 self.add(key)
 
-    async def _work(self, handle: Callable[[K], Awaitable[float | None]]) -> None:
+    async def _run_worker(self, handle: Callable[[K], Awaitable[float | None]]) -> None:
         while True:
-            key = await self._take()
+            key = await self._next_key()
             try:
-                again_s = await handle(key)
+                requeue_after_s = await handle(key)
             except asyncio.CancelledError:
                 self.add(key)
                 raise
@@ -82,22 +82,22 @@ class WorkQueue(Generic[K]):
                 self._retry(key, error)
             else:
                 self._failures.pop(key, None)
-                if again_s is not None:
-                    self.add_after(key, again_s)
+                if requeue_after_s is not None:
+                    self.add_after(key, requeue_after_s)
             finally:
-                self._put_down(key)
+                self._done(key)
 
-    async def _take(self) -> K:
-        while (key := self._line.pop()) is None:
+    async def _next_key(self) -> K:
+        while (key := self._queue.pop()) is None:
             self._arrival.clear()
             await self._arrival.wait()
-        self._wanted.discard(key)
-        self._in_hand.add(key)
+        self._dirty.discard(key)
+        self._processing.add(key)
         return key
 
-    def _put_down(self, key: K) -> None:
-        self._in_hand.discard(key)
-        if key in self._wanted:
+    def _done(self, key: K) -> None:
+        self._processing.discard(key)
+        if key in self._dirty:
             self._enqueue(key)
 
     def _retry(self, key: K, error: Exception) -> None:
@@ -107,5 +107,5 @@ class WorkQueue(Generic[K]):
         self.add_after(key, delay_s)
 
     def _enqueue(self, key: K) -> None:
-        self._line.push(self.lane_of(key), key)
+        self._queue.push(self.lane_of(key), key)
         self._arrival.set()

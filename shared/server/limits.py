@@ -29,9 +29,9 @@ class LimitedProtocol(H11Protocol):
     uvicorn alone waits forever for a first request, and for a body that does not end.
     """
 
-    def __init__(self, *args: Any, patience: ServerLimits, **fields: Any) -> None:  # noqa: ANN401 - uvicorn's own
+    def __init__(self, *args: Any, limits: ServerLimits, **fields: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(*args, **fields)
-        self._patience = patience
+        self._limits = limits
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
@@ -39,8 +39,8 @@ class LimitedProtocol(H11Protocol):
         super().connection_made(transport)
         self.app_state = {**self.app_state, PEER_CERTIFICATE: transport.get_extra_info("peercert") or {}}
         self._expect()
-        if len(self.connections) > self._patience.connections:
-            next(iter(self._patience.waiting)).transport.abort()
+        if len(self.connections) > self._limits.connections:
+            next(iter(self._limits.waiting)).transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Process data; data after a response belongs to the next request."""
@@ -59,7 +59,7 @@ class LimitedProtocol(H11Protocol):
         """Let the connection make room for others, unless its next request has already arrived."""
         super().on_response_complete()
         if self._deadline is None and not self._is_answering and not self.transport.is_closing():
-            self._patience.waiting[self] = None
+            self._limits.waiting[self] = None
 
     @property
     def _is_answering(self) -> bool:
@@ -68,12 +68,12 @@ class LimitedProtocol(H11Protocol):
 
     def _expect(self) -> None:
         if self._deadline is None:
-            self._deadline = self.loop.call_later(self._patience.request_s, self.transport.abort)
-            self._patience.waiting.pop(self, None)  # moves it to the end of the order
-            self._patience.waiting[self] = None
+            self._deadline = self.loop.call_later(self._limits.request_s, self.transport.abort)
+            self._limits.waiting.pop(self, None)  # moves it to the end of the order
+            self._limits.waiting[self] = None
 
     def _expect_nothing(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-        self._patience.waiting.pop(self, None)
+        self._limits.waiting.pop(self, None)

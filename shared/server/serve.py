@@ -17,7 +17,7 @@ from shared.server.limits import LimitedProtocol, ServerLimits
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _RELOAD_S = 10.0
 _Stamp = tuple[tuple[int, int], ...]
-_Tell = Callable[[float], None]
+_OnExpiry = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,17 @@ def not_after(pem: str) -> float:
     return load_pem_x509_certificate(pem.encode()).not_valid_after_utc.timestamp()
 
 
-async def follow_certificate(
+async def reload_certificate(
     tls: Tls,
     context: ssl.SSLContext,
     seen: _Stamp,
-    tell_end: _Tell = lambda _: None,
+    on_expiry: _OnExpiry = lambda _: None,
     every_s: float = _RELOAD_S,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Reload the pair whenever its files differ from those `seen`; if loading fails, the last pair stays.
 
-    `tell_end` is called with the end of validity of each new certificate, in seconds since 1970.
+    `on_expiry` is called with the expiry of each new certificate, in seconds since 1970.
     """
     while True:
         await sleep(every_s)
@@ -81,13 +81,13 @@ async def follow_certificate(
             continue
         seen = stamp
         _LOG.info("certificate_loaded", file=str(tls.certificate))
-        _tell_end(tls, tell_end)
+        _report_expiry(tls, on_expiry)
 
 
-def _tell_end(tls: Tls, tell: _Tell) -> None:
-    """Report the end of validity; a certificate that only the TLS library can parse is served all the same."""
+def _report_expiry(tls: Tls, on_expiry: _OnExpiry) -> None:
+    """Report the expiry; a certificate that only the TLS library can parse is served all the same."""
     try:
-        tell(tls.not_after())
+        on_expiry(tls.not_after())
     except (OSError, ValueError) as error:
         _LOG.warning("certificate_end_unknown", file=str(tls.certificate), error=str(error))
 
@@ -107,8 +107,8 @@ async def serve(
     tls: Tls | None = None,
     grace_s: int = 3,
     reload_s: float = _RELOAD_S,
-    tell_end: _Tell = lambda _: None,
-    patience: ServerLimits | None = None,
+    on_expiry: _OnExpiry = lambda _: None,
+    limits: ServerLimits | None = None,
 ) -> None:
     """Serve until cancelled, then let running requests finish. Raises OSError.
 
@@ -120,8 +120,8 @@ async def serve(
         tls: The certificate; None for plain http.
         grace_s: Seconds that running requests get to finish.
         reload_s: Seconds between checks of the files of `tls`; new connections get the newest pair.
-        tell_end: Called with the end of validity of each loaded certificate, in seconds since 1970.
-        patience: The limits on connections.
+        on_expiry: Called with the expiry of each loaded certificate, in seconds since 1970.
+        limits: The limits on connections.
     """
     seen = tls.stamp() if tls else ()
     host, _, port = listen.rpartition(":")
@@ -129,7 +129,7 @@ async def serve(
         app,
         host=host.strip("[]"),
         port=int(port),
-        http=partial(LimitedProtocol, patience=patience or ServerLimits()),  # type: ignore[arg-type]  # as the class
+        http=partial(LimitedProtocol, limits=limits or ServerLimits()),  # type: ignore[arg-type]  # as the class
         ws="none",
         proxy_headers=False,
         log_config=None,
@@ -143,13 +143,13 @@ async def serve(
         ssl_cert_reqs=ssl.CERT_OPTIONAL if tls and tls.client_ca else ssl.CERT_NONE,
     )
     server = Server(config)
-    following: asyncio.Task[None] | None = None
+    reloading: asyncio.Task[None] | None = None
     if tls:
         config.load()
         assert config.ssl is not None  # noqa: S101 - uvicorn makes one where it is given a certificate
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
-        _tell_end(tls, tell_end)
-        following = asyncio.create_task(follow_certificate(tls, config.ssl, seen, tell_end, reload_s))
+        _report_expiry(tls, on_expiry)
+        reloading = asyncio.create_task(reload_certificate(tls, config.ssl, seen, on_expiry, reload_s))
     task = asyncio.create_task(server.serve())
     try:
         await asyncio.shield(task)
@@ -160,7 +160,7 @@ async def serve(
     except SystemExit as error:  # how uvicorn reports that it cannot listen
         raise OSError(f"cannot listen on {listen}: the address is taken or not allowed") from error
     finally:
-        if following:
-            following.cancel()
+        if reloading:
+            reloading.cancel()
             with suppress(asyncio.CancelledError):
-                await following
+                await reloading

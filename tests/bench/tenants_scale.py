@@ -91,7 +91,7 @@ def turn_of(models: int) -> int:
         queue.add(ModelKey("BaseModel", GREEDY, f"model-{i:04}"))
     late = ModelKey("BaseModel", OTHER, "ours")
     queue.add(late)
-    return next(turn for turn in range(1, models + 2) if queue._line.pop() == late)
+    return next(turn for turn in range(1, models + 2) if queue._queue.pop() == late)
 
 
 async def main(models: int, nodes: int) -> None:

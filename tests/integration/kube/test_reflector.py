@@ -162,7 +162,7 @@ async def test_a_line_of_six_megabytes_arrives(kube: Kube, namespace: str) -> No
 async def test_a_deletion_while_cut_off_is_told_once(kube: Kube, namespace: str, make_way: MakeWay) -> None:
     way = await make_way()
     await create(kube, namespace, "doomed", "reborn", "kept")
-    async with watching(way.kube, namespace, pace=ReflectorTiming(idle_s=1)) as watched:
+    async with watching(way.kube, namespace, timing=ReflectorTiming(idle_s=1)) as watched:
         way.proxy.block()
         await delete_if_present(kube, f"{maps(namespace)}/doomed")
         await delete_if_present(kube, f"{maps(namespace)}/reborn")
@@ -208,7 +208,7 @@ async def test_a_deletion_that_an_expired_version_hid_is_told_once(
 ) -> None:
     way = await make_way()
     await create(kube, namespace, "doomed", "kept")
-    async with watching(way.kube, namespace, pace=ReflectorTiming(idle_s=1)) as watched:
+    async with watching(way.kube, namespace, timing=ReflectorTiming(idle_s=1)) as watched:
         way.proxy.block()
         await delete_if_present(kube, f"{maps(namespace)}/doomed")
         await touch(kube, namespace, "kept")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 import trustme
 
-from shared.ca_reload import Pools, Trust
+from shared.ca_reload import CaReloader, ClientReloader
 
 
 def accepts(context: ssl.SSLContext, authority: trustme.CA) -> bool:
@@ -40,68 +40,72 @@ def put(path: Path, *authorities: trustme.CA) -> None:
 
 def test_old_and_new_are_trusted_while_replicas_take_up_a_renewal(tmp_path: Path) -> None:
     first, second, third = trustme.CA(), trustme.CA(), trustme.CA()
-    trust = Trust(tmp_path / "ca.crt")
+    reloader = CaReloader(tmp_path / "ca.crt")
     put(tmp_path / "ca.crt", first)
-    assert (accepts(trust.context(), first), accepts(trust.context(), second)) == (True, False)
+    assert (accepts(reloader.context(), first), accepts(reloader.context(), second)) == (True, False)
     put(tmp_path / "ca.crt", second)
-    assert (accepts(trust.context(), first), accepts(trust.context(), second)) == (True, True)
+    assert (accepts(reloader.context(), first), accepts(reloader.context(), second)) == (True, True)
     put(tmp_path / "ca.crt", third)
-    assert [accepts(trust.context(), ca) for ca in (first, second, third)] == [False, True, True]
+    assert [accepts(reloader.context(), ca) for ca in (first, second, third)] == [False, True, True]
 
 
 def test_the_same_file_is_read_once_and_the_same_text_is_no_news(tmp_path: Path) -> None:
     first, second = trustme.CA(), trustme.CA()
-    trust = Trust(tmp_path / "ca.crt")
+    reloader = CaReloader(tmp_path / "ca.crt")
     put(tmp_path / "ca.crt", first)
-    context = trust.context()
-    assert trust.context() is context
+    context = reloader.context()
+    assert reloader.context() is context
     put(tmp_path / "ca.crt", second)
-    assert trust.context() is not context
+    assert reloader.context() is not context
     put(tmp_path / "ca.crt", second)
-    assert accepts(trust.context(), first), "what came before is still the first"
+    assert accepts(reloader.context(), first), "what came before is still the first"
 
 
 def test_a_bundle_vouches_for_all(tmp_path: Path) -> None:
     both = trustme.CA(), trustme.CA()
     put(tmp_path / "ca.crt", *both)
-    assert all(accepts(Trust(tmp_path / "ca.crt").context(), authority) for authority in both)
+    assert all(accepts(CaReloader(tmp_path / "ca.crt").context(), authority) for authority in both)
 
 
 @pytest.mark.parametrize("text", ["", "none\n", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"])
 def test_a_file_that_is_none_is_an_error_until_it_is_right(tmp_path: Path, text: str) -> None:
     path, authority = tmp_path / "ca.crt", trustme.CA()
-    trust = Trust(path)
+    reloader = CaReloader(path)
     with pytest.raises(FileNotFoundError):
-        trust.context()
+        reloader.context()
     path.write_text(text)
     with pytest.raises(ssl.SSLError):
-        trust.context()
+        reloader.context()
     put(path, authority)
-    assert accepts(trust.context(), authority)
+    assert accepts(reloader.context(), authority)
 
 
 def test_without_a_file_the_systems_authorities_count() -> None:
-    trust = Trust(None)
-    assert trust.context() is trust.context()
-    assert not accepts(trust.context(), trustme.CA())
+    reloader = CaReloader(None)
+    assert reloader.context() is reloader.context()
+    assert not accepts(reloader.context(), trustme.CA())
 
 
 @pytest.fixture
-async def pools(tmp_path: Path) -> AsyncIterator[Pools[httpx.AsyncClient]]:
-    trust = Trust(tmp_path / "ca.crt")
-    pools = Pools(trust, lambda c: httpx.AsyncClient(verify=c, trust_env=False), httpx.AsyncClient.aclose)
+async def client_reloader(tmp_path: Path) -> AsyncIterator[ClientReloader[httpx.AsyncClient]]:
+    reloader = CaReloader(tmp_path / "ca.crt")
+    client_reloader = ClientReloader(
+        reloader, lambda c: httpx.AsyncClient(verify=c, trust_env=False), httpx.AsyncClient.aclose
+    )
     put(tmp_path / "ca.crt", trustme.CA())
-    yield pools
-    await pools.close()
+    yield client_reloader
+    await client_reloader.close()
 
 
-async def test_requests_on_the_last_client_may_end_in_peace(pools: Pools[httpx.AsyncClient], tmp_path: Path) -> None:
-    clients = [await pools.client()]
-    assert await pools.client() is clients[0]
+async def test_requests_on_the_last_client_may_end_in_peace(
+    client_reloader: ClientReloader[httpx.AsyncClient], tmp_path: Path
+) -> None:
+    clients = [await client_reloader.client()]
+    assert await client_reloader.client() is clients[0]
     for _ in range(2):
         put(tmp_path / "ca.crt", trustme.CA())
         os.utime(tmp_path / "ca.crt")
-        clients.append(await pools.client())
+        clients.append(await client_reloader.client())
     assert [client.is_closed for client in clients] == [True, False, False]
-    await pools.close()
+    await client_reloader.close()
     assert all(client.is_closed for client in clients)

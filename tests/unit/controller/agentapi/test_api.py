@@ -25,7 +25,7 @@ from controller.state.progress import ProgressBook
 from shared.api.core import NODES
 from shared.api.model_node import PATH, Claim
 from shared.api.wire import CredentialsRequest
-from shared.ca_reload import Trust
+from shared.ca_reload import CaReloader
 from shared.errors import AuthDenied, NotGranted
 from shared.kube.transport import Kube
 from shared.sources.settings import settings_from_environ
@@ -61,7 +61,7 @@ class Api:
         secrets = Secrets(kube, "ns", settings_from_environ({}))
         self.authenticator = Authenticator(kube, self.cluster, AGENT, "larder", lambda: self.now)
         self.service = AgentService(kube, self.cluster, manifests, secrets, Live(kube))
-        leader = LeaderClient(kube, "/lease", Trust(None), "", lambda: self.now)
+        leader = LeaderClient(kube, "/lease", CaReloader(None), "", lambda: self.now)
         app = FastAPI(openapi_url=None)
         app.include_router(
             AgentApi(

@@ -96,7 +96,7 @@ async def test_cut_off_from_the_lock_the_work_ends_within_the_deadline(how: str,
         ticking(ticks),
         DEADLINE_S,
         RETRY_S,
-        on_trouble=lambda error: troubles.append(type(error).__name__),
+        on_error=lambda error: troubles.append(type(error).__name__),
         uniform=random.Random(seed).uniform,
     )
     await elector.run()

@@ -262,7 +262,7 @@ async def test_it_asks_for_pages_bookmarks_and_its_selection(serve: Serve) -> No
 
 async def test_a_silent_watch_is_given_up(serve: Serve) -> None:
     cluster = World(stream(then="silence"))
-    async with cluster.reflected(serve, pace=ReflectorTiming(idle_s=0.1)):
+    async with cluster.reflected(serve, timing=ReflectorTiming(idle_s=0.1)):
         await cluster.until(lambda: len(cluster.troubles) >= 2)
     assert all(isinstance(error, KubeError) and error.reason == "Unreachable" for error in cluster.troubles)
 

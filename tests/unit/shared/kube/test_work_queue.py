@@ -45,7 +45,7 @@ async def test_a_key_added_while_in_hand_is_served_once_more_and_never_at_the_sa
         for _ in range(5):
             queue.add(key)
         if len(turns) == 1:
-            queue._wanted.discard(key)  # the last turn asks for no other
+            queue._dirty.discard(key)  # the last turn asks for no other
         await asyncio.sleep(1)
         turns.append((began, now()))
 

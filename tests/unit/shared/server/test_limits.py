@@ -31,9 +31,9 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
-async def serving(app: FastAPI, patience: ServerLimits, tls: Tls | None = None) -> AsyncIterator[int]:
+async def serving(app: FastAPI, limits: ServerLimits, tls: Tls | None = None) -> AsyncIterator[int]:
     port = free_port()
-    task = asyncio.create_task(serve(app, f"{LOOPBACK}:{port}", tls, patience=patience))
+    task = asyncio.create_task(serve(app, f"{LOOPBACK}:{port}", tls, limits=limits))
     try:
         await until(lambda: listens(port))
         yield port
@@ -153,16 +153,16 @@ async def test_a_second_request_in_small_pieces_ends_its_connection() -> None:
 
 
 async def test_whole_requests_are_answered_one_after_the_other_however_long_the_answer_takes() -> None:
-    app, patience = FastAPI(), ServerLimits(request_s=2)
+    app, limits = FastAPI(), ServerLimits(request_s=2)
 
     @app.post("/")
     async def slow(request: Request) -> int:
         await asyncio.sleep(2.5)  # more than a request may take to arrive
         return len(await request.body())
 
-    async with serving(app, patience) as port, httpx.AsyncClient(trust_env=False, timeout=60) as http:
+    async with serving(app, limits) as port, httpx.AsyncClient(trust_env=False, timeout=60) as http:
         assert [(await http.post(f"http://{LOOPBACK}:{port}/", content=b"x" * n)).json() for n in (0, 7)] == [0, 7]
-    assert patience.waiting == {}, "nothing is kept of connections that are gone"
+    assert limits.waiting == {}, "nothing is kept of connections that are gone"
 
 
 async def test_a_client_is_known_by_its_own_address() -> None:

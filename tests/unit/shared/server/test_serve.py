@@ -28,9 +28,9 @@ def _write(authority: Authority, tls: Tls) -> int:
 
 
 @asynccontextmanager
-async def _serving(tls: Tls, tell_end: Callable[[float], None] = lambda _: None) -> AsyncIterator[int]:
+async def _serving(tls: Tls, on_expiry: Callable[[float], None] = lambda _: None) -> AsyncIterator[int]:
     port = free_port()
-    task = asyncio.create_task(serve(FastAPI(), f"{LOOPBACK}:{port}", tls, reload_s=0.02, tell_end=tell_end))
+    task = asyncio.create_task(serve(FastAPI(), f"{LOOPBACK}:{port}", tls, reload_s=0.02, on_expiry=on_expiry))
     try:
         yield port
     finally:

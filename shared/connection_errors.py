@@ -9,7 +9,7 @@ _WAY_OUT = "check that it runs and that this machine reaches it"
 _TRUST = "the CA that is configured must be the one that signed it"
 
 
-def no_answer_message(error: Exception, server: str) -> str:
+def no_response_message(error: Exception, server: str) -> str:
     """Return the message for a request to `server` that failed with `error`."""
     why, way_out = _why(error)
     return f"{server} does not answer: {why}; {way_out}"

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.kube.errors import Busy, Conflict, Expired, KubeError, Malformed, NotFound, Refused, Unreachable
-from shared.kube.refusal import refusal
+from shared.kube.status_errors import error_from_status
 
 
 def status(code: int, **more: object) -> bytes:
@@ -21,24 +21,24 @@ def status(code: int, **more: object) -> bytes:
 )  # fmt: skip
 @pytest.mark.parametrize("where", ["http", "event"])
 def test_each_code_has_its_error(code: int, kind: type[KubeError], where: str) -> None:
-    error = refusal(code if where == "http" else 0, status(code))
+    error = error_from_status(code if where == "http" else 0, status(code))
     assert type(error) is kind
     assert str(error) == f"{code} Why: because"
 
 
 def test_the_time_to_come_back_is_in_the_body_or_the_header() -> None:
-    named = refusal(429, status(429, details={"retryAfterSeconds": 7}), {"Retry-After": "3"})
-    header = refusal(503, b"<html>", {"Retry-After": "3"})
-    date = refusal(503, b"<html>", {"Retry-After": "Fri, 20 Nov 2026 10:00:00 GMT"})
+    named = error_from_status(429, status(429, details={"retryAfterSeconds": 7}), {"Retry-After": "3"})
+    header = error_from_status(503, b"<html>", {"Retry-After": "3"})
+    date = error_from_status(503, b"<html>", {"Retry-After": "Fri, 20 Nov 2026 10:00:00 GMT"})
     waits = [error.after_s for error in (named, header, date) if isinstance(error, Busy)]
     assert waits == [7, 3, None]
 
 
 def test_an_error_event_without_a_code_is_malformed() -> None:
-    assert type(refusal(0, b'{"kind": "Status"}')) is Malformed
+    assert type(error_from_status(0, b'{"kind": "Status"}')) is Malformed
 
 
 @settings(deadline=None)  # a busy machine is not a failure
 @given(code=st.integers(400, 599), body=st.binary(max_size=50))
 def test_any_body_gives_an_error_that_names_the_code(code: int, body: bytes) -> None:
-    assert str(code) in str(refusal(code, body))
+    assert str(code) in str(error_from_status(code, body))

@@ -11,8 +11,8 @@ _NO_HEADERS: Mapping[str, str] = {}
 _SERVER_FAILED = 500
 
 
-def refusal(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] = _NO_HEADERS) -> KubeError:
-    """Return the error for a refusal; code 0 takes the code from the Status.
+def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] = _NO_HEADERS) -> KubeError:
+    """Return the error for a error_from_status; code 0 takes the code from the Status.
 
     The body is a Status, unless a proxy replaced it by something else.
     """
