@@ -8,7 +8,7 @@ import msgspec
 from shared.errors import TooManyFiles, UnsafePath
 from shared.paths import check_paths
 
-_MOST_BYTES = 2**62  # the integers of the API server end soon after
+_MAX_BYTES = 2**62  # the integers of the API server end soon after
 
 
 class File(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,7 +62,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 def build_manifest(uri: str, revision: str, files: Iterable[File]) -> Manifest:
     """Return the manifest; an empty `revision` becomes the digest of the list. Raises UnsafePath, TooManyFiles."""
     listed = tuple(sorted(files, key=lambda f: f.path))
-    if (size_bytes := sum(f.size for f in listed)) > _MOST_BYTES:
+    if (size_bytes := sum(f.size for f in listed)) > _MAX_BYTES:
         raise TooManyFiles(f"{uri} says that it has {size_bytes} bytes, more than any disk; correct it at the source")
     check_files(listed)
     if not revision:

@@ -8,7 +8,7 @@ from shared.errors import UnsafePath
 COMPLETED = ".completed"
 _LONGEST_NAME_BYTES = 255
 _LONGEST_PATH_BYTES = 1024
-_MOST_DIRECTORIES = 20_000  # as in an archive; each costs an inode and a block on every node
+_MAX_DIRECTORIES = 20_000  # as in an archive; each costs an inode and a block on every node
 
 
 def check_paths(paths: Sequence[str], names: Container[str] = ()) -> None:
@@ -32,8 +32,8 @@ def check_paths(paths: Sequence[str], names: Container[str] = ()) -> None:
             parent = "/".join(before)
             raise UnsafePath(f"{parent!r} is a file and, in {path!r}, also a directory; rename one at the source")
         directories += len(parts) - 1 - shared
-        if directories > _MOST_DIRECTORIES:
-            raise UnsafePath(f"the files are in more than {_MOST_DIRECTORIES} directories; choose fewer files")
+        if directories > _MAX_DIRECTORIES:
+            raise UnsafePath(f"the files are in more than {_MAX_DIRECTORIES} directories; choose fewer files")
         before = parts
 
 

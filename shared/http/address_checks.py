@@ -48,12 +48,12 @@ _TRIES = 2  # at most this many unresponsive addresses of a name use up their fu
 
 def why_refused(address: Address, allowed: Sequence[Network]) -> str:
     """Return the kind of address that makes it forbidden, or "" if it may be contacted."""
-    whys = (_why_one(found, address, allowed) for found in _meant(address))
+    whys = (_why_effective(found, address, allowed) for found in _effective_addresses(address))
     return next((why for why in whys if why), "")
 
 
-def _why_one(found: Address, address: Address, allowed: Sequence[Network]) -> str:
-    """Judge one address that `address` may lead to, by itself or by the address it is embedded in."""
+def _why_effective(found: Address, address: Address, allowed: Sequence[Network]) -> str:
+    """Return why an effective address is forbidden; networks may allow it or the address that embeds it."""
     if found in _METADATA:
         exact = any(n.prefixlen == n.max_prefixlen and n.network_address in (found, address) for n in allowed)
         return "" if exact else "metadata service"
@@ -62,7 +62,7 @@ def _why_one(found: Address, address: Address, allowed: Sequence[Network]) -> st
     return _kind(found)
 
 
-def _meant(address: Address) -> tuple[Address, ...]:
+def _effective_addresses(address: Address) -> tuple[Address, ...]:
     """Return the address, or the IPv4 addresses that an IPv6 one may embed; each must be allowed."""
     if isinstance(address, IPv4Address):
         return (address,)
@@ -128,7 +128,7 @@ def connect(host: str, port: int, *, allowed: Sequence[Network] | None, timeout_
         except OSError as error:
             failure = error
     if failure is not None:
-        raise Unreachable(f"{host} port {port} does not answer: {_words(failure, timeout_s)}") from failure
+        raise Unreachable(f"{host} port {port} does not answer: {_cause(failure, timeout_s)}") from failure
     raise _refusal(host, refused)
 
 
@@ -145,8 +145,8 @@ def refuse_known(host: str, port: int, allowed: Sequence[Network]) -> None:
 
 def _refusal(host: str, refused: str) -> AddressRefused:
     return AddressRefused(
-        f"{host} resolves to {refused}, which must not be contacted from here; if it is meant, let the administrator "
-        "open the address in allowAddresses (LARDER_ALLOW_ADDRESSES)"
+        f"{host} resolves to {refused}, which must not be contacted from here; if this is intended, ask the "
+        "administrator to add the address to allowAddresses (LARDER_ALLOW_ADDRESSES)"
     )
 
 
@@ -170,5 +170,5 @@ def _connect_one(family: int, target: tuple[object, ...], timeout_s: float) -> s
     return raw
 
 
-def _words(error: OSError, timeout_s: float) -> str:
+def _cause(error: OSError, timeout_s: float) -> str:
     return f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)

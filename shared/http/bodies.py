@@ -1,15 +1,15 @@
-"""Response bodies, one class for each way that their end is marked."""
+"""Response bodies, one class for each way to mark the end of a body."""
 
 import re
 from typing import Protocol
 
-from shared.http.heads import Head, NotHttp
-from shared.http.wire import Wire
+from shared.http.connection import Connection
+from shared.http.heads import Head, RemoteProtocolError
 
 _HEX = re.compile(rb"[0-9A-Fa-f]{1,15}")
 
 
-class BrokeOff(EOFError):
+class IncompleteBody(EOFError):
     """The connection ended before the body did; `missing_bytes` is 0 if the length is unknown."""
 
     def __init__(self, missing_bytes: int = 0) -> None:
@@ -23,39 +23,39 @@ class WireBody(Protocol):
     ended: bool
 
     def read_once(self, buffer: memoryview) -> int:
-        """Read what comes next; 0 at the end. Raises OSError, BrokeOff, NotHttp."""
+        """Read the next bytes; 0 at the end. Raises OSError, IncompleteBody, RemoteProtocolError."""
         ...
 
 
-def body_of(head: Head, wire: Wire) -> WireBody:
+def body_of(head: Head, connection: Connection) -> WireBody:
     """Return the body that follows a response head."""
     if head.length is not None:
-        return _Sized(wire, head.length)
-    return _Chunked(wire) if head.chunked else _Rest(wire)
+        return _Sized(connection, head.length)
+    return _Chunked(connection) if head.chunked else _Rest(connection)
 
 
 class _Sized:
-    def __init__(self, wire: Wire, length: int) -> None:
-        self._wire, self._left = wire, length
+    def __init__(self, connection: Connection, length: int) -> None:
+        self._connection, self._left = connection, length
         self.ended = length == 0
-        wire.expect(length)
+        connection.expect(length)
 
     def read_once(self, buffer: memoryview) -> int:
         if self.ended:
             return 0
-        size = self._wire.readinto(buffer[: self._left])
+        size = self._connection.readinto(buffer[: self._left])
         if not size:
-            raise BrokeOff(self._left)
+            raise IncompleteBody(self._left)
         self._left -= size
         if not self._left:
             self.ended = True
-            self._wire.expect(0)
+            self._connection.expect(0)
         return size
 
 
 class _Chunked:
-    def __init__(self, wire: Wire) -> None:
-        self._wire, self._left = wire, 0
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._left = connection, 0
         self.ended, self._has_trailers = False, False
 
     def read_once(self, buffer: memoryview) -> int:
@@ -64,25 +64,25 @@ class _Chunked:
         try:
             if not self._left and not self._next_chunk():
                 return 0
-            size = self._wire.readinto(buffer[: self._left])
+            size = self._connection.readinto(buffer[: self._left])
             if not size:
-                raise BrokeOff
+                raise IncompleteBody
             self._left -= size
-            if not self._left and self._wire.read_line():
-                raise NotHttp("a chunk longer than it says")
+            if not self._left and self._connection.read_line():
+                raise RemoteProtocolError("a chunk is longer than announced")
         except EOFError as error:
-            raise BrokeOff from error
+            raise IncompleteBody from error
         return size
 
     def _next_chunk(self) -> bool:
-        text = self._wire.read_line().partition(b";")[0].strip()
+        text = self._connection.read_line().partition(b";")[0].strip()
         if not _HEX.fullmatch(text):
-            raise NotHttp("a chunk without a length")
+            raise RemoteProtocolError("a chunk has no length")
         self._left = int(text, 16)
         if self._left:
             return True
         # Trailers are not used and may never end, so the connection is dropped with them.
-        self._has_trailers = bool(self._wire.read_line())
+        self._has_trailers = bool(self._connection.read_line())
         self.ended = not self._has_trailers
         return False
 
@@ -92,8 +92,8 @@ class _Rest:
 
     ended = False
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def read_once(self, buffer: memoryview) -> int:
-        return self._wire.readinto(buffer)
+        return self._connection.readinto(buffer)

@@ -9,22 +9,22 @@ from http import HTTPStatus
 from urllib.parse import quote, urljoin
 
 from shared.errors import AddressRefused, InvalidURI, LarderError, RateLimited, Unreachable
-from shared.http.bodies import BrokeOff, WireBody, body_of
-from shared.http.connections import ConnectionPool
-from shared.http.heads import Head, NotHttp, parse_head
+from shared.http.bodies import IncompleteBody, WireBody, body_of
+from shared.http.connection import MOMENT_S, Connection
+from shared.http.connection_pool import ConnectionPool
+from shared.http.heads import Head, RemoteProtocolError, parse_head
 from shared.http.origins import Origin, origin_of, public
 from shared.http.proxies import Proxy
 from shared.http.rate_limited_origins import RateLimitedOrigins
 from shared.http.settings import ClientSettings
-from shared.http.wire import MOMENT_S, Wire
 
 REDIRECT_TRIES = 1  # a server with a bad redirect sends the same one a second later
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _STANDARD = ("User-Agent: larder", "Accept-Encoding: identity")
-_MOST_ERROR_BYTES = 64 * 1024
-_MOST_INTERIM = 20
+_MAX_ERROR_BYTES = 64 * 1024
+_MAX_INTERIM = 20
 _ERROR_S = 10.0  # seconds to read the body of an error
-_ANSWER_S = 60.0  # seconds to read a whole answer that is not a file, however slowly it arrives
+_ANSWER_S = 60.0  # seconds to read a whole response that is not a file, however slowly it arrives
 _NOT_A_LINE = re.compile("[\r\n\0]|[^\0-\xff]")
 _NOT_A_TARGET = re.compile(r"[\s\0]")  # either would start a second request line
 _TARGET = re.compile(r"[^:/?#]+://[^/?#]*([^#]*)")  # path and query
@@ -32,7 +32,7 @@ _NOT_URL = re.compile(r"[^!-~]")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Request:
     """One request.
 
     Args:
@@ -40,7 +40,7 @@ class Call:
         method: The HTTP method.
         headers: Headers that go to every origin, redirects included.
         secrets: Headers that never go to another origin.
-        redirects: How many more redirects may be followed.
+        redirects: The limit on redirects.
         follow: Whether redirects are followed at all.
         body: Sent with its length; a request with a body never follows redirects.
     """
@@ -49,19 +49,19 @@ class Call:
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    redirects: int = 5
-    follow: bool = True
+    max_redirects: int = 5
+    follow_redirects: bool = True
     body: bytes = field(default=b"", repr=False)
 
 
-class Reply:
+class Response:
     """A response: status, headers and a body that is read in parts. Close it when done."""
 
     def __init__(
         self, url: str, head: Head, body: WireBody, release: Callable[[bool], None], clock: Callable[[], float]
     ) -> None:
         self.url, self.status, self.headers = url, head.status, head.headers
-        self._keeps, self._body, self._release, self._clock = head.keeps, body, release, clock
+        self._keep_alive, self._body, self._release, self._clock = head.keep_alive, body, release, clock
         self._released = False
         self._failure: LarderError | None = None
 
@@ -81,7 +81,7 @@ class Reply:
         while filled < len(buffer):
             try:
                 size = self._body.read_once(buffer[filled:])
-            except (OSError, EOFError, NotHttp) as error:
+            except (OSError, EOFError, RemoteProtocolError) as error:
                 self._failure = _unreachable(self.url, error)
                 break
             filled += size
@@ -94,23 +94,23 @@ class Reply:
     def read_all(self, most_bytes: int) -> bytes:
         """Return the whole body and close the response; raises Unreachable if it breaks off or is too long."""
         parts, left = [], most_bytes + 1
-        buffer = memoryview(bytearray(min(left, _MOST_ERROR_BYTES)))
+        buffer = memoryview(bytearray(min(left, _MAX_ERROR_BYTES)))
         until = self._clock() + _ANSWER_S
         try:
             while left and (size := self.readinto(buffer[:left])):
                 parts.append(bytes(buffer[:size]))
                 left -= size
                 if self._clock() >= until:
-                    raise Unreachable(f"{public(self.url)}: the answer is not here after {_ANSWER_S:.0f} seconds")
+                    raise Unreachable(f"{public(self.url)}: the response did not arrive within {_ANSWER_S:.0f} seconds")
         finally:
             self.close()
         if not left:
-            raise Unreachable(f"{public(self.url)}: the answer is longer than {most_bytes} bytes")
+            raise Unreachable(f"{public(self.url)}: the response is longer than {most_bytes} bytes")
         return b"".join(parts)
 
     def read_small(self) -> bytes:
-        """Return the body of an error or a short answer, truncated to 64 KiB."""
-        body = bytearray(_MOST_ERROR_BYTES)
+        """Return the body of an error or a short response, truncated to 64 KiB."""
+        body = bytearray(_MAX_ERROR_BYTES)
         filled, until = 0, self._clock() + _ERROR_S
         with suppress(LarderError):
             while filled < len(body) and (size := self.readinto(memoryview(body)[filled:])):
@@ -123,16 +123,16 @@ class Reply:
         """Return the connection to the pool if the body was read to its end, else drop it."""
         if not self._released:
             self._released = True
-            self._release(self._body.ended and self._keeps and self._failure is None)
+            self._release(self._body.ended and self._keep_alive and self._failure is None)
 
 
 class HttpClient:
-    """A client that follows redirects itself: at most `Call.redirects`, never to plain http, never with secrets."""
+    """A client that follows redirects itself: at most `max_redirects`, never to plain http, never with secrets."""
 
     def __init__(self, settings: ClientSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._pool, self._clock, self._holds = ConnectionPool(settings, clock), clock, RateLimitedOrigins(clock)
+        self._pool, self._clock, self._rate_limits = ConnectionPool(settings, clock), clock, RateLimitedOrigins(clock)
 
-    def send(self, call: Call) -> Reply:
+    def send(self, request: Request) -> Response:
         """Send a request and return the final response, whatever its status.
 
         Raises:
@@ -140,106 +140,108 @@ class HttpClient:
             Unreachable: No response arrives, or it is not HTTP.
             AddressRefused: The host resolves to a forbidden address, or a redirect leads to one.
         """
-        origin = origin_of(call.url)
-        self._holds.check(origin, call.url)
-        reply = self._send_once(origin, call)
+        origin = origin_of(request.url)
+        self._rate_limits.check(origin, request.url)
+        response = self._send_once(origin, request)
         try:
-            self._holds.note(origin, call.url, reply.status, reply.headers)
+            self._rate_limits.note(origin, request.url, response.status, response.headers)
         except RateLimited:
-            reply.read_small()
-            reply.close()
+            response.read_small()
+            response.close()
             raise
-        if reply.status not in _REDIRECTS or not call.follow or call.body:
-            return reply
-        location = reply.headers.get("Location", "")
-        reply.read_small()
-        reply.close()
-        return self.send(decide_redirect(call, reply.status, location))
+        if response.status not in _REDIRECTS or not request.follow_redirects or request.body:
+            return response
+        location = response.headers.get("Location", "")
+        response.read_small()
+        response.close()
+        return self.send(decide_redirect(request, response.status, location))
 
-    def check_hold(self, url: str) -> None:
+    def check_rate_limit(self, url: str) -> None:
         """Raise RateLimited if the origin of a URL has asked for a pause; for requests sent by other clients."""
-        self._holds.check(origin_of(url), url)
+        self._rate_limits.check(origin_of(url), url)
 
-    def note_hold(self, url: str, status: int, headers: Mapping[str, str]) -> None:
+    def note_rate_limit(self, url: str, status: int, headers: Mapping[str, str]) -> None:
         """Raise RateLimited if a response to another client asks for a pause; it holds back later requests too."""
-        self._holds.note(origin_of(url), url, status, headers)
+        self._rate_limits.note(origin_of(url), url, status, headers)
 
     def close(self) -> None:
         """Close all kept connections."""
         self._pool.close()
 
-    def _send_once(self, origin: Origin, call: Call) -> Reply:
-        wire, reused = self._pool.lease(origin)
+    def _send_once(self, origin: Origin, request: Request) -> Response:
+        connection, reused = self._pool.lease(origin)
         try:
-            return self._exchange(origin, wire, call)
-        except (OSError, EOFError, NotHttp) as error:
-            wire.close()
+            return self._exchange(origin, connection, request)
+        except (OSError, EOFError, RemoteProtocolError) as error:
+            connection.close()
             # A server may close a kept connection at any time, which says nothing about the request.
-            if not reused or isinstance(error, TimeoutError | NotHttp):
-                raise _unreachable(call.url, error) from error
-        wire = self._pool.open(origin)
+            if not reused or isinstance(error, TimeoutError | RemoteProtocolError):
+                raise _unreachable(request.url, error) from error
+        connection = self._pool.open(origin)
         try:
-            return self._exchange(origin, wire, call)
-        except (OSError, EOFError, NotHttp) as error:
-            wire.close()
-            raise _unreachable(call.url, error) from error
+            return self._exchange(origin, connection, request)
+        except (OSError, EOFError, RemoteProtocolError) as error:
+            connection.close()
+            raise _unreachable(request.url, error) from error
 
-    def _exchange(self, origin: Origin, wire: Wire, call: Call) -> Reply:
+    def _exchange(self, origin: Origin, connection: Connection, request: Request) -> Response:
         try:
-            request = _request(origin, call, wire.via)
+            data = _encode_request(origin, request, connection.via)
         except InvalidURI:
-            wire.close()
+            connection.close()
             raise
-        wire.send(request)
-        head = _final_head(wire, call.method)
+        connection.send(data)
+        head = _final_head(connection, request.method)
 
-        def release(keep: bool) -> None:  # noqa: FBT001 - a callback of one answer
-            if keep and wire.is_quiet:
-                self._pool.give_back(origin, wire)
+        def release(keep: bool) -> None:  # noqa: FBT001 - a callback of one response
+            if keep and connection.is_quiet:
+                self._pool.release(origin, connection)
             else:
-                wire.close()
+                connection.close()
 
-        return Reply(call.url, head, body_of(head, wire), release, self._clock)
+        return Response(request.url, head, body_of(head, connection), release, self._clock)
 
 
-def _final_head(wire: Wire, method: str) -> Head:
-    for _ in range(_MOST_INTERIM):
-        head = parse_head(wire.read_head(), method)
+def _final_head(connection: Connection, method: str) -> Head:
+    for _ in range(_MAX_INTERIM):
+        head = parse_head(connection.read_head(), method)
         if head.status >= HTTPStatus.OK:
             return head  # earlier heads are interim: 100 Continue or 103 Early Hints
-    raise NotHttp("interim answers without an end")
+    raise RemoteProtocolError("too many interim responses")
 
 
-def _request(origin: Origin, call: Call, proxy: Proxy | None) -> bytes:
-    target = f"http://{origin.netloc}{_target(call.url)}" if proxy else _target(call.url)
-    lines = [f"{call.method} {target} HTTP/1.1", f"Host: {origin.netloc}", *_STANDARD]
+def _encode_request(origin: Origin, request: Request, proxy: Proxy | None) -> bytes:
+    target = f"http://{origin.netloc}{_target(request.url)}" if proxy else _target(request.url)
+    lines = [f"{request.method} {target} HTTP/1.1", f"Host: {origin.netloc}", *_STANDARD]
     if proxy and proxy.authorization:
         lines.append(f"Proxy-Authorization: {proxy.authorization}")
-    length = {"Content-Length": str(len(call.body))} if call.body else {}
-    lines += [f"{name}: {value}" for name, value in {**length, **call.headers, **call.secrets}.items()]
+    length = {"Content-Length": str(len(request.body))} if request.body else {}
+    lines += [f"{name}: {value}" for name, value in {**length, **request.headers, **request.secrets}.items()]
     if _NOT_A_LINE.search("".join(lines)) or _NOT_A_TARGET.search(target):
         raise InvalidURI(
-            f"{public(call.url)}: a line break, or what no header can hold, stands in the request; correct the URI or "
-            "the credentials"
+            f"{public(request.url)}: the request contains a line break or a character that is not allowed in headers; "
+            "correct the URI or the credentials"
         )
-    return "\r\n".join((*lines, "", "")).encode("latin-1") + call.body
+    return "\r\n".join((*lines, "", "")).encode("latin-1") + request.body
 
 
-def decide_redirect(call: Call, status: int, location: str) -> Call:
+def decide_redirect(request: Request, status: int, location: str) -> Request:
     """Return the request for a redirect, without secrets if it leads to another origin."""
     if not location:
-        raise Unreachable(f"{public(call.url)} answered {status} without saying where to go", REDIRECT_TRIES)
-    if call.redirects == 0:
-        raise Unreachable(f"{public(call.url)} redirects too often", REDIRECT_TRIES)
+        raise Unreachable(f"{public(request.url)} sent a redirect (status {status}) without a Location", REDIRECT_TRIES)
+    if request.max_redirects == 0:
+        raise Unreachable(f"{public(request.url)} redirects too often", REDIRECT_TRIES)
     try:
-        url = urljoin(call.url, _NOT_URL.sub(lambda c: quote(c.group().encode("latin-1", "replace")), location))
+        url = urljoin(request.url, _NOT_URL.sub(lambda c: quote(c.group().encode("latin-1", "replace")), location))
     except ValueError as error:
-        raise Unreachable(f"{public(call.url)} redirects to what is no URL ({error})", REDIRECT_TRIES) from error
-    before, after = origin_of(call.url), origin_of(url)
+        raise Unreachable(f"{public(request.url)} redirects to an invalid URL ({error})", REDIRECT_TRIES) from error
+    before, after = origin_of(request.url), origin_of(url)
     if before.scheme == "https" and after.scheme != "https":
-        raise AddressRefused(f"{public(call.url)} redirects to {public(url)}, from https to plain http; not followed")
-    secrets = call.secrets if before == after else {}
-    return replace(call, url=url, secrets=secrets, redirects=call.redirects - 1)
+        raise AddressRefused(
+            f"{public(request.url)} redirects from https to plain http ({public(url)}), which is not followed"
+        )
+    secrets = request.secrets if before == after else {}
+    return replace(request, url=url, secrets=secrets, max_redirects=request.max_redirects - 1)
 
 
 def _target(url: str) -> str:
@@ -251,15 +253,15 @@ def _target(url: str) -> str:
 def _unreachable(url: str, error: Exception) -> Unreachable:
     match error:
         case TimeoutError():
-            cause = "nothing came before the time-out"
-        case BrokeOff(missing_bytes=missing) if missing:
-            cause = f"the answer broke off {missing} bytes before its end"
-        case BrokeOff():
-            cause = "the answer broke off before its end"
+            cause = "no data arrived before the timeout"
+        case IncompleteBody(missing_bytes=missing) if missing:
+            cause = f"the response ended {missing} bytes early"
+        case IncompleteBody():
+            cause = "the response ended early"
         case EOFError():
-            cause = "the server closed the connection without an answer"
-        case NotHttp():
-            cause = f"the answer is not HTTP ({error})"
+            cause = "the server closed the connection without a response"
+        case RemoteProtocolError():
+            cause = f"the response is not valid HTTP ({error})"
         case _:
             cause = str(error)
     return Unreachable(f"{public(url)}: {cause}")

@@ -12,7 +12,7 @@ _LONGEST_LINE = 8192  # like the limit of servers on request headers; signed URL
 LENGTH = re.compile(r"[0-9]{1,18}")  # any number of bytes that a file system can count
 
 
-class NotHttp(ValueError):
+class RemoteProtocolError(ValueError):
     """The response is not HTTP/1.1, or contradicts itself about its length."""
 
 
@@ -42,36 +42,38 @@ class Head:
     headers: Headers
     length: int | None
     chunked: bool
-    keeps: bool
+    keep_alive: bool
 
 
 def parse_head(text: bytes, method: str) -> Head:
-    """Parse a head that has no blank line at its end; raises NotHttp."""
+    """Parse a head that has no blank line at its end; raises RemoteProtocolError."""
     first, *lines = text.decode("latin-1").split("\r\n")
     if longest := next((line for line in (first, *lines) if len(line) > _LONGEST_LINE), None):
-        raise NotHttp(f"a header of {len(longest)} bytes ({longest[:40]!r}...), of {_LONGEST_LINE} at most")
+        raise RemoteProtocolError(
+            f"a header has {len(longest)} bytes ({longest[:40]!r}...), more than the limit of {_LONGEST_LINE}"
+        )
     match = _STATUS.fullmatch(first)
     if match is None:
-        raise NotHttp("no status line")
+        raise RemoteProtocolError("the status line is invalid")
     values: dict[str, str] = {}
     for line in lines:
         raw_name, colon, value = line.partition(":")
         if not colon:
-            raise NotHttp("a header without a name")
+            raise RemoteProtocolError("a header has no valid name")
         name, value = _lower(raw_name), value.strip(" \t")
         values[name] = f"{values[name]}, {value}" if name in values else value
     status = int(match[2])
     length, chunked = _framing(values)
     if method == "HEAD" or status in _NO_BODY:
         length, chunked = 0, False
-    return Head(status, Headers(values), length, chunked, _keeps(values, match[1] == "1"))
+    return Head(status, Headers(values), length, chunked, _keep_alive(values, match[1] == "1"))
 
 
 @lru_cache(maxsize=256)
 def _lower(name: str) -> str:
-    """Return a header name in lower case, cached because every response has the same few. Raises NotHttp."""
+    """Return a header name in lower case; cached, since responses have the same few. Raises RemoteProtocolError."""
     if not _NAME.fullmatch(name):
-        raise NotHttp("a header without a name")
+        raise RemoteProtocolError("a header has no valid name")
     return name.lower()
 
 
@@ -79,7 +81,7 @@ def _framing(headers: Mapping[str, str]) -> tuple[int | None, bool]:
     coding = headers.get("transfer-encoding", "").lower()
     if coding:
         if coding != "chunked":
-            raise NotHttp("a transfer encoding that nobody asked for")
+            raise RemoteProtocolError("the transfer encoding is not supported")
         return None, True
     if "content-length" not in headers:
         return None, False
@@ -87,10 +89,10 @@ def _framing(headers: Mapping[str, str]) -> tuple[int | None, bool]:
     if not LENGTH.fullmatch(text):  # the header may be repeated
         text, *others = {part.strip() for part in text.split(",")}
         if others or not LENGTH.fullmatch(text):
-            raise NotHttp("no clear length")
+            raise RemoteProtocolError("the Content-Length is invalid")
     return int(text), False
 
 
-def _keeps(headers: Mapping[str, str], is_1_1: bool) -> bool:  # noqa: FBT001 - read off the status line
-    said = headers.get("connection", "").lower()
-    return "close" not in said and (is_1_1 or "keep-alive" in said)
+def _keep_alive(headers: Mapping[str, str], is_1_1: bool) -> bool:  # noqa: FBT001 - read off the status line
+    options = headers.get("connection", "").lower()
+    return "close" not in options and (is_1_1 or "keep-alive" in options)

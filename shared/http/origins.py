@@ -44,9 +44,9 @@ def _origin(url: str) -> Origin:
     except (ValueError, UnicodeError) as error:
         raise InvalidURI(f"{public(url)} is not a URL that can be fetched: {error}") from error
     if parts.scheme not in DEFAULT_PORTS:
-        raise AddressRefused(f"{public(url)} is neither http nor https and is not followed")
+        raise AddressRefused(f"{public(url)} is neither http nor https, so it is not contacted")
     if not host:
-        raise InvalidURI(f"{public(url)} names no host")
+        raise InvalidURI(f"{public(url)} has no host")
     return Origin(parts.scheme, host, port or DEFAULT_PORTS[parts.scheme])
 
 
@@ -60,5 +60,5 @@ def public(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "what is no URL"
+        return "an invalid URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

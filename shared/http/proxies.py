@@ -28,7 +28,7 @@ class Proxies:
 
     https: str = field(default="", repr=False)
     http: str = field(default="", repr=False)
-    direct: str = ""
+    no_proxy: str = ""
 
     def __post_init__(self) -> None:
         for url in (self.https, self.http):
@@ -40,7 +40,7 @@ class Proxies:
         return None if proxy is None or self._is_direct(host) else proxy
 
     def _is_direct(self, host: str) -> bool:
-        entries = [text.strip().lower() for text in self.direct.split(",") if text.strip()]
+        entries = [text.strip().lower() for text in self.no_proxy.split(",") if text.strip()]
         name = host.lower().rstrip(".")
         if "*" in entries or any(name == e.lstrip(".") or name.endswith(f".{e.lstrip('.')}") for e in entries):
             return True
@@ -70,7 +70,9 @@ def _parse(url: str) -> Proxy | None:
     except ValueError:
         parts, port = urlsplit(""), 0
     if parts.scheme != "http" or not parts.hostname or not port:
-        raise ValueError("HTTPS_PROXY or HTTP_PROXY names no HTTP proxy; write http://[USER:PASSWORD@]HOST:PORT")
+        raise ValueError(
+            "HTTPS_PROXY or HTTP_PROXY is not the URL of an HTTP proxy; write http://[USER:PASSWORD@]HOST:PORT"
+        )
     if parts.username is None:
         return Proxy(parts.geturl(), parts.hostname, port)
     user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from shared.byte_ranges import ByteRange
 from shared.errors import LarderError, SourceChanged, Unreachable
-from shared.http.client import Call, HttpClient, Reply
+from shared.http.client import HttpClient, Request, Response
 from shared.http.origins import origin_of, public
 from shared.http.retry_after import seconds_of
 from shared.manifest import File
@@ -15,7 +15,7 @@ from shared.manifest import File
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]+|\*)", re.IGNORECASE)
 _SCRATCH_BYTES = 256 * 1024
 _CODED_TRIES = 3  # a single compressed response may be a glitch of a proxy
-_MOST_SHOWN = 80
+_MAX_SHOWN = 80
 _WEAK, _DATED = "W/", "Last-Modified: "  # prefixes of a `File.etag` that is not a strong entity tag
 
 
@@ -41,9 +41,9 @@ class EmptyBody:
 class RangeBody:
     """The promised bytes of a response from `url`. Fewer raise Unreachable; more are never read."""
 
-    def __init__(self, reply: Reply, name: str, skip_bytes: int, left_bytes: int) -> None:
-        self._reply, self._name, self._skip_bytes, self._left_bytes = reply, name, skip_bytes, left_bytes
-        self.skips, self.url = skip_bytes > 0, reply.url
+    def __init__(self, response: Response, name: str, skip_bytes: int, left_bytes: int) -> None:
+        self._response, self._name, self._skip_bytes, self._left_bytes = response, name, skip_bytes, left_bytes
+        self.skips, self.url = skip_bytes > 0, response.url
         self._scratch = memoryview(bytearray(min(_SCRATCH_BYTES, skip_bytes)))
 
     def skip(self, most_bytes: int) -> int:
@@ -67,13 +67,13 @@ class RangeBody:
 
     def close(self) -> None:
         """Return the connection to the pool if the response was read to its end, else drop it."""
-        self._reply.close()
+        self._response.close()
 
     def _read(self, buffer: memoryview) -> int:
-        size = self._reply.readinto(buffer)
+        size = self._response.readinto(buffer)
         if size == 0:
             missing = self._skip_bytes + self._left_bytes
-            raise Unreachable(f"{self._name!r} from {self._reply.host} broke off {missing} bytes before its end")
+            raise Unreachable(f"{self._name!r} from {self._response.host} ended {missing} bytes early")
         return size
 
 
@@ -89,37 +89,37 @@ def _byte_range_of(file: File, offset: int, length: int | None) -> ByteRange:
 
 def open_range(
     client: HttpClient,
-    call: Call,
+    request: Request,
     file: File,
     offset: int,
     length: int | None,
     *,
-    failure: Callable[[Reply], LarderError],
+    failure: Callable[[Response], LarderError],
 ) -> RangeBody | EmptyBody:
     """Request a range of a file and return its body; `failure` maps an unsuccessful response to its error."""
     byte_range = _byte_range_of(file, offset, length)
     if byte_range.size_bytes <= 0:
         return EmptyBody()
     part = range_header(file, offset, length)
-    reply = client.send(replace(call, headers={**call.headers, **part}) if part else call)
+    response = client.send(replace(request, headers={**request.headers, **part}) if part else request)
     try:
-        if reply.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
-            raise _stale_link(call.url, reply) or failure(reply)
-        skip_bytes = decide_skip(reply.status, reply.headers, file, byte_range, reply.host)
+        if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+            raise _stale_link(request.url, response) or failure(response)
+        skip_bytes = decide_skip(response.status, response.headers, file, byte_range, response.host)
     except LarderError:
-        reply.close()
+        response.close()
         raise
-    return RangeBody(reply, file.path, skip_bytes, byte_range.size_bytes)
+    return RangeBody(response, file.path, skip_bytes, byte_range.size_bytes)
 
 
-def _stale_link(url: str, reply: Reply) -> LarderError | None:
+def _stale_link(url: str, response: Response) -> LarderError | None:
     """Return the error for a refusal by a redirect target: signed links expire, and the origin issues new ones."""
-    refused = reply.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-    if not refused or origin_of(reply.url) == origin_of(url):
+    refused = response.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+    if not refused or origin_of(response.url) == origin_of(url):
         return None
     return Unreachable(
-        f"{public(url)} leads to {public(reply.url)}, which refuses the link (status {reply.status}); it may have "
-        "expired and is asked for again"
+        f"{public(url)} redirects to {public(response.url)}, which refuses the link (status {response.status}); the "
+        "link may have expired and is requested again"
     )
 
 
@@ -131,8 +131,8 @@ def decide_skip(status: int, headers: Mapping[str, str], file: File, byte_range:
         Unreachable: The response holds another range.
     """
     if has_changed(file.etag, headers):
-        told = f"{_present(file.etag, headers)[:_MOST_SHOWN]!r} now, {file.etag[:_MOST_SHOWN]!r} then"
-        raise SourceChanged(f"{file.path!r} at {host} changed since it was resolved ({told}); it is resolved again")
+        tags = f"{_present(file.etag, headers)[:_MAX_SHOWN]!r} now, {file.etag[:_MAX_SHOWN]!r} then"
+        raise SourceChanged(f"{file.path!r} at {host} changed since it was resolved ({tags}); it is resolved again")
     _check_coding(file, headers, byte_range.size_bytes if status == HTTPStatus.PARTIAL_CONTENT else file.size, host)
     if status == HTTPStatus.OK:
         _check_total(file, headers.get("Content-Length") or "", host)
@@ -140,7 +140,7 @@ def decide_skip(status: int, headers: Mapping[str, str], file: File, byte_range:
     text = headers.get("Content-Range") or ""
     match = _CONTENT_RANGE.fullmatch(text.strip())
     if match is None:
-        raise Unreachable(f"{host} answered a part of {file.path!r} without saying which ({text!r})")
+        raise Unreachable(f"{host} sent a part of {file.path!r} without a valid Content-Range ({text!r})")
     _check_total(file, match.group(3), host)
     first, last = int(match.group(1)), int(match.group(2))
     if first != byte_range.start or last != byte_range.end - 1:
@@ -159,8 +159,8 @@ def _check_coding(file: File, headers: Mapping[str, str], size_bytes: int, host:
     coding, length = headers.get("Content-Encoding") or "identity", headers.get("Content-Length") or ""
     if coding.lower() != "identity" and length != str(size_bytes):
         raise Unreachable(
-            f"{host} sends {file.path!r} compressed ({coding[:40]!r}) though it was asked for as it is, so that its "
-            "bytes cannot be put together; switch compression off for it at the server, or at the proxy on the way",
+            f"{host} sent {file.path!r} compressed ({coding[:40]!r}) although the request did not accept that, so its "
+            "parts cannot be assembled; disable compression at the server, or at a proxy in between",
             _CODED_TRIES,
         )
 

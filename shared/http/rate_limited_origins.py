@@ -1,4 +1,4 @@
-"""Origins that asked for a pause, and until when."""
+"""Remembers which origins asked for a pause, and until when."""
 
 import threading
 import time
@@ -41,5 +41,5 @@ class RateLimitedOrigins:
         raise self._error(origin, url, wait_s)
 
     def _error(self, origin: Origin, url: str, wait_s: float) -> RateLimited:
-        words = wait_message(wait_s, self._now())
-        return RateLimited(f"{origin.host} asks to wait {words} before {public(url)}", wait_s)
+        message = wait_message(wait_s, self._now())
+        return RateLimited(f"{origin.host} asks to wait {message} before {public(url)}", wait_s)

@@ -30,8 +30,8 @@ def stated_wait_s(headers: Mapping[str, str], now: float) -> float | None:
     at = seconds_of(text)
     if at is None:
         return None
-    said = seconds_of(headers.get("Date") or "")  # the server computed its date by this clock
-    return min(max(at - (now if said is None else said), 0.0), _LONGEST_WAIT_S)
+    server_now = seconds_of(headers.get("Date") or "")  # the server computed its date by this clock
+    return min(max(at - (now if server_now is None else server_now), 0.0), _LONGEST_WAIT_S)
 
 
 def wait_message(wait_s: float, now: float) -> str:

@@ -18,7 +18,7 @@ from shared.metadata.termination_message import Reading, encode_reading
 
 OUT_OF_MEMORY = 3
 _STACK_BYTES = 2**20  # per thread; all of it counts as address space
-_MOST_FILES = 256
+_MAX_FILES = 256
 _GRACE_S = 5
 
 
@@ -65,7 +65,7 @@ def confine(limits: ChildLimits) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    most_files = min(_MOST_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    most_files = min(_MAX_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     signal.alarm(int(limits.wall_s) + _GRACE_S)  # in case the parent is no longer there to end it
     threading.stack_size(_STACK_BYTES)

@@ -11,7 +11,7 @@ _SCALED_FAMILIES = ("gemma3_text", "gemma3n_text", "new")
 _BY_LIMIT = ("cohere",)
 # Encoders that number positions after the padding token.
 _OFFSET = {"roberta": 2, "xlm-roberta": 2, "xlm-roberta-xl": 2, "camembert": 2, "mpnet": 2}
-_MOST_TOKENIZER = 10**9  # tokenizers write 1e30 for no limit
+_MAX_TOKENIZER = 10**9  # tokenizers write 1e30 for no limit
 
 
 def context_length(text: Text, tokenizer: Fields | None, sentence: Fields | None) -> int | None:
@@ -50,4 +50,4 @@ def _rope(config: Fields) -> Fields | None:
 
 def _by_tokenizer(tokenizer: Fields) -> int | None:
     value = tokenizer.values.get("model_max_length")
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MOST_TOKENIZER else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < _MAX_TOKENIZER else None

@@ -10,7 +10,7 @@ from shared.metadata.selection import Weights
 from shared.metadata.tensors import Packing
 
 MOST_PARAMETERS = 2**50  # no real model has more
-_MOST_BYTES = 8 * MOST_PARAMETERS
+_MAX_BYTES = 8 * MOST_PARAMETERS
 _BITS = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "float8_e4m3fn": 8, "float8_e5m2": 8, "int8": 8}
 # Variants in file names, as diffusers writes them.
 _BITS_BY_NAME = {".fp32": 32, ".fp16": 16, ".bf16": 16}
@@ -74,7 +74,7 @@ def estimate_parameters(size_bytes: int, bits: float, *, unquantized: int = 0) -
     `unquantized` weights of 16 bits are included: quantizers leave the embedding and the head alone. For example, a
     Llama 2 7B of 3.89 GB by AWQ: 262 million weights take 0.52 GB, and 3.37 GB at 4.16 bits are 6.48 billion more.
     """
-    if size_bytes > _MOST_BYTES:
+    if size_bytes > _MAX_BYTES:
         return None
     rest_bytes = size_bytes - 2 * unquantized
     if rest_bytes <= 0:

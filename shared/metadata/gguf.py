@@ -11,15 +11,15 @@ from shared.metadata.tensors import LONGEST_NAME, Tally
 
 Value = int | float | bool | str | tuple[int, int]  # an array is represented by its length and element type
 _WINDOW_BYTES = 256 * 1024
-_MOST_HEADER_BYTES = 64 * 2**20
-_MOST_KEYS = 10_000
-_MOST_ELEMENTS = 4_000_000
-_MOST_TENSORS = 100_000
-_MOST_DIMENSIONS = 8
-_MOST_PER_BYTE = 8  # elements: none has less than a bit
+_MAX_HEADER_BYTES = 64 * 2**20
+_MAX_KEYS = 10_000
+_MAX_ELEMENTS = 4_000_000
+_MAX_TENSORS = 100_000
+_MAX_DIMENSIONS = 8
+_MAX_PER_BYTE = 8  # elements: none has less than a bit
 _LONGEST_TEXT_BYTES = 256 * 1024
 _KEPT_CHARACTERS = 512  # of a chat template only the presence matters
-_MOST_COMPARED = 1024  # largest array whose maximum is computed: one element per layer
+_MAX_COMPARED = 1024  # largest array whose maximum is computed: one element per layer
 _STRING, _ARRAY = 8, 9
 _DEFAULT_ALIGNMENT = 32
 
@@ -43,7 +43,7 @@ def read_gguf(file: str, size: int, read: Callable[[int, int], bytes], tally: Ta
         raise MetadataMalformed(file, "version", f"is {version}; 2 and 3 are read")
     header = GgufHeader(tensors=window.number("<Q", "tensor_count"))
     keys = window.number("<Q", "metadata_kv_count")
-    if header.tensors > _MOST_TENSORS or keys > _MOST_KEYS:
+    if header.tensors > _MAX_TENSORS or keys > _MAX_KEYS:
         raise MetadataOversized(file, "header", f"says {header.tensors} tensors and {keys} keys")
     for _ in range(keys):
         key = window.text("key", LONGEST_NAME)
@@ -68,13 +68,13 @@ def _value(window: "_Window", key: str, kind: int, header: GgufHeader) -> Value:
 
 def _array(window: "_Window", key: str, header: GgufHeader) -> tuple[int, int]:
     kind, length = window.number("<I", key), window.number("<Q", key)
-    if length > _MOST_ELEMENTS:
-        raise MetadataOversized(window.file, key, f"has {length} elements; at most {_MOST_ELEMENTS} are read")
+    if length > _MAX_ELEMENTS:
+        raise MetadataOversized(window.file, key, f"has {length} elements; at most {_MAX_ELEMENTS} are read")
     if kind == _STRING:
         window.skip_texts(length, key)
     elif kind in VALUE_FORMATS:
         wide = struct.calcsize(VALUE_FORMATS[kind])
-        if length <= _MOST_COMPARED and kind not in (6, 7, 12):
+        if length <= _MAX_COMPARED and kind not in (6, 7, 12):
             body = window.take(wide * length, key)
             header.largest[key] = max((v for (v,) in struct.iter_unpack(VALUE_FORMATS[kind], body)), default=0)
         else:
@@ -90,7 +90,7 @@ def _tally_tensors(window: "_Window", header: GgufHeader, tally: Tally) -> None:
     for _ in range(header.tensors):
         name = window.text("tensor name", LONGEST_NAME)
         dimensions = window.number("<I", name)
-        if dimensions > _MOST_DIMENSIONS:
+        if dimensions > _MAX_DIMENSIONS:
             raise MetadataMalformed(window.file, name, f"has {dimensions} dimensions")
         if name in names:
             raise MetadataMalformed(window.file, name, "stands twice; remove one")
@@ -98,7 +98,7 @@ def _tally_tensors(window: "_Window", header: GgufHeader, tally: Tally) -> None:
         shape = struct.unpack(f"<{dimensions}Q", window.take(8 * dimensions, name))
         kind, offset = window.number("<I", name), window.number("<Q", name)
         label, block, block_bytes = TENSOR_TYPES.get(kind, (f"type {kind}", 1, 0))
-        if prod(shape) > _MOST_PER_BYTE * window.size:
+        if prod(shape) > _MAX_PER_BYTE * window.size:
             problem = f"has {prod(shape)} elements in a file of {window.size} bytes; the file is cut off or lies"
             raise MetadataMalformed(window.file, name, problem)
         ends.append((offset + prod(shape) // block * block_bytes, name))
@@ -164,8 +164,8 @@ class _Window:
     def _check(self, count: int, what: str) -> None:
         if self.position + count > self.size:
             raise MetadataMalformed(self.file, what, f"says {count} bytes where the file has {self.size} in all")
-        if self.position + count > _MOST_HEADER_BYTES:
-            raise MetadataOversized(self.file, what, f"the header is longer than {_MOST_HEADER_BYTES} bytes")
+        if self.position + count > _MAX_HEADER_BYTES:
+            raise MetadataOversized(self.file, what, f"the header is longer than {_MAX_HEADER_BYTES} bytes")
 
     def _fill(self, count: int, what: str) -> None:
         self._check(count, what)

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 from shared.metadata.errors import MetadataMalformed, MetadataOversized
 
 MOST_SCANNED_BYTES = 16 * 2**20  # up to this size, an oversized document is scanned for the field at fault
-_MOST_BYTES = 2 * 2**20
-_MOST_STRING_BYTES = 512 * 1024
-_MOST_VALUES = 60_000
+_MAX_BYTES = 2 * 2**20
+_MAX_STRING_BYTES = 512 * 1024
+_MAX_VALUES = 60_000
 _DEEPEST = 64
 _LONGEST_KEY_BYTES = 1024
 # An unterminated string is one token up to the end of the text, so the search never restarts within it.
@@ -87,18 +87,18 @@ class _Place:
 
 def _check_bounds(file: str, body: bytes) -> None:
     if len(body) > MOST_SCANNED_BYTES:
-        raise MetadataOversized(file, "", f"has {len(body)} bytes; at most {_MOST_BYTES} are read")
+        raise MetadataOversized(file, "", f"has {len(body)} bytes; at most {_MAX_BYTES} are read")
     place = _Place()
     for values, found in enumerate(_TOKEN.finditer(body), 1):
         token_bytes = found.end() - found.start()
-        most_bytes = _LONGEST_KEY_BYTES if place.before_key else _MOST_STRING_BYTES
+        most_bytes = _LONGEST_KEY_BYTES if place.before_key else _MAX_STRING_BYTES
         place.step(body[found.start() : min(found.end(), found.start() + 66)])
         if token_bytes - 2 > most_bytes:
             problem = f"is a {'name' if most_bytes == _LONGEST_KEY_BYTES else 'string'} of {token_bytes - 2} bytes"
             raise MetadataOversized(file, place.name, f"{problem}; at most {most_bytes} are read")
         if place.depth > _DEEPEST:
             raise MetadataMalformed(file, place.name, f"is nested deeper than {_DEEPEST} levels")
-        if values > 2 * _MOST_VALUES:
-            raise MetadataOversized(file, place.name, f"the file has more than {_MOST_VALUES} values up to here")
-    if len(body) > _MOST_BYTES:
-        raise MetadataOversized(file, "", f"has {len(body)} bytes; at most {_MOST_BYTES} are read")
+        if values > 2 * _MAX_VALUES:
+            raise MetadataOversized(file, place.name, f"the file has more than {_MAX_VALUES} values up to here")
+    if len(body) > _MAX_BYTES:
+        raise MetadataOversized(file, "", f"has {len(body)} bytes; at most {_MAX_BYTES} are read")

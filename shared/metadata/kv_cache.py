@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from shared.metadata.dimensions import Text
 
-_MOST_LAYERS = 10_000
-_MOST_BYTES = 2**40  # per token; dimensions that exceed this are not from a real model
+_MAX_LAYERS = 10_000
+_MAX_BYTES = 2**40  # per token; dimensions that exceed this are not from a real model
 _ENCODERS = ("bert", "roberta", "xlm-roberta", "xlm-roberta-xl", "eurobert", "camembert", "distilbert", "electra",
              "albert", "mpnet", "deberta-v2", "nomic_bert", "modernbert", "new", "clip_text_model",
              "siglip_text_model", "siglip2_text_model")  # fmt: skip
@@ -21,14 +21,14 @@ def kv_cache_bytes(text: Text, element_bytes: int) -> int | None:
     Layers with a sliding window count in full: up to the window they cache as much.
     """
     layers = text.config.integer("decoder_layers", "num_decoder_layers") or text.dimension("num_hidden_layers")
-    if not layers or layers > _MOST_LAYERS or text.type in _ENCODERS:
+    if not layers or layers > _MAX_LAYERS or text.type in _ENCODERS:
         return None
     kept = layers if text.type == "deepseek_v4" else _attending(text, layers)
     if not kept:
         return kept
     each = _values_of_layer(text)
     found = kept * each * element_bytes if each else 0
-    return found if 0 < found < _MOST_BYTES else None
+    return found if 0 < found < _MAX_BYTES else None
 
 
 def _values_of_layer(text: Text) -> int | None:

@@ -26,7 +26,7 @@ _KEPT = (
     "SSL_CERT_DIR",
 )  # fmt: skip
 _OWN = {"MALLOC_ARENA_MAX": "2", "PYTHONUTF8": "1"}  # an arena per thread would count as address space
-_MOST_ERROR_BYTES = 4096
+_MAX_ERROR_BYTES = 4096
 _log = structlog.get_logger()
 
 
@@ -104,7 +104,7 @@ class Child:
             body = process.stdout.read(MOST_BYTES + 1)
             if len(body) > MOST_BYTES:
                 self._kill()
-            return body, process.stderr.read(_MOST_ERROR_BYTES)
+            return body, process.stderr.read(_MAX_ERROR_BYTES)
 
     def _end_late(self) -> None:
         self._late = True

@@ -13,7 +13,7 @@ INTERRUPTED = "MetadataInterrupted"  # the reader was killed or too slow, perhap
 MOST_INTERRUPTIONS = 8
 _FIRST_WAIT = timedelta(minutes=10)
 _LONGEST_WAIT = timedelta(hours=6)
-_MOST_DOUBLINGS = 10
+_MAX_DOUBLINGS = 10
 _JITTER = 0.25
 
 
@@ -45,6 +45,6 @@ def given_up(reading: Reading, attempts: int) -> Reading:
 
 def interruption_wait(identity: str, attempts: int) -> timedelta:
     """Return the wait after an interrupted attempt: from 10 min, doubling up to 6 h, plus or minus a quarter."""
-    wait = min(_FIRST_WAIT * 2.0 ** min(max(attempts, 1) - 1, _MOST_DOUBLINGS), _LONGEST_WAIT)
+    wait = min(_FIRST_WAIT * 2.0 ** min(max(attempts, 1) - 1, _MAX_DOUBLINGS), _LONGEST_WAIT)
     share = int(identity_of(identity, str(attempts))[:8], 16) / 0xFFFFFFFF  # deterministic
     return wait * (1 - _JITTER + 2 * _JITTER * share)

@@ -11,17 +11,17 @@ from shared.metadata.errors import MetadataMalformed, MetadataOversized
 from shared.metadata.tensors import BITS, LONGEST_NAME, Tally
 
 FIRST_BYTES = 64 * 1024
-_MOST_HEADER_BYTES = 8 * 2**20
-_MOST_TENSORS = 65_536
-_MOST_QUOTES = 10 * _MOST_TENSORS + 2**16  # a tensor has four keys and its type; the rest is for the file itself
-_MOST_DIMENSIONS = 32
-_MOST_PER_BYTE = 8  # elements: none has less than a bit
+_MAX_HEADER_BYTES = 8 * 2**20
+_MAX_TENSORS = 65_536
+_MAX_QUOTES = 10 * _MAX_TENSORS + 2**16  # a tensor has four keys and its type; the rest is for the file itself
+_MAX_DIMENSIONS = 32
+_MAX_PER_BYTE = 8  # elements: none has less than a bit
 PREFIX_BYTES = 8
 
 
 class _Tensor(msgspec.Struct, gc=False):
     dtype: str
-    shape: Annotated[tuple[int, ...], msgspec.Meta(max_length=_MOST_DIMENSIONS)]
+    shape: Annotated[tuple[int, ...], msgspec.Meta(max_length=_MAX_DIMENSIONS)]
     data_offsets: tuple[int, int]
 
 
@@ -37,8 +37,8 @@ def header_bytes(file: str, prefix: bytes, size: int) -> int:
     if length + PREFIX_BYTES > size:
         problem = f"says it has {length} bytes in a file of {size}; the file is cut off or no safetensors file"
         raise MetadataMalformed(file, "header", problem)
-    if length > _MOST_HEADER_BYTES:
-        raise MetadataOversized(file, "header", f"has {length} bytes; at most {_MOST_HEADER_BYTES} are read")
+    if length > _MAX_HEADER_BYTES:
+        raise MetadataOversized(file, "header", f"has {length} bytes; at most {_MAX_HEADER_BYTES} are read")
     return int(length)
 
 
@@ -52,10 +52,10 @@ def whole_header(file: str, first: bytes, rest: bytes, length: int) -> bytes:
 
 def tally_header(file: str, header: bytes, data_bytes: int, tally: Tally) -> None:
     """Add the tensors of a header to the tally. Raises MetadataMalformed, MetadataOversized, naming the tensor."""
-    if header.count(b'"data_offsets"') > _MOST_TENSORS:
-        raise MetadataOversized(file, "header", f"has more than {_MOST_TENSORS} tensors")
-    if header.count(b'"') > _MOST_QUOTES:
-        raise MetadataOversized(file, "header", f"has more than {_MOST_QUOTES} quotes around its keys and texts")
+    if header.count(b'"data_offsets"') > _MAX_TENSORS:
+        raise MetadataOversized(file, "header", f"has more than {_MAX_TENSORS} tensors")
+    if header.count(b'"') > _MAX_QUOTES:
+        raise MetadataOversized(file, "header", f"has more than {_MAX_QUOTES} quotes around its keys and texts")
     tensors = list(_tensors(file, header))
     _check_offsets(file, tensors, data_bytes)
     names = {name for name, _ in tensors}
@@ -92,7 +92,7 @@ def _check_offsets(file: str, tensors: list[tuple[str, _Tensor]], data_bytes: in
         if bits is not None and (prod(tensor.shape) * bits + 7) // 8 != end - begin:
             problem = f"has {end - begin} bytes for {tensor.dtype} of shape {list(tensor.shape[:8])}"
             raise MetadataMalformed(file, name, problem)
-        if bits is None and prod(tensor.shape) > _MOST_PER_BYTE * (end - begin):
+        if bits is None and prod(tensor.shape) > _MAX_PER_BYTE * (end - begin):
             problem = f"has {end - begin} bytes for type {_short(tensor.dtype)} of shape {list(tensor.shape[:8])}"
             raise MetadataMalformed(file, name, problem)
         position = end

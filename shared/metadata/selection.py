@@ -10,7 +10,7 @@ _PART = re.compile(r"^(?P<stem>consolidated)\.\d\d$")  # the name of a part in t
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
 _FORMATS = ("safetensors", "gguf", "pytorch", "onnx")
-_MOST_SHARDS = 2_000
+_MAX_SHARDS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def select_weights(sizes: Mapping[str, int], *, pipeline: tuple[str, ...] = ()) 
         if not chosen and not pipeline and by_folder:
             chosen = _one_set(by_folder[min(by_folder)], kind)
         if chosen:
-            files = tuple(sorted(chosen))[:_MOST_SHARDS]
+            files = tuple(sorted(chosen))[:_MAX_SHARDS]
             return Weights(kind, files, sum(sizes[path] for path in files), _is_whole(files))
     return Weights()
 

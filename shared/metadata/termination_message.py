@@ -15,8 +15,8 @@ UNFINISHED = "Unfinished"  # an early message: the sub-path exists and is being 
 MOST_MESSAGE = 1024
 _LONGEST_TEXT = 253
 _LONGEST_WORD = 63
-_MOST_ITEMS = 64
-_MOST_NUMBER = 2**63 - 1
+_MAX_ITEMS = 64
+_MAX_NUMBER = 2**63 - 1
 _REASON = re.compile(r"[A-Z][A-Za-z]{0,62}", re.ASCII)
 _CAPABILITY = re.compile(r"[A-Z][A-Z_]{0,62}", re.ASCII)
 
@@ -76,10 +76,10 @@ def _check(value: Any) -> None:  # noqa: ANN401 - any JSON
     match value:
         case str() if value != _plain(value, _LONGEST_TEXT):
             raise ValueError("a text in it is too long or not printable")
-        case int() if not 0 <= value <= _MOST_NUMBER:
+        case int() if not 0 <= value <= _MAX_NUMBER:
             raise ValueError("a number in it is out of bounds")
-        case dict() | list() | tuple() if len(value) > _MOST_ITEMS:
-            raise ValueError(f"a list in it has more than {_MOST_ITEMS} items")
+        case dict() | list() | tuple() if len(value) > _MAX_ITEMS:
+            raise ValueError(f"a list in it has more than {_MAX_ITEMS} items")
         case dict():
             for name, inner in value.items():
                 _check(name)
@@ -99,12 +99,12 @@ def _cleaned(value: Any) -> Any:  # noqa: ANN401 - any JSON
         case bool() | None:
             return value
         case int():
-            return max(0, min(value, _MOST_NUMBER))
+            return max(0, min(value, _MAX_NUMBER))
         case dict():
-            items = list(value.items())[:_MOST_ITEMS]
+            items = list(value.items())[:_MAX_ITEMS]
             return {_plain(name, _LONGEST_WORD): _cleaned(inner) for name, inner in items}
         case list() | tuple():
-            return [_cleaned(inner) for inner in value[:_MOST_ITEMS]]
+            return [_cleaned(inner) for inner in value[:_MAX_ITEMS]]
         case _:
             return value
 

@@ -18,7 +18,7 @@ _LOCATOR_BYTES = 20
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _LEAST_USER_BLOCK_BYTES = 512  # before the HDF5 signature; each further candidate is twice as long
 _GZIP = b"\x1f\x8b\x08"  # with any flags: readers differ in which ones they check
-_MOST_WINDOW_BYTES = 2**20
+_MAX_WINDOW_BYTES = 2**20
 _LEAST_BYTES = 8  # too short for a pickle that calls anything, while numbers can pass for compressed data
 # bzip2, xz, lzma, zstd, lz4, the skippable frame of the last two, and joblib's own format
 _COMPRESSED = re.compile(
@@ -94,7 +94,7 @@ def _is_lzma(head: bytes) -> bool:
     A run of zeros, as tensors may start with, decodes as an empty stream whose header says so, and does not count. A
     stream that is empty although its header does not say so counts.
     """
-    decompressor = lzma.LZMADecompressor(memlimit=_MOST_WINDOW_BYTES)
+    decompressor = lzma.LZMADecompressor(memlimit=_MAX_WINDOW_BYTES)
     try:
         found = decompressor.decompress(head, _LEAST_BYTES)
     except lzma.LZMAError as error:

@@ -11,8 +11,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-_MOST_STEPS = 50_000
-_MOST_LINE_BYTES = 16 * 2**20  # in all lines together; a safetensors header, at most 8 MiB, may be a single line
+_MAX_STEPS = 50_000
+_MAX_LINE_BYTES = 16 * 2**20  # in all lines together; a safetensors header, at most 8 MiB, may be a single line
 _NEWEST_PROTOCOL = 5
 _OPCODES = {opcode.code.encode("latin-1"): opcode for opcode in pickletools.opcodes}
 _LENGTHS = {
@@ -49,8 +49,8 @@ def is_pickle(file: BinaryIO, size: int) -> bool:
     file.seek(0)
     machine = _Machine()
     try:
-        left = _MOST_LINE_BYTES
-        for _ in range(_MOST_STEPS):
+        left = _MAX_LINE_BYTES
+        for _ in range(_MAX_STEPS):
             if file.tell() >= size:
                 return machine.ended
             start = file.tell()

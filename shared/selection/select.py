@@ -11,9 +11,9 @@ from shared.manifest import File, Manifest
 from shared.selection.choice import Selection
 from shared.selection.duplicates import second_copies
 
-_MOST_NAMES = 20
+_MAX_NAMES = 20
 _LONGEST_NAME = 256
-_MOST_COMPARISONS = 10**10  # of characters: five seconds at worst
+_MAX_COMPARISONS = 10**10  # of characters: five seconds at worst
 
 
 def select_files(manifest: Manifest, selection: Selection) -> tuple[Manifest, LeftOut]:
@@ -59,7 +59,7 @@ def _with_slashes(text: str) -> str:
 def _check_work(files: Sequence[File], selection: Selection) -> None:
     """Refuse input that would take hours, such as the longest names with the longest patterns."""
     of_patterns, of_names = sum(map(len, (*selection.allow, *selection.ignore))), sum(len(f.path) for f in files)
-    if of_patterns * of_names > _MOST_COMPARISONS:
+    if of_patterns * of_names > _MAX_COMPARISONS:
         raise TooManyFiles(
             f"patterns of {of_patterns} characters cannot be compared with {len(files)} file names of {of_names} "
             "characters; write fewer or shorter patterns, or choose a source with fewer files"
@@ -72,7 +72,7 @@ def _left_out(files: Sequence[File], kept: set[str], copies: frozenset[str]) -> 
         files=len(left),
         size=sum(f.size for f in left),
         duplicate_size=sum(f.size for f in left if f.path in copies),
-        names=[f.path[:_LONGEST_NAME] for f in left[:_MOST_NAMES]],
+        names=[f.path[:_LONGEST_NAME] for f in left[:_MAX_NAMES]],
     )
 
 

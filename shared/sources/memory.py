@@ -153,7 +153,7 @@ class MemoryBody:
 
     def _at_end(self) -> int:
         if self._position < self._end:
-            raise Unreachable(f"{self._path!r} broke off at byte {self._position} of {self._end}")
+            raise Unreachable(f"{self._path!r} ended early, at byte {self._position} of {self._end}")
         return 0
 
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from urllib.parse import urlencode
 
 from shared.errors import AuthDenied, Unreachable
-from shared.http.client import Call, HttpClient
+from shared.http.client import HttpClient, Request
 from shared.http.origins import public
 from shared.sources.credential_hints import CredentialHint
 from shared.sources.failures import RequestSubject, denied, failure_of
@@ -48,15 +48,15 @@ class KeptToken:
 def ask_for_token(client: HttpClient, url: str, form: Mapping[str, str], subject: RequestSubject, now: float) -> Token:
     """Request a token from an OAuth 2 service; raises AuthDenied, RateLimited, Unreachable."""
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
-    reply = client.send(Call(url, "POST", headers=headers, body=urlencode(form).encode()))
-    if reply.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        detail = _error_of(reply.read_small())
-        reply.close()
-        raise denied(subject, detail or f"status {reply.status}")
-    if reply.status != HTTPStatus.OK:
-        reply.close()
-        raise failure_of(reply.status, reply.headers, subject, now)
-    return read_token(reply.read_all(_LONGEST_ANSWER_BYTES), url)
+    response = client.send(Request(url, "POST", headers=headers, body=urlencode(form).encode()))
+    if response.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        detail = _error_of(response.read_small())
+        response.close()
+        raise denied(subject, detail or f"status {response.status}")
+    if response.status != HTTPStatus.OK:
+        response.close()
+        raise failure_of(response.status, response.headers, subject, now)
+    return read_token(response.read_all(_LONGEST_ANSWER_BYTES), url)
 
 
 def read_token(body: bytes, url: str) -> Token:

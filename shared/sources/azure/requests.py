@@ -12,7 +12,7 @@ from functools import cached_property
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from shared.errors import AuthDenied
-from shared.http.client import Call, HttpClient
+from shared.http.client import HttpClient, Request
 from shared.http.origins import endpoint_origin, origin_of
 from shared.sources.credential_hints import AZURE_LOGIN
 from shared.sources.credential_keys import AZURE_KEYS, AZURE_LOGIN_KEYS
@@ -65,7 +65,7 @@ class AzRequests:
             endpoint=endpoint_origin(self.settings.az_endpoint),
         )
 
-    def call(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Call:
+    def build_request(self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Request:
         """Return a signed request; headers added later are not covered. Raises AuthDenied and what a login raises."""
         url = f"{self.base}/{quote(path, safe='/-_.~')}"
         said = urlencode({name: value for name, value in query.items() if value}, quote_via=quote)
@@ -82,7 +82,9 @@ class AzRequests:
             said = f"{said}&{sas}" if said else sas
         elif self._token:
             secrets = bearer(self._token.get())
-        return Call(f"{url}?{said}" if said else url, method, headers=stamped, secrets=secrets, follow=False)
+        return Request(
+            f"{url}?{said}" if said else url, method, headers=stamped, secrets=secrets, follow_redirects=False
+        )
 
     @cached_property
     def _token(self) -> KeptToken | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 
 from shared.errors import InvalidURI, LarderError, SourceChanged, SourceNotFound
-from shared.http.client import HttpClient, Reply
+from shared.http.client import HttpClient, Response
 from shared.http.ranges import open_range, range_header
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.azure.listing import Blob, BlobPage, blob_of_headers, file_of, parse_page
@@ -58,11 +58,11 @@ class AzSource:
 
     def _head(self, key: str) -> Blob | None:
         """Return the blob of a key; None if it is missing or not visible, which the listing then explains."""
-        reply = self._client.send(self._requests.call("HEAD", f"{self._uri.container}/{key}", {}, {}))
-        reply.close()
-        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise self._failure(reply, str(self._uri))
-        return blob_of_headers(key, reply.headers) if reply.status == HTTPStatus.OK else None
+        response = self._client.send(self._requests.build_request("HEAD", f"{self._uri.container}/{key}", {}, {}))
+        response.close()
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise self._failure(response, str(self._uri))
+        return blob_of_headers(key, response.headers) if response.status == HTTPStatus.OK else None
 
     def _files_below(self) -> Iterator[File]:
         pages = bounded_pages(self._pages(beginning_of(self._uri.prefix)), str(self._uri))
@@ -76,12 +76,12 @@ class AzSource:
         while True:
             asked = {"include": "metadata", "prefix": prefix, "marker": marker, "maxresults": _BLOBS_A_PAGE}
             query = {"restype": "container", "comp": "list", **asked}
-            reply = self._client.send(self._requests.call("GET", self._uri.container, query, {}))
-            if reply.status != HTTPStatus.OK:
-                reply.read_small()
-                reply.close()
-                raise self._failure(reply, str(self._uri))
-            page = parse_page(reply.read_all(_LONGEST_PAGE_BYTES), reply.host)
+            response = self._client.send(self._requests.build_request("GET", self._uri.container, query, {}))
+            if response.status != HTTPStatus.OK:
+                response.read_small()
+                response.close()
+                raise self._failure(response, str(self._uri))
+            page = parse_page(response.read_all(_LONGEST_PAGE_BYTES), response.host)
             yield page
             marker = page.next_marker
             if not marker:
@@ -89,11 +89,11 @@ class AzSource:
 
     def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
         headers = {**range_header(file, offset, length), **({"If-Match": file.etag} if file.etag else {})}
-        call = self._requests.call("GET", f"{self._uri.container}/{key}", {}, headers)
+        request = self._requests.build_request("GET", f"{self._uri.container}/{key}", {}, headers)
         what = f"az://{self._uri.account}/{self._uri.container}/{key}"
         try:
             return open_range(
-                self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what)
+                self._client, request, file, offset, length, failure=lambda response: self._failure(response, what)
             )
         except SourceChanged:
             # If-Match also fails for a missing blob.
@@ -101,9 +101,9 @@ class AzSource:
                 raise SourceNotFound(f"there is no {what}; correct the URI") from None
             raise
 
-    def _failure(self, reply: Reply, what: str) -> LarderError:
+    def _failure(self, response: Response, what: str) -> LarderError:
         subject = RequestSubject(what, AZURE, self._requests.grant)
-        code = reply.headers.get("x-ms-error-code", "")
-        if code in _DENIED or (code.startswith("Authorization") and reply.status == HTTPStatus.FORBIDDEN):
+        code = response.headers.get("x-ms-error-code", "")
+        if code in _DENIED or (code.startswith("Authorization") and response.status == HTTPStatus.FORBIDDEN):
             return denied(subject, code)
-        return failure_of(reply.status, reply.headers, subject, self._now())
+        return failure_of(response.status, response.headers, subject, self._now())

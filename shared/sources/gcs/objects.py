@@ -5,7 +5,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from shared.errors import InvalidURI, Unreachable
-from shared.http.client import Reply
+from shared.http.client import Response
 from shared.manifest import File
 from shared.sources.checksums import best_digest
 
@@ -34,13 +34,13 @@ class GcsPage(msgspec.Struct, frozen=True, rename="camel"):
 _Answer = TypeVar("_Answer", GcsObject, GcsPage)
 
 
-def decoded(reply: Reply, kind: type[_Answer]) -> _Answer:
+def decoded(response: Response, kind: type[_Answer]) -> _Answer:
     """Decode a successful response; raises Unreachable."""
-    body = reply.read_all(_LONGEST_PAGE_BYTES)
+    body = response.read_all(_LONGEST_PAGE_BYTES)
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Unreachable(f"{reply.host} does not answer as Google Cloud Storage does: {error}") from error
+        raise Unreachable(f"{response.host} does not answer as Google Cloud Storage does: {error}") from error
 
 
 def file_of(path: str, found: GcsObject, bucket: str) -> File:

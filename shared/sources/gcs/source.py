@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from shared.errors import InvalidURI, LarderError, SourceChanged, SourceNotFound
-from shared.http.client import Call, HttpClient, Reply
+from shared.http.client import HttpClient, Request, Response
 from shared.http.origins import endpoint_origin, origin_of
 from shared.http.ranges import open_range
 from shared.manifest import File, Manifest, build_manifest
@@ -92,10 +92,10 @@ class GsSource:
         token = ""
         while True:
             query = {"prefix": prefix, "fields": f"nextPageToken,items({FIELDS})", "pageToken": token}
-            reply = self._send("", query)
-            if reply.status != HTTPStatus.OK:
-                raise self._failure(reply, str(self._uri))
-            page = decoded(reply, GcsPage)
+            response = self._send("", query)
+            if response.status != HTTPStatus.OK:
+                raise self._failure(response, str(self._uri))
+            page = decoded(response, GcsPage)
             yield page
             token = page.next_page_token
             if not token:
@@ -103,16 +103,16 @@ class GsSource:
 
     def _describe(self, key: str) -> GcsObject | None:
         """Return the metadata of the live object; None if there is none."""
-        reply = self._send(f"/{quote(key, safe='')}", {"fields": FIELDS})
-        if reply.status in (HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        response = self._send(f"/{quote(key, safe='')}", {"fields": FIELDS})
+        if response.status in (HTTPStatus.NOT_FOUND, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             # Google answers 403 for a missing object if the caller may not list. The listing that follows explains the
             # refusal.
-            reply.read_small()
-            reply.close()
+            response.read_small()
+            response.close()
             return None
-        if reply.status != HTTPStatus.OK:
-            raise self._failure(reply, self._name_of(key))
-        return decoded(reply, GcsObject)
+        if response.status != HTTPStatus.OK:
+            raise self._failure(response, self._name_of(key))
+        return decoded(response, GcsObject)
 
     def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
         query = {"alt": "media", "generation": file.etag}
@@ -120,8 +120,8 @@ class GsSource:
         plain = msgspec.structs.replace(file, etag="")
         try:
             return open_range(
-                self._client, self._call(f"/{quote(key, safe='')}", query), plain, offset, length,
-                failure=lambda reply: self._failure(reply, self._name_of(key)),
+                self._client, self._build_request(f"/{quote(key, safe='')}", query), plain, offset, length,
+                failure=lambda response: self._failure(response, self._name_of(key)),
             )  # fmt: skip
         except SourceNotFound:
             live = self._describe(key) if file.etag else None
@@ -131,18 +131,18 @@ class GsSource:
                 ) from None
             raise
 
-    def _send(self, path: str, query: Mapping[str, str]) -> Reply:
-        return self._client.send(self._call(path, query))
+    def _send(self, path: str, query: Mapping[str, str]) -> Response:
+        return self._client.send(self._build_request(path, query))
 
-    def _call(self, path: str, query: Mapping[str, str]) -> Call:
+    def _build_request(self, path: str, query: Mapping[str, str]) -> Request:
         said = urlencode({name: value for name, value in query.items() if value})
         url = f"{self._endpoint}/storage/v1/b/{quote(self._uri.bucket, safe='')}/o{path}?{said}"
-        return Call(url, secrets=bearer(self._token.get()) if self._token else {})
+        return Request(url, secrets=bearer(self._token.get()) if self._token else {})
 
     def _name_of(self, key: str) -> str:
         return f"gs://{self._uri.bucket}/{key}"
 
-    def _failure(self, reply: Reply, what: str) -> LarderError:
-        reply.read_small()
-        reply.close()
-        return failure_of(reply.status, reply.headers, RequestSubject(what, GOOGLE, self._grant), self._now())
+    def _failure(self, response: Response, what: str) -> LarderError:
+        response.read_small()
+        response.close()
+        return failure_of(response.status, response.headers, RequestSubject(what, GOOGLE, self._grant), self._now())

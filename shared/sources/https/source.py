@@ -7,7 +7,7 @@ from http import HTTPStatus
 from urllib.parse import quote, unquote, urlsplit
 
 from shared.errors import InvalidURI, LarderError, UnsafePath
-from shared.http.client import Call, HttpClient, Reply
+from shared.http.client import HttpClient, Request, Response
 from shared.http.heads import LENGTH
 from shared.http.origins import origin_of, public
 from shared.http.ranges import open_range, precondition, validator_of
@@ -47,59 +47,59 @@ class HttpsSource:
 
     def resolve(self) -> Manifest:
         """Return the manifest of the file; its revision is made from size and entity tag (or date)."""
-        reply = self._head()
+        response = self._head()
         try:
-            size, validator = self._size_of(reply), validator_of(reply.headers)
+            size, validator = self._size_of(response), validator_of(response.headers)
         finally:
-            reply.close()
+            response.close()
         revision = hashlib.sha256(f"{self._uri}\0{size}\0{validator}".encode()).hexdigest()[:40]
         return build_manifest(str(self._uri), revision, [File(file_name_of(self._uri.url), size, etag=validator)])
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
         """Open a part of the file, provided that it is still the resolved one."""
-        call = self._call(precondition(file))
-        return open_range(self._client, call, file, offset, length, failure=self._failure)
+        request = self._build_request(precondition(file))
+        return open_range(self._client, request, file, offset, length, failure=self._failure)
 
     def close(self) -> None:
         """Close all kept connections."""
         self._client.close()
 
-    def _call(self, headers: Mapping[str, str], method: str = "GET") -> Call:
+    def _build_request(self, headers: Mapping[str, str], method: str = "GET") -> Request:
         token = next(iter(self._grant.values.values()), "")
         secrets = {"Authorization": f"Bearer {token}"} if token else {}
-        return Call(self._url, method, headers=headers, secrets=secrets)
+        return Request(self._url, method, headers=headers, secrets=secrets)
 
-    def _head(self) -> Reply:
+    def _head(self) -> Response:
         """Return a response that states the size: to HEAD, or to a GET of one byte if HEAD is not supported."""
-        reply = self._client.send(self._call({}, "HEAD"))
-        if reply.status == HTTPStatus.OK and "Content-Length" in reply.headers:
-            return reply
-        reply.close()
-        reply = self._client.send(self._call({"Range": "bytes=0-0"}))
-        if reply.status not in _TELLS_SIZE:
-            reply.close()
-            raise self._failure(reply)
-        return reply
+        response = self._client.send(self._build_request({}, "HEAD"))
+        if response.status == HTTPStatus.OK and "Content-Length" in response.headers:
+            return response
+        response.close()
+        response = self._client.send(self._build_request({"Range": "bytes=0-0"}))
+        if response.status not in _TELLS_SIZE:
+            response.close()
+            raise self._failure(response)
+        return response
 
-    def _size_of(self, reply: Reply) -> int:
-        total = reply.headers.get("Content-Range", "").rpartition("/")[2]
-        text = total if reply.status != HTTPStatus.OK else reply.headers.get("Content-Length", "")
-        coding = reply.headers.get("Content-Encoding", "identity")
+    def _size_of(self, response: Response) -> int:
+        total = response.headers.get("Content-Range", "").rpartition("/")[2]
+        text = total if response.status != HTTPStatus.OK else response.headers.get("Content-Length", "")
+        coding = response.headers.get("Content-Encoding", "identity")
         if coding.lower() != "identity" and not self._uri.url.endswith(_COMPRESSED):
             raise InvalidURI(
-                f"{reply.host} sends {public(self._url)} compressed ({coding[:40]!r}) though it was asked for as it "
+                f"{response.host} sends {public(self._url)} compressed ({coding[:40]!r}) though it was asked for as it "
                 "is; serve it as a plain file"
             )
         if not LENGTH.fullmatch(text):
             raise InvalidURI(
-                f"{reply.host} does not say how long {public(self._url)} is (neither Content-Length nor "
+                f"{response.host} does not say how long {public(self._url)} is (neither Content-Length nor "
                 "Content-Range); serve it as a plain file"
             )
         return int(text)
 
-    def _failure(self, reply: Reply) -> LarderError:
-        subject = RequestSubject(public(self._url), self._keys, self._grant.as_seen_by(origin_of(reply.url)))
-        return failure_of(reply.status, reply.headers, subject, self._now())
+    def _failure(self, response: Response) -> LarderError:
+        subject = RequestSubject(public(self._url), self._keys, self._grant.as_seen_by(origin_of(response.url)))
+        return failure_of(response.status, response.headers, subject, self._now())
 
 
 def file_name_of(url: str) -> str:

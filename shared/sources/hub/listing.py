@@ -17,7 +17,7 @@ from huggingface_hub.utils import logging
 
 from shared.errors import AddressRefused, InvalidURI, Unreachable
 from shared.http.client import REDIRECT_TRIES
-from shared.http.connections import make_tls_context, tls_error_message
+from shared.http.connection_pool import make_tls_context, tls_error_message
 from shared.http.origins import origin_of, public
 from shared.manifest import File
 from shared.sources.listing import LONGEST_LIST_S, bounded
@@ -28,8 +28,8 @@ _LONGEST_S = 60.0
 _OF_THE_WAY = ("content-encoding", "content-length", "transfer-encoding")
 _COMMIT = re.compile(r"[0-9a-zA-Z]{1,100}")
 _DIGEST = re.compile(r"git-sha1:[0-9a-f]{40}|sha256:[0-9a-f]{64}")
-_MOST_PAGES = 2000
-_MOST_REDIRECTS = 5
+_MAX_PAGES = 2000
+_MAX_REDIRECTS = 5
 _BEYOND_BYTES = 2**63  # more than any file system can count
 
 
@@ -72,7 +72,7 @@ def _refuse_circles(url: str) -> None:
     """Raise Unreachable if a listing repeats a page, has too many pages, or takes too long."""
     if time.monotonic() > _ASKED.until_s:
         raise Unreachable(f"the hub's list does not come to an end ({public(url)}); check HF_ENDPOINT")
-    if url in _ASKED.urls or len(_ASKED.urls) >= _MOST_PAGES:
+    if url in _ASKED.urls or len(_ASKED.urls) >= _MAX_PAGES:
         raise Unreachable(
             f"the hub answers {public(url)} in a circle or without an end; check HF_ENDPOINT", REDIRECT_TRIES
         )
@@ -117,7 +117,7 @@ class _Client(httpx2.Client):
             transport=_Transport(settings),
             timeout=_timeout(settings),
             follow_redirects=True,
-            max_redirects=_MOST_REDIRECTS,
+            max_redirects=_MAX_REDIRECTS,
         )
         self.settings = settings
 

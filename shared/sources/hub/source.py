@@ -15,7 +15,7 @@ from shared.errors import (
     SourceNotFound,
     Unreachable,
 )
-from shared.http.client import Call, HttpClient, Reply
+from shared.http.client import HttpClient, Request, Response
 from shared.http.origins import Origin, origin_of
 from shared.http.ranges import EmptyBody, RangeBody, open_range
 from shared.manifest import File, Manifest, build_manifest
@@ -78,11 +78,11 @@ class HfSource:
         from shared.sources.hub.listing import HubRefusal  # noqa: PLC0415 - heavy; controller only
 
         url = f"{self._settings.hf_endpoint}/{self._uri.repo}"
-        self._client.check_hold(url)
+        self._client.check_rate_limit(url)
         try:
             return question(self._uri.repo, self._uri.revision, self._token, self._settings)
         except HubRefusal as refusal:
-            self._client.note_hold(url, refusal.status, refusal.headers)
+            self._client.note_rate_limit(url, refusal.status, refusal.headers)
             subject = self._subject(str(self._uri), self._hub)
             raise decide_hub_failure(refusal.status, refusal.headers, subject, self._now()) from None
 
@@ -93,7 +93,7 @@ class HfSource:
         """
         if link := self._links.get(file.path):
             try:
-                return self._open(Call(link), file, offset, length)
+                return self._open(Request(link), file, offset, length)
             except LarderError as error:
                 self._links.pop(file.path, None)  # expired, or its host is down: ask the hub again
                 if isinstance(error, RateLimited) or (isinstance(error, Unreachable) and error.tries):
@@ -101,18 +101,21 @@ class HfSource:
         revision, path = quote(self._revision, safe=""), quote(file.path)
         url = f"{self._settings.hf_endpoint}/{self._uri.repo}/resolve/{revision}/{path}"
         body = self._open(
-            Call(url, secrets={"Authorization": f"Bearer {self._token}"} if self._token else {}), file, offset, length
+            Request(url, secrets={"Authorization": f"Bearer {self._token}"} if self._token else {}),
+            file,
+            offset,
+            length,
         )
         if body.url not in ("", url) and origin_of(body.url) != origin_of(url):
             self._links[file.path] = body.url
         return body
 
-    def _open(self, call: Call, file: File, offset: int, length: int | None) -> RangeBody | EmptyBody:
-        def failure(reply: Reply) -> LarderError:
-            subject = self._subject(f"{self._uri}, file {file.path!r},", origin_of(reply.url))
-            return decide_hub_failure(reply.status, reply.headers, subject, self._now())
+    def _open(self, request: Request, file: File, offset: int, length: int | None) -> RangeBody | EmptyBody:
+        def failure(response: Response) -> LarderError:
+            subject = self._subject(f"{self._uri}, file {file.path!r},", origin_of(response.url))
+            return decide_hub_failure(response.status, response.headers, subject, self._now())
 
-        return open_range(self._client, call, file, offset, length, failure=failure)
+        return open_range(self._client, request, file, offset, length, failure=failure)
 
     def close(self) -> None:
         """Close all kept connections."""

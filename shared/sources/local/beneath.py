@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from shared.errors import AuthDenied, LarderError, SourceNotFound, Unreachable, UnsafePath
 
-_MOST_LINKS = 40  # the limit of the kernel
+_MAX_LINKS = 40  # the limit of the kernel
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -136,7 +136,7 @@ class _Walk:
             os.close(descriptor)
         self.links += 1
         self.ended_in_link = self.ended_in_link or not left
-        if target.startswith("/") or self.links > _MOST_LINKS:
+        if target.startswith("/") or self.links > _MAX_LINKS:
             raise self._leaves()
         left += [inner for inner in target.split("/") if inner not in ("", ".")][::-1]
 

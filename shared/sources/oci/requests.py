@@ -9,7 +9,7 @@ from functools import cached_property
 from urllib.parse import quote, urlencode, urlsplit
 
 from shared.errors import AuthDenied, InvalidURI
-from shared.http.client import Call
+from shared.http.client import Request
 from shared.http.origins import endpoint_origin, origin_of
 from shared.sources.credential_keys import OCI_KEYS, OCI_OBJECT_KEYS
 from shared.sources.host_grants import HostGrant, grant_for
@@ -55,7 +55,7 @@ class OciRequests:
             endpoint=endpoint_origin(self.settings.oci_endpoint),
         )
 
-    def call(self, method: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Call:
+    def build_request(self, method: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Request:
         """Return a request for an object, or for the listing if the key is empty. Raises AuthDenied."""
         said = urlencode({name: value for name, value in query.items() if value}, quote_via=quote)
         place = f"/n/{quote(self.uri.namespace)}/b/{quote(self.uri.bucket)}/o"
@@ -66,7 +66,7 @@ class OciRequests:
             signed = self._key.sign(string_to_sign(method, url, dated["Date"]).encode())
             signature = base64.b64encode(signed).decode()
             secrets = {"Authorization": authorization(self._key_id, signature)}
-        return Call(url, method, headers=dated, secrets=secrets, follow=False)
+        return Request(url, method, headers=dated, secrets=secrets, follow_redirects=False)
 
     @cached_property
     def _key_id(self) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from shared.errors import InvalidURI, LarderError, Unreachable
-from shared.http.client import HttpClient, Reply
+from shared.http.client import HttpClient, Response
 from shared.http.ranges import open_range
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.checksums import base64_digest
@@ -73,13 +73,13 @@ class OciObjectsSource:
 
     def _head(self, key: str) -> OciObject | None:
         """Return an object from its headers; None if it is missing or not visible."""
-        reply = self._client.send(self._requests.call("HEAD", key, {}, {}))
-        reply.close()
-        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise self._failure(reply, str(self._uri))
-        if reply.status != HTTPStatus.OK:
+        response = self._client.send(self._requests.build_request("HEAD", key, {}, {}))
+        response.close()
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise self._failure(response, str(self._uri))
+        if response.status != HTTPStatus.OK:
             return None
-        headers = reply.headers
+        headers = response.headers
         return OciObject(key, size_of(headers, key), headers.get("Content-MD5"), headers.get("ETag"))
 
     def _files_below(self) -> Iterator[File]:
@@ -92,29 +92,31 @@ class OciObjectsSource:
         start = ""
         while True:
             query = {"prefix": prefix, "fields": _FIELDS, "start": start}
-            reply = self._client.send(self._requests.call("GET", "", query, {}))
-            if reply.status != HTTPStatus.OK:
-                reply.read_small()
-                reply.close()
-                raise self._failure(reply, str(self._uri))
-            body = reply.read_all(_LONGEST_PAGE_BYTES)
+            response = self._client.send(self._requests.build_request("GET", "", query, {}))
+            if response.status != HTTPStatus.OK:
+                response.read_small()
+                response.close()
+                raise self._failure(response, str(self._uri))
+            body = response.read_all(_LONGEST_PAGE_BYTES)
             try:
                 page = msgspec.json.decode(body, type=_Page)
             except (msgspec.MsgspecError, RecursionError) as error:
-                raise Unreachable(f"{reply.host} does not list as OCI Object Storage does: {error}") from error
+                raise Unreachable(f"{response.host} does not list as OCI Object Storage does: {error}") from error
             yield page
             start = page.next_start_with or ""
             if not start:
                 return
 
     def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
-        call = self._requests.call("GET", key, {}, {"If-Match": file.etag} if file.etag else {})
+        request = self._requests.build_request("GET", key, {}, {"If-Match": file.etag} if file.etag else {})
         what = f"oci://n/{self._uri.namespace}/b/{self._uri.bucket}/o/{key}"
-        return open_range(self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what))
+        return open_range(
+            self._client, request, file, offset, length, failure=lambda response: self._failure(response, what)
+        )
 
-    def _failure(self, reply: Reply, what: str) -> LarderError:
+    def _failure(self, response: Response, what: str) -> LarderError:
         subject = RequestSubject(what, OCI_OBJECTS, self._requests.grant)
-        return failure_of(reply.status, reply.headers, subject, self._now())
+        return failure_of(response.status, response.headers, subject, self._now())
 
 
 def _file_of(path: str, found: OciObject) -> File:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from shared.errors import AuthDenied, LarderError
-from shared.http.client import Call, HttpClient, Reply
+from shared.http.client import HttpClient, Request, Response
 from shared.http.origins import Origin, origin_of, public
 from shared.sources.credential_hints import REGISTRY
 from shared.sources.failures import RequestSubject, denied, failure_of
@@ -62,14 +62,14 @@ class RegistryAuth:
         except Challenged as challenged:
             raise self._denied(challenged.denial) from None
 
-    def failure_of(self, reply: Reply, what: str) -> LarderError:
+    def failure_of(self, response: Response, what: str) -> LarderError:
         """Return the error for an unsuccessful reply, to be raised inside `run`."""
-        subject = RequestSubject(what, REGISTRY, self._grant.as_seen_by(origin_of(reply.url)))
-        error = failure_of(reply.status, reply.headers, subject, time.time())
-        is_challenge = reply.status == HTTPStatus.UNAUTHORIZED and origin_of(reply.url) == self._origin
+        subject = RequestSubject(what, REGISTRY, self._grant.as_seen_by(origin_of(response.url)))
+        error = failure_of(response.status, response.headers, subject, time.time())
+        is_challenge = response.status == HTTPStatus.UNAUTHORIZED and origin_of(response.url) == self._origin
         if not is_challenge or not isinstance(error, AuthDenied):
             return error
-        return Challenged(parse_challenge(reply.headers.get("WWW-Authenticate", "")), error)
+        return Challenged(parse_challenge(response.headers.get("WWW-Authenticate", "")), error)
 
     @property
     def _account(self) -> Account:
@@ -130,12 +130,12 @@ class RegistryAuth:
 
     def _ask_plainly(self, realm: str, scope: dict[str, str], account: Account, subject: RequestSubject) -> Token:
         joint = "&" if urlsplit(realm).query else "?"
-        reply = self._client.send(Call(f"{realm}{joint}{urlencode(scope)}", secrets=account.basic))
-        if reply.status != HTTPStatus.OK:
-            reply.read_small()
-            reply.close()
-            raise self._denied_or(failure_of(reply.status, reply.headers, subject, time.time()))
-        return read_token(reply.read_all(_LONGEST_ANSWER_BYTES), realm)
+        response = self._client.send(Request(f"{realm}{joint}{urlencode(scope)}", secrets=account.basic))
+        if response.status != HTTPStatus.OK:
+            response.read_small()
+            response.close()
+            raise self._denied_or(failure_of(response.status, response.headers, subject, time.time()))
+        return read_token(response.read_all(_LONGEST_ANSWER_BYTES), realm)
 
     def _denied_or(self, error: LarderError) -> LarderError:
         return self._denied(error) if isinstance(error, AuthDenied) else error

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from shared.errors import InvalidURI, RevisionNotFound, SourceNotFound, Unreachable, UnsafePath
-from shared.http.client import Call, HttpClient
+from shared.http.client import HttpClient, Request
 from shared.http.origins import origin_of
 from shared.http.ranges import open_range
 from shared.manifest import File, Manifest, build_manifest
@@ -88,9 +88,14 @@ class ArtifactSource:
         url, what = f"{self._base}/blobs/{file.digest}", f"{self._uri}, file {file.path!r},"
 
         def act(headers: dict[str, str]) -> Body:
-            call = Call(url, secrets=headers)
+            request = Request(url, secrets=headers)
             return open_range(
-                self._client, call, file, offset, length, failure=lambda reply: self._auth.failure_of(reply, what)
+                self._client,
+                request,
+                file,
+                offset,
+                length,
+                failure=lambda response: self._auth.failure_of(response, what),
             )
 
         return self._auth.run(act)
@@ -114,21 +119,21 @@ class ArtifactSource:
 
     def _fetch(self, reference: str, headers: dict[str, str]) -> bytes:
         accept = {"Accept": ", ".join((*_MANIFESTS, *_INDEXES))}
-        reply = self._client.send(Call(f"{self._base}/manifests/{reference}", headers=accept, secrets=headers))
-        if reply.status == HTTPStatus.OK:
-            return reply.read_all(_LONGEST_MANIFEST_BYTES)
-        said = reply.read_small()
-        reply.close()
+        response = self._client.send(Request(f"{self._base}/manifests/{reference}", headers=accept, secrets=headers))
+        if response.status == HTTPStatus.OK:
+            return response.read_all(_LONGEST_MANIFEST_BYTES)
+        said = response.read_small()
+        response.close()
         if b"MANIFEST_UNKNOWN" in said and self._has_repository(headers):
             raise RevisionNotFound(f"{self._uri.registry} has no {self._uri}; write a tag or digest that it has")
-        raise self._auth.failure_of(reply, str(self._uri))
+        raise self._auth.failure_of(response, str(self._uri))
 
     def _has_repository(self, headers: dict[str, str]) -> bool:
         """Return whether the repository exists; for an unknown one, some registries report an unknown manifest."""
-        reply = self._client.send(Call(f"{self._base}/tags/list?n=1", secrets=headers))
-        reply.read_small()
-        reply.close()
-        return reply.status != HTTPStatus.NOT_FOUND
+        response = self._client.send(Request(f"{self._base}/tags/list?n=1", secrets=headers))
+        response.read_small()
+        response.close()
+        return response.status != HTTPStatus.NOT_FOUND
 
 
 def decide_files(manifest: ArtifactManifest, uri: ArtifactUri) -> list[File]:

@@ -14,7 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.errors import Unreachable
-from shared.http.client import Call, HttpClient
+from shared.http.client import HttpClient, Request
 from shared.http.origins import public
 from shared.sources.listing import bounded, in_time
 from shared.sources.plain_xml import plain_xml
@@ -24,7 +24,7 @@ from shared.sources.s3.requests import Requests
 from shared.sources.settings import PATH_STYLE, VIRTUAL_STYLE
 from shared.uri.model_uri import S3Uri
 
-_MOST_PAGE_BYTES = 5 * 2**20  # a thousand keys of at most 1 KiB each, three characters per byte if quoted
+_MAX_PAGE_BYTES = 5 * 2**20  # a thousand keys of at most 1 KiB each, three characters per byte if quoted
 _OURS = frozenset({"accept-encoding", "host", "user-agent"})  # headers that our client sets itself, with these values
 
 
@@ -95,18 +95,18 @@ def _send(connections: HttpClient, request: AWSPreparedRequest) -> AWSResponse:
     redirect to another region by itself, and then the next.
     """
     headers = {name: _text(value) for name, value in request.headers.items() if name.lower() not in _OURS}
-    reply = connections.send(Call(request.url, request.method, secrets=headers, follow=False))
-    if reply.status >= HTTPStatus.MULTIPLE_CHOICES:
-        said = reply.read_small()
-        reply.close()
-        raise S3Refusal(reply.status, reply.headers, error_fields(said))
-    body = reply.read_all(_MOST_PAGE_BYTES)
+    response = connections.send(Request(request.url, request.method, secrets=headers, follow_redirects=False))
+    if response.status >= HTTPStatus.MULTIPLE_CHOICES:
+        said = response.read_small()
+        response.close()
+        raise S3Refusal(response.status, response.headers, error_fields(said))
+    body = response.read_all(_MAX_PAGE_BYTES)
     try:
         body = plain_xml(body).encode()
     except ValueError as error:
         problem = f"{public(request.url)}: the answer is no list of S3: {error}; check the endpoint"
         raise Unreachable(problem) from None
-    return AWSResponse(request.url, reply.status, dict(reply.headers), _Whole(body))
+    return AWSResponse(request.url, response.status, dict(response.headers), _Whole(body))
 
 
 def _text(value: object) -> str:

@@ -13,7 +13,7 @@ from shared.sources.s3.objects import MD5, content_tag
 # In the order of `checksums`. A CRC-64/NVME always covers the whole object.
 _CHECKSUMS = ("sha256", "crc32c", "crc32")
 _COUNT = re.compile(r"[1-9][0-9]{0,4}")
-_MOST_PARTS = 10_000  # the limit of S3
+_MAX_PARTS = 10_000  # the limit of S3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def of_parts(headers: Mapping[str, str]) -> OfParts | None:
     is 1: some servers send random tags of that form.
     """
     for digest, count in _told(headers):
-        if digest and _COUNT.fullmatch(count) and int(count) <= _MOST_PARTS:
+        if digest and _COUNT.fullmatch(count) and int(count) <= _MAX_PARTS:
             algorithm, _, value = digest.partition(":")
             return OfParts(algorithm, value, int(count))
     return None

@@ -8,7 +8,7 @@ from functools import cached_property
 from urllib.parse import quote
 
 from shared.errors import AuthDenied, InvalidURI
-from shared.http.client import Call
+from shared.http.client import Request
 from shared.http.origins import endpoint_origin, origin_of
 from shared.sources.credential_keys import AWS_KEYS, ENDPOINT_KEY, S3_KEYS
 from shared.sources.host_grants import HostGrant, grant_for
@@ -85,14 +85,14 @@ class Requests:
         scheme, _, place = self.endpoint.partition("://")
         return f"{scheme}://{self.bucket}.{place}/{path}"
 
-    def call(self, method: str, key: str, headers: Mapping[str, str], query: str = "") -> Call:
+    def build_request(self, method: str, key: str, headers: Mapping[str, str], query: str = "") -> Request:
         """Return a request for an object; it follows no redirects, because a signature is for one host.
 
         `query` must be as `Signer.sign` expects it.
         """
         url = f"{self.url_of(key)}?{query}" if query else self.url_of(key)
         secrets = self._signer.sign(method, url, headers, time.time()) if self._signer else {}
-        return Call(url, method, headers=headers, secrets=secrets, follow=False)
+        return Request(url, method, headers=headers, secrets=secrets, follow_redirects=False)
 
     @cached_property
     def _signer(self) -> Signer | None:

@@ -11,7 +11,7 @@ from itertools import takewhile
 import msgspec
 
 from shared.errors import InvalidURI, LarderError
-from shared.http.client import HttpClient, Reply
+from shared.http.client import HttpClient, Response
 from shared.http.ranges import open_range
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.credential_hints import S3
@@ -27,7 +27,7 @@ from shared.sources.s3.requests import Requests
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import ModelUri, S3Uri
 
-_HEADS_AT_ONCE, _MOST_HEADS_A_TASK = 16, 50
+_HEADS_AT_ONCE, _MAX_HEADS_A_TASK = 16, 50
 _REGION_HEADER = "x-amz-bucket-region"
 _NOT_NOW = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -76,15 +76,15 @@ class S3Source:
 
         Without an object in the URI the bucket itself is asked, because it may be in another region.
         """
-        reply = self._head(self._uri.prefix)
-        region = reply.headers.get(_REGION_HEADER, "")
-        if reply.status != HTTPStatus.OK and region not in ("", self._requests.region):
+        response = self._head(self._uri.prefix)
+        region = response.headers.get(_REGION_HEADER, "")
+        if response.status != HTTPStatus.OK and region not in ("", self._requests.region):
             self._requests = replace(self._requests, region=region)
-            reply = self._head(self._uri.prefix)
-        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise self._failure(reply, str(self._uri))
+            response = self._head(self._uri.prefix)
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise self._failure(response, str(self._uri))
         # A refused HEAD has no body that explains it; the listing that follows is refused with one.
-        return reply.headers if reply.status == HTTPStatus.OK and self._uri.prefix else None
+        return response.headers if response.status == HTTPStatus.OK and self._uri.prefix else None
 
     def _files_below(self) -> list[File]:
         from shared.sources.s3.listing import S3Refusal, list_paths  # noqa: PLC0415 - heavy; controller only
@@ -95,7 +95,7 @@ class S3Source:
         except S3Refusal as refusal:
             subject = self._subject(str(self._uri))
             raise decide_s3_failure(refusal.status, refusal.headers, refusal.fields, subject, self._now()) from None
-        count = min(_MOST_HEADS_A_TASK, len(paths) // _HEADS_AT_ONCE + 1)  # one task per object takes longer
+        count = min(_MAX_HEADS_A_TASK, len(paths) // _HEADS_AT_ONCE + 1)  # one task per object takes longer
         parts = [in_time(paths[i : i + count], until_s, str(self._uri)) for i in range(0, len(paths), count)]
         with ThreadPoolExecutor(_HEADS_AT_ONCE, "s3-head") as threads:
             described = threads.map(lambda part: self._describe_all(part, halt), parts)
@@ -111,10 +111,10 @@ class S3Source:
 
     def _describe(self, path: str) -> File:
         key = f"{beginning_of(self._uri.prefix)}{path}"
-        reply = self._head(key)
-        if reply.status != HTTPStatus.OK:
-            raise self._failure(reply, f"s3://{self._uri.bucket}/{key}")
-        return self._file_of(path, key, reply.headers)
+        response = self._head(key)
+        if response.status != HTTPStatus.OK:
+            raise self._failure(response, f"s3://{self._uri.bucket}/{key}")
+        return self._file_of(path, key, response.headers)
 
     def _file_of(self, path: str, key: str, headers: Mapping[str, str]) -> File:
         """Return the file of an object; asks for its parts if there is no digest of the whole."""
@@ -128,16 +128,16 @@ class S3Source:
     def _part_length(self, key: str, file: File, found: OfParts, number: int) -> int:
         """Return the bytes of one part, 0 if the store does not say; raises if it asks for a pause."""
         match = {"If-Match": file.etag} if file.etag else {}
-        reply = self._client.send(self._requests.call("HEAD", key, match, f"partNumber={number}"))
-        reply.close()
-        if reply.status in _NOT_NOW:  # otherwise chance would decide which digest the bytes are checked against
-            raise self._failure(reply, f"s3://{self._uri.bucket}/{key}")
-        return part_length(found, reply.status, reply.headers)
+        response = self._client.send(self._requests.build_request("HEAD", key, match, f"partNumber={number}"))
+        response.close()
+        if response.status in _NOT_NOW:  # otherwise chance would decide which digest the bytes are checked against
+            raise self._failure(response, f"s3://{self._uri.bucket}/{key}")
+        return part_length(found, response.status, response.headers)
 
-    def _head(self, key: str) -> Reply:
-        reply = self._client.send(self._requests.call("HEAD", key, {"x-amz-checksum-mode": "ENABLED"}))
-        reply.close()
-        return reply
+    def _head(self, key: str) -> Response:
+        response = self._client.send(self._requests.build_request("HEAD", key, {"x-amz-checksum-mode": "ENABLED"}))
+        response.close()
+        return response
 
     def _pinned(self) -> S3Uri:
         """Return the URI with the real region of the bucket and the endpoint of the Secret, for agents to use at once.
@@ -149,13 +149,15 @@ class S3Source:
         return S3Uri(self._uri.bucket, self._uri.prefix, self._requests.region, self._requests.named)
 
     def _open_key(self, key: str, file: File, offset: int, length: int | None) -> Body:
-        call = self._requests.call("GET", key, {"If-Match": file.etag} if file.etag else {})
+        request = self._requests.build_request("GET", key, {"If-Match": file.etag} if file.etag else {})
         what = f"s3://{self._uri.bucket}/{key}"
-        return open_range(self._client, call, file, offset, length, failure=lambda reply: self._failure(reply, what))
+        return open_range(
+            self._client, request, file, offset, length, failure=lambda response: self._failure(response, what)
+        )
 
-    def _failure(self, reply: Reply, what: str) -> LarderError:
-        fields = error_fields(reply.read_small())
-        return decide_s3_failure(reply.status, reply.headers, fields, self._subject(what), self._now())
+    def _failure(self, response: Response, what: str) -> LarderError:
+        fields = error_fields(response.read_small())
+        return decide_s3_failure(response.status, response.headers, fields, self._subject(what), self._now())
 
     def _subject(self, what: str) -> RequestSubject:
         return RequestSubject(what, S3, self._requests.grant)

@@ -8,11 +8,11 @@ from itertools import repeat
 import pytest
 
 from shared.http.bodies import body_of
-from shared.http.heads import NotHttp, parse_head
-from shared.http.wire import Wire
+from shared.http.connection import Connection
+from shared.http.heads import RemoteProtocolError, parse_head
 
 CHUNKED = parse_head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", "GET")
-Drip = Callable[..., Wire]
+Drip = Callable[..., Connection]
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def drip() -> Iterator[Drip]:
                 return
             far.sendall(part)
 
-    def make(parts: Iterator[bytes], timeout_s: float = 1.0) -> Wire:
+    def make(parts: Iterator[bytes], timeout_s: float = 1.0) -> Connection:
         near, far = socket.socketpair()
         ends.extend((near, far))
         threads.append(threading.Thread(target=send, args=(far, parts)))
         threads[-1].start()
-        return Wire(near, timeout_s)
+        return Connection(near, timeout_s)
 
     yield make
     ended.set()
@@ -60,11 +60,11 @@ def test_trailers_without_an_end_are_not_waited_for(drip: Drip) -> None:
 
 @pytest.mark.parametrize("size", [b"zz", b"-5", b"+5", b"0x5", b"1_0", b"", b"f" * 16])
 def test_a_chunk_s_length_is_hexadecimal_and_of_this_world(drip: Drip, size: bytes) -> None:
-    with pytest.raises(NotHttp):
+    with pytest.raises(RemoteProtocolError):
         body_of(CHUNKED, drip(iter([size + b"\r\nabcde\r\n"]), 60)).read_once(memoryview(bytearray(10)))
 
 
 @pytest.mark.parametrize("length", [b"9" * 19, b"9" * 5000, b"\xb2", b"-1", b"+1", b"1_0"])
 def test_a_length_is_decimal_and_of_this_world(length: bytes) -> None:
-    with pytest.raises(NotHttp):
+    with pytest.raises(RemoteProtocolError):
         parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: " + length, "GET")

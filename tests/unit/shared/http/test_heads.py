@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.http.heads import NotHttp, parse_head
+from shared.http.heads import RemoteProtocolError, parse_head
 
 
 def head(*lines: bytes) -> bytes:
@@ -11,7 +11,7 @@ def head(*lines: bytes) -> bytes:
 
 def test_headers_are_found_whatever_their_case_and_joined() -> None:
     found = parse_head(head(b"Content-Length: 5", b"X-A:1", b"x-a:  2 "), "GET")
-    assert (found.status, found.length, found.keeps) == (200, 5, True)
+    assert (found.status, found.length, found.keep_alive) == (200, 5, True)
     assert found.headers["x-A"] == "1, 2"
     assert "nothing" not in found.headers
     assert found.headers.get("nothing") is None
@@ -26,8 +26,8 @@ def test_headers_are_found_whatever_their_case_and_joined() -> None:
         (b"HTTP/1.1 200", True),
     ],
 )
-def test_whether_the_connection_is_kept(text: bytes, *, keeps: bool) -> None:
-    assert parse_head(text, "GET").keeps is keeps
+def test_whether_the_connection_is_kept(text: bytes, *, keep_alive: bool) -> None:
+    assert parse_head(text, "GET").keep_alive is keep_alive
 
 
 @pytest.mark.parametrize("status", [b"204", b"304"])
@@ -62,7 +62,7 @@ def test_a_body_without_a_length_ends_with_chunks_or_the_connection() -> None:
     ],
 )
 def test_what_is_not_clear_is_refused(text: bytes) -> None:
-    with pytest.raises(NotHttp):
+    with pytest.raises(RemoteProtocolError):
         parse_head(text, "GET")
 
 
@@ -74,12 +74,12 @@ def test_the_same_length_twice_is_clear() -> None:
 def test_any_bytes_are_a_head_or_refused(text: bytes) -> None:
     try:
         parse_head(text, "GET")
-    except NotHttp:
+    except RemoteProtocolError:
         return
 
 
 def test_a_header_is_8_kib_at_most() -> None:
     assert parse_head(head(b"X-A: " + b"x" * 8000), "GET").headers["x-a"] == "x" * 8000
     for line in (b"X-A: " + b"x" * 9000, b"x" * 9000 + b": a"):
-        with pytest.raises(NotHttp, match="of 8192 at most"):
+        with pytest.raises(RemoteProtocolError, match="limit of 8192"):
             parse_head(head(line), "GET")

@@ -8,7 +8,7 @@ import trustme
 from rig.proxy import HttpProxy
 from rig.scripted_http import reply, scripted
 from shared.errors import AddressRefused, LarderError, Unreachable
-from shared.http.client import Call, HttpClient
+from shared.http.client import HttpClient, Request
 from shared.http.proxies import Proxies, proxies_from_environ
 from shared.sources.settings import SourceSettings
 
@@ -22,7 +22,7 @@ def proxy() -> Iterator[HttpProxy]:
 def fetch(proxies: Proxies, url: str, *, ca: str | None = None, allow: tuple[str, ...] = ("127.0.0.0/8",)) -> bytes:
     client = HttpClient(SourceSettings(allow_addresses=allow, ca_bundle=ca, proxies=proxies, read_timeout_s=5))
     try:
-        return client.send(Call(url, secrets={"Authorization": "Bearer t"})).read_all(1000)
+        return client.send(Request(url, secrets={"Authorization": "Bearer t"})).read_all(1000)
     finally:
         client.close()
 
@@ -52,7 +52,7 @@ def test_a_proxy_that_wants_a_user_gets_one_or_is_named() -> None:
 
 def test_some_hosts_are_reached_directly(proxy: HttpProxy) -> None:
     with scripted(lambda _: reply(200, b"abc")) as server:
-        assert fetch(Proxies(http=proxy.host, direct="127.0.0.0/8"), f"{server.url}/x") == b"abc"
+        assert fetch(Proxies(http=proxy.host, no_proxy="127.0.0.0/8"), f"{server.url}/x") == b"abc"
     assert proxy.asked == []
 
 
@@ -85,14 +85,14 @@ def test_a_name_that_only_the_proxy_knows_is_left_to_it(proxy: HttpProxy) -> Non
         ("10.0.0.0/8", "fd00::1", False),
     ],
 )
-def test_who_is_reached_directly(direct: str, host: str, *, is_direct: bool) -> None:
-    assert (Proxies(https="http://p.test:1", direct=direct).of("https", host) is None) is is_direct
+def test_who_is_reached_directly(no_proxy: str, host: str, *, is_direct: bool) -> None:
+    assert (Proxies(https="http://p.test:1", no_proxy=no_proxy).of("https", host) is None) is is_direct
 
 
 def test_a_proxy_that_is_not_there_is_named_as_the_proxy() -> None:
     client = HttpClient(SourceSettings(allow_addresses=("127.0.0.1",), proxies=Proxies(http="http://127.0.0.1:1")))
     with pytest.raises(Unreachable, match=r"the proxy to 127\.0\.0\.1:9: .*HTTP_PROXY"):
-        client.send(Call("http://127.0.0.1:9/"))
+        client.send(Request("http://127.0.0.1:9/"))
 
 
 @pytest.mark.parametrize("url", ["https://p.test:1", "socks5://p.test:1", "http://", "http://p.test:x", "http://:80"])
@@ -103,7 +103,7 @@ def test_what_is_no_http_proxy_is_refused_at_the_start(url: str) -> None:
 
 def test_the_usual_variables_are_read() -> None:
     found = proxies_from_environ({"HTTPS_PROXY": "http://a:1", "http_proxy": "b:2", "no_proxy": "c"})
-    assert (found.https, found.http, found.direct) == ("http://a:1", "b:2", "c")
+    assert (found.https, found.http, found.no_proxy) == ("http://a:1", "b:2", "c")
     https = found.of("https", "x")
     assert https is not None
     assert (https.host, https.port) == ("a", 1)

@@ -97,7 +97,7 @@ def test_a_hub_whose_authority_nobody_knows_is_told_with_the_way_out() -> None:
     with scripted(lambda _: b"", context) as hub:
         error = failure_of(hub)
     assert isinstance(error, Unreachable)
-    assert "certificate is not accepted" in str(error)
+    assert "certificate is not trusted" in str(error)
     assert "SSL_CERT_FILE" in str(error)
 
 

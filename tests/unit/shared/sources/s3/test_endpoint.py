@@ -9,7 +9,7 @@ import pytest
 from agent.store.identity import source_key
 from shared.errors import AddressRefused, AuthDenied
 from shared.http.client import HttpClient
-from shared.http.connections import ConnectionPool
+from shared.http.connection_pool import ConnectionPool
 from shared.http.origins import origin_of
 from shared.manifest import File
 from shared.sources.port import Credentials
@@ -68,7 +68,7 @@ def test_values_go_to_a_named_endpoint_only_where_the_secret_names_its_host() ->
     for hosts in ((), ("other.test",), ("*.s3.test",)):
         withheld = requests("https://s3.test", hosts, pinned="s3.test:443")
         assert withheld.grant.withheld
-        assert withheld.call("GET", "k", {}).secrets == {}
+        assert withheld.build_request("GET", "k", {}).secrets == {}
 
 
 @pytest.mark.parametrize("now", ["https://other.test:9", "", "https://s3.test"])

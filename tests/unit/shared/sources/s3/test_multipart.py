@@ -231,6 +231,6 @@ def test_a_store_that_asks_for_time_is_asked_again_later(serve: Serve, answer: b
 def test_a_query_follows_the_key_in_both_styles_and_is_signed(bucket: str, url: str) -> None:
     keys = Credentials({"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "s3cret"})
     requests = Requests(bucket, "eu-west-1", keys, SourceSettings())
-    call = requests.call("HEAD", "a b?", {"If-Match": TAG}, "partNumber=1")
+    call = requests.build_request("HEAD", "a b?", {"If-Match": TAG}, "partNumber=1")
     assert call.url == url
     assert "Authorization" in call.secrets

@@ -211,7 +211,7 @@ def test_a_signed_request_is_not_redirected(serve: Serve) -> None:
 
 def test_credentials_for_another_host_are_withheld_and_the_message_says_so() -> None:
     requests = Requests("bucket", "us-east-1", Credentials(KEYS, ("s3.test",)), SourceSettings())
-    assert requests.call("GET", "p", {}).secrets == {}
+    assert requests.build_request("GET", "p", {}).secrets == {}
     failure = decide_s3_failure(403, {}, {"Code": "AccessDenied"}, RequestSubject("s3://b/p", S3, requests.grant), 0.0)
     assert "add s3.us-east-1.amazonaws.com to the Secret's annotation larder.dev/hosts" in str(failure)
 

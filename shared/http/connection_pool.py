@@ -9,28 +9,28 @@ from pathlib import Path
 
 from shared.errors import Unreachable
 from shared.http.address_checks import Network, connect, refuse_known
+from shared.http.connection import Connection
 from shared.http.origins import Origin, origin_of
 from shared.http.proxies import Proxy
 from shared.http.settings import ClientSettings
 from shared.http.tunnels import open_tunnel
-from shared.http.wire import Wire
 
 _KEEP_IDLE_S = 20.0  # servers commonly close idle connections after 30 to 60 s
 _KEEP_IDLE = 64
 
 
 class ConnectionPool:
-    """Connections by origin. `lease` prefers a kept connection; `give_back` keeps it for the next request."""
+    """Connections by origin. `lease` prefers a kept connection; `release` keeps it for the next request."""
 
     def __init__(self, settings: ClientSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._clock = settings, clock
         self._allowed = settings.allowed_networks
         self._trusted = {origin_of(endpoint) for endpoint in settings.endpoints}
-        self._idle: dict[Origin, list[tuple[float, Wire]]] = {}
+        self._idle: dict[Origin, list[tuple[float, Connection]]] = {}
         self._lock = threading.Lock()
         self._tls: ssl.SSLContext | None = None
 
-    def lease(self, origin: Origin) -> tuple[Wire, bool]:
+    def lease(self, origin: Origin) -> tuple[Connection, bool]:
         """Return a connection and whether it is reused; raises Unreachable, AddressRefused."""
         with self._lock:
             kept = self._idle.get(origin, [])
@@ -41,7 +41,7 @@ class ConnectionPool:
                 connection.close()
         return self.open(origin), False
 
-    def give_back(self, origin: Origin, connection: Wire) -> None:
+    def release(self, origin: Origin, connection: Connection) -> None:
         """Keep a connection whose last response was read to its end."""
         with self._lock:
             kept = self._idle.setdefault(origin, [])
@@ -58,7 +58,7 @@ class ConnectionPool:
         for connection in kept:
             connection.close()
 
-    def open(self, origin: Origin) -> Wire:
+    def open(self, origin: Origin) -> Connection:
         """Return a new connection; its address is checked unless the administrator configured the endpoint."""
         allowed = None if self._is_trusted(origin) else self._allowed
         tls = self._tls_context() if origin.scheme == "https" else None
@@ -73,7 +73,7 @@ class ConnectionPool:
             except OSError as error:
                 connected.close()
                 raise Unreachable(f"no TLS connection to {origin.netloc}: {tls_error_message(error)}") from error
-        return Wire(connected, self._settings.read_timeout_s, None if tls else proxy)
+        return Connection(connected, self._settings.read_timeout_s, None if tls else proxy)
 
     def _connect_through(self, proxy: Proxy, origin: Origin, allowed: Sequence[Network] | None) -> socket.socket:
         """Connect to the proxy, and open a tunnel through it if the request must stay secret."""
@@ -82,7 +82,7 @@ class ConnectionPool:
         try:
             connected = connect(proxy.host, proxy.port, allowed=None, timeout_s=self._settings.connect_timeout_s)
         except Unreachable as error:
-            raise Unreachable(f"the proxy to {origin.netloc}: {error}; correct HTTPS_PROXY or HTTP_PROXY") from error
+            raise Unreachable(f"the proxy for {origin.netloc}: {error}; correct HTTPS_PROXY or HTTP_PROXY") from error
         try:
             if origin.scheme == "https":
                 open_tunnel(connected, proxy, origin.host, origin.port, self._settings.connect_timeout_s)
@@ -109,15 +109,17 @@ def make_tls_context(ca_bundle: str | None) -> ssl.SSLContext:
             return ssl.create_default_context(capath=ca_bundle)
         return ssl.create_default_context(cafile=ca_bundle)
     except OSError as error:
-        words = f"the CA bundle {ca_bundle} cannot be read: {error}; correct SSL_CERT_FILE, or what else names it"
-        raise Unreachable(words) from error
+        message = (
+            f"the CA bundle {ca_bundle} cannot be read: {error}; correct SSL_CERT_FILE or the setting that names it"
+        )
+        raise Unreachable(message) from error
 
 
 def tls_error_message(error: OSError) -> str:
     """Return what went wrong in TLS, and how to fix it if the certificate is the cause."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"its certificate is not accepted ({error.verify_message}); if its authority is right, "
-            "add it to the CA bundle (SSL_CERT_FILE)"
+            f"its certificate is not trusted ({error.verify_message}); if it should be, add its CA to the CA bundle "
+            "(SSL_CERT_FILE)"
         )
-    return "time-out in the handshake" if isinstance(error, TimeoutError) else str(error)
+    return "the handshake timed out" if isinstance(error, TimeoutError) else str(error)

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from shared.http.wire import Wire
+from shared.http.connection import Connection
 
 LARGE = 2**30
 
@@ -26,7 +26,7 @@ def least(connected: socket.socket) -> int:
 
 
 def test_of_a_large_body_from_nearby_much_is_waited_for(near: socket.socket) -> None:
-    wire = Wire(near, 5.0)
+    wire = Connection(near, 5.0)
     wire.expect(LARGE)
     assert least(near) == 128 * 1024
     wire.expect(0)
@@ -34,18 +34,18 @@ def test_of_a_large_body_from_nearby_much_is_waited_for(near: socket.socket) -> 
 
 
 def test_of_a_small_body_is_taken_what_comes(near: socket.socket) -> None:
-    Wire(near, 5.0).expect(1000)
+    Connection(near, 5.0).expect(1000)
     assert least(near) == 1
 
 
 def test_where_the_kernel_knows_no_round_trip_is_taken_what_comes() -> None:
     connected, other = socket.socketpair()
     with closing(connected), closing(other):
-        Wire(connected, 5.0).expect(LARGE)
+        Connection(connected, 5.0).expect(LARGE)
         assert least(connected) == 1
 
 
 def test_over_long_round_trips_is_taken_what_comes(near: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.http.wire._NEAR_US", 0)
-    Wire(near, 5.0).expect(LARGE)
+    monkeypatch.setattr("shared.http.connection._NEAR_US", 0)
+    Connection(near, 5.0).expect(LARGE)
     assert least(near) == 1
