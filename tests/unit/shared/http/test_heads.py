@@ -18,7 +18,7 @@ def test_headers_are_found_whatever_their_case_and_joined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "keeps"),
+    ("text", "keep_alive"),
     [
         (b"HTTP/1.1 200 OK\r\nConnection: close", False),
         (b"HTTP/1.0 200 OK", False),

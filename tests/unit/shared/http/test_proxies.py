@@ -70,7 +70,7 @@ def test_a_name_that_only_the_proxy_knows_is_left_to_it(proxy: HttpProxy) -> Non
 
 
 @pytest.mark.parametrize(
-    ("direct", "host", "is_direct"),
+    ("no_proxy", "host", "is_direct"),
     [
         ("", "a.test", False),
         ("*", "a.test", True),
@@ -91,7 +91,7 @@ def test_who_is_reached_directly(no_proxy: str, host: str, *, is_direct: bool) -
 
 def test_a_proxy_that_is_not_there_is_named_as_the_proxy() -> None:
     client = HttpClient(SourceSettings(allow_addresses=("127.0.0.1",), proxies=Proxies(http="http://127.0.0.1:1")))
-    with pytest.raises(Unreachable, match=r"the proxy to 127\.0\.0\.1:9: .*HTTP_PROXY"):
+    with pytest.raises(Unreachable, match=r"the proxy for 127\.0\.0\.1:9: .*HTTP_PROXY"):
         client.send(Request("http://127.0.0.1:9/"))
 
 
