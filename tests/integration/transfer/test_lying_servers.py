@@ -335,7 +335,7 @@ def test_a_server_that_compresses_every_part_is_asked_a_few_times(size: int, dig
             packed(request, body) if asked[-1] else right(request, body).replace(b"\r\n\r\n", CLOSING, 1)[: size // 2]
         )
 
-    with pytest.raises(Unreachable, match=r"'model.safetensors' compressed .*switch compression off"):
+    with pytest.raises(Unreachable, match=r"'model.safetensors' compressed .*disable compression"):
         bring(store, answer, digest=sha256, body=body)
     assert len(asked) <= 1 + 4 + 2  # a try of each receiver at most, and two more
     assert store.blobs() == {}
