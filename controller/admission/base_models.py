@@ -66,7 +66,7 @@ def _provided_by_others(draft: Json, model: CatalogModel) -> str:
         return f"{model.title} is at {model.uri}, which its vendor provides"
     path = _path_of(model)
     volume = _volume_of_ome(draft, model.name, path)
-    return f"OME made this pod for {model.title}, and mounts volume {volume!r} at {path}" if volume else ""
+    return f"OME created this pod for {model.title} and mounts volume {volume!r} at {path}" if volume else ""
 
 
 def _volume_of_ome(pod: Json, model: str, path: str) -> str:
@@ -89,13 +89,13 @@ def _path_of(model: CatalogModel) -> str:
 def _not_found(namespace: str, name: str, kind: str) -> str:
     if kind:
         return (
-            f"there is no {kind} {name!r} that namespace {namespace} sees, and annotation {MODEL_KIND} asks for that "
+            f"no {kind} {name!r} is visible from namespace {namespace}, and annotation {MODEL_KIND} requires that "
             f"kind; create it, or correct annotation {BASE_MODEL} or {MODEL_KIND}"
         )
     if not name or "/" in name:
-        return f"annotation {BASE_MODEL} is {name!r}; write the name of a BaseModel of namespace {namespace} alone"
+        return f"annotation {BASE_MODEL} is {name!r}; write only the name of a BaseModel in namespace {namespace}"
     return (
-        f"there is no BaseModel {name!r} in namespace {namespace} and no ClusterBaseModel of that name (BaseModels of "
+        f"there is no BaseModel {name!r} in namespace {namespace} and no ClusterBaseModel of that name (BaseModels in "
         f"other namespaces cannot be used); create it, or correct annotation {BASE_MODEL}"
     )
 
@@ -115,8 +115,8 @@ def _on_claim(
     home = uri.namespace or model.namespace
     if home != namespace:
         raise NamespaceNotAllowed(
-            f"{model.title} is on claim {uri.claim!r} of namespace {home!r}, and a claim can be mounted only there; "
-            f"create the pod in namespace {home!r}, or declare a BaseModel on a claim of namespace {namespace!r}"
+            f"{model.title} is on claim {uri.claim!r} in namespace {home!r}, and a claim can be mounted only there; "
+            f"create the pod in namespace {home!r}, or declare a BaseModel on a claim in namespace {namespace!r}"
         )
     _check_usable(model, problem_of(model, needs_revision=False))
     volume = claim_volume(BASE_MODEL_VOLUME, uri)
@@ -128,8 +128,8 @@ def _check_usable(model: CatalogModel, problem: str) -> None:
     if problem:
         where = f" -n {model.namespace}" if model.namespace else ""
         raise ModelNotReady(
-            f"{model.title} {problem}; `kubectl get {model.kind.lower()} {model.name}{where}` shows how it stands, and "
-            "a Deployment or Job tries again by itself"
+            f"{model.title} {problem}; `kubectl get {model.kind.lower()} {model.name}{where}` shows its status; a "
+            "Deployment or Job retries on its own"
         )
 
 
@@ -137,7 +137,7 @@ def _mount(draft: Json, model: CatalogModel, volume: Json, sub_path: str, settin
     path = _path_of(model)
     spec, chosen = draft["spec"], annotations_of(draft).get(MODEL_CONTAINER, "")
     if chosen and all(container.get("name") != chosen for container in containers_of(spec)):
-        raise MountConflict(f"annotation {MODEL_CONTAINER} is {chosen!r}, and the pod has no container of that name")
+        raise MountConflict(f"annotation {MODEL_CONTAINER} is {chosen!r}, but the pod has no container of that name")
     ensure_volume(spec, volume, settings.store_root)
     for container in containers_of(spec):
         if container.get("name") == chosen or (not chosen and container.get("name") not in SIDECARS):

@@ -47,7 +47,7 @@ class Callers:
         if not sum(hmac.compare_digest(given, known.encode()) for known in self.keys()):
             return Denial(_NOT_FOUND, "Not Found")
         if self.certificate and not certificate:
-            return Denial(_FORBIDDEN, "show the client certificate of the API server: see docs/security.md")
+            return Denial(_FORBIDDEN, "the API server's client certificate is required: see docs/security.md")
         if self.certificate and self.names and self.names.isdisjoint(_names_of(certificate)):
             return Denial(_FORBIDDEN, "this client certificate is not the API server's: see admission.clientNames")
         return None
@@ -92,7 +92,7 @@ def parse_keys(text: str) -> tuple[str, ...]:
             raise InvalidKeysError(f"line {number} is not a path key: {_FORM}")
     keys = tuple(line for line in lines if line)
     if not keys:
-        raise InvalidKeysError(f"there is no path key: write one of {_FORM}")
+        raise InvalidKeysError(f"there is no path key; write one of {_FORM}")
     return keys
 
 

@@ -92,8 +92,8 @@ def _with_part(choice: Choice, catalog: Catalog) -> Outcome:
     """Return the choice if its sub-path exists: kubelet would create a missing directory inside the store."""
     match catalog.kind_of_path(choice.cache, choice.sub_path):
         case None:
-            why = f"the files of {choice.cache.title} are not read yet, so {choice.sub_path!r} may not be among them"
-            return NotCached(why, unread=choice.cache)
+            reason = f"the files of {choice.cache.title} have not been read yet, so {choice.sub_path!r} may not exist"
+            return NotCached(reason, unread=choice.cache)
         case "absent":
             return NotCached(f"{choice.cache.title} has no file or directory {choice.sub_path!r}")
         case "file":
@@ -107,14 +107,14 @@ def _where_pod_runs(caches: list[CatalogModel], tail: str, pod: Mapping[str, Any
     named = annotations_of(pod).get(NODE_GROUP, "")
     listed = sorted({group for cache in caches for group in cache.groups})
     if named and named not in listed:
-        return NotCached(f"is kept on {_listed(listed)}, not on {named} that {NODE_GROUP} names")
+        return NotCached(f"is kept on {_listed(listed)}, not on {named}, which annotation {NODE_GROUP} names")
     groups = {group: list(catalog.nodes_of_group(group)) for group in ([named] if named else listed)}
     where = f"is kept on {_listed(groups)}"
     node = pod.get("spec", {}).get("nodeName") or ""
     if node and not any(node == member.name for held in groups.values() for member in held):
-        return NotCached(f"{where}, where node {node} (spec.nodeName) is not")
+        return NotCached(f"{where}, which node {node} (spec.nodeName) does not belong to")
     if not any(groups.values()):
-        return NotCached(f"{where}, where there is no node")
+        return NotCached(f"{where}, where there are no nodes")
     may_run, full = _reach_of(pod), set[str]()
     for cache in caches:
         reached = (m.name for group in cache.groups for m in groups.get(group, ()) if may_run(m))

@@ -55,14 +55,16 @@ def find_download(pod: Mapping[str, Any], store_root: str) -> Download | Unclear
         return Unclear(awaits_kserve(announced))
     if is_of_kserve(pod) and labels_of(pod).get(_COMPONENT) in _SIDE_COMPONENTS:
         return None
-    return Unclear(f"the pod has neither annotation {KSERVE_URI} nor a container {INITIALIZER}: its model is unknown")
+    return Unclear(
+        f"the pod has neither annotation {KSERVE_URI} nor a container {INITIALIZER}, so its model is unknown"
+    )
 
 
 def awaits_kserve(uri: str) -> str:
     """Return why a pod that names a URI but has nothing that downloads it is left unchanged."""
     return (
         f"annotation {KSERVE_URI} is {uri}, but no container {INITIALIZER} downloads it: KServe has not added one yet, "
-        "or mounts the model by itself"
+        "or mounts the model itself"
     )
 
 
@@ -78,22 +80,23 @@ def _of_initializer(container: Mapping[str, Any], spec: Mapping[str, Any]) -> Do
     uri, path = arguments[0], path_of({"mountPath": arguments[1]})
     mount = next((m for m in mounts_of(container) if path_of(m) == path), None)
     if mount is None:
-        return Unclear(f"container {INITIALIZER} puts {uri} at {path}, where it mounts no volume")
+        return Unclear(f"container {INITIALIZER} downloads {uri} to {path}, where it mounts no volume")
     name = str(mount.get("name", ""))
     if problem := next(_volume_problems(mount, name, spec), ""):
-        return Unclear(f"container {INITIALIZER} puts {uri} at {path}, into volume {name!r}, {problem}")
+        return Unclear(f"container {INITIALIZER} downloads {uri} to {path} in volume {name!r}, {problem}")
     return Download(uri, path, name)
 
 
 def _not_one_pair(arguments: list[str]) -> str:
     if len(arguments) > _PAIR and len(arguments) % _PAIR == 0:
         listed = ", ".join(f"{uri} to {path}" for uri, path in zip(arguments[::2], arguments[1::2], strict=True))
-        return f"container {INITIALIZER} downloads {len(arguments) // _PAIR} URIs, and a cache replaces one: {listed}"
+        count = len(arguments) // _PAIR
+        return f"container {INITIALIZER} downloads {count} URIs, but a cache can replace only one: {listed}"
     return f"the arguments of container {INITIALIZER} are {arguments}, not one URI and one absolute path"
 
 
 def _volume_problems(mount: Mapping[str, Any], name: str, spec: Mapping[str, Any]) -> Iterator[str]:
     if mount.get("subPath") or mount.get("subPathExpr"):
-        yield "of which it mounts only a part"
+        yield "which it mounts only in part"
     if not any(v.get("name") == name and "emptyDir" in v for v in spec.get("volumes") or []):
-        yield "which is not the emptyDir that KServe makes: what is downloaded there may be meant to stay"
+        yield "which is not the emptyDir that KServe creates, so the files may be meant to be kept"

@@ -21,5 +21,5 @@ def protect(pod: Mapping[str, Any], before: Mapping[str, Any], store_root: str) 
         if container.get("name") not in running:
             force_read_only(container, volumes)
     patch = json_patch(dict(pod), draft)
-    warnings = ("mounts of the store of models are read-only in ephemeral containers, too",) if patch else ()
+    warnings = ("the model store is mounted read-only in ephemeral containers",) if patch else ()
     return Injection(tuple(patch), warnings)

@@ -63,8 +63,8 @@ def inject(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: A
 
 
 _BOUND = (
-    "spec.nodeName bypasses the scheduler: kubelet fails the pod for good unless that node already has the model; "
-    "remove nodeName to have it placed"
+    "spec.nodeName bypasses the scheduler: unless that node already has the model, kubelet fails the pod for good; "
+    "remove nodeName to let the scheduler choose the node"
 )
 
 

@@ -67,7 +67,7 @@ def _try_cache(
 def _not_asked(pod: Mapping[str, Any], settings: AdmissionSettings) -> str:
     value = annotations_of(pod)[ENABLE_CACHE]
     if not settings.model_cache_enabled:
-        return "the model cache is switched off for this cluster (modelCache.enabled: false)"
+        return "the model cache is disabled in this cluster (modelCache.enabled: false)"
     if value.lower() == "false":
         return f'annotation {ENABLE_CACHE} is "false"'
     return "" if value.lower() == "true" else f'annotation {ENABLE_CACHE} is {value!r}; write "true" or "false"'
@@ -80,9 +80,9 @@ def _keep_download(draft: Json, download: Download, outcome: NotCached, settings
         return left_alone(draft, outcome.why, outcome.unread)
     if not is_of_kserve(draft) or not all(is_within(path, KSERVE_MODEL_PATH) for path in paths):
         raise ModelNotReady(
-            f"{outcome.why}; the pod was given a cache in place of its download of {download.uri} earlier, and mounts "
-            f"it at {', '.join(sorted(set(paths))) or 'no path'} by volume {CACHE_VOLUME!r}: its own download cannot "
-            "be added again, so create the pod from its InferenceService or Deployment, not from a copy of it"
+            f"{outcome.why}; a cache replaced the pod's download of {download.uri} earlier and is mounted at "
+            f"{', '.join(sorted(set(paths))) or 'no path'} as volume {CACHE_VOLUME!r}; the download cannot be "
+            "restored, so create the pod from its InferenceService or Deployment, not from a copy of an admitted pod"
         )
     draft["metadata"]["annotations"] = annotations_of(draft) | {KSERVE_URI: download.uri}
     return left_alone(draft, _not_asked(draft, settings) or awaits_kserve(download.uri))
@@ -117,8 +117,8 @@ def _warnings(pod: Json) -> tuple[str, ...]:
 
 
 _READ_ONLY_ANYWAY = (
-    f'annotation {READ_ONLY} is "false", but a cached model is mounted read-only, since other pods read it too; '
-    f'for a copy of its own that a server may write to, set {ENABLE_CACHE}: "false"'
+    f'annotation {READ_ONLY} is "false", but a cached model is shared and always mounted read-only; '
+    f'to give the server a writable copy, set {ENABLE_CACHE}: "false"'
 )
 
 
@@ -159,7 +159,7 @@ def _check_whole(containers: list[Json], volume: str) -> None:
             if mount.get("name") == volume and (mount.get("subPath") or mount.get("subPathExpr")):
                 raise MountConflict(
                     f"container {container.get('name')!r} mounts only a part of volume {volume!r}, at "
-                    f"{path_of(mount)}; mount all of it to have it replaced by a cache"
+                    f"{path_of(mount)}; mount the whole volume so that a cache can replace it"
                 )
 
 

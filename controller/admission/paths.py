@@ -44,13 +44,13 @@ def checked_mount_path(path: str) -> str:
     ):
         raise InvalidPath(f"{path!r} is not an absolute path without empty parts, . or ..; {_ADVICE}")
     if ":" in plain or any(ord(c) < ord(" ") for c in plain):
-        raise InvalidPath(f"{path!r} has a colon or a control character, which no mount path may have; {_ADVICE}")
+        raise InvalidPath(f"{path!r} contains a colon or a control character, which mount paths may not; {_ADVICE}")
     if plain in _FORBIDDEN or any(is_within(plain, tree) for tree in _FORBIDDEN_TREES):
         raise InvalidPath(f"{path!r} belongs to the container's own system; {_ADVICE}")
     if trusted := next((part for part in _leading(parts) if _TRUSTED_PARTS.fullmatch(part)), ""):
-        raise InvalidPath(f"{path!r} is where programs load code or settings from ({trusted}); {_ADVICE}")
+        raise InvalidPath(f"{path!r} is a place where programs look for code or settings ({trusted}); {_ADVICE}")
     if any(is_within(plain, tree) for tree in _SHARED_TREES) and not any("model" in part.lower() for part in parts):
-        raise InvalidPath(f"{path!r} is among the files of programs, and no part of it is called models; {_ADVICE}")
+        raise InvalidPath(f"{path!r} is among the files of programs, and no part of it contains 'model'; {_ADVICE}")
     return plain
 
 
@@ -61,7 +61,7 @@ def _leading(parts: list[str]) -> list[str]:
     return parts[2 if parts[:2] == ["var", "lib"] else 0 : first] + hidden
 
 
-_ADVICE = f"write a directory of its own such as {DEFAULT_MODEL_PATH} (the default) or /models/llama"
+_ADVICE = f"use a separate directory such as {DEFAULT_MODEL_PATH} (the default) or /models/llama"
 
 
 def is_within(path: str, tree: str) -> bool:

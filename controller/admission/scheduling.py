@@ -22,13 +22,13 @@ def selectors_of(snapshot: SnapshotKey) -> dict[str, str]:
 
 
 def ensure_selector(spec: Json, wanted: Mapping[str, str]) -> None:
-    """Confine the pod to nodes with these labels. Raises MountConflict if it asks for another value."""
+    """Confine the pod to nodes with these labels. Raises MountConflict if it requires another value."""
     selector: dict[str, str] = spec.get("nodeSelector") or {}
     for key, value in wanted.items():
         if selector.get(key, value) != value:
             raise MountConflict(
-                f"the pod's nodeSelector asks for {key}: {selector[key]!r}, but the model is on nodes with {value!r}; "
-                "remove that line"
+                f"the pod's nodeSelector requires {key}: {selector[key]!r}, but the model is on nodes with {value!r}; "
+                "remove that entry"
             )
     spec["nodeSelector"] = selector | dict(wanted)
 
@@ -49,8 +49,8 @@ def ensure_affinity(spec: Json, wanted: Mapping[str, Any]) -> None:
         return
     if not bounded or len(own) * len(theirs) > _MOST_TERMS:
         raise MountConflict(
-            f"the pod's required node affinity has {len(own)} terms and that of its group {len(theirs)}, together more "
-            f"than {_MOST_TERMS}; write fewer terms, for example one with several values"
+            f"the pod's required node affinity has {len(own)} terms and its node group's has {len(theirs)}, which "
+            f"combine to more than {_MOST_TERMS}; use fewer terms, for example one with several values"
         )
     joined = [_join(mine, other) for mine, other in product(own, theirs)] if own else [dict(term) for term in theirs]
     spec["affinity"] = affinity | {"nodeAffinity": node_affinity | {_REQUIRED: {"nodeSelectorTerms": joined}}}

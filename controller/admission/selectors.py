@@ -24,13 +24,13 @@ def selector_problems(field: str, selector: Mapping[str, Any]) -> Iterator[str]:
 def affinity_problems(field: str, affinity: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with a v1.NodeAffinity."""
     if unknown := sorted(affinity.keys() - {_REQUIRED, _PREFERRED}):
-        yield f"{field}: {', '.join(unknown)} is no part of a node affinity; write {_REQUIRED}.nodeSelectorTerms"
+        yield f"{field}: {', '.join(unknown)} is not a field of a node affinity; write {_REQUIRED}.nodeSelectorTerms"
     required = affinity.get(_REQUIRED)
     if required is None:
         return
     terms = required.get("nodeSelectorTerms") if isinstance(required, dict) else None
     if not isinstance(terms, list) or not terms:
-        yield f"{field}.{_REQUIRED}: has no nodeSelectorTerms, so no node could match; write at least one term"
+        yield f"{field}.{_REQUIRED}: has no nodeSelectorTerms, so it matches no node; add at least one term"
         return
     for index, term in enumerate(terms):
         yield from _term_problems(f"{field}.{_REQUIRED}.nodeSelectorTerms[{index}]", term)
@@ -40,7 +40,7 @@ def _term_problems(field: str, term: Any) -> Iterator[str]:  # noqa: ANN401 - an
     expressions = term.get("matchExpressions") or [] if isinstance(term, dict) else []
     fields = term.get("matchFields") or [] if isinstance(term, dict) else []
     if not expressions and not fields:
-        yield f"{field}: is empty, which matches no node; write matchExpressions"
+        yield f"{field}: is empty, so it matches no node; add matchExpressions"
     for index, expression in enumerate(expressions):
         yield from _expression_problems(f"{field}.matchExpressions[{index}]", expression, _OPERATORS)
     for index, expression in enumerate(fields):
@@ -50,9 +50,9 @@ def _term_problems(field: str, term: Any) -> Iterator[str]:  # noqa: ANN401 - an
 def _expression_problems(field: str, expression: Mapping[str, Any], operators: tuple[str, ...]) -> Iterator[str]:
     key, operator, values = expression.get("key", ""), expression.get("operator", ""), expression.get("values") or []
     if not _is_key(key):
-        yield f"{field}.key: {key!r} is not a label key"
+        yield f"{field}.key: {key!r} is not a label key; write NAME or PREFIX/NAME"
     if operator not in operators:
-        yield f"{field}.operator: {operator!r} is not known; write one of {', '.join(operators)}"
+        yield f"{field}.operator: {operator!r} is not an operator; use one of {', '.join(operators)}"
     elif operator in ("In", "NotIn") and not values:
         yield f"{field}.values: {operator} needs at least one value"
     elif operator in ("Exists", "DoesNotExist") and values:

@@ -174,12 +174,12 @@ async def _decided(review: Review, decide: Decide) -> tuple[bytes, Outcome]:
         return refuse(review, error), "denied"
     except LarderError as error:
         _log.warning("admission_failed", reason=error.reason, message=str(error), **about)
-        failure = f"{error}; nothing was decided about this {about['kind']}, try again"
+        failure = f"{error}; this {about['kind']} was not reviewed, so try again"
         return refuse(review, AdmissionFailure(failure)), "failed"
     except Exception as error:  # noqa: BLE001 - the API server always needs a readable answer
         _log.exception("admission_failed", **about)
         failure = (
-            f"Larder could not decide about this {review.kind.kind} ({type(error).__name__}); try again, and look "
+            f"Larder could not review this {review.kind.kind} ({type(error).__name__}); try again, and look for review "
+            f"{review.uid} in the controller's log"
         )
-        failure += f"for review {review.uid} in the controller's log"
         return refuse(review, AdmissionFailure(failure)), "failed"

@@ -21,6 +21,4 @@ class AdmissionSettings:
     def __post_init__(self) -> None:
         root = self.store_root
         if not root.startswith("/") or root == "/" or root != posixpath.normpath(root) or root.startswith("//"):
-            raise ValueError(
-                f"store_root {root!r} is not a plain absolute directory; write for example /var/lib/larder"
-            )
+            raise ValueError(f"store_root {root!r} is not a plain absolute path; use, for example, /var/lib/larder")

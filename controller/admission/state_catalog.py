@@ -136,14 +136,14 @@ class StateCatalog:
         try:
             return await self.services.of(key, self._kind_of_part)
         except KubeError as error:
-            raise Unreachable(f"the Kubernetes API does not list InferenceServices: {error}; try again") from error
+            raise Unreachable(f"cannot list InferenceServices: {error}; try again") from error
 
     async def _has_group(self, name: str) -> bool:
         path = f"{NODE_GROUP.path}/{name}"
         try:
             found = await get_object(self.kube, path, Object)
         except KubeError as error:
-            raise Unreachable(f"the Kubernetes API does not answer {path}: {error}; try again") from error
+            raise Unreachable(f"cannot read {path} from the Kubernetes API: {error}; try again") from error
         return found is not None and self.manages(NODE_GROUP.kind, found.metadata.annotations)
 
     def _kind_of_part(self, cache: Demand, path: str) -> PathKind | None:
@@ -154,7 +154,7 @@ class StateCatalog:
         try:
             return await list_objects(self.kube, path, kind, query)
         except KubeError as error:
-            raise Unreachable(f"the Kubernetes API does not answer a list of {path}: {error}; try again") from error
+            raise Unreachable(f"cannot list {path} from the Kubernetes API: {error}; try again") from error
 
     def _model(self, key: ModelKey) -> CatalogModel | None:
         demand, declared = self.cluster.demands.get(key), self.cluster.declared(key)
@@ -188,8 +188,8 @@ class StateCatalog:
             return "SourceNotAllowed", demand.refused
         other = self.cluster.conflict(demand)
         if other is not None:
-            words = difference(demand, other)
-            return "NameConflict", f"{other.kind} {other.name} is older and has the same model id with {words}"
+            message = f"{other.kind} {other.name} is older and has the same model id with {difference(demand, other)}"
+            return "NameConflict", message
         if demand.on_claim:
             return self._claim_trouble(demand, status)
         resolved = condition_of(status.conditions, "Resolved")
@@ -204,14 +204,16 @@ class StateCatalog:
         """
         ready = condition_of(status.conditions, "Ready")
         if ready is None or status.source != demand.uri:
-            return READING, f"the controller has not looked at {demand.uri} yet"
+            return READING, f"the controller has not checked {demand.uri} yet"
         if not takes_pods(ready):
             return ready.reason, ready.message
         if ready.reason == WAITS and is_read_later(status.conditions):
             place = place_of(demand.uri, demand.namespace)
             if first := self.cluster.pod_users.first_user_of(demand.id, place.namespace):
-                words = f"pod {first} binds PVC {place.claim}; others are taken when a Job has read {place.sub_path}"
-                return WAITS, words
+                message = (
+                    f"pod {first} binds PVC {place.claim}; others are admitted once a Job has read {place.sub_path}"
+                )
+                return WAITS, message
         return "", ""
 
     def _digest_of(self, model: CatalogModel) -> str:

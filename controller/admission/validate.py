@@ -81,9 +81,9 @@ def annotation_warnings(obj: Mapping[str, Any]) -> list[str]:
     """Return a warning for each model annotation with an invalid value, which is ignored."""
     found: Mapping[str, str] = (obj.get("metadata") or {}).get("annotations") or {}
     return [
-        f"metadata.annotations[{key}]: {found[key]!r} counts for nothing; write {write}"
-        for key, (meant, write) in _ANNOTATIONS.items()
-        if key in found and not meant.fullmatch(found[key])
+        f"metadata.annotations[{key}]: {found[key]!r} is ignored; write {expected}"
+        for key, (pattern, expected) in _ANNOTATIONS.items()
+        if key in found and not pattern.fullmatch(found[key])
     ]
 
 
@@ -101,13 +101,13 @@ def _base_model_problems(spec: Spec, allowed: AllowedSources, *, cluster_scoped:
     try:
         choose(wish_of_parameters(storage.get("parameters") or {}), WHOLE)
     except ValueError as error:
-        yield InvalidSelection(f"spec makes no choice of files: {error}")
+        yield InvalidSelection(f"spec has an invalid file selection: {error}")
     yield from _selector_errors("spec.storage", storage)
 
 
 def _base_model_warnings(spec: Spec) -> list[str]:
     uri = (spec.get("storage") or {}).get("storageUri") or ""
-    return [f"{uri} is left alone: Larder does not manage {FOREIGN} models"] if uri.startswith(FOREIGN) else []
+    return [f"{uri} is ignored: Larder does not manage {FOREIGN} models"] if uri.startswith(FOREIGN) else []
 
 
 def _cache_problems(spec: Spec, groups: Collection[str]) -> Iterator[LarderError]:
@@ -115,16 +115,16 @@ def _cache_problems(spec: Spec, groups: Collection[str]) -> Iterator[LarderError
     yield from _uri_problems("spec.storageUri", uri, EVERY_SOURCE, cluster_scoped=True)
     if uri.startswith("pvc://"):
         yield InvalidURI(
-            "spec.storageUri: a claim needs no cache, pods mount it as it is; declare a BaseModel or ClusterBaseModel "
-            f"with storageUri {uri}"
+            "spec.storageUri: a claim needs no cache, because pods mount it directly; declare a BaseModel or "
+            f"ClusterBaseModel with storageUri {uri}"
         )
     yield from _quantity_problems(spec, "modelSize")
-    known = f"write one of {', '.join(sorted(groups)[:10])}" if groups else "there is none yet, create one first"
+    known = f"write one of {', '.join(sorted(groups)[:10])}" if groups else "none exists yet; create one first"
     for name in named_groups(spec):
         if name not in groups:
             yield UnknownGroup(f"spec.nodeGroup: there is no {GROUP_KIND} {name!r}; {known}")
     if not named_groups(spec):
-        yield UnknownGroup(f"spec.nodeGroup: names no {GROUP_KIND}; {known}")
+        yield UnknownGroup(f"spec.nodeGroup: no {GROUP_KIND} is named; {known}")
 
 
 def _group_problems(spec: Spec) -> Iterator[LarderError]:
@@ -160,7 +160,7 @@ def _token_problems(storage: Spec, *, cluster_scoped: bool) -> Iterator[AuthDeni
         if why := why_never_a_token(uri, key):
             yield AuthDenied(
                 f"spec.storage.parameters.secretKey names {key!r}, which is not sent as a token to {uri}: {why}; name "
-                "the key of a token, or leave it out"
+                "a key that holds a token, or remove secretKey"
             )
 
 
@@ -200,7 +200,7 @@ def check_delete_group(name: str, caches: Iterable[CatalogModel]) -> None:
     naming = sorted(cache.name for cache in caches if name in cache.groups)
     if naming:
         kind = f"{CACHE_KIND}{'' if len(naming) == 1 else 's'}"
-        raise InUse(f"{GROUP_KIND} {name} is named by {kind} {_shown(naming)}; delete those first")
+        raise InUse(f"{GROUP_KIND} {name} is used by {kind} {_shown(naming)}; delete those first")
 
 
 def _named(users: Sequence[str], noun: str) -> str:

@@ -53,7 +53,7 @@ def ensure_volume(spec: Json, wanted: Json, store_root: str) -> None:
         return
     if found != wanted and not is_snapshot(found, store_root) and not _is_claim_of_ours(found):
         raise MountConflict(
-            f"the pod has a volume {wanted['name']!r} of its own{_mounted(spec, wanted['name'])}, the name that the "
+            f"the pod already has a volume {wanted['name']!r}{_mounted(spec, wanted['name'])}, the name that the "
             "model's volume needs; rename it"
         )
     spec["volumes"] = [wanted if v is found else v for v in volumes]
@@ -79,9 +79,9 @@ def check_host_paths(spec: Mapping[str, Any], ours: list[Json], store_root: str)
         path = (volume.get("hostPath") or {}).get("path", "")
         if path and volume not in ours and reaches(path, store_root):
             raise StorePathReserved(
-                f"volume {volume.get('name')!r} mounts {path} of the host{_mounted(spec, volume.get('name'))}, "
-                f"which is the store of models ({store_root}) or leads to it; remove the volume and its mounts, and "
-                "ask for the model by annotation alone"
+                f"volume {volume.get('name')!r} mounts host path {path}{_mounted(spec, volume.get('name'))}, "
+                f"which is the model store ({store_root}) or leads to it; remove the volume and its mounts, and "
+                "request the model by annotation only"
             )
 
 

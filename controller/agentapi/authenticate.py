@@ -82,7 +82,7 @@ class Authenticator:
         if scheme.lower() != "bearer" or not token.strip():
             raise DeniedError("no bearer token; agents send the token that is projected into their pod")
         if len(token) > _LONGEST_TOKEN or not token.isascii():
-            raise DeniedError("what stands after Bearer is no token")
+            raise DeniedError("the Authorization header does not contain a valid token")
         spec: dict[str, Any] = {"token": token.strip(), "audiences": [self.audience]}
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         review = decode(await self.kube.request("POST", _REVIEWS, body=body), _Review)
@@ -105,7 +105,7 @@ class Authenticator:
             raise DeniedError("the token is not bound to a pod on a node")
         live_uid = await self._live_uid(node, uid)
         if uid and uid != live_uid:
-            raise DeniedError(f"the token is of an earlier node named {node}")
+            raise DeniedError(f"the token belongs to an earlier node named {node}")
         return AgentIdentity(node, live_uid)
 
     async def _live_uid(self, name: str, expected: str) -> str:

@@ -52,7 +52,7 @@ class LeaderClient:
             client = await self._clients.client()
             answer = await client.post(f"https://{address}{path}", content=body, headers=headers, extensions=extensions)
         except OSError as error:
-            raise Unreachable(f"the CA of the other replicas, {self.ca.file}: {error}") from error
+            raise Unreachable(f"cannot read the CA of the other replicas from {self.ca.file}: {error}") from error
         except httpx.HTTPError as error:
             self._read_at = -_REMEMBERED_S  # another replica may lead by now
             raise Unreachable(f"the leader at {address} does not answer: {error}") from error
@@ -67,11 +67,11 @@ class LeaderClient:
             try:
                 lease = decode(await self.kube.request("GET", self.lease_path), Lease)
             except NotFound as error:
-                raise Unreachable("no replica leads yet") from error
+                raise Unreachable("no replica is the leader yet") from error
             self._address = lease.metadata.get("annotations", {}).get(ADDRESS_ANNOTATION, "")
             self._read_at = self.clock()
         if not self._address:
-            raise Unreachable("the leader's Lease names no address")
+            raise Unreachable("the leader's Lease has no address annotation")
         return self._address
 
 

@@ -81,7 +81,7 @@ class RequestGuard:
     def _too_many(self, what: str, sender: str, wait_s: float) -> TooManyError:
         if not self._lines.draw(f"{what} {sender}"):
             _log.warning("rate_limited", what=what, sender=sender, again_s=round(wait_s, 1))
-        return TooManyError(f"{sender} asks too often ({what}); try again in {wait_s:.1f} s", wait_s)
+        return TooManyError(f"too many requests from {sender} ({what}); try again in {wait_s:.1f} s", wait_s)
 
 
 def site_of(address: str) -> str:

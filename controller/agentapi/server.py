@@ -72,7 +72,7 @@ class AgentApi:
                 self.progress.report(agent.node, report.entries, self.service.cluster.sizes_listed(agent.node))
                 return Response(status_code=204)
             if request.headers.get("Larder-Forwarded"):
-                return _answer(503, "Unreachable", "this replica leads no more; send it again")
+                return _answer(503, "Unreachable", "this replica is no longer the leader; send the request again")
             answer = await self.leader.forward("/v1/progress", body, _authorization(request))
             headers = {"Retry-After": answer.retry_after} if answer.retry_after else None
             media_type = _JSON if answer.body else None
@@ -96,7 +96,7 @@ def _decoded(body: bytes, kind: type[M]) -> M:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _BadRequestError(f"the body is no {kind.__name__}: {error}") from error
+        raise _BadRequestError(f"the body is not a {kind.__name__}: {error}") from error
 
 
 def _problem(error: DeniedError | TooManyError | LarderError | _BadRequestError | BodyTooLargeError) -> Response:

@@ -56,7 +56,7 @@ class AgentService:
         demand = await self._demand(claim, entry)
         if demand is None:
             raise NotGranted(
-                f"{claim.kind} {claim.name} is another object, or names another source or a refused one, by now"
+                f"{claim.kind} {claim.name} was replaced, or now names another source or one that is not allowed"
             )
         found = await self.secrets.credentials_of(demand)
         return CredentialGrant(claim.uid, dict(found.values), found.hosts)

@@ -29,8 +29,8 @@ def capacity_warnings(cache: Mapping[str, Any], limits: Mapping[str, int | str])
     spec, resolved = cache.get("spec") or {}, (cache.get("status") or {}).get("size") or 0
     size, source = (resolved, "status.size") if resolved else (_bytes(spec.get("modelSize")), "spec.modelSize")
     return [
-        f"the model takes {format_bytes(size)} ({source}), and each node of {GROUP_KIND} {name} may hold "
-        f"{format_bytes(limit)} (storageLimit): no node of it will get the model; raise storageLimit, or choose "
+        f"the model needs {format_bytes(size)} ({source}), but storageLimit of {GROUP_KIND} {name} allows "
+        f"{format_bytes(limit)} per node, so none of its nodes will get the model; raise storageLimit, or choose "
         "another group or a smaller model"
         for name in named_groups(spec)
         if 0 < (limit := _bytes(limits.get(name))) < size
@@ -38,7 +38,7 @@ def capacity_warnings(cache: Mapping[str, Any], limits: Mapping[str, int | str])
 
 
 def _bytes(quantity: object) -> int:
-    """Return a quantity in bytes; missing or invalid values count as 0, because a warning must not fail the write."""
+    """Return a quantity in bytes; missing or invalid values count as 0, so that a warning cannot fail the write."""
     try:
         return parse_quantity(quantity) if isinstance(quantity, str | int) else 0
     except (ValueError, ArithmeticError):

@@ -64,7 +64,7 @@ def test_several_downloads_are_left_alone(site: KServeSite, uri: str) -> None:
     uris = [{"uri": uri, "mountPath": path} for uri, path in zip(pairs[::2], pairs[1::2], strict=True)]
     pod = site.served({"model": MODEL, "storageUris": uris})
     assert initializers(pod) == [pairs]
-    assert "downloads 2 URIs, and a cache replaces one" in not_cached(pod)
+    assert "downloads 2 URIs, but a cache can replace only one" in not_cached(pod)
     assert [m["name"] for m in mounts(pod).values()] == ["mnt-models"]
 
 

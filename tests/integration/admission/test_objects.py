@@ -56,7 +56,7 @@ def test_a_quantity_is_refused_by_the_schema_with_what_to_write(limit: object, s
         ),
         (
             _kserve("ModelCacheNodeGroup", "a", storageLimit="1Gi", nodeAffinity={"nodeSelectorTerms": []}),
-            "nodeSelectorTerms is no part of a node affinity",
+            "nodeSelectorTerms is not a field of a node affinity",
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_what_is_plainly_wrong_is_refused_with_what_to_write(body: Json, words: 
 def test_a_vendor_s_model_is_taken_with_a_warning(site: AdmissionSite) -> None:
     answer = site.kubectl("create", "--dry-run=server", "-f", "-", stdin=_base_model("v", "vendor://acme/llm/x"))
     assert answer.returncode == 0
-    assert "Warning: larder: vendor://acme/llm/x is left alone" in answer.stderr
+    assert "Warning: larder: vendor://acme/llm/x is ignored" in answer.stderr
 
 
 def test_a_model_in_use_is_not_deleted(site: AdmissionSite) -> None:

@@ -98,7 +98,7 @@ def test_patterns_that_fit_nothing_are_told_with_what_there_is(site: Site) -> No
 
 
 def test_a_typo_in_a_parameter_is_refused(site: Site) -> None:
-    words = r"no choice of files: storage\.parameters\.allowPickle is 'no'; write true or false"
+    words = r"invalid file selection: storage\.parameters\.allowPickle is 'no'; write true or false"
     with pytest.raises(CallRefused, match=words):
         site.base_model(nodeSelector={"kubernetes.io/hostname": "c"}, parameters={"allowPickle": "no"})
 

@@ -103,12 +103,13 @@ def test_a_volume_with_our_name_is_refused(catalog: MemoryCatalog, settings: Adm
 def test_a_selector_against_the_model_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     pod = base_model_pod("p", "llama")
     pod["spec"]["nodeSelector"] = {ready_label("llama"): "false"}
-    with pytest.raises(MountConflict, match="remove that line"):
+    with pytest.raises(MountConflict, match="remove that entry"):
         inject(pod, "default", catalog, settings)
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("none", "no BaseModel 'none' in namespace default"), ("", "write the name"), ("a/b", "alone")]
+    ("name", "words"),
+    [("none", "no BaseModel 'none' in namespace default"), ("", "write only the name"), ("a/b", "write only the name")],
 )
 def test_an_unknown_name_is_refused(name: str, words: str, catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     with pytest.raises(ModelNotFound, match=words):
@@ -193,5 +194,5 @@ def test_a_model_on_a_claim_is_mounted_without_a_selector(
 
 def test_a_claim_of_another_namespace_is_refused_by_name(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     catalog.base_models.append(_on_claim("ClusterBaseModel", "", "pvc://storage/claim/m"))
-    with pytest.raises(NamespaceNotAllowed, match="claim 'claim' of namespace 'storage'"):
+    with pytest.raises(NamespaceNotAllowed, match="claim 'claim' in namespace 'storage'"):
         inject(base_model_pod("p", "nfs"), "default", catalog, settings)

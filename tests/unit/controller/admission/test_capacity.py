@@ -44,7 +44,7 @@ def test_each_group_that_is_too_small_is_told(written: dict[str, Any], warned: i
 def test_the_words_have_the_numbers_and_where_they_stand() -> None:
     (guess,) = capacity_warnings(cache("2Gi"), LIMITS)
     assert "2.0 GiB (spec.modelSize)" in guess
-    assert "ModelCacheNodeGroup small may hold 1.0 GiB" in guess
+    assert "ModelCacheNodeGroup small allows 1.0 GiB per node" in guess
     (known,) = capacity_warnings(cache("1Mi", resolved=3 * GIB), LIMITS)
     assert "3.0 GiB (status.size)" in known
 

@@ -160,7 +160,7 @@ def test_a_cache_that_no_node_holds_leaves_the_pod_alone(
     pod = kserve_pod("p", "s3://bucket/m", annotations=named)
     after, _ = rewrite(pod)
     why = after["metadata"]["annotations"].pop(NOT_CACHED)
-    assert why == f"ClusterModelCache a is kept on {'red' if named else 'blue, green, red'}, where there is no node"
+    assert why == f"ClusterModelCache a is kept on {'red' if named else 'blue, green, red'}, where there are no nodes"
     assert after == pod
 
 
@@ -185,7 +185,7 @@ def test_a_pod_that_is_bound_outside_the_groups_is_left_alone(
     pod = kserve_pod("p", "s3://bucket/m", annotations=named)
     pod["spec"]["nodeName"] = node
     after, _ = rewrite(pod)
-    assert f"where node {node} (spec.nodeName) is not" in after["metadata"]["annotations"].pop(NOT_CACHED)
+    assert f"which node {node} (spec.nodeName) does not belong to" in after["metadata"]["annotations"].pop(NOT_CACHED)
     assert after == pod
 
 
@@ -246,5 +246,5 @@ def test_an_affinity_too_long_to_join_leaves_the_pod_alone(by_affinity: list[dic
     pod["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
     after, warnings = rewrite(pod)
     assert len(by_affinity) == 2
-    assert "51 terms and that of its group 2, together more than 100" in warnings[0]
+    assert "51 terms and its node group's has 2, which combine to more than 100" in warnings[0]
     assert after["spec"] == pod["spec"]

@@ -29,7 +29,9 @@ def test_the_kind_decides_between_two_of_one_name(catalog: MemoryCatalog, settin
 
 
 def test_a_kind_that_has_no_such_name_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
-    with pytest.raises(ModelNotFound, match=r"no BaseModel 'llama' that namespace default sees, .* asks for that kind"):
+    with pytest.raises(
+        ModelNotFound, match=r"no BaseModel 'llama' is visible from namespace default, .* requires that kind"
+    ):
         inject(asking(kind="BaseModel"), "default", catalog, settings)
 
 

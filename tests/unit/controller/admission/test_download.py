@@ -75,7 +75,7 @@ def test_a_claim_inside_the_download_leaves_the_pod_alone(rewrite: Rewrite) -> N
         ([URI, "models"], "not one URI and one absolute path"),
         ([URI, "/mnt/models", "--quiet"], "not one URI and one absolute path"),
         ([], "not one URI and one absolute path"),
-        ([URI, "/mnt/elsewhere"], f"puts {URI} at /mnt/elsewhere, where it mounts no volume"),
+        ([URI, "/mnt/elsewhere"], f"downloads {URI} to /mnt/elsewhere, where it mounts no volume"),
     ],
 )
 def test_arguments_that_are_not_understood_leave_the_pod_alone(
@@ -87,8 +87,8 @@ def test_arguments_that_are_not_understood_leave_the_pod_alone(
 @pytest.mark.parametrize(
     ("volume", "why"),
     [
-        ({"persistentVolumeClaim": {"claimName": "kept"}}, "into volume 'mnt-models', which is not the emptyDir"),
-        ({"hostPath": {"path": "/data"}}, "into volume 'mnt-models', which is not the emptyDir"),
+        ({"persistentVolumeClaim": {"claimName": "kept"}}, "in volume 'mnt-models', which is not the emptyDir"),
+        ({"hostPath": {"path": "/data"}}, "in volume 'mnt-models', which is not the emptyDir"),
     ],
 )
 def test_a_download_that_is_meant_to_stay_is_left_alone(volume: dict[str, Any], why: str, rewrite: Rewrite) -> None:
@@ -110,7 +110,7 @@ def test_a_server_that_wants_to_write_is_told_that_it_cannot(rewrite: Rewrite) -
     after, warnings = rewrite(kserve_pod("p", URI, annotations={"storage.kserve.io/readonly": "false"}))
     assert after["spec"]["containers"][0]["volumeMounts"] == [OURS]
     (warning,) = warnings
-    assert 'storage.kserve.io/readonly is "false", but a cached model is mounted read-only' in warning
+    assert 'storage.kserve.io/readonly is "false", but a cached model is shared and always mounted read-only' in warning
     assert ENABLE_CACHE in warning
 
 
@@ -177,9 +177,7 @@ def test_a_download_that_cannot_be_added_again_is_refused(
 ) -> None:
     pod = came_back(rewrite, pod_of_uris(URI, "/mnt/other", volume="mnt-other", path="/mnt/other"))
     catalog.model_caches.clear()
-    with pytest.raises(
-        ModelNotReady, match=r"mounts it at /mnt/other by volume 'kserve-pvc-source': .* create the pod"
-    ):
+    with pytest.raises(ModelNotReady, match=r"mounted at /mnt/other as volume 'kserve-pvc-source'; .* create the pod"):
         inject(pod, "default", catalog, settings)
 
 
@@ -189,7 +187,7 @@ def test_a_volume_like_ours_in_a_pod_that_names_no_uri_is_refused(
     pod = plain_pod("p", {ENABLE_CACHE: "true"})
     pod["spec"]["volumes"] = [{"name": "kserve-pvc-source", "hostPath": {"path": f"{ROOT}/models/short/r1"}}]
     pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "kserve-pvc-source", "mountPath": "/x"}]
-    with pytest.raises(StorePathReserved, match=r"volume 'kserve-pvc-source' mounts .* of the host \(mounted at /x\)"):
+    with pytest.raises(StorePathReserved, match=r"volume 'kserve-pvc-source' mounts host path .* \(mounted at /x\)"):
         inject(pod, "default", catalog, settings)
 
 
@@ -198,4 +196,4 @@ def test_what_is_found_is_the_uri_the_path_and_the_volume() -> None:
     assert find_download(pod, ROOT) == Download(URI, "/mnt/other", "mnt-other")
     pod["spec"]["initContainers"][0]["volumeMounts"][0]["subPath"] = "part"
     assert isinstance(found := find_download(pod, ROOT), Unclear)
-    assert "into volume 'mnt-other', of which it mounts only a part" in found.why
+    assert "in volume 'mnt-other', which it mounts only in part" in found.why

@@ -196,7 +196,7 @@ def test_a_part_of_a_cache_whose_files_are_unknown_is_left_alone(catalog: Memory
     catalog.paths = {}
     pod = kserve_pod("p", "s3://bucket/m/x")
     after, warnings = rewrite(pod)
-    assert "the files of ClusterModelCache short are not read yet" in after["metadata"]["annotations"].pop(WHY)
+    assert "the files of ClusterModelCache short have not been read yet" in after["metadata"]["annotations"].pop(WHY)
     assert after == pod
     assert warnings
     assert read_models(rewrite(kserve_pod("p", "s3://bucket/m"))[0]) == [("short", "r1")], "the whole needs no list"

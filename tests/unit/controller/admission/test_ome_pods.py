@@ -48,7 +48,8 @@ def test_a_pod_that_ome_made_for_the_model_is_left_alone(pod: Json, rewrite: Rew
     why = after["metadata"]["annotations"].pop(NOT_CACHED)
     assert after == pod
     assert (
-        f"OME made this pod for ClusterBaseModel llama, and mounts volume '{pod['spec']['volumes'][0]['name']}'" in why
+        f"OME created this pod for ClusterBaseModel llama and mounts volume '{pod['spec']['volumes'][0]['name']}'"
+        in why
     )
     assert warnings == (f"model not cached: {why}",)
 

@@ -50,7 +50,7 @@ def test_a_directory_of_its_own_is_taken(path: str, plain: str) -> None:
     ],
 )
 def test_the_container_s_own_places_are_refused(path: str) -> None:
-    with pytest.raises(InvalidPath, match="write a directory of its own such as /opt/ml/model"):
+    with pytest.raises(InvalidPath, match="use a separate directory such as /opt/ml/model"):
         checked_mount_path(path)
 
 
@@ -66,7 +66,7 @@ def test_the_container_s_own_places_are_refused(path: str) -> None:
 )
 def test_no_model_comes_where_programs_load_code_from(path: str) -> None:
     """Its author would run code in the pods of others."""
-    with pytest.raises(InvalidPath, match="write a directory of its own such as /opt/ml/model"):
+    with pytest.raises(InvalidPath, match="use a separate directory such as /opt/ml/model"):
         checked_mount_path(path)
 
 
@@ -84,5 +84,5 @@ def test_what_does_not(path: str) -> None:
 
 @pytest.mark.parametrize("root", ["", "/", "relative", "/a/", "/a/../b", "//a"])
 def test_a_store_root_that_is_no_plain_directory_is_refused(root: str) -> None:
-    with pytest.raises(ValueError, match="write for example /var/lib/larder"):
+    with pytest.raises(ValueError, match="use, for example, /var/lib/larder"):
         AdmissionSettings(store_root=root)

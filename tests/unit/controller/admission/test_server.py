@@ -143,7 +143,7 @@ class BrokenCatalog(MemoryCatalog):
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (Unreachable("GET /api/v1/pods: reset"), "GET /api/v1/pods: reset; nothing was decided"),
+        (Unreachable("GET /api/v1/pods: reset"), "GET /api/v1/pods: reset; this ClusterBaseModel was not reviewed"),
         (KeyError("x"), "KeyError"),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_rewritten_spec_without_the_question_is_refused(
 ) -> None:
     after, _ = rewrite(base_model_pod("p", "llama"))
     del after["metadata"]["annotations"]["ome.io/base-model-name"]
-    with pytest.raises(StorePathReserved, match="ask for the model by annotation alone"):
+    with pytest.raises(StorePathReserved, match="request the model by annotation only"):
         inject(after, "default", catalog, settings)
 
 

@@ -116,9 +116,9 @@ def test_claims_are_taken_in_the_form_of_their_scope() -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"allowPickle": "no"}, r"no choice of files: .*allowPickle is 'no'; write true or false$"),
+        ({"allowPickle": "no"}, r"invalid file selection: .*allowPickle is 'no'; write true or false$"),
         ({"duplicateWeights": "drop"}, r"duplicateWeights is 'drop'; write keep or skip"),
-        ({"ignorePatterns": ",".join(map(str, range(101)))}, r"no choice of files: there are 101 patterns"),
+        ({"ignorePatterns": ",".join(map(str, range(101)))}, r"invalid file selection: there are 101 patterns"),
         ({"allowPatterns": "x" * 513}, "has 513 characters; write 512 at most"),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_choice_of_files_that_is_none_is_refused(parameters: dict[str, str], w
 
 def test_a_vendor_s_model_is_taken_with_a_word() -> None:
     (warning,) = check_write("ClusterBaseModel", _base("vendor://acme/llm/x"), ())
-    assert "left alone" in warning
+    assert "is ignored" in warning
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_cache_on_known_groups_is_taken(spec: dict[str, Any]) -> None:
     [
         ({"nodeGroup": "gpus"}, UnknownGroup, "there is no ModelCacheNodeGroup 'gpus'; write one of cpu, gpu"),
         ({"nodeGroups": ["gpu", "x"]}, UnknownGroup, "no ModelCacheNodeGroup 'x'"),
-        ({"nodeGroup": ""}, UnknownGroup, "names no ModelCacheNodeGroup; write one of"),
+        ({"nodeGroup": ""}, UnknownGroup, "no ModelCacheNodeGroup is named; write one of"),
         ({"modelSize": "140 GB"}, InvalidQuantity, r"^spec\.modelSize: '140 GB' is not a quantity; write a number"),
         ({"modelSize": -1}, InvalidQuantity, "'-1' is not a quantity"),
         ({"modelSize": 0}, InvalidQuantity, "0 is too small"),
@@ -190,7 +190,7 @@ def test_a_wrong_cache_is_refused(spec: dict[str, Any], error: type[LarderError]
 
 
 def test_a_cache_before_any_group_is_told_to_create_one() -> None:
-    with pytest.raises(UnknownGroup, match="there is none yet, create one first"):
+    with pytest.raises(UnknownGroup, match="none exists yet; create one first"):
         check_write("ClusterModelCache", _cache(), ())
 
 
@@ -240,7 +240,11 @@ def test_a_group_without_a_selector_is_every_node_and_says_so() -> None:
         ({"nodeAffinity": {"nodeSelectorTerms": []}}, InvalidSelector, f"write {REQUIRED}.nodeSelectorTerms"),
         ({"nodeAffinity": {REQUIRED: {}}}, InvalidSelector, "has no nodeSelectorTerms"),
         ({"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{}]}}}, InvalidSelector, r"\[0\]: is empty"),
-        ({"nodeAffinity": _affinity({"key": "a", "operator": "in"})}, InvalidSelector, "'in' is not known; write one"),
+        (
+            {"nodeAffinity": _affinity({"key": "a", "operator": "in"})},
+            InvalidSelector,
+            "'in' is not an operator; use one",
+        ),
         ({"nodeAffinity": _affinity({"key": "a", "operator": "In"})}, InvalidSelector, "needs at least one value"),
         (
             {"nodeAffinity": _affinity({"key": "a", "operator": "Exists", "values": ["x"]})},
@@ -270,7 +274,7 @@ def test_an_annotation_that_counts_for_nothing_is_told(annotation: str, wrong: s
         return annotation_warnings({"metadata": {"annotations": {annotation: value}}})
 
     (warning,) = told(wrong)
-    assert warning.startswith(f"metadata.annotations[{annotation}]: '{wrong}' counts for nothing; ")
+    assert warning.startswith(f"metadata.annotations[{annotation}]: '{wrong}' is ignored; ")
     assert words in warning
     assert told(right) == []
 
@@ -294,7 +298,7 @@ def test_a_model_in_use_stays_with_its_users_named() -> None:
 def test_a_group_that_caches_name_stays() -> None:
     caches = [CatalogModel("ClusterModelCache", "", n, n, "s3://bucket/m", groups=("g", n)) for n in ("b", "a")]
     check_delete_group("other", caches)
-    with pytest.raises(InUse, match="is named by ClusterModelCaches a, b; delete those first"):
+    with pytest.raises(InUse, match="is used by ClusterModelCaches a, b; delete those first"):
         check_delete_group("g", caches)
     with pytest.raises(InUse, match="by ClusterModelCache a;"):
         check_delete_group("a", caches)

@@ -343,7 +343,7 @@ async def test_a_source_that_is_not_allowed_gets_no_values(api: Api) -> None:
     listed = entry("team_m", uri="hf://org/m@main", claims=[claim])
     api.cluster.model_nodes.upsert(model_node("a", listed))
     api.cluster.base_models.upsert(base_model("team", "m"))
-    with pytest.raises(NotGranted, match="refused one"):
+    with pytest.raises(NotGranted, match="one that is not allowed"):
         await api.service.credentials(AgentIdentity("a", "uid-a"), CredentialsRequest(id="team_m", revision="r1"))
     api.cluster.allowed = AllowedSources(("hf://",))
     api.cluster.base_models.upsert(base_model("team", "m"))
