@@ -21,27 +21,31 @@ class Command(NamedTuple):
 _AGENT, _CONTROLLER, _BOTH = (f"kube-larder[{extras}]" for extras in ("agent", "controller", "agent,controller"))
 # By name, not by import: controller and agent never import each other, and an image has only one of them.
 COMMANDS = {
-    "status": Command("controller.cli.status.command", "models: what is where, how far, and why not", _CONTROLLER),
+    "status": Command(
+        "controller.cli.status.command", "show where each model is, its progress, and what blocks it", _CONTROLLER
+    ),
     "why": Command(
         "controller.cli.why.command",
-        "why a model, pod, node or group is stuck, and the way out",
+        "explain why a model, pod, workload, node or group is stuck, and how to fix it",
         _CONTROLLER,
     ),
-    "support": Command("controller.cli.support.command", "one file for a ticket, without a secret in it", _CONTROLLER),
+    "support": Command(
+        "controller.cli.support.command", "collect one file for a support ticket, without secrets", _CONTROLLER
+    ),
     "evict": Command(
         "controller.cli.evict.command",
-        "what would go from nodes to make room, in which order",
+        "preview which models nodes would evict to make room, and in which order",
         _CONTROLLER,
     ),
     "fetch": Command(
         "agent.cli.command",
-        "fetch a model into a directory, verified, without a cluster",
+        "download and verify a model into a directory, without a cluster",
         _BOTH,
     ),
-    "extract": Command("agent.cli.extract", "what a metadata Job runs on a claim", _AGENT),
-    "inspect": Command("controller.cli.inspect", "what a model is, by reading parts of its files alone", _CONTROLLER),
+    "extract": Command("agent.cli.extract", "read metadata on a claim; run by metadata Jobs", _AGENT),
+    "inspect": Command("controller.cli.inspect", "describe a model by reading only parts of its files", _CONTROLLER),
     "demo": Command(
-        "rig.demo", "the main job on a real control plane on this machine", "a checkout: run `make demo` there"
+        "rig.demo", "run Larder against a real control plane on this machine", "a checkout: run `make demo` there"
     ),
 }
 
@@ -49,31 +53,31 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; each module has `main(arguments) -> int`."""
     atexit.register(gc.freeze)  # skips the final collection, which takes a tenth of a second
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    name = given[0] if given else "--help"
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    name = argv[0] if argv else "--help"
     if name in ("-h", "--help", "help"):
         sys.stdout.write(_usage())
-        return 0 if given else 2
+        return 0 if argv else 2
     if name == "--version":
         sys.stdout.write(f"larder {__version__}\n")
         return 0
     command = COMMANDS.get(name)
     if command is None:
-        sys.stderr.write(f"larder: there is no command {name!r}\n{_usage()}")
+        sys.stderr.write(f"larder: unknown command {name!r}\n{_usage()}")
         return 2
     try:
         module = import_module(command.module)
     except ModuleNotFoundError as error:
-        sys.stderr.write(f"larder {name}: {error.name} is not installed; it needs {command.needs}\n")
+        sys.stderr.write(f"larder {name}: {error.name} is not installed; this command needs {command.needs}\n")
         return 2
     run: Callable[[Sequence[str]], int] = module.main
-    return run(given[1:])
+    return run(argv[1:])
 
 
 def _usage() -> str:
     width = max(len(name) for name in COMMANDS)
     lines = [f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items()]
-    return "\n".join(["usage: larder COMMAND [ARGUMENTS]", "", *lines, "", "`larder COMMAND --help` tells more.", ""])
+    return "\n".join(["usage: larder COMMAND [ARGUMENTS]", "", *lines, "", "`larder COMMAND --help` shows more.", ""])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`larder inspect URI`: what a model is, from range reads of the files that describe it."""
+"""`larder inspect URI`: describes a model by reading parts of its files."""
 
 import argparse
 import os
@@ -21,9 +21,11 @@ from shared.sources.command_line import open_for_command
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="larder inspect", description="Tell what a model is, without fetching it.")
+    parser = argparse.ArgumentParser(prog="larder inspect", description="Describe a model without downloading it.")
     parser.add_argument("uri", metavar="URI", help="a model's URI as in `larder fetch`, or a path on this machine")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="how it is written (table)")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="the output format (default: table)"
+    )
     options = parser.parse_args(arguments)
     stdout, stderr = open_streams()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -38,7 +40,7 @@ def run_inspect(uri: str, environ: Mapping[str, str], stdout: TextIO, stderr: Te
     try:
         found = _inspect(uri, environ, stderr)
     except KeyboardInterrupt:
-        tell("Stopped: nothing was changed; call it again", stderr)
+        tell("Stopped: nothing was changed; run it again", stderr)
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - every failure is reported in one line
         tell(failure_line(error), stderr)
@@ -49,7 +51,7 @@ def run_inspect(uri: str, environ: Mapping[str, str], stdout: TextIO, stderr: Te
     except BrokenPipeError:  # the reader has closed the pipe
         return 1
     except OSError as error:
-        tell(failure_line(StoreFailure(f"writing what was found: {error.strerror}; write it elsewhere")), stderr)
+        tell(failure_line(StoreFailure(f"the output cannot be written: {error.strerror}; write it elsewhere")), stderr)
         return 1
     if remark:
         tell(f"Remark: {printable(remark)}", stderr)
@@ -69,12 +71,12 @@ def _inspect(uri: str, environ: Mapping[str, str], stderr: TextIO) -> tuple[Meta
         return read_metadata(files), remark_on(files)
     source = RetryingSource(open_for_command(uri, environ))
 
-    def tell_wait(error: RateLimited) -> None:
+    def report_wait(error: RateLimited) -> None:
         if stderr.isatty():
             tell(f"Waiting: {failure_line(error)}", stderr)
 
     try:
-        return run_watched(source, lambda: read_metadata(SourceFiles(source)), tell_wait), ""
+        return run_watched(source, lambda: read_metadata(SourceFiles(source)), report_wait), ""
     finally:
         source.close()
 

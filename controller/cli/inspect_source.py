@@ -19,33 +19,33 @@ _LITTLE_BYTES = 50 * 1024  # a source that sends less than this in the whole per
 class RetryingSource:
     """A source that retries where that may help, and counts its responses and their bytes.
 
-    `trouble` is the last failure.
+    `last_error` is the last failure.
     """
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.answers, self.came_bytes = 0, 0
-        self.trouble: LarderError | None = None
+        self.responses, self.received_bytes = 0, 0
+        self.last_error: LarderError | None = None
 
     def resolve(self) -> Manifest:
         """List the files, with retries."""
-        return self._answer(self._source.resolve)
+        return self._retry(self._source.resolve)
 
     def open(self, file: File, offset: int = 0, length: int | None = None) -> Body:
         """Open a part of a file, with retries."""
-        return _Counted(self._answer(lambda: self._source.open(file, offset, length)), self)
+        return _Counted(self._retry(lambda: self._source.open(file, offset, length)), self)
 
     def close(self) -> None:
         """Close idle connections."""
         self._source.close()
 
-    def _answer(self, act: Callable[[], T]) -> T:
-        answer = retry(act, POLICY, Timing(), self._wait)
-        self.answers += 1
-        return answer
+    def _retry(self, act: Callable[[], T]) -> T:
+        response = retry(act, POLICY, Timing(), self._wait)
+        self.responses += 1
+        return response
 
     def _wait(self, pause_s: float, error: LarderError) -> None:
-        self.trouble = error
+        self.last_error = error
         time.sleep(pause_s)
 
 
@@ -58,30 +58,30 @@ class _Counted:
 
     def readinto(self, buffer: memoryview) -> int:
         size = self._body.readinto(buffer)
-        self._source.came_bytes += size
+        self._source.received_bytes += size
         return size
 
     def close(self) -> None:
         self._body.close()
 
 
-def run_watched(source: RetryingSource, act: Callable[[], T], asked: Callable[[RateLimited], None]) -> T:
+def run_watched(source: RetryingSource, act: Callable[[], T], on_rate_limit: Callable[[RateLimited], None]) -> T:
     """Run `act` on a thread and return its result; raises its failure, or Unreachable if there is no progress.
 
-    `asked` is called each time the source asks for a delay, which it gets.
+    `on_rate_limit` is called each time the source asks for a delay, which it gets.
     """
     outcome = start_daemon_thread(act, "larder-inspect")
-    hope, trouble, answers, came_bytes = StallDeadline(time.monotonic()), source.trouble, 0, 0
+    deadline, last_error, responses, received_bytes = StallDeadline(time.monotonic()), source.last_error, 0, 0
     while not wait([outcome], LOOK_S).done:
         now = time.monotonic()
-        if source.answers != answers or source.came_bytes - came_bytes >= _LITTLE_BYTES:
-            hope.renew(now)
-            answers, came_bytes = source.answers, source.came_bytes
-        if source.trouble is not trouble:
-            trouble = source.trouble
-            hope.note(trouble, now)
-            if isinstance(trouble, RateLimited):
-                asked(trouble)
-        if hope.is_lost(now):
-            raise source.trouble or no_answer()
+        if source.responses != responses or source.received_bytes - received_bytes >= _LITTLE_BYTES:
+            deadline.renew(now)
+            responses, received_bytes = source.responses, source.received_bytes
+        if source.last_error is not last_error:
+            last_error = source.last_error
+            deadline.note(last_error, now)
+            if isinstance(last_error, RateLimited):
+                on_rate_limit(last_error)
+        if deadline.is_lost(now):
+            raise source.last_error or no_answer()
     return outcome.result()

@@ -7,8 +7,8 @@ from shared.metadata.report import Metadata
 from shared.quantity import format_bytes
 
 _BASES = {
-    "headers": "counted in the headers of the weights",
-    "index": "counted in the index of the weights",
+    "headers": "counted from the headers of the weights",
+    "index": "counted from the index of the weights",
     "estimate": "estimated from the size of the weights and their type",
 }
 
@@ -35,8 +35,8 @@ def _rows(found: Metadata) -> Iterator[tuple[str, str]]:
     yield "layers", _number(found.layers)
     yield "heads", _heads(found)
     yield "experts", f"{found.experts}, {found.experts_active or 'unknown'} active" if found.experts else ""
-    yield "KV cache", _number(found.kv_cache_bytes_per_token, "bytes a token")
-    yield "files", f"{format_bytes(found.size_bytes)}, of them {format_bytes(found.weight_bytes)} weights"
+    yield "KV cache", _number(found.kv_cache_bytes_per_token, "bytes per token")
+    yield "files", f"{format_bytes(found.size_bytes)}, including {format_bytes(found.weight_bytes)} of weights"
     yield "capabilities", ", ".join(found.capabilities)
     for name, part in found.components.items():
         yield f"  {name}", f"{part.library} {part.type}"
@@ -44,13 +44,13 @@ def _rows(found: Metadata) -> Iterator[tuple[str, str]]:
         rank = f", rank {found.adapter.rank}" if found.adapter.rank is not None else ""
         yield "adapter", f"{found.adapter.kind} of {found.adapter.base_model or 'an unnamed model'}{rank}"
     yield "chat template", "yes" if found.chat_template else "no"
-    yield "custom code", "yes, the model brings Python of its own" if found.custom_code else "no"
+    yield "custom code", "yes, the model includes Python code" if found.custom_code else "no"
     yield "licence", found.licence
 
 
 def _parameters(found: Metadata) -> str:
     if found.parameters is None:
-        return "unknown: no headers to count in, and no weights of a known type to estimate by"
+        return "unknown: no headers to count from, and no weights of a known type to estimate from"
     basis = _BASES[found.parameters_from]
     if found.parameters_from == "estimate":
         return f"~{size_label(found.parameters)}, {basis}"

@@ -1,4 +1,4 @@
-"""`larder evict --dry-run`: reads ModelNodes and pods, and changes nothing."""
+"""`larder evict --dry-run`: reads ModelNodes and pods and changes nothing."""
 
 import argparse
 import shutil
@@ -19,34 +19,40 @@ from shared.kube.transport import Kube
 from shared.quantity import parse_quantity
 
 _ONLY_DRY = (
-    "evictions happen by themselves, where evictionPolicy of a node's groups allows them and a model needs room; "
-    "this command only shows them: add --dry-run"
+    "this command only previews evictions, so --dry-run is required; the controller evicts on its own where a model "
+    "needs room and evictionPolicy of the node's groups allows it"
 )
 _LONGEST_S = 1e9  # about thirty years
 _COLUMNS = (
     Column("MODEL", folds=True), Column("REVISION", drop=2), Column("FREES"), Column("PRIORITY", drop=1),
-    Column("IDLE SINCE", drop=3), Column("VERDICT", folds=True),
+    Column("IDLE SINCE", drop=3), Column("RESULT", folds=True),
 )  # fmt: skip
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print one table per node; return 1 if the cluster does not answer, or no such node or model exists."""
-    parser = argparse.ArgumentParser(prog="larder evict", description="What would go to make room, and why not.")
-    parser.add_argument("--dry-run", action="store_true", help="needed: nothing else is offered")
-    parser.add_argument("--node", help="this node alone (all)")
+    parser = argparse.ArgumentParser(
+        prog="larder evict", description="Preview which models would be evicted to make room, and why others would not."
+    )
+    parser.add_argument("--dry-run", action="store_true", help="required: this command never evicts")
+    parser.add_argument("--node", help="only this node (default: all)")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--need", type=_size, metavar="SIZE", help="room for so many bytes, for example 50Gi")
-    what.add_argument("--for", dest="model", default="", metavar="MODEL", help="room for this model, by its id")
-    parser.add_argument("--priority", type=int, default=0, help="of what --need asks for (%(default)s)")
+    what.add_argument("--need", type=_size, metavar="SIZE", help="make room for this many bytes, for example 50Gi")
+    what.add_argument("--for", dest="model", default="", metavar="MODEL", help="make room for the model with this id")
+    parser.add_argument("--priority", type=int, default=0, help="the priority of --need (default: %(default)s)")
     parser.add_argument(
-        "--idle", type=_seconds, default=3600, metavar="SECONDS", help="as the controller has it (%(default)s)"
+        "--idle",
+        type=_seconds,
+        default=3600,
+        metavar="SECONDS",
+        help="how long a model must have been unused (default: %(default)s)",
     )
     add_cluster_options(parser)
-    given = parser.parse_args(arguments)
-    if not given.dry_run:
+    options = parser.parse_args(arguments)
+    if not options.dry_run:
         parser.error(_ONLY_DRY)
-    question = SpaceRequest(given.model, given.need, given.priority, given.idle)
-    return run_on_cluster(given, lambda kube: _tell(kube, given.node, question))
+    request = SpaceRequest(options.model, options.need, options.priority, options.idle)
+    return run_on_cluster(options, lambda kube: _show(kube, options.node, request))
 
 
 def _size(text: str) -> int:
@@ -55,7 +61,7 @@ def _size(text: str) -> int:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     if size < 1:
-        raise argparse.ArgumentTypeError(f"{text} asks for no room; write a size above 0, for example 50Gi")
+        raise argparse.ArgumentTypeError(f"{text} is not a positive size; write, for example, 50Gi")
     return size
 
 
@@ -65,25 +71,25 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= _LONGEST_S:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write seconds, 0 or more, for example 3600")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write a number of seconds, for example 3600")
     return seconds
 
 
-async def _tell(kube: Kube, node: str | None, question: SpaceRequest) -> int:
-    found = await previews(kube, node, question, datetime.now(UTC))
+async def _show(kube: Kube, node: str | None, request: SpaceRequest) -> int:
+    found = await previews(kube, node, request, datetime.now(UTC))
     width = shutil.get_terminal_size(fallback=(0, 0)).columns
-    told = "\n".join(line for one in found for line in lines_of(one, width))
-    print(told or "no node has an agent: there are no ModelNodes")
+    text = "\n".join(line for one in found for line in lines_of(one, width))
+    print(text or "there are no ModelNodes, so no node has an agent")
     return 0
 
 
-async def previews(kube: Kube, node: str | None, question: SpaceRequest, now: datetime) -> list[Preview]:
+async def previews(kube: Kube, node: str | None, request: SpaceRequest, now: datetime) -> list[Preview]:
     """Return what would happen on one node, or on all. Raises KubeError, including NotFound if none has the model."""
     nodes = await _model_nodes(kube, node)
-    if question.model and not any(is_listed(one, question.model) for one in nodes):
+    if request.model and not any(is_listed(one, request.model) for one in nodes):
         where = f"on node {node}" if node else "on any node"
-        raise NotFound(f"there is no model with the id {question.model} {where}; `larder status` shows the models")
-    found = [preview(one, await _users(kube, one), question, now) for one in nodes]
+        raise NotFound(f"there is no model with the id {request.model} {where}; `larder status` shows the models")
+    found = [preview(one, await _users(kube, one), request, now) for one in nodes]
     return sorted(found, key=lambda one: one.node)
 
 
@@ -92,7 +98,7 @@ async def _model_nodes(kube: Kube, name: str | None) -> list[ModelNode]:
         return await list_objects(kube, PATH, ModelNode)
     one = await get_object(kube, f"{PATH}/{name}", ModelNode)
     if one is None:
-        raise NotFound(f"there is no ModelNode {name}; see `kubectl get modelnodes`")
+        raise NotFound(f"there is no ModelNode {name}; `kubectl get modelnodes` lists them")
     return [one]
 
 
@@ -113,7 +119,7 @@ def _roots(pods: list[dict[str, Any]]) -> set[str]:
 def lines_of(found: Preview, width: int) -> Iterator[str]:
     """Yield a node's totals, then its table in lines of `width` characters; 0 means any length."""
     yield from (printable(line) for line in (f"node {found.node}", *(f"  {line}" for line in found.lines)))
-    rows = [(row.model, row.revision, row.frees, row.priority, row.idle_since, row.verdict) for row in found.rows]
+    rows = [(row.model, row.revision, row.frees, row.priority, row.idle_since, row.result) for row in found.rows]
     if rows:
         layout = lay_out(_COLUMNS, rows, max(0, width - 1))
         for row in ([column.head for column in _COLUMNS], *rows):

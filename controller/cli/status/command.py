@@ -19,9 +19,11 @@ from shared.kube.transport import Kube
 
 def main(arguments: Sequence[str]) -> int:
     """Show the models once, or until interrupted; return 1 if nothing could be read."""
-    parser = argparse.ArgumentParser(prog="larder status", description="Models: what is where, how far, and why not.")
-    parser.add_argument("--node", metavar="NAME", help="the models of this node alone, each as it stands there")
-    parser.add_argument("-w", "--watch", action="store_true", help="then write a line for each change")
+    parser = argparse.ArgumentParser(
+        prog="larder status", description="Show where each model is, its progress, and what blocks it."
+    )
+    parser.add_argument("--node", metavar="NAME", help="show only the models on this node, each with its state there")
+    parser.add_argument("-w", "--watch", action="store_true", help="then print a line for each change")
     add_output_option(parser, *FORMATS)
     add_namespace_options(parser, all_namespaces=True)
     add_cluster_options(parser)
@@ -32,9 +34,9 @@ def main(arguments: Sequence[str]) -> int:
 async def _show(given: argparse.Namespace, kube: Kube) -> int:
     if given.node:
         await check_node(kube, given.node)
-    seen = await read_models(kube, everywhere=given.all_namespaces)
-    reports = reports_of(seen)
-    for note in (*seen.notes, *(unlisted(reports, given.node) if given.node else ())):
+    visible = await read_models(kube, everywhere=given.all_namespaces)
+    reports = reports_of(visible)
+    for note in (*visible.notes, *(unlisted(reports, given.node) if given.node else ())):
         sys.stderr.write(f"Note: {printable(note)}\n")
     width = shutil.get_terminal_size(fallback=(0, 0)).columns
     where = "any namespace" if given.all_namespaces else f"namespace {kube.namespace}"
@@ -43,11 +45,11 @@ async def _show(given: argparse.Namespace, kube: Kube) -> int:
     if not given.watch:
         writer.show(on_node(reports, given.node) if given.node else reports)
         return 0
-    await follow(kube, seen, writer, given.node or "")
+    await follow(kube, visible, writer, given.node or "")
     return 0
 
 
-def reports_of(seen: VisibleModels) -> list[ModelReport]:
+def reports_of(visible: VisibleModels) -> list[ModelReport]:
     """Return the reports of all models, sorted by kind, namespace and name."""
-    reports = [report_of(listing.definition, model) for listing in seen.listings for model in listing.models]
+    reports = [report_of(listing.definition, model) for listing in visible.listings for model in listing.models]
     return sorted(reports, key=lambda r: (r.resource.partition("/")[0], r.namespace, r.name))

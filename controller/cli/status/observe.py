@@ -58,7 +58,9 @@ async def _read(kube: Kube, definition: Definition, *, everywhere: bool) -> tupl
         except Refused:
             if not definition.namespaced:
                 raise
-        note = f"only those of namespace {kube.namespace} are shown: you may not list {definition.name} of all"
+        note = (
+            f"only those in namespace {kube.namespace} are shown: you may not list {definition.name} in all namespaces"
+        )
         return await _list(kube, definition, mine), f"{definition.kind}s: {note}; -n names another namespace"
     return await _list(kube, definition, mine), ""
 

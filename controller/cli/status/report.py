@@ -79,9 +79,9 @@ class ModelReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     nodes: list[ModelOnNode]
 
 
-def report_of(definition: Definition, seen: ObservedModel) -> ModelReport:
+def report_of(definition: Definition, listed: ObservedModel) -> ModelReport:
     """Return the report of a model."""
-    meta, status = seen.metadata, seen.status
+    meta, status = listed.metadata, listed.status
     namespace = f"{meta.namespace}/" if meta.namespace else ""
     model = f"{_SHORT[definition.kind]}/{namespace}{meta.name}"
     ready = next((c for c in status.conditions if c.type == "Ready"), _Condition("Ready"))
@@ -148,7 +148,7 @@ def unlisted(reports: Iterable[ModelReport], node: str) -> list[str]:
     """Return a note on each model whose status is too long to include this node."""
     return [
         f"{report.model} is not shown: its status lists {len(report.nodes)} of its {report.total} nodes, "
-        f"and not {node}; see `larder why node/{node}`"
+        f"and not {node}; `larder why node/{node}` shows more"
         for report in reports
         if report.total > len(report.nodes) and all(n.name != node for n in report.nodes)
     ]

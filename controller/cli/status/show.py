@@ -81,7 +81,7 @@ class Writer:
     def show_table(self, reports: Sequence[ModelReport]) -> None:
         """Print only the table."""
         if not reports:
-            about = f"no model belongs on node {self.view.node}" if self.view.node else "no models are declared"
+            about = f"no model should be on node {self.view.node}" if self.view.node else "no models are declared"
             self.console.print(f"{about}, in {self.view.where} or cluster-wide")
             return
         rows = [self._cells(r) for r in reports]
@@ -131,7 +131,7 @@ class Writer:
             self._print_row(layout, row)
         for r in reports:
             if r.total > len(r.nodes):
-                self._print_text(f"{r.model}: its status names {len(r.nodes)} of {r.total} nodes", "")
+                self._print_text(f"{r.model}: its status lists {len(r.nodes)} of {r.total} nodes", "")
 
     def _cells(self, report: ModelReport) -> tuple[str, ...]:
         cells = {

@@ -20,27 +20,27 @@ from shared.kube.transport import Kube
 _GONE = "Gone"  # deleted from the cluster, or removed from the requested node
 
 
-async def follow(kube: Kube, seen: VisibleModels, writer: Writer, node: str) -> None:
+async def follow(kube: Kube, visible: VisibleModels, writer: Writer, node: str) -> None:
     """Print the models, then each change, until cancelled. Raises BrokenPipeError if the reader has closed the pipe."""
-    news = _ModelChanges(writer, node)
-    async with _watching(kube, seen, news):
-        writer.show(sorted(news.known.values(), key=lambda r: r.model))
+    tracker = _ModelTracker(writer, node)
+    async with _watching(kube, visible, tracker):
+        writer.show(sorted(tracker.known.values(), key=lambda r: r.model))
         while True:
-            writer.show_change(await news.changes.get())
+            writer.show_change(await tracker.changes.get())
 
 
 @asynccontextmanager
-async def _watching(kube: Kube, seen: VisibleModels, news: "_ModelChanges") -> AsyncIterator[None]:
-    """Fill `news` from one watch per collection while the block runs; the first lists are complete when it starts."""
+async def _watching(kube: Kube, visible: VisibleModels, tracker: "_ModelTracker") -> AsyncIterator[None]:
+    """Fill `tracker` from one watch per collection while the block runs, which starts with complete lists."""
     reflectors = [
-        Reflector(kube, listing.path, ObservedModel, news.sink(listing.definition), news.report_error)
-        for listing in seen.listings
+        Reflector(kube, listing.path, ObservedModel, tracker.sink(listing.definition), tracker.report_error)
+        for listing in visible.listings
     ]
     tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
     try:
         for reflector in reflectors:
             await reflector.synced.wait()
-        news.started = True
+        tracker.started = True
         yield
     finally:
         for task in tasks:
@@ -49,7 +49,7 @@ async def _watching(kube: Kube, seen: VisibleModels, news: "_ModelChanges") -> A
 
 
 @dataclass(slots=True)
-class _ModelChanges:
+class _ModelTracker:
     """The known state of each model, and the changes that have not been printed yet."""
 
     writer: Writer
@@ -57,7 +57,7 @@ class _ModelChanges:
     started: bool = False
     known: dict[tuple[str, str], ModelReport] = field(default_factory=dict)
     changes: "asyncio.Queue[ModelReport]" = field(default_factory=asyncio.Queue)
-    _trouble: str = ""
+    _last_error: str = ""
 
     def sink(self, definition: Definition) -> Cache[ObservedModel]:
         """Return the sink for objects of one kind."""
@@ -66,14 +66,14 @@ class _ModelChanges:
     def report_error(self, error: Exception, _: float) -> None:
         """Report once that the cluster does not answer."""
         line = failure_line(error)
-        if line != self._trouble:
-            sys.stderr.write(f"{line}; what is shown may be old, trying again\n")
-        self._trouble = line
+        if line != self._last_error:
+            sys.stderr.write(f"{line}; the output may be out of date until it answers again\n")
+        self._last_error = line
 
     def _note(self, definition: Definition, before: ObservedModel | None, after: ObservedModel | None) -> None:
-        self._trouble = ""
-        seen = after or before
-        report = report_of(definition, seen) if seen else None
+        self._last_error = ""
+        model = after or before
+        report = report_of(definition, model) if model else None
         if report is None:
             return
         key = report.resource, report.namespace

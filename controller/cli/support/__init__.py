@@ -1,1 +1,1 @@
-"""`larder support`: everything an engineer needs to know about an installation, without secrets."""
+"""`larder support`: collects what an engineer needs to know about an installation, without secrets."""

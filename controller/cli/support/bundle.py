@@ -39,14 +39,14 @@ class Bundle:
         self.contents.append(BundleFile(file, what, len(data), left_out))
         self._write(file, data)
 
-    def miss(self, what: str, why: str) -> None:
+    def record_missing(self, what: str, why: str) -> None:
         """Record what is not in the bundle, and why."""
         self.errors.append(f"{what}: {why}")
 
     def close(self) -> None:
         """Write the errors and the index."""
         text = "\n".join(self.errors) or "everything was read"
-        self.add(ERRORS, "what is not in here, and why", f"{text}\n".encode())
+        self.add(ERRORS, "what is missing, and why", f"{text}\n".encode())
         files = [asdict(c) for c in sorted(self.contents, key=lambda c: c.file)]
         index = {"made": self.now.strftime("%Y-%m-%dT%H:%M:%SZ"), "files": files}
         self._write(INDEX, msgspec.json.format(msgspec.json.encode(index), indent=2))

@@ -49,20 +49,20 @@ class Collector:
         """Read everything. Raises KubeError only if the API server does not answer at all."""
         server = await self._server()
         declared = [m | {"kind": k} for k, piece in pieces.MODELS.items() for m in await self._collection(piece)]
-        lines, agents, troubled = [summary.NODE_HEAD], Counter[str](), set[str]()
+        lines, agents, failing = [summary.NODE_HEAD], Counter[str](), set[str]()
 
         def note(model_node: Json) -> None:
             lines.append(summary.node_line(model_node))
             agents[(model_node.get("status") or {}).get("agentVersion", "") or "none"] += 1
             if is_urgent(model_node):
-                troubled.add(model_node["metadata"]["name"])
+                failing.add(model_node["metadata"]["name"])
 
         await self._collection(pieces.MODEL_NODES, note)
-        self._text("objects/modelnodes.tsv", "a line of figures for every ModelNode", "\n".join(lines))
+        self._text("objects/modelnodes.tsv", "one line of figures per ModelNode", "\n".join(lines))
         try:
             self._text("status.txt", "what `larder status -A -o wide` prints", summary.status_text(declared))
         except msgspec.ValidationError as error:
-            self._miss("status.txt", f"a model of a shape that was not expected: {error}")
+            self._record_missing("status.txt", f"a model has an unexpected form: {error}")
         await self._collection(pieces.nodes(declared))
         found = {p.file: await self._collection(p) for p in pieces.namespace_pieces(self.namespace)}
         for piece in pieces.cluster_pieces():
@@ -71,7 +71,7 @@ class Collector:
         about = summary.versions(server, self.version, workloads, agents)
         self._json("versions.json", "versions of the cluster, the chart, the images and the agents", about)
         self._json("settings.json", "the environment of our containers", summary.settings(workloads))
-        chosen = pieces.choose_pods(found["namespace/pods.jsonl"], frozenset(troubled))
+        chosen = pieces.choose_pods(found["namespace/pods.jsonl"], frozenset(failing))
         await self._logs(log for pod in chosen for log in pieces.logs_of(pod))
         for pod in chosen:
             await self._metrics(pod)
@@ -80,7 +80,7 @@ class Collector:
         try:
             return decode(await self.kube.request("GET", "/version"), Json)
         except Refused as error:
-            self.bundle.miss("/version", str(error))
+            self.bundle.record_missing("/version", str(error))
             return {}
 
     async def _collection(self, piece: Piece, note: Callable[[Json], None] | None = None) -> list[Json]:
@@ -93,11 +93,11 @@ class Collector:
                     budget.put(msgspec.json.encode(piece.keep(item)) + b"\n", urgent=urgent)
                 whole.append(item) if note is None else note(item)
         except KubeError as error:
-            self._miss(piece.file, f"GET {piece.path}: {error.reason}: {error}")
+            self._record_missing(piece.file, f"GET {piece.path}: {error.reason}: {error}")
         except (KeyError, TypeError, AttributeError) as error:
-            self._miss(piece.file, f"GET {piece.path}: an object of a shape that was not expected: {error!r}")
+            self._record_missing(piece.file, f"GET {piece.path}: an object has an unexpected form: {error!r}")
         if budget.left_out:
-            self._miss(piece.file, f"{budget.left_out} objects left out, for there was no more room")
+            self._record_missing(piece.file, f"{budget.left_out} objects left out for lack of space")
         self.bundle.add(piece.file, piece.what, b"".join(budget), budget.left_out)
         return whole
 
@@ -111,16 +111,18 @@ class Collector:
                     if not piece.names or item["metadata"]["name"] in piece.names:
                         yield item
                 if read_bytes > _MOST_READ_BYTES:
-                    self._miss(piece.file, f"GET {piece.path}: stopped after {read_bytes} bytes")
+                    self._record_missing(piece.file, f"GET {piece.path}: stopped after {read_bytes} bytes")
                     return
         except Expired as error:
-            self._miss(piece.file, f"GET {piece.path}: took too long, the rest is missing: {error}")
+            self._record_missing(piece.file, f"GET {piece.path}: took too long, so the rest is missing: {error}")
 
     async def _logs(self, logs: Iterable[Log]) -> None:
         left_bytes = self.limits.logs_bytes
         for log in logs:
             if left_bytes <= 0:
-                self._miss(log.file, f"left out: the logs before it have {self.limits.logs_bytes} bytes")
+                self._record_missing(
+                    log.file, f"left out: earlier logs used up the {self.limits.logs_bytes} bytes for logs"
+                )
                 continue
             path = f"/api/v1/namespaces/{self.namespace}/pods/{log.pod}/log"
             query = {
@@ -130,7 +132,7 @@ class Collector:
             try:
                 data = await self.kube.request("GET", path, query)
             except KubeError as error:
-                self._miss(log.file, f"{error.reason}: {error}")
+                self._record_missing(log.file, f"{error.reason}: {error}")
                 continue
             left_bytes -= len(data)
             self._text(log.file, f"the last {self.limits.lines} lines", data.decode(errors="replace"))
@@ -144,19 +146,19 @@ class Collector:
                 async for line in stream:
                     left_bytes -= len(line) + 1
                     if left_bytes < 0:
-                        self._miss(file, f"cut after {_METRICS_BYTES} bytes")
+                        self._record_missing(file, f"cut after {_METRICS_BYTES} bytes")
                         break
                     lines.append(line)
         except KubeError as error:
-            self._miss(file, f"GET {path}: {error.reason}: {error}")
+            self._record_missing(file, f"GET {path}: {error.reason}: {error}")
             return
         except TimeoutError:
-            self._miss(file, f"GET {path}: no whole answer within {_METRICS_S:.0f} s")
+            self._record_missing(file, f"GET {path}: no complete answer within {_METRICS_S:.0f} s")
             return
         self._text(file, "metrics, through the API server", b"\n".join(lines).decode(errors="replace"))
 
-    def _miss(self, what: str, why: str) -> None:
-        self.bundle.miss(what, scrub_text(why))
+    def _record_missing(self, what: str, why: str) -> None:
+        self.bundle.record_missing(what, scrub_text(why))
 
     def _json(self, file: str, what: str, value: Json) -> None:
         self.bundle.add(file, what, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

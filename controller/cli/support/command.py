@@ -17,33 +17,39 @@ from shared.quantity import format_bytes
 def main(arguments: Sequence[str]) -> int:
     """Write the bundle; return 1 if the cluster does not answer or the file cannot be written."""
     parser = argparse.ArgumentParser(
-        prog="larder support", description="Collect what a ticket needs into one file. No Secret is read."
+        prog="larder support", description="Collect what a support ticket needs into one file, without reading Secrets."
     )
     add_cluster_options(parser)
-    parser.add_argument("-n", "--namespace", default="larder-system", help="where Larder runs (%(default)s)")
-    parser.add_argument("-o", "--output", type=Path, default=Path(f"{ROOT}.tar.gz"), help="%(default)s")
-    parser.add_argument("--lines", type=_count, default=LogLimits().lines, help="lines of each log (%(default)s)")
-    given = parser.parse_args(arguments)
+    parser.add_argument(
+        "-n", "--namespace", default="larder-system", help="the namespace that Larder runs in (default: %(default)s)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path(f"{ROOT}.tar.gz"), help="the file to write (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--lines", type=_count, default=LogLimits().lines, help="the number of lines of each log (default: %(default)s)"
+    )
+    options = parser.parse_args(arguments)
     try:
-        with written(given.output, datetime.now(UTC)) as bundle:
-            code = run_on_cluster(given, lambda kube: _collect(kube, bundle, given))
+        with written(options.output, datetime.now(UTC)) as bundle:
+            code = run_on_cluster(options, lambda kube: _collect(kube, bundle, options))
     except OSError as error:
-        return _cannot_write(given.output, error)
+        return _cannot_write(options.output, error)
     if code:
         return code
-    missing = f"; {len(bundle.errors)} things are not in it, see errors.txt" if bundle.errors else ""
-    size = format_bytes(given.output.stat().st_size)
-    print(f"{given.output}: {len(bundle.contents) + 1} files, {size}{missing}")
-    print("Secrets were not read, and what looks like one was taken out. Look through it before you send it.")
+    missing = f"; {len(bundle.errors)} items are missing, see errors.txt" if bundle.errors else ""
+    size = format_bytes(options.output.stat().st_size)
+    print(f"{options.output}: {len(bundle.contents) + 1} files, {size}{missing}")
+    print("Secrets were not read, and text that looks like one was removed. Review the file before you send it.")
     return 0
 
 
-async def _collect(kube: Kube, bundle: Bundle, given: argparse.Namespace) -> int:
+async def _collect(kube: Kube, bundle: Bundle, options: argparse.Namespace) -> int:
     try:
-        await Collector(kube, bundle, given.namespace, __version__, LogLimits(lines=given.lines)).run()
+        await Collector(kube, bundle, options.namespace, __version__, LogLimits(lines=options.lines)).run()
         bundle.close()
     except OSError as error:
-        return _cannot_write(given.output, error)
+        return _cannot_write(options.output, error)
     return 0
 
 
@@ -56,5 +62,5 @@ def _cannot_write(path: Path, error: OSError) -> int:
 def _count(text: str) -> int:
     count = int(text)
     if count < 1:
-        raise argparse.ArgumentTypeError("write a number of lines, 1 or more")
+        raise argparse.ArgumentTypeError("write a positive number of lines")
     return count

@@ -37,7 +37,7 @@ MODELS = {
     if d not in _NOT_COLLECTED
 }
 MODEL_NODES = Piece(
-    "objects/modelnodes.jsonl", "ModelNodes, those with trouble first", MODEL_NODE.path, trim.trim_model(MODEL_NODE),
+    "objects/modelnodes.jsonl", "ModelNodes, those with failures first", MODEL_NODE.path, trim.trim_model(MODEL_NODE),
     room_bytes=24 * _MIB,
 )  # fmt: skip
 
@@ -102,15 +102,15 @@ class Log:
         return f"logs/{self.pod}/{self.container}{'.previous' if self.previous else ''}.log"
 
 
-def choose_pods(pods: Iterable[Json], troubled: frozenset[str]) -> list[Json]:
+def choose_pods(pods: Iterable[Json], failing: frozenset[str]) -> list[Json]:
     """Return the pods whose logs are read: every controller, and some agents.
 
-    Agents that are not ready come first, then those of `troubled` nodes; at most MOST_AGENTS.
+    Agents that are not ready come first, then those of `failing` nodes; at most MOST_AGENTS.
     """
     listed = sorted((p for p in pods if trim.is_larders(p)), key=lambda p: str(p["metadata"]["name"]))
     controllers = [p for p in listed if component_of(p) == "controller"]
     agents = [p for p in listed if component_of(p) == "agent"]
-    agents.sort(key=lambda p: (_is_ready(p), p.get("spec", {}).get("nodeName", "") not in troubled))
+    agents.sort(key=lambda p: (_is_ready(p), p.get("spec", {}).get("nodeName", "") not in failing))
     return controllers + agents[:MOST_AGENTS]
 
 

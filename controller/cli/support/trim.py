@@ -62,7 +62,7 @@ def trim_workload(item: Json) -> Json:
         return _scrubbed(item)
     meta, status = item.get("metadata", {}), item.get("status") or {}
     named = {key: meta[key] for key in ("name", "namespace", "creationTimestamp") if key in meta}
-    return {"metadata": named, "note": "not of Larder", "status": {"phase": status.get("phase", "")}}
+    return {"metadata": named, "note": "does not belong to Larder", "status": {"phase": status.get("phase", "")}}
 
 
 def trim_definition(item: Json) -> Json:
@@ -70,8 +70,8 @@ def trim_definition(item: Json) -> Json:
     spec, status = item.get("spec") or {}, item.get("status") or {}
     versions = [{k: v.get(k) for k in ("name", "served", "storage")} for v in spec.get("versions", [])]
     kept = {"group": spec.get("group"), "names": spec.get("names"), "scope": spec.get("scope"), "versions": versions}
-    stands = {key: status.get(key) for key in ("conditions", "storedVersions")}
-    return _scrubbed({"metadata": item.get("metadata", {}), "spec": kept, "status": stands})
+    state = {key: status.get(key) for key in ("conditions", "storedVersions")}
+    return _scrubbed({"metadata": item.get("metadata", {}), "spec": kept, "status": state})
 
 
 def trim_event(item: Json) -> Json:

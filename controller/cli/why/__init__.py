@@ -1,1 +1,1 @@
-"""`larder why`: what keeps a model, pod, node or group from its desired state, and the remedy."""
+"""`larder why`: explains why a model, pod, workload, node or group is not in its desired state."""

@@ -1,4 +1,4 @@
-"""`larder why`: what keeps one object from its desired state."""
+"""`larder why`: explains why one object is not in its desired state."""
 
 import argparse
 from collections.abc import Sequence
@@ -22,65 +22,71 @@ _NEEDED = {
     "ClusterModelCache": "clustermodelcaches",
     "ModelCacheNodeGroup": "modelcachenodegroups",
     "Node": "nodes",
-}  # without these nothing can be said about the kind
+}  # without permission to list these, nothing can be said about the kind
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the answer; return 1 if the cluster does not answer, the object does not exist, or its model failed."""
-    parser = argparse.ArgumentParser(prog="larder why", description="Why something is stuck, and the way out.")
+    """Print the diagnosis; return 1 if the cluster does not answer, the object does not exist, or its model failed."""
+    parser = argparse.ArgumentParser(
+        prog="larder why", description="Explain why an object is not in its desired state, and how to fix it."
+    )
     parser.add_argument(
-        "subject", metavar="KIND/NAME", help="cmc/x, cbm/x, bm/x, pod/x, deploy/x, rs/x, sts/x, job/x, node/x, mcng/x"
+        "subject",
+        metavar="KIND/NAME",
+        help="what to explain: cmc/x, cbm/x, bm/x, pod/x, deploy/x, rs/x, sts/x, job/x, node/x or mcng/x",
     )
     add_cluster_options(parser)
     add_namespace_options(parser)
-    parser.add_argument("--larder-namespace", default="larder-system", help="where Larder runs (%(default)s)")
-    given = parser.parse_args(arguments)
+    parser.add_argument(
+        "--larder-namespace", default="larder-system", help="the namespace that Larder runs in (default: %(default)s)"
+    )
+    options = parser.parse_args(arguments)
     try:
-        subject = parse_subject(given.subject)
+        subject = parse_subject(options.subject)
     except ValueError as error:
         parser.error(str(error))
 
-    async def tell(kube: Kube) -> int:
-        observer = Observer(kube, given.larder_namespace, lambda: datetime.now(UTC))
-        answer = await answer_of(subject.within(kube.namespace), observer)
-        print(shown(answer))
-        return 1 if answer.failed else 0
+    async def show(kube: Kube) -> int:
+        observer = Observer(kube, options.larder_namespace, lambda: datetime.now(UTC))
+        diagnosis = await diagnose(subject.within(kube.namespace), observer)
+        print(render(diagnosis))
+        return 1 if diagnosis.failed else 0
 
-    return run_on_cluster(given, tell)
+    return run_on_cluster(options, show)
 
 
-async def answer_of(subject: Subject, observer: Observer) -> Diagnosis:
+async def diagnose(subject: Subject, observer: Observer) -> Diagnosis:
     """Return the diagnosis of one object. Raises KubeError."""
-    seen = await observer.look(subject.namespace)
-    if refused := seen.hidden.get(_NEEDED.get(subject.kind, "")):
+    cluster = await observer.view(subject.namespace)
+    if refused := cluster.hidden.get(_NEEDED.get(subject.kind, "")):
         raise refused
     match subject.kind:
         case "Node":
-            return why_node(subject.name, seen)
+            return why_node(subject.name, cluster)
         case "ModelCacheNodeGroup":
-            return why_group(subject.name, seen)
+            return why_group(subject.name, cluster)
         case "Pod":
             pod = await observer.pod(subject.namespace, subject.name)
-            return why_pod(pod, seen) if pod else _missing(subject)
+            return why_pod(pod, cluster) if pod else _missing(subject)
         case kind if kind in WORKLOADS:
             workload = await observer.workload(kind, subject.namespace, subject.name)
-            return why_workload(workload, seen) if workload else _missing(subject)
+            return why_workload(workload, cluster) if workload else _missing(subject)
         case _:
-            found = seen.model(subject.kind, subject.namespace, subject.name)
-            return why_model(found, seen) if found else _missing(subject)
+            found = cluster.model(subject.kind, subject.namespace, subject.name)
+            return why_model(found, cluster) if found else _missing(subject)
 
 
-def shown(answer: Diagnosis) -> str:
-    """Return the printed answer: the verdict, then one or two lines per finding."""
-    return "\n".join([f"{answer.title}: {answer.verdict}", *(_lines(f) for f in answer.findings)])
+def render(diagnosis: Diagnosis) -> str:
+    """Return the diagnosis as text: the summary, then one or two lines per finding."""
+    return "\n".join([f"{diagnosis.title}: {diagnosis.summary}", *(_lines(f) for f in diagnosis.findings)])
 
 
 def _lines(finding: Finding) -> str:
-    line = f"  {finding.weight} {finding.about}: {finding.reason}: {finding.words}"
-    return f"{printable(line)}\n      do: {printable(finding.do)}" if finding.do else printable(line)
+    line = f"  {finding.severity} {finding.about}: {finding.reason}: {finding.message}"
+    return f"{printable(line)}\n      fix: {printable(finding.remedy)}" if finding.remedy else printable(line)
 
 
 def _missing(subject: Subject) -> Diagnosis:
     place = f" in namespace {subject.namespace}" if subject.namespace else ""
     title = f"{subject.kind} {subject.name}"
-    return not_found(title, f"there is no such object{place}", "see `larder status`")
+    return not_found(title, f"there is no such object{place}", "`larder status` lists the models")

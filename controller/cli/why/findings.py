@@ -8,58 +8,58 @@ from enum import StrEnum
 class Severity(StrEnum):
     """The severity of a finding."""
 
-    STOP = "!"  # blocked until somebody or something acts
+    STOP = "!"  # blocked until someone acts or something changes
     WAIT = "~"  # resolves by itself
     FACT = "."  # as it should be
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One observation: its subject, a stable reason, a message, and what to do."""
+    """One observation: its subject, a stable reason, a message, and a remedy."""
 
-    weight: Severity
+    severity: Severity
     about: str
     reason: str
-    words: str
-    do: str = ""
+    message: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The answer of `larder why`; `failed`: the object does not exist, or its model or one it needs has failed."""
+    """The result of `larder why`; `failed`: the object does not exist, or its model or one that it needs has failed."""
 
     title: str
     findings: tuple[Finding, ...]
     failed: bool = False
 
     @property
-    def verdict(self) -> str:
-        """The first finding that blocks; else what it waits for; else that nothing is in the way."""
-        for weight in (Severity.STOP, Severity.WAIT):
-            found = next((f for f in self.findings if f.weight == weight), None)
+    def summary(self) -> str:
+        """The first finding that blocks it, else the first that it waits for, else that there are no problems."""
+        for severity in (Severity.STOP, Severity.WAIT):
+            found = next((f for f in self.findings if f.severity == severity), None)
             if found is not None:
                 return f"{found.about}: {found.reason}"
-        return "nothing is in its way"
+        return "no problems found"
 
 
-def not_found(title: str, words: str, do: str = "") -> Diagnosis:
+def not_found(title: str, message: str, remedy: str = "") -> Diagnosis:
     """Return the diagnosis of an object that does not exist."""
-    return Diagnosis(title, (stop(title, "NotFound", words, do),), failed=True)
+    return Diagnosis(title, (stop(title, "NotFound", message, remedy),), failed=True)
 
 
-def stop(about: str, reason: str, words: str, do: str = "") -> Finding:
-    """Return a finding that may need somebody to act."""
-    return Finding(Severity.STOP, about, reason, words, do)
+def stop(about: str, reason: str, message: str, remedy: str = "") -> Finding:
+    """Return a finding that someone may have to act on."""
+    return Finding(Severity.STOP, about, reason, message, remedy)
 
 
-def wait(about: str, reason: str, words: str, do: str = "") -> Finding:
+def wait(about: str, reason: str, message: str, remedy: str = "") -> Finding:
     """Return a finding that resolves by itself."""
-    return Finding(Severity.WAIT, about, reason, words, do)
+    return Finding(Severity.WAIT, about, reason, message, remedy)
 
 
-def fact(about: str, reason: str, words: str) -> Finding:
+def fact(about: str, reason: str, message: str) -> Finding:
     """Return a finding about something that is as it should be."""
-    return Finding(Severity.FACT, about, reason, words)
+    return Finding(Severity.FACT, about, reason, message)
 
 
 def some(names: Iterable[str], most: int = 5) -> str:
@@ -71,4 +71,4 @@ def some(names: Iterable[str], most: int = 5) -> str:
 
 def ordered(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings, blocking ones first, then waiting ones, each in the given order."""
-    return tuple(f for weight in Severity for f in findings if f.weight == weight)
+    return tuple(f for severity in Severity for f in findings if f.severity == severity)

@@ -1,4 +1,4 @@
-"""Why the nodes of a group make no progress. No input or output, no clock."""
+"""Explains why the nodes of a group make no progress. No input or output, no clock."""
 
 from collections.abc import Iterator
 
@@ -11,47 +11,47 @@ from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNod
 from shared.quantity import format_bytes
 
 
-def why_group(name: str, seen: ClusterView) -> Diagnosis:
+def why_group(name: str, cluster: ClusterView) -> Diagnosis:
     """Return the diagnosis of a node group."""
     title = f"ModelCacheNodeGroup {name}"
-    group = next((g for g in seen.groups if g.metadata.name == name), None)
+    group = next((g for g in cluster.groups if g.metadata.name == name), None)
     if group is None:
-        have = some(g.metadata.name for g in seen.groups) or "none"
-        return not_found(title, f"there is no such group; there are: {have}")
-    members = [n for n in seen.nodes if group in seen.groups_of(n)]
-    findings = [*leader_findings(seen), *_members(group, members, seen), *_throttle(group, seen)]
+        have = some(g.metadata.name for g in cluster.groups) or "none"
+        return not_found(title, f"there is no such group; existing groups: {have}")
+    members = [n for n in cluster.nodes if group in cluster.groups_of(n)]
+    findings = [*leader_findings(cluster), *_members(group, members, cluster), *_throttle(group, cluster)]
     for node in members:
-        findings += [f for f in agent_findings(node, seen) if f.weight != "."]
+        findings += [f for f in agent_findings(node, cluster) if f.severity != "."]
     return Diagnosis(title, ordered(findings))
 
 
-def _members(group: ModelCacheNodeGroup, members: list[ObservedNode], seen: ClusterView) -> Iterator[Finding]:
+def _members(group: ModelCacheNodeGroup, members: list[ObservedNode], cluster: ClusterView) -> Iterator[Finding]:
     if not members:
-        wanted = ", ".join(f"{k}={v}" for k, v in sorted(group.spec.node_selector.items())) or "an affinity"
-        yield stop("nodes", "NoNodes", f"no node of {len(seen.nodes)} matches {wanted}", "label a node")
+        wanted = ", ".join(f"{k}={v}" for k, v in sorted(group.spec.node_selector.items())) or "the node affinity"
+        yield stop("nodes", "NoNodes", f"none of {len(cluster.nodes)} nodes matches {wanted}", "label a node")
         return
-    limit = f"each may hold {group.spec.storage_limit}{_evicts(group, members, seen)}"
+    limit = f"each can hold {group.spec.storage_limit}{_evicts(group, members, cluster)}"
     yield fact("nodes", "Members", f"{some(n.metadata.name for n in members)}; {limit}")
     overlapping = condition_of(group.status.conditions, "Overlapping")
     if overlapping is not None and overlapping.status == "True":
         yield fact("nodes", "Overlapping", overlapping.message)
     left = format_bytes(group.status.available)
-    yield fact("nodes", "Space", f"used {format_bytes(group.status.used)}, left {left}, all nodes together")
+    yield fact("nodes", "Space", f"used {format_bytes(group.status.used)}, available {left}, all nodes together")
 
 
-def _evicts(group: ModelCacheNodeGroup, members: list[ObservedNode], seen: ClusterView) -> str:
+def _evicts(group: ModelCacheNodeGroup, members: list[ObservedNode], cluster: ClusterView) -> str:
     """Return a note on where idle models may be evicted: all groups of a node have to allow it."""
     if group.spec.eviction_policy != LEAST_RECENTLY_USED:
         return ""
-    kept = [n.metadata.name for n in members if not may_evict(seen.groups_of(n))]
+    kept = [n.metadata.name for n in members if not may_evict(cluster.groups_of(n))]
     if not kept:
-        return "; idle models make room for others"
+        return "; idle models are evicted to make room"
     where = "on none of them" if len(kept) == len(members) else f"not on {some(kept)}"
-    return f"; idle models make room for others, but {where}: another group there says evictionPolicy Never"
+    return f"; idle models are evicted to make room, but {where}: another group of these nodes has evictionPolicy Never"
 
 
-def _throttle(group: ModelCacheNodeGroup, seen: ClusterView) -> Iterator[Finding]:
+def _throttle(group: ModelCacheNodeGroup, cluster: ClusterView) -> Iterator[Finding]:
     most = group.spec.max_concurrent_nodes
     if most:
-        holders = holders_of(group.metadata.name, seen)
-        yield fact("turns", "Grants", f"{len(holders)} of {most} are taken: {some(holders) or 'none'}")
+        holders = holders_of(group.metadata.name, cluster)
+        yield fact("downloads", "Grants", f"{len(holders)} of {most} are in use: {some(holders) or 'none'}")

@@ -1,4 +1,4 @@
-"""Why a model is not where it should be. No input or output, no clock."""
+"""Explains why a model is not where it should be. No input or output, no clock."""
 
 from collections.abc import Iterator
 
@@ -24,27 +24,30 @@ from shared.api.model_node import Phase
 from shared.quantity import format_bytes
 from shared.selection.left_out import left_out_message
 
-_OUTSIDE = ("NameConflict", "InvalidURI", "Disabled", "NoClaim")  # reported separately, or by the claim itself
+_OUTSIDE = ("NameConflict", "InvalidURI", "Disabled", "NoClaim")  # reported separately, or by the claim
 _OF_NODES = ("nodes", "modelnodes", "agents")
 _WEIGHTS: dict[str, Severity] = {Phase.READY: Severity.FACT, Phase.FAILED: Severity.STOP}
+_CHECK_LEADER = "check that a controller replica is the leader"
 _MOST_NODES = 8  # shown individually; of the others, only the number
 
 
-def why_model(found: DeclaredModel, seen: ClusterView) -> Diagnosis:
+def why_model(found: DeclaredModel, cluster: ClusterView) -> Diagnosis:
     """Return the diagnosis of a model."""
     if not found.managed:
         return Diagnosis(title_of(found), (_not_managed(found),))
-    findings = [*leader_findings(seen), *_object(found, seen), *removal_findings(found)]
+    findings = [*leader_findings(cluster), *_object_findings(found, cluster), *removal_findings(found)]
     if found.demand.stocked:
-        findings += [*_source(found), *revision_findings(found, seen), *_credentials(found, seen)]
-        findings += _targets(found, seen)
+        findings += [*_source(found), *revision_findings(found, cluster), *_credentials(found, cluster)]
+        findings += _targets(found, cluster)
     return Diagnosis(title_of(found), ordered(findings), failed=has_failed(found))
 
 
 def _not_managed(found: DeclaredModel) -> Finding:
-    words = "another product defined this kind, and the object does not ask for Larder: it is left alone"
-    do = f"ask that product; or annotate it {MANAGED_ANNOTATION}=true if Larder shall look after it"
-    return stop(title_of(found), "NotManaged", words, do)
+    message = "another product owns this kind, and the object does not opt in to Larder, so Larder ignores it"
+    advice = (
+        f"see that product's documentation, or annotate the object {MANAGED_ANNOTATION}=true to let Larder manage it"
+    )
+    return stop(title_of(found), "NotManaged", message, advice)
 
 
 def title_of(found: DeclaredModel) -> str:
@@ -65,18 +68,18 @@ def has_failed(found: DeclaredModel) -> bool:
 def summary_of(found: DeclaredModel) -> str:
     """Return the controller's view of a model, in one line."""
     ready = condition_of(found.status.conditions, "Ready")
-    return f"{ready.reason}: {ready.message}" if ready else "the controller has said nothing of it yet"
+    return f"{ready.reason}: {ready.message}" if ready else "the controller has not reported on it yet"
 
 
-def _object(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
+def _object_findings(found: DeclaredModel, cluster: ClusterView) -> Iterator[Finding]:
     demand, about = found.demand, title_of(found)
     if demand.foreign:
-        yield fact(about, "Foreign", "vendor:// models are left alone by Larder")
+        yield fact(about, "Foreign", "Larder does not manage vendor:// models")
     if demand.deleting:
-        holders = [name for name, mn in seen.model_nodes.items() if demand.uid in {c.uid for e in mn.spec.entries
+        holders = [name for name, mn in cluster.model_nodes.items() if demand.uid in {c.uid for e in mn.spec.entries
                                                                                   for c in e.claims}]  # fmt: skip
-        words = f"nodes that still list it: {some(sorted(holders)) or 'none'}"
-        yield wait(about, "Deleting", words, "it is let go after 10 minutes at the latest")
+        message = f"nodes that still list it: {some(sorted(holders)) or 'none'}"
+        yield wait(about, "Deleting", message, "none needed: it is released after 10 minutes at most")
     if demand.invalid:
         yield stop(about, "InvalidURI", demand.invalid, remedy("InvalidURI"))
     ready = condition_of(found.status.conditions, "Ready")
@@ -86,17 +89,17 @@ def _object(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
         yield stop(about, "Disabled", "spec.disabled is true: nothing is downloaded", remedy("Disabled"))
     if demand.on_claim:
         yield from _on_claim(found)
-    yield from _described(found)
-    other = conflict_of(demand, [m.demand for m in seen.of_id(demand.id) if m.managed])
+    yield from _metadata_findings(found)
+    other = conflict_of(demand, [m.demand for m in cluster.of_id(demand.id) if m.managed])
     if other is not None:
-        words = f"{other.kind} {other.name} is older and has the id {demand.id} with {difference(demand, other)}"
-        yield stop(about, "NameConflict", words, remedy("NameConflict"))
+        message = f"{other.kind} {other.name} is older and has the id {demand.id} with {difference(demand, other)}"
+        yield stop(about, "NameConflict", message, remedy("NameConflict"))
     if found.status.observed_generation < found.meta.generation and not demand.foreign:
-        yield wait(about, "NotSeenYet", "the controller has not looked at its newest spec", "does somebody lead?")
+        yield wait(about, "NotObserved", "the controller has not observed its newest spec", _CHECK_LEADER)
 
 
 def _on_claim(found: DeclaredModel) -> Iterator[Finding]:
-    """Yield whether pods can mount the claim, and what is known of its files."""
+    """Yield whether pods can mount the claim, and what is known about its files."""
     place = place_of(found.demand.uri, found.demand.namespace)
     abouts = {"Ready": f"pvc/{place.claim} in namespace {place.namespace}", METADATA: "metadata"}
     yield fact(title_of(found), "OnClaim", "the model is on a claim: no node downloads it; pods mount the claim")
@@ -105,15 +108,17 @@ def _on_claim(found: DeclaredModel) -> Iterator[Finding]:
         if condition is None or condition.reason in _OUTSIDE:
             continue
         if condition.status == "True" and condition.reason == CLAIM_IN_USE:
-            yield stop(about, condition.reason, condition.message, "let that pod end, or keep to one pod or node")
+            yield stop(
+                about, condition.reason, condition.message, "stop that pod, or run all pods of the model on one node"
+            )
         elif condition.status == "True" or condition.reason == "Skipped":
             yield fact(about, condition.reason, condition.message)
         else:
-            tell = wait if condition.reason in (READING, WAITS) else stop
-            yield tell(about, condition.reason, condition.message, remedy(condition.reason))
+            to_finding = wait if condition.reason in (READING, WAITS) else stop
+            yield to_finding(about, condition.reason, condition.message, remedy(condition.reason))
 
 
-def _described(found: DeclaredModel) -> Iterator[Finding]:
+def _metadata_findings(found: DeclaredModel) -> Iterator[Finding]:
     """Yield what the model is, or for one on nodes why that is unknown, which blocks no pod."""
     kept = found.status.metadata
     metadata = metadata_of(kept.values) if kept is not None else None
@@ -128,99 +133,99 @@ def _source(found: DeclaredModel) -> Iterator[Finding]:
     demand, resolved = found.demand, condition_of(found.status.conditions, "Resolved")
     if demand.resolution is not None:
         size = format_bytes(demand.resolution.size_bytes)
-        yield fact("source", "Resolved", f"{demand.uri} is revision {demand.resolution.revision}, {size}")
+        yield fact("source", "Resolved", f"{demand.uri} is at revision {demand.resolution.revision}, {size}")
         if found.status.left_out is not None:
             yield fact("source", "LeftOut", left_out_message(found.status.left_out))
     elif resolved is None or resolved.reason == "Resolving":
-        yield wait("source", "Resolving", f"{demand.uri} is being asked for its list of files")
+        yield wait("source", "Resolving", f"listing the files of {demand.uri}")
     else:
-        tell = wait if resolved.reason in PATIENT else stop
-        yield tell("source", resolved.reason, resolved.message, remedy(resolved.reason))
+        to_finding = wait if resolved.reason in PATIENT else stop
+        yield to_finding("source", resolved.reason, resolved.message, remedy(resolved.reason))
 
 
-def _credentials(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
+def _credentials(found: DeclaredModel, cluster: ClusterView) -> Iterator[Finding]:
     demand = found.demand
     reasons = {c.reason for c in found.status.conditions} | {n.reason for n in found.node_states.values()}
-    where = f"namespace {demand.namespace or seen.release_namespace}"
+    where = f"namespace {demand.namespace or cluster.release_namespace}"
     if demand.secret:
         need = f"Secret {demand.secret} in {where}; it must be labelled {SECRET_LABEL}=true"
         yield fact("credentials", "Secret", f"{need} (not read by this command)")
     elif "AuthDenied" in reasons:
         field = "spec.credentialsSecret" if demand.kind == "ClusterModelCache" else "spec.storage.key"
         yield stop(
-            "credentials", "NoSecret", "the source wants credentials and the model names no Secret",
-            f"make a Secret in {where}, label it {SECRET_LABEL}=true, and name it in {field}",
+            "credentials", "NoSecret", "the source requires credentials, and the model names no Secret",
+            f"create a Secret in {where}, label it {SECRET_LABEL}=true, and name it in {field}",
         )  # fmt: skip
 
 
-def _targets(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
+def _targets(found: DeclaredModel, cluster: ClusterView) -> Iterator[Finding]:
     demand = found.demand
-    known = {g.metadata.name for g in seen.groups}
+    known = {g.metadata.name for g in cluster.groups}
     for name in demand.groups:
-        if name not in known and "modelcachenodegroups" not in seen.hidden:
-            words = f"there is no ModelCacheNodeGroup {name}; there are: {some(sorted(known)) or 'none'}"
-            yield stop("nodes", "UnknownGroup", words, "create it")
-    if not seen.hidden.keys().isdisjoint(_OF_NODES):
-        yield from _as_told(found)
+        if name not in known and "modelcachenodegroups" not in cluster.hidden:
+            message = f"there is no ModelCacheNodeGroup {name}; existing groups: {some(sorted(known)) or 'none'}"
+            yield stop("nodes", "UnknownGroup", message, "create the group")
+    if not cluster.hidden.keys().isdisjoint(_OF_NODES):
+        yield from _reported_nodes(found)
         return
-    targets = [n for n in seen.nodes if seen.is_target(demand, n)]
+    targets = [n for n in cluster.nodes if cluster.is_target(demand, n)]
     if not targets:
-        yield stop("nodes", "NoNodes", _near_misses(found, seen), remedy("NoNodes"))
-    targets.sort(key=lambda n: (_phase(found, n, seen) == Phase.READY, n.metadata.name))
+        yield stop("nodes", "NoNodes", _no_match_message(found, cluster), remedy("NoNodes"))
+    targets.sort(key=lambda n: (_phase(found, n, cluster) == Phase.READY, n.metadata.name))
     for node in targets[:_MOST_NODES]:
-        yield from _on_node(found, node, seen)
+        yield from _on_node(found, node, cluster)
     if len(targets) > _MOST_NODES:
         left = targets[_MOST_NODES:]
-        ready = sum(_phase(found, n, seen) == Phase.READY for n in left)
-        words = f"{len(left)} more nodes, {ready} of them Ready; `larder why node/NAME` tells of each"
-        yield fact("nodes", "More", words)
+        ready = sum(_phase(found, n, cluster) == Phase.READY for n in left)
+        message = f"{len(left)} more nodes, {ready} of them Ready; `larder why node/NAME` explains each"
+        yield fact("nodes", "More", message)
 
 
-def _as_told(found: DeclaredModel) -> Iterator[Finding]:
+def _reported_nodes(found: DeclaredModel) -> Iterator[Finding]:
     """Yield what the model's own status says about its nodes, for a user who may not read them."""
-    yield fact("nodes", "NotShown", "you may not list the nodes and their agents; this is what the model says of them")
+    yield fact("nodes", "NotShown", "you may not list nodes and agents, so this is what the model's status reports")
     states = sorted(found.node_states.values(), key=lambda state: (state.phase == Phase.READY, state.name))
     for state in states[:_MOST_NODES]:
-        words = f"{state.phase} {state.reason} {state.message}".strip()
+        message = f"{state.phase} {state.reason} {state.message}".strip()
         weight = _WEIGHTS.get(state.phase, Severity.WAIT)
-        yield Finding(weight, f"node/{state.name}", state.reason or state.phase, words, remedy(state.reason))
+        yield Finding(weight, f"node/{state.name}", state.reason or state.phase, message, remedy(state.reason))
 
 
-def _phase(found: DeclaredModel, node: ObservedNode, seen: ClusterView) -> str:
-    """Return the agent's phase of the resolved revision; empty if it has none, or no live agent stands behind it."""
-    resolution, model_node = found.demand.resolution, seen.model_nodes.get(node.metadata.name)
-    if resolution is None or model_node is None or not node.status.ready or not seen.agent_ready(node.metadata.name):
+def _phase(found: DeclaredModel, node: ObservedNode, cluster: ClusterView) -> str:
+    """Return the agent's phase of the resolved revision; empty if there is none, or no live agent vouches for it."""
+    resolution, model_node = found.demand.resolution, cluster.model_nodes.get(node.metadata.name)
+    if resolution is None or model_node is None or not node.status.ready or not cluster.agent_ready(node.metadata.name):
         return ""
     status = statuses_of(model_node, node).get((found.demand.id, resolution.revision))
     return status.phase if status else ""
 
 
-def _near_misses(found: DeclaredModel, seen: ClusterView) -> str:
+def _no_match_message(found: DeclaredModel, cluster: ClusterView) -> str:
     """Return how many nodes have each required label."""
     demand = found.demand
-    groups = [g for g in seen.groups if g.metadata.name in demand.groups]
+    groups = [g for g in cluster.groups if g.metadata.name in demand.groups]
     wanted = {**demand.node_selector, **{k: v for g in groups for k, v in g.spec.node_selector.items()}}
     counts = [
-        f"{key}={value} is on {sum(n.metadata.labels.get(key) == value for n in seen.nodes)}"
+        f"{key}={value} is on {sum(n.metadata.labels.get(key) == value for n in cluster.nodes)}"
         for key, value in sorted(wanted.items())
     ]
     affinity = demand.node_affinity or any(g.spec.node_affinity for g in groups)
-    also = "; an affinity is asked for, too" if affinity else ""
-    return f"no node of {len(seen.nodes)} matches; {', '.join(counts) or 'no label is asked for'}{also}"
+    also = "; a node affinity is also required" if affinity else ""
+    return f"none of {len(cluster.nodes)} nodes matches; {', '.join(counts) or 'no label is required'}{also}"
 
 
-def _on_node(found: DeclaredModel, node: ObservedNode, seen: ClusterView) -> Iterator[Finding]:
+def _on_node(found: DeclaredModel, node: ObservedNode, cluster: ClusterView) -> Iterator[Finding]:
     demand, about = found.demand, f"{found.demand.id} on node/{node.metadata.name}"
-    yield from (f for f in agent_findings(node, seen) if f.weight != ".")
+    yield from (f for f in agent_findings(node, cluster) if f.severity != ".")
     if demand.resolution is None:
         return
-    model_node = seen.model_nodes.get(node.metadata.name)
+    model_node = cluster.model_nodes.get(node.metadata.name)
     key = (demand.id, demand.resolution.revision)
     entry = next((e for e in model_node.spec.entries if e.key == key), None) if model_node else None
     if model_node is None or entry is None:
-        words = "the controller has not written it into the ModelNode yet"
-        yield wait(about, "NotPlaced", words, "does somebody lead?")
+        message = "the controller has not added it to the ModelNode yet"
+        yield wait(about, "NotPlaced", message, _CHECK_LEADER)
         return
     if demand.uid not in {c.uid for c in entry.claims}:
-        yield wait(about, "NotClaimed", "the entry is there for another object; this one's claim will be added")
-    yield from entry_findings(entry, statuses_of(model_node, node).get(key), node, seen)
+        yield wait(about, "NotClaimed", "the ModelNode lists it for another object; this one's claim will be added")
+    yield from entry_findings(entry, statuses_of(model_node, node).get(key), node, cluster)

@@ -1,4 +1,4 @@
-"""Why a node lacks what it should have. No input or output, no clock."""
+"""Explains why a node lacks models that it should have. No input or output, no clock."""
 
 from collections.abc import Iterator
 
@@ -14,107 +14,117 @@ from shared.quantity import format_bytes
 _DONE = (Phase.READY, Phase.REPAIRING, Phase.DRAINING)
 
 
-def why_node(name: str, seen: ClusterView) -> Diagnosis:
+def why_node(name: str, cluster: ClusterView) -> Diagnosis:
     """Return the diagnosis of a node."""
-    node = seen.node(name)
+    node = cluster.node(name)
     title = f"node/{name}"
     if node is None:
-        return not_found(title, "there is no such node", "see `kubectl get nodes`")
-    findings = [*leader_findings(seen), *agent_findings(node, seen), *_space(node, seen), *_groups(node, seen)]
-    found = seen.model_nodes.get(name)
+        return not_found(title, "there is no such node", "`kubectl get nodes` lists them")
+    findings = [
+        *leader_findings(cluster),
+        *agent_findings(node, cluster),
+        *_space(node, cluster),
+        *_groups(node, cluster),
+    ]
+    found = cluster.model_nodes.get(name)
     if found is not None:
         statuses = statuses_of(found, node)
         for entry in found.spec.entries:
-            findings += entry_findings(entry, statuses.get(entry.key), node, seen)
+            findings += entry_findings(entry, statuses.get(entry.key), node, cluster)
         findings += _unnamed(found, statuses, node)
         findings += _labels(node, statuses)
     return Diagnosis(title, ordered(findings))
 
 
-def leader_findings(seen: ClusterView) -> Iterator[Finding]:
+def leader_findings(cluster: ClusterView) -> Iterator[Finding]:
     """Yield whether there is a leader: without one nothing is placed, granted or removed."""
-    if seen.leader is None:
+    if cluster.leader is None:
         return
-    if not seen.leader.holder or seen.leader.silent:
-        last = f"{seen.leader.holder} has not renewed it" if seen.leader.holder else "nobody holds it"
+    if not cluster.leader.holder or cluster.leader.silent:
+        last = f"{cluster.leader.holder} has not renewed it" if cluster.leader.holder else "no replica holds it"
         yield stop(
-            "controller", "NobodyLeads", f"the Lease larder-controller is free ({last}): nothing is placed or removed",
-            f"see `kubectl -n {seen.release_namespace} get pods` and their logs",
+            "controller", "NoLeader", f"Lease larder-controller is free ({last}): nothing is placed or removed",
+            f"see `kubectl -n {cluster.release_namespace} get pods` and their logs",
         )  # fmt: skip
     else:
-        yield fact("controller", "Leading", f"{seen.leader.holder} leads")
+        yield fact("controller", "Leading", f"{cluster.leader.holder} is the leader")
 
 
-def agent_findings(node: ObservedNode, seen: ClusterView) -> Iterator[Finding]:
+def agent_findings(node: ObservedNode, cluster: ClusterView) -> Iterator[Finding]:
     """Yield problems of the node itself, its agent, and the connection between controller and agent."""
     name, about = node.metadata.name, f"node/{node.metadata.name}"
     if not node.status.ready:
-        yield stop(about, "NotReady", "the node is not Ready, so nothing is fetched there", "look at its kubelet")
-    yield from _agent(node, seen)
-    found = seen.model_nodes.get(name)
+        yield stop(about, "NotReady", "the node is not Ready, so nothing is downloaded there", "check its kubelet")
+    yield from _agent(node, cluster)
+    found = cluster.model_nodes.get(name)
     if found is None:
-        yield wait(about, "NoModelNode", "the controller has not made its ModelNode", "does somebody lead?")
+        yield wait(
+            about,
+            "NoModelNode",
+            "the controller has not created its ModelNode",
+            "check that a controller replica is the leader",
+        )
     elif found.spec.node_uid not in ("", node.metadata.uid):
-        yield wait(about, "OtherNode", "its ModelNode is of an earlier node of this name and will be replaced")
+        yield wait(about, "OtherNode", "its ModelNode belongs to an earlier node of this name and will be replaced")
     elif found.status.node_uid not in ("", node.metadata.uid):
-        yield wait(about, "OtherNode", "the status is of an earlier node of this name; the agent has to write anew")
+        yield wait(about, "OtherNode", "its status belongs to an earlier node of this name; the agent will replace it")
     elif not found.status.node_uid:
-        yield wait(about, "NeverReported", "its agent has never reported", "see the agent's log")
+        yield wait(about, "NeverReported", "its agent has never reported", "check the agent's log")
     elif found.status.observed_generation < found.metadata.generation:
         yield wait(
             about, "Behind",
             f"the agent has acted on generation {found.status.observed_generation} of {found.metadata.generation}",
-            "if it stays: see the agent's log",
+            "if this persists, check the agent's log",
         )  # fmt: skip
     if found is not None and 0 < found.status.protocol < PROTOCOL:
         yield stop(about, "OldAgent", f"the agent speaks protocol {found.status.protocol}", "upgrade the agents")
 
 
-def _agent(node: ObservedNode, seen: ClusterView) -> Iterator[Finding]:
+def _agent(node: ObservedNode, cluster: ClusterView) -> Iterator[Finding]:
     name, about = node.metadata.name, f"node/{node.metadata.name}"
-    pods = seen.agents.get(name, ())
-    if seen.agent_ready(name):
+    pods = cluster.agents.get(name, ())
+    if cluster.agent_ready(name):
         yield fact(about, "AgentReady", some(p.metadata.name for p in pods))
     elif not pods:
         taints = [f"{t.key}:{t.effect}" for t in node.spec.taints if t.effect in ("NoSchedule", "NoExecute")]
-        hint = f" (its taints: {some(taints)})" if taints else ""
+        hint = f" (node taints: {some(taints)})" if taints else ""
         yield stop(
-            about, "NoAgent", f"no pod of the DaemonSet larder-agent is on it{hint}",
-            "compare agent.nodeSelector, agent.affinity and agent.tolerations with it; see the DaemonSet's events",
+            about, "NoAgent", f"the node has no pod of DaemonSet larder-agent{hint}",
+            "compare agent.nodeSelector, agent.affinity and agent.tolerations with it; check the DaemonSet's events",
         )  # fmt: skip
     else:
         pod = pods[0]
-        words = pod.status.message or next((c.message for c in pod.status.conditions if c.message), "")
+        text = pod.status.message or next((c.message for c in pod.status.conditions if c.message), "")
         yield stop(
-            about, "AgentNotReady", f"pod {pod.metadata.name} is {pod.status.phase or 'Pending'}, not Ready: {words}",
+            about, "AgentNotReady", f"pod {pod.metadata.name} is {pod.status.phase or 'Pending'}, not Ready: {text}",
             f"see `kubectl -n {pod.metadata.namespace} logs {pod.metadata.name}`",
         )  # fmt: skip
 
 
-def _space(node: ObservedNode, seen: ClusterView) -> Iterator[Finding]:
-    found = seen.model_nodes.get(node.metadata.name)
+def _space(node: ObservedNode, cluster: ClusterView) -> Iterator[Finding]:
+    found = cluster.model_nodes.get(node.metadata.name)
     if found is None or found.status.node_uid != node.metadata.uid:
         return
     status, about = found.status, f"node/{node.metadata.name}"
     limit = format_bytes(found.spec.storage_limit) if found.spec.storage_limit else "none"
-    words = (
-        f"limit {limit}, used {format_bytes(status.used)}, promised {format_bytes(status.reserved)}, "
+    text = (
+        f"limit {limit}, used {format_bytes(status.used)}, reserved {format_bytes(status.reserved)}, "
         f"disk free {format_bytes(status.disk_free)}"
     )
     if found.spec.storage_limit and status.used > found.spec.storage_limit:
-        yield stop(about, "OverLimit", f"the store is over its limit: {words}", "raise storageLimit or remove models")
+        yield stop(about, "OverLimit", f"the store exceeds its limit: {text}", "raise storageLimit or remove models")
     else:
-        yield fact(about, "Space", words)
+        yield fact(about, "Space", text)
 
 
-def _groups(node: ObservedNode, seen: ClusterView) -> Iterator[Finding]:
-    groups, about = seen.groups_of(node), f"node/{node.metadata.name}"
+def _groups(node: ObservedNode, cluster: ClusterView) -> Iterator[Finding]:
+    groups, about = cluster.groups_of(node), f"node/{node.metadata.name}"
     names = [g.metadata.name for g in groups]
     if not groups:
-        yield fact(about, "NoGroup", "it is in no node group and has the default limits")
+        yield fact(about, "NoGroup", "it is in no node group, so the default limits apply")
         return
     limits = limits_of(groups, NodeLimits(0, 0))
-    also = "; of several groups the smallest limit counts" if len(groups) > 1 else ""
+    also = "; the smallest limit of its groups applies" if len(groups) > 1 else ""
     yield fact(about, "Groups", f"{some(names)}; limit {format_bytes(limits.storage_bytes)}{also}")
 
 
@@ -124,51 +134,53 @@ def statuses_of(found: ModelNode, node: ObservedNode) -> dict[tuple[str, str], E
 
 
 def entry_findings(
-    entry: Entry, status: EntryStatus | None, node: ObservedNode, seen: ClusterView
+    entry: Entry, status: EntryStatus | None, node: ObservedNode, cluster: ClusterView
 ) -> Iterator[Finding]:
     """Yield the state of one model on a node, and what it waits for."""
     about = f"{entry.id} on node/{node.metadata.name}"
     phase = status.phase if status else Phase.PENDING
     reason, message = (status.reason, status.message) if status else ("", "")
     if entry.evicted_for:
-        words = message or f"it makes room for {entry.evicted_for} ({entry.state})"
-        yield stop(about, EVICTED, words, remedy(EVICTED))
+        text = message or f"evicted to make room for {entry.evicted_for} ({entry.state})"
+        yield stop(about, EVICTED, text, remedy(EVICTED))
     elif entry.state != EntryState.PRESENT:
         how_far = f": {message}" if message else ""
-        words = f"revision {entry.revision} is being removed ({entry.state}){how_far}"
-        yield wait(about, entry.state, f"{words}; the files go when no pod of the node uses them")
+        text = f"revision {entry.revision} is being removed ({entry.state}){how_far}"
+        yield wait(about, entry.state, f"{text}; the files are removed once no pod on the node uses them")
     elif reason:
         passes = phase == Phase.DOWNLOADING or (phase != Phase.FAILED and reason in PATIENT)
-        tell = wait if passes else stop
-        yield tell(about, reason, f"{phase}: {message}", remedy(reason))
+        to_finding = wait if passes else stop
+        yield to_finding(about, reason, f"{phase}: {message}", remedy(reason))
     elif phase == Phase.READY:
         yield fact(about, "Ready", f"revision {entry.revision}")
     elif phase == Phase.DOWNLOADING:
-        yield wait(about, "Downloading", f"{format_bytes(entry.size)} in all; `larder status` has the share")
+        yield wait(about, "Downloading", f"{format_bytes(entry.size)} in total; `larder status` shows the progress")
     elif phase == Phase.WAITING:
-        yield _waiting(about, entry, node, seen)
+        yield _waiting(about, entry, node, cluster)
     else:
-        words = "seen by the agent, nothing reserved yet" if status else "not taken up by the agent yet"
-        yield wait(about, phase, words)
+        text = "the agent has not reserved space for it yet" if status else "the agent has not started on it yet"
+        yield wait(about, phase, text)
 
 
-def _waiting(about: str, entry: Entry, node: ObservedNode, seen: ClusterView) -> Finding:
+def _waiting(about: str, entry: Entry, node: ObservedNode, cluster: ClusterView) -> Finding:
     if entry.granted:
-        return wait(about, "NoSlot", "other downloads of this node come first (agent.downloads at one time)")
-    limited = [g for g in seen.groups_of(node) if g.spec.max_concurrent_nodes]
-    words = "; ".join(
-        f"group {g.metadata.name} lets {g.spec.max_concurrent_nodes} nodes download at one time, and these do: "
-        f"{some(holders_of(g.metadata.name, seen)) or 'none'}"
+        return wait(about, "NoSlot", "other downloads on this node come first (at most agent.downloads at a time)")
+    limited = [g for g in cluster.groups_of(node) if g.spec.max_concurrent_nodes]
+    text = "; ".join(
+        f"group {g.metadata.name} lets {g.spec.max_concurrent_nodes} nodes download at a time; now downloading: "
+        f"{some(holders_of(g.metadata.name, cluster)) or 'none'}"
         for g in limited
     )
-    do = "raise maxConcurrentNodes, or wait: a node without progress loses its turn after 10 minutes"
-    return wait(about, "NotItsTurn", words or "space is reserved; the controller has not let it start yet", do)
+    advice = "raise maxConcurrentNodes, or wait: a node without progress loses its grant after 10 minutes"
+    return wait(
+        about, "WaitingForGrant", text or "space is reserved; the controller has not granted the download yet", advice
+    )
 
 
-def holders_of(group: str, seen: ClusterView) -> list[str]:
+def holders_of(group: str, cluster: ClusterView) -> list[str]:
     """Return the nodes of a group that may download now, according to their ModelNodes."""
-    members = (n for n in seen.nodes if any(g.metadata.name == group for g in seen.groups_of(n)))
-    return sorted(n.metadata.name for n in members if _holds(n, seen.model_nodes.get(n.metadata.name)))
+    members = (n for n in cluster.nodes if any(g.metadata.name == group for g in cluster.groups_of(n)))
+    return sorted(n.metadata.name for n in members if _holds(n, cluster.model_nodes.get(n.metadata.name)))
 
 
 def _holds(node: ObservedNode, found: ModelNode | None) -> bool:
@@ -185,8 +197,10 @@ def _unnamed(found: ModelNode, statuses: dict[tuple[str, str], EntryStatus], nod
     named = {e.key for e in found.spec.entries}
     unknown = [s for key, s in statuses.items() if key not in named and s.phase == Phase.UNKNOWN]
     if unknown:
-        words = f"files that no entry names: {some(f'{s.id}@{s.revision[:12]}' for s in unknown)}"
-        yield wait(f"node/{node.metadata.name}", "UnknownFiles", f"{words}; the controller says what becomes of them")
+        text = f"files that no entry names: {some(f'{s.id}@{s.revision[:12]}' for s in unknown)}"
+        yield wait(
+            f"node/{node.metadata.name}", "UnknownFiles", f"{text}; the controller will decide whether to keep them"
+        )
 
 
 def _labels(node: ObservedNode, statuses: dict[tuple[str, str], EntryStatus]) -> Iterator[Finding]:
@@ -194,10 +208,10 @@ def _labels(node: ObservedNode, statuses: dict[tuple[str, str], EntryStatus]) ->
     labels, about = node.metadata.labels, f"node/{node.metadata.name}"
     missing = [s.id for s in ready if not {ready_label(s.id), snapshot_label(*s.key)} <= labels.keys()]
     if missing:
-        words = f"the labels of {some(missing)} are missing though the files are complete"
-        yield stop(about, "LabelsMissing", words, "the agent sets them again within a minute; else see its log")
+        text = f"the labels of {some(missing)} are missing although the files are complete"
+        yield stop(about, "MissingLabels", text, "the agent restores them within a minute; if not, check its log")
     kept = {ready_label(s.id) for s in statuses.values() if s.phase in (*_DONE, Phase.UNKNOWN, Phase.DOWNLOADING)}
     stray = [key for key in labels if key.startswith(READY_PREFIX) and key not in kept]
     if stray:
-        do = "does the agent run? it drops them; a node without an agent keeps them until somebody removes them"
-        yield stop(about, "LabelsStray", f"labels without files: {some(stray)}", do)
+        advice = "check that the agent runs, because it removes them; on a node without an agent, remove them yourself"
+        yield stop(about, "StrayLabels", f"labels without files: {some(stray)}", advice)

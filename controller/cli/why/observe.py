@@ -83,21 +83,25 @@ class Observer:
             return []
         return sorted(found, key=lambda event: event.time, reverse=True)
 
-    async def look(self, namespace: str = "") -> ClusterView:
+    async def view(self, namespace: str = "") -> ClusterView:
         """Read everything except users' pods, as far as this user may list it.
 
         Of BaseModels that is at least those of `namespace`. Raises KubeError.
         """
         hidden: dict[str, Refused] = {}
-        model_nodes = await _shown(self._ours(PATH, ModelNode, MODEL_NODE.name), MODEL_NODE.plural, hidden)
-        declared = [await _shown(self._declared(kind, namespace), kind.plural, hidden) for kind in MODEL_KINDS]
+        model_nodes = await _listed_unless_forbidden(
+            self._ours(PATH, ModelNode, MODEL_NODE.name), MODEL_NODE.plural, hidden
+        )
+        declared = [
+            await _listed_unless_forbidden(self._declared(kind, namespace), kind.plural, hidden) for kind in MODEL_KINDS
+        ]
         groups = self._ours(NODE_GROUP.path, ModelCacheNodeGroup, NODE_GROUP.name)
         return ClusterView(
             models=tuple(model for kind in declared for model in kind),
-            groups=tuple(await _shown(groups, NODE_GROUP.plural, hidden)),
-            nodes=tuple(await _shown(list_objects(self.kube, NODES, ObservedNode), "nodes", hidden)),
+            groups=tuple(await _listed_unless_forbidden(groups, NODE_GROUP.plural, hidden)),
+            nodes=tuple(await _listed_unless_forbidden(list_objects(self.kube, NODES, ObservedNode), "nodes", hidden)),
             model_nodes={m.metadata.name: m for m in model_nodes},
-            agents=_by_node(await _shown(self._agents(), "agents", hidden)),
+            agents=_by_node(await _listed_unless_forbidden(self._agents(), "agents", hidden)),
             leader=await self._leader(),
             release_namespace=self.namespace,
             hidden=hidden,
@@ -116,10 +120,16 @@ class Observer:
         if definition is CLUSTER_MODEL_CACHE:
             caches = await self._ours(path, ClusterModelCache, definition.name)
             known = [(ownership.managed(definition.kind, c), c) for c in caches]
-            return [_told(cache_demand(definition.kind, ours or c, files=None), ours or c, ours) for ours, c in known]
+            return [
+                _declared_model(cache_demand(definition.kind, ours or c, files=None), ours or c, ours)
+                for ours, c in known
+            ]
         models = await self._ours(path, BaseModel, definition.name)
         found = [(ownership.managed(definition.kind, m), m) for m in models]
-        return [_told(base_model_demand(definition.kind, ours or m, files=None), ours or m, ours) for ours, m in found]
+        return [
+            _declared_model(base_model_demand(definition.kind, ours or m, files=None), ours or m, ours)
+            for ours, m in found
+        ]
 
     async def _ownership(self, definition: Definition) -> Ownership:
         """Return the owner of a kind; Larder if the user may not read definitions."""
@@ -153,7 +163,7 @@ class Observer:
         return leader_of(body, self.now())
 
 
-async def _shown(reading: Awaitable[list[R]], what: str, hidden: dict[str, Refused]) -> list[R]:
+async def _listed_unless_forbidden(reading: Awaitable[list[R]], what: str, hidden: dict[str, Refused]) -> list[R]:
     """Return what was read; if this user may not list it, nothing, with a note in `hidden`."""
     try:
         return await reading
@@ -177,7 +187,7 @@ def _revision(replica_set: Workload) -> int:
     return int(number) if number.isascii() and number.isdecimal() else 0
 
 
-def _told(demand: Demand, model: BaseModel | ClusterModelCache, ours: Object | None) -> DeclaredModel:
+def _declared_model(demand: Demand, model: BaseModel | ClusterModelCache, ours: Object | None) -> DeclaredModel:
     states = {node.name: node for node in model.status.nodes}
     return DeclaredModel(demand, model.metadata, model.status, states, managed=ours is not None)
 

@@ -1,4 +1,4 @@
-"""Why a pod does not have its model, or does not run. No input or output, no clock."""
+"""Explains why a pod does not have its model, or does not run. No input or output, no clock."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -14,107 +14,107 @@ from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, ready_label, snapshot_la
 
 _MODELS = frozenset(("basemodels", "clusterbasemodels", "clustermodelcaches"))
 _RUNS = ("Running", "Succeeded")
-_LOGS = "see `kubectl logs` and `kubectl describe pod` of it"
+_LOGS = "check `kubectl logs` and `kubectl describe` of the pod"
 
 
-def why_pod(pod: ObservedPod, seen: ClusterView) -> Diagnosis:
+def why_pod(pod: ObservedPod, cluster: ClusterView) -> Diagnosis:
     """Return the diagnosis of a pod."""
     annotations = pod.metadata.annotations
-    given = _given(annotations)
-    findings = [*_injection(pod, given, seen)]
-    for identity, revision in given:
-        findings += _model(identity, revision, seen)
-    if given and not pod.spec.node_name:
-        findings += _placement(pod, given, seen)
-    findings += _where_it_stands(pod, seen)
+    injected = _injected(annotations)
+    findings = [*_injection(pod, injected, cluster)]
+    for identity, revision in injected:
+        findings += _model(identity, revision, cluster)
+    if injected and not pod.spec.node_name:
+        findings += _placement(pod, injected, cluster)
+    findings += _status_findings(pod, cluster)
     return Diagnosis(f"pod {pod.metadata.namespace}/{pod.metadata.name}", ordered(findings))
 
 
-def _given(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
+def _injected(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
     parts = (part.strip().partition("@") for part in annotations.get(MODELS, "").split(","))
     return [(identity, revision) for identity, _, revision in parts if identity]
 
 
-def _injection(pod: ObservedPod, given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
+def _injection(pod: ObservedPod, injected: list[tuple[str, str]], cluster: ClusterView) -> Iterator[Finding]:
     annotations = pod.metadata.annotations
     asked = [key for key in (BASE_MODEL, ENABLE_CACHE) if key in annotations]
-    if given:
-        yield fact("admission", "Injected", f"it was given {some(f'{i}@{r}' if r else i for i, r in given)}")
+    if injected:
+        yield fact("admission", "Injected", f"the pod was given {some(f'{i}@{r}' if r else i for i, r in injected)}")
     elif NOT_CACHED in annotations:
-        do = "mend what it says and create the pod again; until then it downloads for itself"
-        yield stop("admission", "NotCached", annotations[NOT_CACHED], do)
+        advice = "fix the cause and recreate the pod; until then it downloads its own copy"
+        yield stop("admission", "NotCached", annotations[NOT_CACHED], advice)
     elif not asked:
         yield stop(
-            "admission", "AsksForNoModel", f"it has neither {BASE_MODEL} nor {ENABLE_CACHE} in its own annotations",
-            "in a Deployment or Job, the annotation belongs into the pod's template",
+            "admission", "AsksForNoModel", f"the pod has neither annotation {BASE_MODEL} nor {ENABLE_CACHE}",
+            "in a Deployment or Job, put the annotation into the pod template",
         )  # fmt: skip
     elif annotations.get(ENABLE_CACHE) == "false":
-        yield fact("admission", "NotWanted", f"{ENABLE_CACHE} is false: it keeps its own download")
-    elif pod.metadata.namespace in ("kube-system", seen.release_namespace):
-        words = f"pods of namespace {pod.metadata.namespace} are not looked at"
-        yield stop("admission", "ExcludedNamespace", words, "create it in another namespace")
+        yield fact("admission", "NotWanted", f"{ENABLE_CACHE} is false, so the pod keeps its own download")
+    elif pod.metadata.namespace in ("kube-system", cluster.release_namespace):
+        message = f"admission skips pods in namespace {pod.metadata.namespace}"
+        yield stop("admission", "ExcludedNamespace", message, "create it in another namespace")
     else:
         yield stop(
-            "admission", "NotInjected", f"it asks ({some(asked)}) and was given nothing: it was made before Larder, or "
-            "while admission did not answer and failurePolicy is Ignore",
-            "create the pod again; see `kubectl get mutatingwebhookconfiguration larder`",
+            "admission", "NotInjected", f"the pod requests a model ({some(asked)}) but got none: it was created before "
+            "Larder was installed, or while admission did not answer and failurePolicy was Ignore",
+            "recreate the pod; check `kubectl get mutatingwebhookconfiguration larder`",
         )  # fmt: skip
 
 
-def _model(identity: str, revision: str, seen: ClusterView) -> Iterator[Finding]:
-    declared = seen.of_id(identity)
-    if not declared and not seen.hidden.keys() & _MODELS:
-        yield wait(identity, "NoObject", "no object declares this model any more; the pod keeps the files it has")
+def _model(identity: str, revision: str, cluster: ClusterView) -> Iterator[Finding]:
+    declared = cluster.of_id(identity)
+    if not declared and not cluster.hidden.keys() & _MODELS:
+        yield wait(identity, "NoObject", "no object declares this model any more; the pod keeps its files")
     for found in declared:
         ready = holds(found.status.conditions, "Ready")
-        tell = fact if ready else wait
-        yield tell(title_of(found), "Model", summary_of(found))
+        to_finding = fact if ready else wait
+        yield to_finding(title_of(found), "Model", summary_of(found))
         now = found.demand.serving
         if revision and now and now != revision:
-            words = f"the pod was admitted with revision {revision}, new pods get {now}"
-            yield fact(title_of(found), "OlderRevision", words)
+            message = f"the pod was admitted with revision {revision}, new pods get {now}"
+            yield fact(title_of(found), "OlderRevision", message)
 
 
-def _placement(pod: ObservedPod, given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
-    if "nodes" in seen.hidden:
-        yield fact("labels", "NotShown", "you may not list nodes, so which of them have the model is not known here")
+def _placement(pod: ObservedPod, injected: list[tuple[str, str]], cluster: ClusterView) -> Iterator[Finding]:
+    if "nodes" in cluster.hidden:
+        yield fact("labels", "NotShown", "you may not list nodes, so it is unknown which of them have the model")
         return
     selector, about = pod.spec.node_selector, "labels"
     wanted = {key: value for key, value in selector.items() if key.startswith((READY_PREFIX, SNAPSHOT_PREFIX))}
-    for identity, revision in given:
+    for identity, revision in injected:
         keys = {ready_label(identity), snapshot_label(identity, revision)} if revision else set()
         if gone := sorted(keys - selector.keys()):
-            yield stop(about, "SelectorRemoved", f"the pod does not select {some(gone)} any more", "create it again")
+            yield stop(about, "SelectorRemoved", f"the pod no longer selects {some(gone)}", "recreate the pod")
     for key, value in sorted(wanted.items()):
-        having = [n.metadata.name for n in seen.nodes if n.metadata.labels.get(key) == value]
-        tell = fact if having else stop
-        yield tell(about, "Nodes" if having else "NoNodeHasLabel", f"{key}: {some(having) or 'no node has it'}")
-    stocked = [n for n in seen.nodes if all(n.metadata.labels.get(k) == v for k, v in wanted.items())]
+        having = [n.metadata.name for n in cluster.nodes if n.metadata.labels.get(key) == value]
+        to_finding = fact if having else stop
+        yield to_finding(about, "Nodes" if having else "NoNodeHasLabel", f"{key}: {some(having) or 'no node has it'}")
+    stocked = [n for n in cluster.nodes if all(n.metadata.labels.get(k) == v for k, v in wanted.items())]
     if not stocked:
-        yield from _on_their_way(given, seen)
+        yield from _pending_labels(injected, cluster)
         return
     others = {k: v for k, v in selector.items() if k not in wanted}
     for node in stocked:
         if barriers := list(_barriers(pod, others, node)):
-            yield stop(f"node/{node.metadata.name}", "DoesNotFit", "it has the model, but " + "; ".join(barriers))
+            yield stop(f"node/{node.metadata.name}", "DoesNotFit", "the node has the model, but " + "; ".join(barriers))
         else:
-            yield fact(f"node/{node.metadata.name}", "Fits", "it has the model, and lets the pod in")
+            yield fact(f"node/{node.metadata.name}", "Fits", "the node has the model and accepts the pod")
 
 
-def _on_their_way(given: list[tuple[str, str]], seen: ClusterView) -> Iterator[Finding]:
+def _pending_labels(injected: list[tuple[str, str]], cluster: ClusterView) -> Iterator[Finding]:
     """Yield what the nodes that should have the models report about them."""
-    for identity, _ in given:
-        for found in seen.of_id(identity):
-            targets = [n for n in seen.nodes if seen.is_target(found.demand, n)]
-            do = f"see `larder why {_argument(found.demand.kind, found.demand.namespace, found.demand.name)}`"
+    for identity, _ in injected:
+        for found in cluster.of_id(identity):
+            targets = [n for n in cluster.nodes if cluster.is_target(found.demand, n)]
+            advice = f"see `larder why {_argument(found.demand.kind, found.demand.namespace, found.demand.name)}`"
             if not targets:
-                yield stop(title_of(found), "NoNodes", "no node is meant to hold it, so no label will come", do)
+                yield stop(title_of(found), "NoNodes", "no node should hold it, so no node will get the label", advice)
             for node in targets:
                 state = found.node_states.get(node.metadata.name)
-                words = f"{state.phase} {state.reason} {state.message}".strip() if state else "nothing reported yet"
-                tell = stop if state and state.phase in ("Failed", EVICTED) else wait
-                yield tell(f"{identity} on node/{node.metadata.name}", "LabelToCome", words, do)
-                yield from (f for f in agent_findings(node, seen) if f.weight == "!")
+                message = f"{state.phase} {state.reason} {state.message}".strip() if state else "not reported yet"
+                to_finding = stop if state and state.phase in ("Failed", EVICTED) else wait
+                yield to_finding(f"{identity} on node/{node.metadata.name}", "LabelPending", message, advice)
+                yield from (f for f in agent_findings(node, cluster) if f.severity == "!")
 
 
 def _argument(kind: str, namespace: str, name: str) -> str:
@@ -129,7 +129,7 @@ def _barriers(pod: ObservedPod, selector: Mapping[str, str], node: ObservedNode)
         yield "is cordoned"
     for key, value in sorted(selector.items()):
         if labels.get(key) != value:
-            yield f"has not the pod's {key}={value}"
+            yield f"lacks {key}={value}, which the pod selects"
     if not matches_affinity(pod.spec.affinity.node_affinity, node.metadata.name, labels):
         yield "does not match the pod's node affinity"
     for taint in node.spec.taints:
@@ -146,36 +146,38 @@ def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     )
 
 
-def _held_containers(pod: ObservedPod) -> list[Finding]:
-    """Return why containers do not run, in kubelet's words."""
+def _container_failures(pod: ObservedPod) -> list[Finding]:
+    """Return why containers do not run, as reported by kubelet."""
     states = [status.state for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)]
     waits = [state.waiting for state in states if state.waiting is not None]
     named = [w for w in waits if w.reason not in ("", "ContainerCreating", "PodInitializing")]
-    return [stop("container", w.reason, w.message or "kubelet says no more", _LOGS) for w in named[:1]]
+    return [stop("container", w.reason, w.message or "kubelet gives no details", _LOGS) for w in named[:1]]
 
 
-def _where_it_stands(pod: ObservedPod, seen: ClusterView) -> Iterator[Finding]:
+def _status_findings(pod: ObservedPod, cluster: ClusterView) -> Iterator[Finding]:
     status, about = pod.status, "pod"
     if status.reason in ("NodeAffinity", "UnexpectedAdmissionError"):
         yield stop(
-            about, status.reason, f"kubelet ended it: {status.message or 'its node lacks the labels it selects'}",
-            "remove spec.nodeName, or create it again: it is placed where the labels are",
+            about, status.reason, f"kubelet rejected it: {status.message or 'its node lacks labels that it selects'}",
+            "remove spec.nodeName, or recreate the pod, so that it is scheduled to a node with the labels",
         )  # fmt: skip
     elif status.phase == "Failed":
         yield stop(about, status.reason or "Failed", status.message or "a container ended with an error", _LOGS)
-    elif held := _held_containers(pod):
-        yield from held
+    elif failures := _container_failures(pod):
+        yield from failures
     elif status.phase == "Running" and holds(status.conditions, "Ready", "False"):
-        yield wait(about, "NotReady", f"it runs on {pod.spec.node_name}; its readiness probe does not pass yet", _LOGS)
+        yield wait(about, "NotReady", f"running on {pod.spec.node_name}; its readiness probe does not pass yet", _LOGS)
     elif status.phase in _RUNS:
         yield fact(about, status.phase, f"on {pod.spec.node_name}")
     elif pod.spec.node_name:
-        node = seen.node(pod.spec.node_name)
-        words = next((f"{c.type}: {c.message}" for c in status.conditions if c.status == "False" and c.message), "")
-        yield wait(about, status.phase or "Pending", f"placed on {pod.spec.node_name}; {words or 'kubelet starts it'}")
+        node = cluster.node(pod.spec.node_name)
+        message = next((f"{c.type}: {c.message}" for c in status.conditions if c.status == "False" and c.message), "")
+        yield wait(
+            about, status.phase or "Pending", f"placed on {pod.spec.node_name}; {message or 'kubelet is starting it'}"
+        )
         if node is not None and not node.status.ready:
-            yield stop(f"node/{node.metadata.name}", "NotReady", "the pod's node is not Ready", "look at its kubelet")
+            yield stop(f"node/{node.metadata.name}", "NotReady", "the pod's node is not Ready", "check its kubelet")
     else:
         scheduled = condition_of(status.conditions, "PodScheduled")
-        words = scheduled.message if scheduled and scheduled.message else "the scheduler has not looked at it yet"
-        yield wait(about, scheduled.reason if scheduled and scheduled.reason else "Pending", words)
+        message = scheduled.message if scheduled and scheduled.message else "the scheduler has not processed it yet"
+        yield wait(about, scheduled.reason if scheduled and scheduled.reason else "Pending", message)

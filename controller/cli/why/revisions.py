@@ -1,4 +1,4 @@
-"""Problems with a model's revisions. No input or output, no clock."""
+"""Explains the state of a model's revisions. No input or output, no clock."""
 
 from collections.abc import Iterator
 
@@ -15,12 +15,12 @@ from shared.quantity import format_bytes
 _PASSING = ("Downloading", "Resolving", "Asking", *PATIENT)
 
 
-def revision_findings(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
+def revision_findings(found: DeclaredModel, cluster: ClusterView) -> Iterator[Finding]:
     """Yield whether the source has moved, and whether a new revision is rolling out."""
     yield from _drift(condition_of(found.status.conditions, DRIFTED))
     yield from _refresh(found, condition_of(found.status.conditions, REFRESHED))
     yield from _update(found, condition_of(found.status.conditions, UPDATING))
-    yield from _held(found, seen)
+    yield from _held(found, cluster)
 
 
 def removal_findings(found: DeclaredModel) -> Iterator[Finding]:
@@ -37,9 +37,7 @@ def _drift(drifted: Condition | None) -> Iterator[Finding]:
     if drifted.status == "True":
         yield fact("source", DRIFTED, drifted.message + since)
     elif drifted.status == "Unknown":
-        yield fact(
-            "source", "NotLookedAt", f"{drifted.reason}: {drifted.message}{since}; what nodes have is not touched"
-        )
+        yield fact("source", "NotChecked", f"{drifted.reason}: {drifted.message}{since}; nodes keep what they have")
 
 
 def _refresh(found: DeclaredModel, refreshed: Condition | None) -> Iterator[Finding]:
@@ -47,9 +45,9 @@ def _refresh(found: DeclaredModel, refreshed: Condition | None) -> Iterator[Find
     if demand.asks_anew:
         waits = refreshed is not None and refreshed.status == "False" and refreshed.reason != "Asking"
         reason = refreshed.reason if refreshed and waits else "Asking"
-        words = refreshed.message if refreshed and waits else f"refresh {demand.refresh!r}: the source is being asked"
-        tell = wait if reason in _PASSING else stop
-        yield tell("refresh", reason, words, remedy(reason))
+        message = refreshed.message if refreshed and waits else f"refresh {demand.refresh!r}: checking the source"
+        to_finding = wait if reason in _PASSING else stop
+        yield to_finding("refresh", reason, message, remedy(reason))
     elif refreshed is not None and refreshed.status == "True":
         yield fact("refresh", refreshed.reason, refreshed.message)
 
@@ -57,26 +55,26 @@ def _refresh(found: DeclaredModel, refreshed: Condition | None) -> Iterator[Find
 def _update(found: DeclaredModel, updating: Condition | None) -> Iterator[Finding]:
     demand = found.demand
     if updating is not None and updating.status == "True":
-        tell = wait if updating.reason in _PASSING else stop
-        yield tell("new revision", updating.reason, updating.message, _room_for_both(updating.reason))
+        to_finding = wait if updating.reason in _PASSING else stop
+        yield to_finding("new revision", updating.reason, updating.message, _room_for_both(updating.reason))
     elif demand.resolution is not None and demand.serving not in ("", demand.resolution.revision):
-        words = f"new pods still get revision {demand.serving}: they get the new one when every live node has it"
-        yield wait("new revision", "NewRevision", words)
+        message = f"new pods still get revision {demand.serving}, until every live node has the new one"
+        yield wait("new revision", "NewRevision", message)
 
 
 def _room_for_both(reason: str) -> str:
     if reason != "InsufficientStorage":
         return remedy(reason)
-    return f"both revisions must fit for a while: {remedy(reason)}; the old one serves until then"
+    return f"both revisions must fit for a while: {remedy(reason)}; until then, pods get the old one"
 
 
-def _held(found: DeclaredModel, seen: ClusterView) -> Iterator[Finding]:
+def _held(found: DeclaredModel, cluster: ClusterView) -> Iterator[Finding]:
     """Yield which nodes list more than one revision, and the size of each."""
     several = []
-    for name, model_node in sorted(seen.model_nodes.items()):
+    for name, model_node in sorted(cluster.model_nodes.items()):
         entries = [e for e in model_node.spec.entries if e.id == found.demand.id and e.state != EntryState.ABSENT]
         if len(entries) > 1:
             sizes = " and ".join(f"{short(e.revision)} ({format_bytes(e.size)})" for e in entries)
             several.append(f"{name}: {sizes}")
     if several:
-        yield fact("nodes", "SeveralRevisions", some(several))
+        yield fact("nodes", "MultipleRevisions", some(several))

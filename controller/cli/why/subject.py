@@ -15,7 +15,7 @@ _KINDS = {
     "Job": ("job", "jobs"),
 }
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
-_BY_WORD = {word: kind for kind, words in _KINDS.items() for word in words}
+_BY_NAME = {name: kind for kind, names in _KINDS.items() for name in names}
 _NAMESPACED = ("BaseModel", "Pod", *WORKLOADS)
 
 
@@ -34,12 +34,14 @@ class Subject:
 
 def parse_subject(text: str) -> Subject:
     """Parse KIND/NAME or KIND/NAMESPACE/NAME; ValueError says how to write it."""
-    word, *names = text.split("/")
-    kind = _BY_WORD.get(word.lower().partition(".")[0])
+    kind_name, *names = text.split("/")
+    kind = _BY_NAME.get(kind_name.lower().partition(".")[0])
     if kind is None:
-        raise ValueError(f"{word!r} is no kind to ask about; write {', '.join(words[0] for words in _KINDS.values())}")
+        raise ValueError(
+            f"{kind_name!r} is not a supported kind; use one of {', '.join(names[0] for names in _KINDS.values())}"
+        )
     if len(names) == 2 and kind in _NAMESPACED and all(names):  # noqa: PLR2004 - namespace and name
         return Subject(kind, *names)
     if len(names) != 1 or not names[0]:
-        raise ValueError(f"{text!r} names nothing; write {word}/NAME")
+        raise ValueError(f"{text!r} does not name an object; write {kind_name}/NAME")
     return Subject(kind, "", names[0])

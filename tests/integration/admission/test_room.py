@@ -21,7 +21,7 @@ def test_a_cache_that_cannot_fit_is_made_with_a_warning(site: AdmissionSite) -> 
     site.catalog.groups["tiny"] = group("tiny", {}, storage_limit="1Gi")
     large = site.kubectl("create", "-f", "-", stdin=cache("large", modelSize="20Gi"))
     assert large.returncode == 0
-    assert "Warning: larder: the model takes 20.0 GiB (spec.modelSize)" in large.stderr
+    assert "Warning: larder: the model needs 20.0 GiB (spec.modelSize)" in large.stderr
     assert "ModelCacheNodeGroup tiny allows 1.0 GiB per node" in large.stderr
     fitting = site.kubectl("create", "-f", "-", stdin=cache("fitting", modelSize="1Gi"))
     assert (fitting.returncode, fitting.stderr) == (0, "")

@@ -171,7 +171,7 @@ def test_a_watch_outlives_the_api_server(cluster: Cluster) -> None:
         assert running.stderr
         said = running.stderr.readline()
         assert said.startswith(f"Unreachable: the API server at {cluster.plane.url} does not answer: ")
-        assert said.endswith("; what is shown may be old, trying again\n")
+        assert said.endswith("; the output may be out of date until it answers again\n")
         cluster.plane.resume_apiserver()
         cluster.tell("m", storageStatus="Ready", nodesReadyCount=1)
         assert line_of(running)[:3] == ["cmc/m", "Ready", "1/1"]

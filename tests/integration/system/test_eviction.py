@@ -164,7 +164,7 @@ def test_what_is_used_or_pinned_stays_and_what_goes_is_shown_before(site: Site, 
     lines = {line.split()[0]: line for line in shown.splitlines() if line.strip()}
     assert f"stays: in use by default/{pod}" in lines[used]
     assert "stays: pinned" in lines[pinned]
-    assert "may go" in lines[idle]
+    assert "evictable" in lines[idle]
     assert "not enough, so nothing goes" in shown
     assert [shelf.phase(m) for m in (used, pinned, idle)] == ["Ready"] * 3
 
@@ -182,7 +182,7 @@ def test_a_node_of_two_groups_evicts_where_both_say_so(site: Site, shelf: Shelf)
     new = shelf.want("new", 3)
     site.until(lambda: shelf.lacks_room(new), "the new one to lack room")
     assert site.get("ModelNode", NODE)["spec"].get("evictionPolicy", "Never") == "Never"
-    assert "may go" in larder(site, "evict", "--dry-run", "--idle", "0")
+    assert "evictable" in larder(site, "evict", "--dry-run", "--idle", "0")
     assert shelf.phase(old) == "Ready"
     shelf.limit(other, evictionPolicy=LRU)
     shelf.until_ready(new)

@@ -73,7 +73,7 @@ def test_a_refresh_fetches_what_changed_beside_the_old_and_pods_keep_theirs(site
     assert snapshot_label(name, old) in admitted["spec"]["nodeSelector"]
     said = why(f"cbm/{name}")
     assert f"kept while default/{first} uses it" in said
-    assert f"SeveralRevisions: {home}: " in said
+    assert f"MultipleRevisions: {home}: " in said
     states = {home: sorted([old, new]), other: [new]}
 
     def here() -> dict[str, list[str]]:
@@ -166,7 +166,7 @@ def test_the_old_revision_serves_while_both_do_not_fit(site: Site, why: Why) -> 
     assert site.ready_condition("ClusterModelCache", name)["status"] == "True"
     assert site.labels("c")[snapshot_label(name, old)] == "true"
 
-    assert "do: both revisions must fit for a while" in why(f"cmc/{name}")
+    assert "fix: both revisions must fit for a while" in why(f"cmc/{name}")
 
     site.api.patch(path_of("ModelCacheNodeGroup", group), {"spec": {"storageLimit": "64M"}})
     site.until(lambda: site.status("ClusterModelCache", name)["servingRevision"] != old, "the new one to serve")

@@ -239,7 +239,7 @@ def test_what_could_not_be_read_is_said_and_the_rest_is_there(site: Site, tmp_pa
     errors = made.text("errors.txt")
     for part in ("nodes.jsonl", "objects/modelnodes.jsonl", "namespace/pods.jsonl", "cluster/kinds.jsonl"):
         assert re.search(rf"^{re.escape(part)}: GET .*: Refused: 403", errors, re.MULTILINE), part
-    assert "things are not in it, see errors.txt" in said
+    assert "items are missing, see errors.txt" in said
     assert json.loads(made.text("versions.json"))["server"]["major"] == "1"
 
 

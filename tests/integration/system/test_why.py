@@ -50,12 +50,12 @@ def test_a_model_that_does_not_fit(site: Site, why: Why, label: dict[str, str]) 
     said = why(f"cmc/{name}", exits=1)
     assert said.splitlines()[0] == f"ClusterModelCache {name}: {name} on node/c: InsufficientStorage"
     assert "need" in said
-    assert "do: remove a model, raise storageLimit" in said
-    assert re.search(r"controller: Leading: controller-\d_\w+ leads", said)
+    assert "fix: remove a model, raise storageLimit" in said
+    assert re.search(r"controller: Leading: controller-\d_\w+ is the leader", said)
     said = why("node/c")
     assert "limit 3.0 MiB" in said
     assert f"! {name} on node/c: InsufficientStorage" in said
-    assert "c; each may hold 3Mi" in why(f"mcng/{group}")
+    assert "c; each can hold 3Mi" in why(f"mcng/{group}")
     site.delete("ClusterModelCache", name)
     site.until(lambda: site.is_gone("ClusterModelCache", name), "the cache to go")
 
@@ -66,7 +66,7 @@ def test_a_source_that_wants_credentials(site: Site, why: Why) -> None:
     said = why(f"clustermodelcache/{bare}", exits=1)
     assert "! source: AuthDenied" in said
     assert "names no Secret" in said
-    assert f"make a Secret in namespace {NAMESPACE}, label it larder.dev/credentials=true" in said
+    assert f"create a Secret in namespace {NAMESPACE}, label it larder.dev/credentials=true" in said
 
     secret = site.name("token")
     data = {"token": base64.b64encode(b"a-wrong-token").decode()}
@@ -85,7 +85,7 @@ def test_a_pod_that_waits_for_a_label(site: Site, why: Why) -> None:
     site.until(lambda: "servingRevision" in site.status("ClusterBaseModel", name), "the model to be resolved")
     site.pod(base_model_pod(pod, name), behind="not resolved yet")
     said = why(f"pod/{pod}")
-    assert f". admission: Injected: it was given {name}@" in said
+    assert f". admission: Injected: the pod was given {name}@" in said
     assert f"! labels: NoNodeHasLabel: model-cache-ready-{name}: no node has it" in said
     assert f"! ClusterBaseModel {name}: NoNodes" in said
     assert f"larder why clusterbasemodel/{name}" in said
@@ -106,7 +106,7 @@ def test_a_pod_that_its_own_selector_keeps_from_the_nodes_with_the_model(
     body["spec"]["nodeSelector"] = {"gpu": "yes"}
     site.pod(body)
     said = why(f"pod/{pod}")
-    assert "! node/c: DoesNotFit: it has the model, but has not the pod's gpu=yes" in said
+    assert "! node/c: DoesNotFit: the node has the model, but lacks gpu=yes, which the pod selects" in said
     site.delete_pod(pod)
 
 
@@ -124,7 +124,7 @@ def test_a_node_without_an_agent(site: Site, why: Why) -> None:
         name = site.base_model(nodeSelector={"why": bare})
         site.until(lambda: site.status("ClusterBaseModel", name).get("nodesTotal") == 1, "the node to be a target")
         said = why(f"node/{bare}")
-        assert f"! node/{bare}: NoAgent: no pod of the DaemonSet larder-agent is on it" in said
+        assert f"! node/{bare}: NoAgent: the node has no pod of DaemonSet larder-agent" in said
         assert "agent.tolerations" in said
         assert f"! node/{bare}: NoAgent" in why(f"cbm/{name}")
     finally:
@@ -134,7 +134,7 @@ def test_a_node_without_an_agent(site: Site, why: Why) -> None:
 def test_what_has_nothing_in_its_way(site: Site, why: Why) -> None:
     name = site.cache()
     site.wait_ready("ClusterModelCache", name)
-    first = f"ClusterModelCache {name}: nothing is in its way"
+    first = f"ClusterModelCache {name}: no problems found"
     site.until(lambda: why(f"cmc/{name}").splitlines()[0] == first, "the model to be well everywhere")
 
 
@@ -234,4 +234,4 @@ def test_an_api_server_that_is_away_is_told_in_words(site: Site, tmp_path: Path)
 def test_what_is_not_there(why: Why) -> None:
     assert "NotFound: there is no such object" in why("cbm/nobody", exits=1)
     assert "NotFound: there is no such node" in why("node/nobody", exits=1)
-    assert "there are: gpus" in why("mcng/nobody", exits=1)
+    assert "existing groups: gpus" in why("mcng/nobody", exits=1)

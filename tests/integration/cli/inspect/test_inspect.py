@@ -77,7 +77,7 @@ def test_the_table_has_what_is_known(tmp_path: Path) -> None:
     lines = dict(line.split("  ", 1) for line in done.stdout.splitlines())
     assert lines["parameters"].strip() == "~671.03B, estimated from the size of the weights and their type"
     assert lines["experts"].strip() == "256, 8 active"
-    assert lines["KV cache"].strip() == "70,272 bytes a token"
+    assert lines["KV cache"].strip() == "70,272 bytes per token"
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_namespace_is_a_name_and_no_path(tmp_path: Path) -> None:
     [
         (NotFound("no such thing;\ngo"), "NotFound: no such thing; go"),
         (Refused("403 Forbidden: no", 403), "Refused: 403 Forbidden: no; ask for a role that allows it"),
-        (Refused("401 Unauthorized: no", 401), "Refused: 401 Unauthorized: no; the credentials are wrong"),
+        (Refused("401 Unauthorized: no", 401), "Refused: 401 Unauthorized: no; the credentials are invalid"),
         (Refused("422 Invalid: no", 422), "Refused: 422 Invalid: no\n"),
     ],
 )

@@ -38,53 +38,53 @@ def asked(found: ModelNode, **question: Any) -> Preview:
     return preview(found, USERS, SpaceRequest(**question), NOW)
 
 
-def verdicts(found: Preview) -> list[tuple[str, str]]:
-    return [(row.model, row.verdict) for row in found.rows]
+def results(found: Preview) -> list[tuple[str, str]]:
+    return [(row.model, row.result) for row in found.rows]
 
 
 def test_what_lacks_room_now_is_asked_about() -> None:
     found = asked(node(reason="InsufficientStorage", shortage=30))
-    assert found.lines[1:] == ("new lacks 30 B", "45 B may go in all: enough")
-    assert verdicts(found) == [("b", "goes 1"), ("a", "goes 2"), ("used", "stays: in use by ns/pod")]
+    assert found.lines[1:] == ("new lacks 30 B", "45 B can be evicted in total: enough")
+    assert results(found) == [("b", "evict #1"), ("a", "evict #2"), ("used", "keep: in use by ns/pod")]
 
 
 def test_a_model_by_its_size_where_its_agent_has_said_nothing() -> None:
     found = asked(node(), model="new")
-    assert found.lines[1] == "new (Failed): 60 B are needed, 30 B are free"
-    assert [v for _, v in verdicts(found)][:2] == ["goes 1", "goes 2"]
+    assert found.lines[1] == "new (Failed): 60 B needed, 30 B free"
+    assert [v for _, v in results(found)][:2] == ["evict #1", "evict #2"]
 
 
 def test_models_that_are_here_or_not_wanted_need_nothing() -> None:
-    assert asked(node(), model="a").lines[1] == "a is here"
-    assert asked(node(), model="other").lines[1] == "other is not wanted on this node"
+    assert asked(node(), model="a").lines[1] == "a is on this node"
+    assert asked(node(), model="other").lines[1] == "other should not be on this node"
 
 
 def test_so_many_bytes_beside_those_that_wait_already() -> None:
     enough = asked(node(), need_bytes=10)
-    assert enough.lines[1:] == ("10 B are needed, 0 B are free", "45 B may go in all: enough")
+    assert enough.lines[1:] == ("10 B needed, 0 B free", "45 B can be evicted in total: enough")
     too_much = asked(node(), need_bytes=50)
-    assert too_much.lines[2] == "45 B may go in all: not enough, so nothing goes"
-    assert verdicts(too_much)[0] == ("b", "may go")
+    assert too_much.lines[2] == "45 B can be evicted in total: not enough, so nothing is evicted"
+    assert results(too_much)[0] == ("b", "evictable")
 
 
 def test_a_lower_priority_takes_less() -> None:
     low = asked(node(), need_bytes=10, priority=-1)
-    assert ("a", "stays: priority 0 is higher than -1") in verdicts(low)
+    assert ("a", "keep: priority 0 is higher than -1") in results(low)
 
 
 def test_the_order_where_nothing_lacks_room() -> None:
     found = asked(node())
-    assert "nothing lacks room" in found.lines[1]
-    assert verdicts(found)[:2] == [("b", "may go"), ("a", "may go")]
+    assert "no model lacks room" in found.lines[1]
+    assert results(found)[:2] == [("b", "evictable"), ("a", "evictable")]
 
 
-def test_a_narrow_terminal_loses_no_verdict() -> None:
+def test_a_narrow_terminal_loses_no_result() -> None:
     found = asked(node(reason="InsufficientStorage", shortage=30))
     for width in (80, 120, 0):
         shown = [line for line in lines_of(found, width) if line.startswith(" ")][len(found.lines) :]
-        assert shown[0].split()[-1] == "VERDICT"
+        assert shown[0].split()[-1] == "RESULT"
         assert [line.split()[0] for line in shown[1:]] == ["b", "a", "used"]
-        assert shown[3].endswith("stays: in use by ns/pod")
+        assert shown[3].endswith("keep: in use by ns/pod")
         assert not width or max(map(len, shown)) <= width
 
 
@@ -95,13 +95,13 @@ def test_a_node_that_may_not_evict_says_so() -> None:
 def test_words_of_an_earlier_node_of_this_name_do_not_count() -> None:
     found = node(reason="InsufficientStorage", shortage=30)
     other = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, node_uid="other"))
-    assert all("not Ready" in row.verdict for row in asked(other, need_bytes=1).rows)
+    assert all("not Ready" in row.result for row in asked(other, need_bytes=1).rows)
 
 
 def test_only_a_dry_run_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main([])
-    assert "by themselves" in capsys.readouterr().err
+    assert "evicts on its own" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_only_a_dry_run_is_offered(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("--need=5X", "'5X' is not a quantity; write a number with a unit"),
         ("--need=-5Gi", "'-5Gi' is not a quantity; write a number with a unit"),
-        ("--need=0", "0 asks for no room; write a size above 0"),
-        ("--idle=-5", "'-5' is no time; write seconds, 0 or more"),
-        ("--idle=nan", "'nan' is no time; write seconds, 0 or more"),
-        ("--idle=x", "'x' is no time; write seconds, 0 or more"),
+        ("--need=0", "0 is not a positive size; write"),
+        ("--idle=-5", "'-5' is not a duration; write a number of seconds"),
+        ("--idle=nan", "'nan' is not a duration; write a number of seconds"),
+        ("--idle=x", "'x' is not a duration; write a number of seconds"),
     ],
 )
 def test_a_number_that_is_none_is_refused(given: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,7 +53,7 @@ async def test_who_may_not_list_all_namespaces_sees_his_own(tmp_path: Path) -> N
     server.refused[BASE_MODEL.path] = 403
     seen = await read(server, tmp_path, everywhere=True)
     assert names(seen) == ["mine", "cbm", "cmc"]
-    assert seen.notes[0].startswith("BaseModels: only those of namespace default are shown: you may not list")
+    assert seen.notes[0].startswith("BaseModels: only those in namespace default are shown: you may not list")
 
 
 @pytest.mark.parametrize(

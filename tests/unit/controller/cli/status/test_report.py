@@ -118,7 +118,7 @@ def test_wide_leaves_nothing_out_and_goes_on_node_by_node() -> None:
 
 def test_wide_says_where_a_status_does_not_name_all_nodes() -> None:
     large = model("m", nodesTotal=5000, nodesReadyCount=4999, nodes=[on("a", "Failed", reason="R", message="m")])
-    assert printed(large, output="wide").splitlines()[-1] == "cmc/m: its status names 1 of 5000 nodes"
+    assert printed(large, output="wide").splitlines()[-1] == "cmc/m: its status lists 1 of 5000 nodes"
 
 
 def test_one_node_shows_each_model_as_it_stands_there() -> None:
@@ -128,14 +128,16 @@ def test_one_node_shows_each_model_as_it_stands_there() -> None:
     assert head.split() == ["MODEL", "STATE", "DONE", "SIZE", "REASON"]
     assert row.split() == [FLEET.model, "Failed", "0%", "140.0", "GiB", "InsufficientStorage"]
     assert trouble == f"{FLEET.model} on {NODES[39]}: InsufficientStorage: need 5, have 3"
-    assert printed(node="x").startswith("no model belongs on node x")
+    assert printed(node="x").startswith("no model should be on node x")
 
 
 def test_a_node_that_a_long_status_does_not_list_is_noted() -> None:
     large = model("m", nodesTotal=5000, nodes=[on("a", "Failed"), on("b", "Failed")])
     assert unlisted([large, FLEET], "a") == []
     (note,) = unlisted([large, FLEET], "c")
-    assert note == ("cmc/m is not shown: its status lists 2 of its 5000 nodes, and not c; see `larder why node/c`")
+    assert note == (
+        "cmc/m is not shown: its status lists 2 of its 5000 nodes, and not c; `larder why node/c` shows more"
+    )
 
 
 def test_programs_read_json_yaml_and_names() -> None:

@@ -118,7 +118,7 @@ def test_what_is_not_larders_is_named_and_no_more() -> None:
     told = trim_workload(
         {"metadata": {"name": "x", "annotations": {"a": "b"}}, "spec": {"y": 1}, "status": {"phase": "Running"}}
     )
-    assert told == {"metadata": {"name": "x"}, "note": "not of Larder", "status": {"phase": "Running"}}
+    assert told == {"metadata": {"name": "x"}, "note": "does not belong to Larder", "status": {"phase": "Running"}}
 
 
 def test_a_kind_is_told_without_its_schema() -> None:
@@ -171,7 +171,7 @@ def test_the_same_content_is_the_same_archive(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         with written(tmp_path / name / "x.tar.gz", NOW) as bundle:
             bundle.add("b.txt", "b", b"b", left_out=2)
-            bundle.miss("c.txt", "not allowed")
+            bundle.record_missing("c.txt", "not allowed")
             bundle.close()
     with tarfile.open(tmp_path / "one" / "x.tar.gz") as one, tarfile.open(tmp_path / "two" / "x.tar.gz") as two:
         assert [m.get_info() for m in one] == [m.get_info() for m in two]

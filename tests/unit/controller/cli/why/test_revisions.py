@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from controller.cli.why.command import shown
+from controller.cli.why.command import render
 from controller.cli.why.findings import Severity
 from controller.cli.why.view import DeclaredModel
 from controller.placement.demand import cache_demand
@@ -26,12 +26,12 @@ def test_a_source_that_moved_is_told_with_the_way_to_take_it() -> None:
     answer = of_model(seen(model(drifted)))
     assert reasons(answer) == set(), "nothing is stuck"
     assert "Drifted" in reasons(answer, Severity.FACT)
-    assert "larder.dev/refresh" in shown(answer)
+    assert "larder.dev/refresh" in render(answer)
 
 
 def test_a_source_that_could_not_be_looked_at_is_told() -> None:
     answer = of_model(seen(model(told("Unreachable", "no route", "Drifted", "Unknown"))))
-    assert "NotLookedAt" in reasons(answer, Severity.FACT)
+    assert "NotChecked" in reasons(answer, Severity.FACT)
     assert reasons(answer) == set()
 
 
@@ -52,7 +52,7 @@ def test_no_room_for_both_revisions_stops_the_new_one() -> None:
     updating = told("InsufficientStorage", "pods get r1; a: need 5, have 3", "Updating", "True")
     answer = of_model(seen(model(updating)))
     assert "InsufficientStorage" in reasons(answer, Severity.STOP)
-    assert "both revisions must fit for a while" in shown(answer)
+    assert "both revisions must fit for a while" in render(answer)
     loading = of_model(seen(model(told("Downloading", "0 of 2", "Updating", "True"))))
     assert "Downloading" in reasons(loading, Severity.WAIT)
 
@@ -61,15 +61,15 @@ def test_nodes_with_several_revisions_are_named_with_their_sizes() -> None:
     entries = (entry("m", size=2**30), entry("m", "r0", size=2**31))
     found = model_node("a", *entries, told=[said("m"), said("m", revision="r0")])
     cluster = seen(model_nodes={"a": found}, nodes=(node("a", GPU | LABELS),), groups=(group("gpus", GPU),))
-    words = shown(of_model(cluster))
-    assert "SeveralRevisions: a: r1 (1.0 GiB) and r0 (2.0 GiB)" in words
+    words = render(of_model(cluster))
+    assert "MultipleRevisions: a: r1 (1.0 GiB) and r0 (2.0 GiB)" in words
 
 
 def test_old_files_say_who_keeps_them_and_how_far_they_are() -> None:
     kept = told("InUse", "revision r0 on a: kept while ns/p uses it", "Removing", "True")
     answer = of_model(seen(model(kept)))
     assert "InUse" in reasons(answer, Severity.WAIT)
-    assert "ns/p" in shown(answer)
+    assert "ns/p" in render(answer)
     gone = model(told("Gone", "", "Removing"))
     assert "Gone" not in reasons(of_model(seen(gone)), *Severity)
 
@@ -79,4 +79,4 @@ def test_a_removal_in_bytes_is_told_of_a_model_that_is_being_deleted() -> None:
     deleted = cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z")
     found = declared(deleted, says=[going])
     assert found.demand == cache_demand("ClusterModelCache", deleted)
-    assert "1.0 GiB of at most 2.0 GiB" in shown(of_model(seen(found)))
+    assert "1.0 GiB of at most 2.0 GiB" in render(of_model(seen(found)))

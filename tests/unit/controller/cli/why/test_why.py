@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shared.errors
-from controller.cli.why.command import answer_of, shown
+from controller.cli.why.command import diagnose, render
 from controller.cli.why.findings import Diagnosis, Severity
 from controller.cli.why.groups import why_group
 from controller.cli.why.models import why_model
@@ -123,7 +123,7 @@ def at_a(found: ModelNode, **fields: Any) -> ClusterView:
 
 
 def reasons(answer: Diagnosis, *weights: Severity) -> set[str]:
-    return {f.reason for f in answer.findings if f.weight in (weights or (Severity.STOP, Severity.WAIT))}
+    return {f.reason for f in answer.findings if f.severity in (weights or (Severity.STOP, Severity.WAIT))}
 
 
 def of_model(cluster: ClusterView) -> Diagnosis:
@@ -132,14 +132,14 @@ def of_model(cluster: ClusterView) -> Diagnosis:
 
 def test_nothing_is_in_the_way_of_what_is_well() -> None:
     assert reasons(of_model(seen())) == set()
-    assert of_model(seen()).verdict == "nothing is in its way"
+    assert of_model(seen()).summary == "no problems found"
     assert reasons(why_node("a", seen())) == set()
     assert reasons(why_group("gpus", seen())) == set()
 
 
 def test_nobody_leads() -> None:
     for leader in (LeaseHolder(), LeaseHolder("controller-0", silent=True)):
-        assert reasons(of_model(seen(leader=leader)), Severity.STOP) == {"NobodyLeads"}
+        assert reasons(of_model(seen(leader=leader)), Severity.STOP) == {"NoLeader"}
     assert reasons(of_model(seen(leader=None))) == set(), "who may not read the Lease is told nothing of it"
 
 
@@ -163,7 +163,7 @@ def test_nobody_leads() -> None:
         (at_a(stocked("a", "Repairing", "FilesDamaged", "1 file")), "FilesDamaged", Severity.STOP),
         (at_a(stocked("a", "Pending")), "Pending", Severity.WAIT),
         (at_a(stocked("a", "Waiting")), "NoSlot", Severity.WAIT),
-        (at_a(with_entry(stocked("a", "Waiting"), granted=False)), "NotItsTurn", Severity.WAIT),
+        (at_a(with_entry(stocked("a", "Waiting"), granted=False)), "WaitingForGrant", Severity.WAIT),
         (at_a(with_entry(stocked("a"), state=EntryState.DRAINING)), "Draining", Severity.WAIT),
         (at_a(with_entry(stocked("a"), claims=[])), "NotClaimed", Severity.WAIT),
         (at_a(model_node("a", observed_generation=1)), "NotPlaced", Severity.WAIT),
@@ -177,9 +177,9 @@ def test_one_node_keeps_a_model(cluster: ClusterView, reason: str, weight: Sever
 
 def test_the_words_of_the_agent_and_the_way_out_are_told() -> None:
     answer = of_model(at_a(stocked("a", "Failed", "InsufficientStorage", "need 8, have 3")))
-    assert answer.verdict == "m on node/a: InsufficientStorage"
-    assert "need 8, have 3" in shown(answer)
-    assert "do: remove a model, raise storageLimit" in shown(answer)
+    assert answer.summary == "m on node/a: InsufficientStorage"
+    assert "need 8, have 3" in render(answer)
+    assert "fix: remove a model, raise storageLimit" in render(answer)
 
 
 def test_who_holds_the_turns_is_named() -> None:
@@ -188,14 +188,14 @@ def test_who_holds_the_turns_is_named() -> None:
         model_nodes={"a": waiting, "b": stocked("b", "Downloading")},
         groups=(group("gpus", GPU, max_concurrent_nodes=1),),
     )
-    assert "group gpus lets 1 nodes download at one time, and these do: b" in shown(of_model(cluster))
-    assert "1 of 1 are taken: b" in shown(why_group("gpus", cluster))
+    assert "group gpus lets 1 nodes download at a time; now downloading: b" in render(of_model(cluster))
+    assert "1 of 1 are in use: b" in render(why_group("gpus", cluster))
 
 
 def test_a_taint_is_named_where_there_is_no_agent() -> None:
     tainted = node("a", GPU, taints=[Taint(key="gpu", effect="NoSchedule"), Taint(key="x", effect="PreferNoSchedule")])
-    text = shown(why_node("a", seen(nodes=(tainted,), agents={})))
-    assert "(its taints: gpu:NoSchedule)" in text
+    text = render(why_node("a", seen(nodes=(tainted,), agents={})))
+    assert "(node taints: gpu:NoSchedule)" in text
 
 
 def test_an_agent_that_is_older_than_the_protocol_is_not_blamed_when_it_is_not() -> None:
@@ -204,7 +204,9 @@ def test_an_agent_that_is_older_than_the_protocol_is_not_blamed_when_it_is_not()
 
 def test_a_node_in_several_groups_has_the_smallest_limit() -> None:
     groups = (group("gpus", GPU, storage_limit="2Gi"), group("small", GPU, storage_limit="1Gi"))
-    assert "gpus, small; limit 1.0 GiB; of several groups the smallest" in shown(why_node("a", seen(groups=groups)))
+    assert "gpus, small; limit 1.0 GiB; the smallest limit of its groups applies" in render(
+        why_node("a", seen(groups=groups))
+    )
 
 
 def test_a_store_over_its_limit() -> None:
@@ -215,9 +217,9 @@ def test_a_store_over_its_limit() -> None:
 
 def test_files_and_labels_that_do_not_agree() -> None:
     bare = seen(nodes=(node("a", GPU), node("b", GPU | LABELS)))
-    assert "LabelsMissing" in reasons(why_node("a", bare), Severity.STOP)
+    assert "MissingLabels" in reasons(why_node("a", bare), Severity.STOP)
     stray = seen(nodes=(node("a", GPU | LABELS | {ready_label("gone"): "true"}),))
-    assert "LabelsStray" in reasons(why_node("a", stray), Severity.STOP)
+    assert "StrayLabels" in reasons(why_node("a", stray), Severity.STOP)
     unnamed = model_node("a", told=[said("old", Phase.UNKNOWN)], observed_generation=1)
     assert "UnknownFiles" in reasons(why_node("a", at_a(unnamed)), Severity.WAIT)
 
@@ -227,38 +229,38 @@ def unresolved(*says: Condition, **fields: Any) -> ClusterView:
 
 
 def test_a_group_says_whether_idle_models_make_room() -> None:
-    assert "make room" not in shown(why_group("gpus", seen()))
+    assert "make room" not in render(why_group("gpus", seen()))
     lru = group("gpus", GPU, eviction_policy="LeastRecentlyUsed")
-    assert "idle models make room for others" in shown(why_group("gpus", seen(groups=(lru,))))
+    assert "idle models are evicted to make room" in render(why_group("gpus", seen(groups=(lru,))))
 
 
 def test_a_group_whose_nodes_are_also_in_one_that_says_never() -> None:
     lru = group("gpus", GPU, eviction_policy="LeastRecentlyUsed")
     nodes = (node("a", GPU), node("b", GPU | {"zone": "x"}))
-    some = shown(why_group("gpus", seen(groups=(lru, group("zone", {"zone": "x"})), nodes=nodes)))
-    assert "make room for others, but not on b: another group there says evictionPolicy Never" in some
-    none = shown(why_group("gpus", seen(groups=(lru, group("all", GPU)), nodes=nodes)))
+    some = render(why_group("gpus", seen(groups=(lru, group("zone", {"zone": "x"})), nodes=nodes)))
+    assert "evicted to make room, but not on b: another group of these nodes has evictionPolicy Never" in some
+    none = render(why_group("gpus", seen(groups=(lru, group("all", GPU)), nodes=nodes)))
     assert "but on none of them: another group" in none
 
 
 def test_a_token_of_an_earlier_node_has_a_way_out() -> None:
     refused = at_a(stocked("a", "Pending", "NotGranted", "the token is of an earlier node named a"))
-    assert "restart the agent's pod if its token is of an earlier node" in shown(of_model(refused))
+    assert "restart the agent's pod in case its token belongs to an earlier node" in render(of_model(refused))
 
 
 def test_a_model_that_larder_leaves_alone_is_waited_for_by_nobody() -> None:
     found = declared(cluster_model("m", GPU, uri="vendor://x"))
     answer = of_model(seen(replace(found, status=msgspec.structs.replace(found.status, observed_generation=0))))
-    assert "NotSeenYet" not in reasons(answer)
-    assert "Foreign: vendor:// models are left alone by Larder" in shown(answer)
+    assert "NotObserved" not in reasons(answer)
+    assert "Foreign: Larder does not manage vendor:// models" in render(answer)
 
 
 @pytest.mark.parametrize(
     ("labels", "annotations", "reason"),
     [
         ({}, {}, "NotManaged"),
-        ({}, {"larder.dev/managed": "true"}, "NotSeenYet"),
-        ({"app.kubernetes.io/part-of": "larder"}, {}, "NotSeenYet"),
+        ({}, {"larder.dev/managed": "true"}, "NotObserved"),
+        ({"app.kubernetes.io/part-of": "larder"}, {}, "NotObserved"),
     ],
 )
 async def test_a_model_of_another_product(
@@ -273,8 +275,8 @@ async def test_a_model_of_another_product(
     }
     async with serving(Objects(there), tmp_path) as kube:
         observer = Observer(kube, "larder-system", lambda: datetime.now(UTC))
-        answer = await answer_of(Subject("ClusterBaseModel", "", "m"), observer)
-    assert {"NotManaged", "NotSeenYet"} & reasons(answer) == {reason}
+        answer = await diagnose(Subject("ClusterBaseModel", "", "m"), observer)
+    assert {"NotManaged", "NotObserved"} & reasons(answer) == {reason}
 
 
 def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
@@ -283,8 +285,8 @@ def test_a_model_that_made_room_on_a_node_is_said_to_have() -> None:
     mn = model_node("a", entry("m", state="Absent", evicted_for="new"), told=told)
     answer = why_node("a", seen(nodes=(node("a", GPU),), model_nodes={"a": mn}))
     (finding,) = [f for f in answer.findings if f.reason == "Evicted"]
-    assert (finding.weight, finding.words) == (Severity.STOP, words)
-    assert "larder.dev/pin" in finding.do
+    assert (finding.severity, finding.message) == (Severity.STOP, words)
+    assert "larder.dev/pin" in finding.remedy
 
 
 @pytest.mark.parametrize(
@@ -302,18 +304,18 @@ def test_a_source_that_is_being_asked() -> None:
 def test_credentials() -> None:
     assert "NoSecret" in reasons(of_model(unresolved(told("AuthDenied", "wants some"))), Severity.STOP)
     named = seen(declared(base_model("team", "m", secret="reader"), says=[told("AuthDenied")]))
-    text = shown(of_model(named))
+    text = render(of_model(named))
     assert "Secret reader in namespace team; it must be labelled larder.dev/credentials=true" in text
     assert "NoSecret" not in text
 
 
 def test_no_node_matches() -> None:
     cluster = seen(declared(cluster_model("m", {"gpu": "no", "zone": "x"})))
-    text = shown(of_model(cluster))
-    assert "no node of 2 matches; gpu=no is on 0, zone=x is on 0" in text
+    text = render(of_model(cluster))
+    assert "none of 2 nodes matches; gpu=no is on 0, zone=x is on 0" in text
     missing = seen(declared(cache("m", "nowhere")))
     assert {"UnknownGroup", "NoNodes"} <= reasons(of_model(missing), Severity.STOP)
-    assert "there are: gpus" in shown(of_model(missing))
+    assert "existing groups: gpus" in render(of_model(missing))
 
 
 @pytest.mark.parametrize(
@@ -352,7 +354,7 @@ def test_what_is_wrong_with_a_claim(status: str, reason: str, weight: Severity) 
     answer = of_model(seen(declared(model, says=[ready, metadata])))
     assert reason in reasons(answer, weight)
     assert "OutOfMemory" in reasons(answer, Severity.STOP)
-    assert "pvc/claim in namespace team" in shown(answer)
+    assert "pvc/claim in namespace team" in render(answer)
 
 
 def with_values(found: DeclaredModel, values: dict[str, Any]) -> DeclaredModel:
@@ -363,7 +365,7 @@ def with_values(found: DeclaredModel, values: dict[str, Any]) -> DeclaredModel:
 def test_what_a_model_is_and_why_that_is_not_known() -> None:
     found = declared(cache("m", "gpus"))
     known = with_values(found, {"architectures": ["LlamaForCausalLM"], "parameters": 8_030_000_000})
-    assert "LlamaForCausalLM, 8.03B parameters" in shown(of_model(seen(known)))
+    assert "LlamaForCausalLM, 8.03B parameters" in render(of_model(seen(known)))
     assert "Model" not in reasons(of_model(seen(found)), Severity.FACT)
     missing = Condition(
         type="Metadata", status="False", reason="MetadataMissing", message="of it", last_transition_time="t"
@@ -376,7 +378,7 @@ def test_what_a_model_is_and_why_that_is_not_known() -> None:
 
 def test_the_nodes_that_still_list_what_is_deleted() -> None:
     gone = declared(cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z"))
-    assert "nodes that still list it: a, b" in shown(of_model(seen(gone)))
+    assert "nodes that still list it: a, b" in render(of_model(seen(gone)))
 
 
 def test_a_disabled_model() -> None:
@@ -388,8 +390,8 @@ def test_a_disabled_model() -> None:
 def test_the_older_object_of_the_same_id_is_named() -> None:
     older = declared(cluster_model("m", GPU, uri="hf://other/x", creation_timestamp="2025-01-01T00:00:00Z", uid="o"))
     answer = of_model(seen(declared(cache("m", "gpus")), older))
-    assert answer.verdict.endswith("NameConflict")
-    assert "ClusterBaseModel m is older" in shown(answer)
+    assert answer.summary.endswith("NameConflict")
+    assert "ClusterBaseModel m is older" in render(answer)
 
 
 def test_new_pods_that_still_get_the_old_revision() -> None:
@@ -401,7 +403,7 @@ def test_new_pods_that_still_get_the_old_revision() -> None:
 def test_a_spec_that_was_not_looked_at() -> None:
     found = declared(cache("m", "gpus"))
     late = replace(found, meta=meta("m", generation=9))
-    assert "NotSeenYet" in reasons(of_model(seen(late)), Severity.WAIT)
+    assert "NotObserved" in reasons(of_model(seen(late)), Severity.WAIT)
 
 
 def test_of_many_nodes_those_that_are_stuck_are_told() -> None:
@@ -412,8 +414,8 @@ def test_of_many_nodes_those_that_are_stuck_are_told() -> None:
         agents={n: (agent(n),) for n in names},
     )
     answer = of_model(cluster)
-    assert answer.verdict == "m on node/n0299: StoreFailure"
-    assert "292 more nodes, 292 of them Ready" in shown(answer)
+    assert answer.summary == "m on node/n0299: StoreFailure"
+    assert "292 more nodes, 292 of them Ready" in render(answer)
     assert len(answer.findings) < 20
 
 
@@ -454,7 +456,7 @@ def test_a_pod_that_fits_waits_for_the_scheduler_alone() -> None:
     )
     answer = why_pod(given_pod(status=ObservedPodStatus(phase="Pending", conditions=[unscheduled])), seen())
     assert reasons(answer, Severity.STOP) == set()
-    assert "Unschedulable: Insufficient cpu" in shown(answer)
+    assert "Unschedulable: Insufficient cpu" in render(answer)
 
 
 def test_a_label_that_no_node_has() -> None:
@@ -462,9 +464,9 @@ def test_a_label_that_no_node_has() -> None:
     state = NodeState(name="a", phase="Failed", reason="AuthDenied", message="refused")
     cluster = replace(cluster, models=(declared(cache("m", "gpus"), state),))
     answer = why_pod(given_pod(), cluster)
-    assert {"NoNodeHasLabel", "LabelToCome"} <= reasons(answer, Severity.STOP)
-    assert "Failed AuthDenied refused" in shown(answer)
-    assert "larder why clustermodelcache/m" in shown(answer)
+    assert {"NoNodeHasLabel", "LabelPending"} <= reasons(answer, Severity.STOP)
+    assert "Failed AuthDenied refused" in render(answer)
+    assert "larder why clustermodelcache/m" in render(answer)
 
 
 def test_a_label_that_no_node_will_have() -> None:
@@ -477,7 +479,7 @@ def test_a_label_that_no_node_will_have() -> None:
     [
         (node("a", LABELS, ready=False), {}, "is not Ready"),
         (node("a", LABELS, unschedulable=True), {}, "is cordoned"),
-        (node("a", LABELS), {"node_selector": LABELS | {"zone": "x"}}, "has not the pod's zone=x"),
+        (node("a", LABELS), {"node_selector": LABELS | {"zone": "x"}}, "lacks zone=x, which the pod selects"),
         (node("a", LABELS, taints=[Taint(key="t", effect="NoSchedule")]), {}, "has the taint t:NoSchedule"),
         (node("a", LABELS, taints=[Taint(key="t", value="v", effect="NoExecute")]),
          {"tolerations": [Toleration(key="t", value="w")]}, "has the taint t:NoExecute"),
@@ -490,7 +492,7 @@ def test_a_label_that_no_node_will_have() -> None:
 def test_what_keeps_a_pod_from_a_node_with_its_model(where: ObservedNode, spec: dict[str, Any], words: str) -> None:
     answer = why_pod(given_pod(**spec), seen(nodes=(where,)))
     assert "DoesNotFit" in reasons(answer, Severity.STOP)
-    assert words in shown(answer)
+    assert words in render(answer)
 
 
 @pytest.mark.parametrize(
@@ -526,7 +528,7 @@ def test_a_user_who_may_not_list_nodes_is_told_what_the_model_says_of_them() -> 
     blind = replace(seen(declared(cache("m", "gpus"), *states), nodes=(), agents={}, groups=()), hidden=hidden)
     answer = of_model(blind)
     assert reasons(answer, Severity.STOP) == {"InsufficientStorage"}
-    assert {f.about for f in answer.findings if f.weight == Severity.WAIT} == {"node/c"}
+    assert {f.about for f in answer.findings if f.severity == Severity.WAIT} == {"node/c"}
     assert "NotShown" in reasons(answer, Severity.FACT)
     waiting = why_pod(given_pod(), blind)
     assert not reasons(waiting, Severity.STOP), "nothing is said of labels that nobody saw"
@@ -608,7 +610,7 @@ def test_subjects(text: str, subject: Subject) -> None:
 
 @pytest.mark.parametrize("text", ["x", "service/x", "cmc/", "cmc/a/b", "pod/a/b/c", "pod//x", ""])
 def test_what_is_no_subject(text: str) -> None:
-    with pytest.raises(ValueError, match=r"write "):
+    with pytest.raises(ValueError, match=r"write |use one of "):
         parse_subject(text)
 
 
@@ -620,5 +622,5 @@ def test_a_source_that_is_not_allowed_is_told_once_with_its_way_out(revision: st
     )
     answer = of_model(seen(declared(cache("m", "gpus", revision=revision), says=says)))
     (found,) = [f for f in answer.findings if f.reason == "SourceNotAllowed"]
-    assert found.weight == Severity.STOP
-    assert "allowedSources" in found.do
+    assert found.severity == Severity.STOP
+    assert "allowedSources" in found.remedy

@@ -62,7 +62,7 @@ def warning(message: str, reason: str = "FailedCreate") -> WorkloadEvent:
 
 
 def said(answer: Diagnosis, weight: Severity) -> dict[str, str]:
-    return {f.reason: f"{f.about}: {f.words}" for f in answer.findings if f.weight == weight}
+    return {f.reason: f"{f.about}: {f.message}" for f in answer.findings if f.severity == weight}
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
@@ -70,7 +70,7 @@ def test_a_pod_that_admission_refuses_is_told_in_its_words(kind: str) -> None:
     found = replace(workload(kind), warnings=(warning(f"create Pod web-0 failed error: {DENIED}"), warning(DENIED)))
     answer = why_workload(found, seen())
     assert said(answer, Severity.STOP) == {"PodRefused": 'admission: there is no BaseModel "m"'}
-    assert answer.verdict == "admission: PodRefused"
+    assert answer.summary == "admission: PodRefused"
     assert answer.title == f"{kind} team/web"
 
 
@@ -89,8 +89,8 @@ def test_what_was_refused_once_is_not_told_when_the_pods_are_there() -> None:
     )
     found = replace(workload(replicas=1, ready_replicas=1), pods=pods, warnings=(warning(DENIED),))
     answer = why_workload(found, seen())
-    assert answer.verdict == "nothing is in its way"
-    assert said(answer, Severity.FACT)["Ready"] == "pods: 1 of 1 are ready, 1 are there"
+    assert answer.summary == "no problems found"
+    assert said(answer, Severity.FACT)["Ready"] == "pods: 1 of 1 are ready, 1 exist"
 
 
 def pod(name: str, status: ObservedPodStatus) -> ObservedPod:
@@ -133,7 +133,7 @@ def test_an_annotation_in_the_wrong_place_is_told() -> None:
     found = workload(asks={})
     own = msgspec.structs.replace(found.body, metadata=meta("web", namespace="team", annotations={BASE_MODEL: "m"}))
     answer = why_workload(replace(found, body=own), seen())
-    assert answer.verdict == "template: AnnotationMisplaced"
+    assert answer.summary == "template: AnnotationMisplaced"
     assert "AsksForNoModel" in said(why_workload(found, seen()), Severity.FACT)
 
 
@@ -154,5 +154,5 @@ def test_what_is_as_it_should_be(found: ObservedWorkload, reason: str) -> None:
 def test_its_model_is_told_and_a_failed_one_fails_the_command(state: str, weight: str) -> None:
     answer = why_workload(workload(), seen(model(state)))
     (told,) = (f for f in answer.findings if f.reason == "Model")
-    assert (told.weight, told.about) == (weight, "BaseModel team/m")
+    assert (told.severity, told.about) == (weight, "BaseModel team/m")
     assert answer.failed is (state == "Failed")
