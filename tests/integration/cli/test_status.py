@@ -109,7 +109,7 @@ def test_a_tenant_sees_his_namespace_and_what_he_may_not_see(cluster: Cluster, t
     ]
     everywhere = piped(tenant, "status", "-A")
     assert (everywhere.code, everywhere.out) == (0, said.out)
-    assert everywhere.err.startswith("Note: BaseModels: only those of namespace team are shown: you may not list")
+    assert everywhere.err.startswith("Note: BaseModels: only those in namespace team are shown: you may not list")
     foreign = piped(tenant, "status", "-n", "foreign")
     assert (foreign.code, foreign.out) == (1, "")
     assert foreign.err.startswith("Refused: 403 Forbidden: ")
