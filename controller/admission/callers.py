@@ -42,9 +42,9 @@ class Callers:
 
     def denial(self, key: str, certificate: Mapping[str, Any]) -> Denial | None:
         """Return why a caller is rejected, None for the API server; `certificate` is from ssl.getpeercert."""
-        given = key.encode()
+        presented = key.encode()
         # Compare every key in constant time, so that response times reveal nothing about them.
-        if not sum(hmac.compare_digest(given, known.encode()) for known in self.keys()):
+        if not sum(hmac.compare_digest(presented, known.encode()) for known in self.keys()):
             return Denial(_NOT_FOUND, "Not Found")
         if self.certificate and not certificate:
             return Denial(_FORBIDDEN, "the API server's client certificate is required: see docs/security.md")

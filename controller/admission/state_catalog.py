@@ -89,8 +89,11 @@ class StateCatalog:
         found = self.cluster.model_node(node)
         entries = found.status.entries if found is not None else ()
         key = (model.id, model.serving_revision)
-        told = next((e for e in entries if e.key == key), None)
-        return told is not None and (told.phase, told.reason) == (Phase.FAILED, InsufficientStorage.__name__)
+        entry_status = next((e for e in entries if e.key == key), None)
+        return entry_status is not None and (entry_status.phase, entry_status.reason) == (
+            Phase.FAILED,
+            InsufficientStorage.__name__,
+        )
 
     def kind_of_path(self, model: CatalogModel, path: str) -> PathKind | None:
         """Return what a path is in the serving revision; None until its list of files has been read.
@@ -160,7 +163,7 @@ class StateCatalog:
         demand, declared = self.cluster.demands.get(key), self.cluster.declared(key)
         if demand is None or declared is None:
             return None
-        reason, message = self._trouble(demand, declared.status)
+        reason, message = self._unusable_reason(demand, declared.status)
         if isinstance(declared, BaseModel):
             written, mount_path = declared.spec.storage.storage_uri, declared.spec.storage.path
         else:
@@ -180,7 +183,7 @@ class StateCatalog:
             message=message,
         )
 
-    def _trouble(self, demand: Demand, status: ModelStatus) -> tuple[str, str]:
+    def _unusable_reason(self, demand: Demand, status: ModelStatus) -> tuple[str, str]:
         """Return why pods cannot get the model at all; a model that serves, or is still on its way, has no problem."""
         if demand.invalid:
             return "InvalidURI", demand.invalid
@@ -191,13 +194,13 @@ class StateCatalog:
             message = f"{other.kind} {other.name} is older and has the same model id with {difference(demand, other)}"
             return "NameConflict", message
         if demand.on_claim:
-            return self._claim_trouble(demand, status)
+            return self._unusable_claim_reason(demand, status)
         resolved = condition_of(status.conditions, "Resolved")
         if not demand.serving and resolved is not None and resolved.message:
             return resolved.reason, resolved.message
         return "", ""
 
-    def _claim_trouble(self, demand: Demand, status: ModelStatus) -> tuple[str, str]:
+    def _unusable_claim_reason(self, demand: Demand, status: ModelStatus) -> tuple[str, str]:
         """Return why pods cannot mount the claim; if a pod must bind it first, one may pass and the others wait.
 
         Pods that arrive at the same moment may pass together: the replica learns of the first a moment later.

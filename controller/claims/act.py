@@ -26,16 +26,16 @@ class ClaimActor:
     models: ModelActor
     jobs: JobSettings
 
-    async def start_job(self, key: ModelKey, view: ClaimView, wanted: StartJob) -> None:
+    async def start_job(self, key: ModelKey, view: ClaimView, action: StartJob) -> None:
         """Create the Job unless it exists. Raises KubeError."""
-        body = job_manifest(key, view.demand.uid, view.place, wanted.order, wanted.holder, self.jobs)
+        body = job_manifest(key, view.demand.uid, view.place, action.order, action.holder, self.jobs)
         await create_if_missing(self.kube, f"/apis/batch/v1/namespaces/{view.place.namespace}/jobs", body)
 
-    async def write_spec(self, key: ModelKey, seen: BaseModel, fields: Mapping[str, Any]) -> bool:
+    async def write_spec(self, key: ModelKey, model: BaseModel, fields: Mapping[str, Any]) -> bool:
         """Set fields of the spec that were empty, or written by Larder; return whether that changed it."""
-        return await change_spec(self.kube, object_path(key), seen.metadata, fields)
+        return await change_spec(self.kube, object_path(key), model.metadata, fields)
 
-    async def tell(self, key: ModelKey, seen: BaseModel, view: ClaimView, told: WriteClaimStatus) -> None:
+    async def write_status(self, key: ModelKey, model: BaseModel, view: ClaimView, action: WriteClaimStatus) -> None:
         """Write the status if it differs."""
-        status = claim_status(view, told, self.models.now().strftime(TIME))
-        await self.models.publish(key, seen, status, warn=told.claim_result.state == "Failed")
+        status = claim_status(view, action, self.models.now().strftime(TIME))
+        await self.models.publish(key, model, status, warn=action.claim_result.state == "Failed")

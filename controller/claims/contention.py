@@ -14,11 +14,11 @@ _SHARED = frozenset(("ReadWriteMany", "ReadOnlyMany"))
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A pod that cannot start before another one ends; `words` says who holds the claim, and where."""
+    """A pod that cannot start before another one ends; `message` says who holds the claim, and where."""
 
     pod: ClaimPod
     holder: ClaimPod
-    words: str
+    message: str
 
 
 def limit_of(claim: PersistentVolumeClaim | None) -> str:
@@ -47,7 +47,7 @@ def waits_of(claim: PersistentVolumeClaim, pods: Iterable[ClaimPod]) -> Iterator
     for pod in named:
         others = [p for p in having if p is not pod and (limit == ONE_POD or p.spec.node_name != pod.spec.node_name)]
         if others and _waits(pod, limit):
-            yield Wait(pod, others[0], _words(pod, others[0], f"PVC {name} is {limit}"))
+            yield Wait(pod, others[0], _message(pod, others[0], f"PVC {name} is {limit}"))
 
 
 def _waits(pod: ClaimPod, limit: str) -> bool:
@@ -65,7 +65,7 @@ def _is_mounting(pod: ClaimPod) -> bool:
     return started is not None and started.status == "False"
 
 
-def _words(pod: ClaimPod, holder: ClaimPod, what: str) -> str:
+def _message(pod: ClaimPod, holder: ClaimPod, what: str) -> str:
     where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
-    has = f"{what}, and pod {holder.metadata.name} has it on node {holder.spec.node_name}"
+    has = f"{what} and in use by pod {holder.metadata.name} on node {holder.spec.node_name}"
     return f"pod {pod.metadata.name}{where} waits: {has}"

@@ -9,7 +9,7 @@ import msgspec
 
 from controller.claims.contention import CLAIM_IN_USE, limit_of
 from controller.claims.kinds import ClaimPod
-from controller.claims.outcome import TROUBLES, Outcome, StillRunning, outcome_of
+from controller.claims.outcome import BLOCKING_REASONS, Outcome, StillRunning, outcome_of
 from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, kept_of, order_of
 from controller.claims.result import ClaimResult, claim_problem, claim_result
 from controller.claims.view import ClaimView
@@ -20,7 +20,7 @@ from controller.metadata.kept import again_at, kept_reading
 from shared.api.meta import ReadMetadata, condition_of
 from shared.metadata.termination_message import MOST_MESSAGE, Reading
 
-_IDLE_S = 300.0  # a fallback for claims that may not be watched; the watch delivers within a second
+_IDLE_S = 300.0  # a fallback for claims that may not be watched; a watch delivers within a second
 _LABELS_S = 30.0  # labels of namespaces are not watched
 _BUSY_S = 10.0
 _REFUSED_S = 60.0
@@ -52,25 +52,27 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
     if order is None:
         return [
             *_fill(view, kept_of(view)),
-            _tell(view, None, StillRunning()),
+            _write_status(view, None, StillRunning()),
             Again(_idle_s(view, now, labels_count=labels_count)),
         ]
     if view.job is None:
         blocker = _in_use(view)
         if view.job_refused:
-            blocker = StillRunning("JobRefused", f"the Job that reads it cannot be made: {view.job_refused}")
+            blocker = StillRunning(
+                "JobRefused", f"the Job that reads its metadata cannot be created: {view.job_refused}"
+            )
         if blocker is not None:
-            return [_tell(view, order, blocker), Again(_REFUSED_S if view.job_refused else _BUSY_S)]
-        return [StartJob(order, _holder(view)), _tell(view, order, StillRunning()), Again(_BUSY_S)]
+            return [_write_status(view, order, blocker), Again(_REFUSED_S if view.job_refused else _BUSY_S)]
+        return [StartJob(order, _holder(view)), _write_status(view, order, StillRunning()), Again(_BUSY_S)]
     outcome = _explained(view, outcome_of(view.job, view.pods, now))
     if isinstance(outcome, StillRunning):
-        return [_tell(view, order, outcome), Again(_BUSY_S)]
+        return [_write_status(view, order, outcome), Again(_BUSY_S)]
     kept = kept_reading(outcome, kept_of(view), order.identity, order.attempt, now)
     filling = _fill(view, kept)
     status = msgspec.structs.replace(view.status, metadata=kept)
     after = replace(view, spec=_filled(view.spec, filling), status=status)
-    told = WriteClaimStatus(claim_result(after, None, StillRunning()), kept, view.demand.refresh)
-    return [*filling, told, Again(_idle_s(after, now, labels_count=labels_count))]
+    write = WriteClaimStatus(claim_result(after, None, StillRunning()), kept, view.demand.refresh)
+    return [*filling, write, Again(_idle_s(after, now, labels_count=labels_count))]
 
 
 def _filled(spec: Mapping[str, Any], writes: list[WriteSpec]) -> dict[str, Any]:
@@ -87,7 +89,7 @@ def _fill(view: ClaimView, kept: ReadMetadata | None) -> list[WriteSpec]:
     return [WriteSpec(fields)] if fields else []
 
 
-def _tell(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> WriteClaimStatus:
+def _write_status(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> WriteClaimStatus:
     return WriteClaimStatus(claim_result(view, order, running), view.status.metadata, view.status.refreshed)
 
 
@@ -96,8 +98,10 @@ def _in_use(view: ClaimView) -> StillRunning | None:
     if not view.one_pod or not view.users:
         return None
     user = view.users[0].metadata.name
-    words = f"PVC {view.place.claim} is ReadWriteOncePod and in use by pod {user}; it is read when that pod ends"
-    return StillRunning(CLAIM_IN_USE, words)
+    message = (
+        f"PVC {view.place.claim} is ReadWriteOncePod and in use by pod {user}; its metadata is read once that pod ends"
+    )
+    return StillRunning(CLAIM_IN_USE, message)
 
 
 def _holder(view: ClaimView) -> ClaimPod | None:
@@ -109,13 +113,13 @@ def _explained(view: ClaimView, outcome: Outcome) -> Outcome:
     match outcome:
         case StillRunning("Unschedulable" | "MountPending", message) if view.users:
             user, limit = view.users[0], limit_of(view.claim)
-            words = f"PVC {view.place.claim} is {limit} and on node {user.spec.node_name} for pod {user.metadata.name}"
-            return StillRunning(CLAIM_IN_USE, f"{words}; {message}")
+            where = f"attached to node {user.spec.node_name} for pod {user.metadata.name}"
+            return StillRunning(CLAIM_IN_USE, f"PVC {view.place.claim} is {limit} and {where}; {message}")
         case Reading(reason="DeadlineExceeded" | "JobFailed"):
             last = condition_of(view.status.conditions, METADATA)
-            if last is not None and last.reason in TROUBLES:
-                words = f"{last.message} (given up: {outcome.message})"[:MOST_MESSAGE]
-                return Reading(found=outcome.found, reason=last.reason, message=words)
+            if last is not None and last.reason in BLOCKING_REASONS:
+                message = f"{last.message} (gave up: {outcome.message})"[:MOST_MESSAGE]
+                return Reading(found=outcome.found, reason=last.reason, message=message)
     return outcome
 
 

@@ -37,7 +37,7 @@ class ClaimObserver:
         declared, demand = self.cluster.declared(key), self.cluster.demands.get(key)
         if not isinstance(declared, BaseModel) or demand is None or not demand.on_claim:
             return None
-        seen = ClaimView(
+        view = ClaimView(
             demand=demand,
             generation=declared.metadata.generation,
             place=place_of(demand.uri, demand.namespace),
@@ -46,19 +46,19 @@ class ClaimObserver:
             status=declared.status,
         )
         try:
-            return await self._with_job(await self._with_pods(await self._with_claim(seen)))
+            return await self._with_job(await self._with_pods(await self._with_claim(view)))
         except Refused as error:
-            return replace(seen, refused=str(error))
+            return replace(view, refused=str(error))
 
-    async def _with_claim(self, seen: ClaimView) -> ClaimView:
-        place, demand = seen.place, seen.demand
+    async def _with_claim(self, view: ClaimView) -> ClaimView:
+        place, demand = view.place, view.demand
         if self.labels_count and not demand.namespace and not await self._is_labelled(place.namespace):
-            return replace(seen, allowed=False)
+            return replace(view, allowed=False)
         claim = await read_claim(self.kube, place)
         if claim is None:
-            return seen
+            return view
         pending = claim.status.phase != "Bound"
-        return replace(seen, claim=claim, waits_for_consumer=pending and await self._waits(claim))
+        return replace(view, claim=claim, waits_for_consumer=pending and await self._waits(claim))
 
     async def _is_labelled(self, namespace: str) -> bool:
         found = await get_object(self.kube, f"/api/v1/namespaces/{namespace}", Object)
@@ -71,23 +71,23 @@ class ClaimObserver:
         found = await get_object(self.kube, f"{STORAGE_CLASSES}/{name}", StorageClass)
         return found is not None and found.volume_binding_mode == "WaitForFirstConsumer"
 
-    async def _with_pods(self, seen: ClaimView) -> ClaimView:
+    async def _with_pods(self, view: ClaimView) -> ClaimView:
         """Return the view with the pods that hold a claim for one node or pod, and those that wait for it."""
-        if seen.claim is None or claim_problem(seen) is not None or not limit_of(seen.claim):
-            return seen
-        pods = await live_pods(self.kube, seen.place.namespace)
-        users = tuple(p for p in users_of(seen.claim, pods) if not _reads_metadata(p))
-        waits = tuple(w for w in waits_of(seen.claim, pods) if not _reads_metadata(w.pod))
-        named = (p for p in pods if p.names(seen.place.claim) and not _reads_metadata(p))
-        return replace(seen, users=users, waits=waits, starting=any(p.status.phase != "Running" for p in named))
+        if view.claim is None or claim_problem(view) is not None or not limit_of(view.claim):
+            return view
+        pods = await live_pods(self.kube, view.place.namespace)
+        users = tuple(p for p in users_of(view.claim, pods) if not _reads_metadata(p))
+        waits = tuple(w for w in waits_of(view.claim, pods) if not _reads_metadata(w.pod))
+        named = (p for p in pods if p.names(view.place.claim) and not _reads_metadata(p))
+        return replace(view, users=users, waits=waits, starting=any(p.status.phase != "Running" for p in named))
 
-    async def _with_job(self, seen: ClaimView) -> ClaimView:
-        order = order_of(seen, self.now()) if claim_problem(seen) is None else None
+    async def _with_job(self, view: ClaimView) -> ClaimView:
+        order = order_of(view, self.now()) if claim_problem(view) is None else None
         if order is None:
-            return seen
-        namespace = seen.place.namespace
+            return view
+        namespace = view.place.namespace
         job = await get_object(self.kube, f"/apis/batch/v1/namespaces/{namespace}/jobs/{order.job}", Job)
-        return replace(seen, job=job, pods=await self._pods_of(namespace, order) if job else ())
+        return replace(view, job=job, pods=await self._pods_of(namespace, order) if job else ())
 
     async def _pods_of(self, namespace: str, order: ReadingOrder) -> tuple[JobPod, ...]:
         query = {"labelSelector": f"{JOB_NAME_LABEL}={order.job}"}

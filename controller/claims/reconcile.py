@@ -56,7 +56,7 @@ class ClaimReconciler:
                     except Refused as error:  # another product's kind may reject some values; the status holds them all
                         _log.warning("metadata_not_filled", model=view.demand.id, error=str(error))
                 case WriteClaimStatus():
-                    await self.actor.tell(key, declared, view, action)
+                    await self.actor.write_status(key, declared, view, action)
                 case Again(after_s):
                     return after_s
                 case _:

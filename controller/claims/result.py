@@ -39,8 +39,8 @@ def takes_pods(ready: _Ready) -> bool:
 
 def is_read_later(conditions: Iterable[Condition]) -> bool:
     """Return whether a Job will read a claim that is not bound yet, by a model's conditions."""
-    told = condition_of(conditions, METADATA)
-    return told is not None and told.reason not in (_SKIPPED, _WRITTEN)
+    metadata = condition_of(conditions, METADATA)
+    return metadata is not None and metadata.reason not in (_SKIPPED, _WRITTEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ def _ready(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -
         return "Failed", ConditionUpdate("Ready", "False", kept.reason, _with_retry(view, kept.message))
     if view.claim is not None and view.claim.status.phase != "Bound":
         return "In_Transit", _waits(view, order, running)
-    unseen = _unseen(view, order, running)
-    return ("In_Transit", unseen) if unseen is not None else ("Ready", _usable(view))
+    unchecked = _unchecked(view, order, running)
+    return ("In_Transit", unchecked) if unchecked is not None else ("Ready", _usable(view))
 
 
-def _unseen(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate | None:
+def _unchecked(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate | None:
     """Return that a reading is due but the sub-path has not been seen yet, or None if pods may come."""
     kept, place = kept_of(view), view.place
     if kept is not None and not kept.unchecked:
@@ -82,14 +82,14 @@ def _unseen(view: ClaimView, order: ReadingOrder | None, running: StillRunning) 
     if order is None:
         if kept is None or view.skip or is_written(view.spec, kept):
             return None
-        words = f"nobody has looked at {place.sub_path} on PVC {place.claim}, so pods wait: "
-        return ConditionUpdate("Ready", "False", kept.reason, words + _with_retry(view, kept.message))
-    until = f"pods wait until a Job has looked at {place.sub_path} on PVC {place.claim}"
+        message = f"{place.sub_path} on PVC {place.claim} has not been checked, so pods wait: "
+        return ConditionUpdate("Ready", "False", kept.reason, message + _with_retry(view, kept.message))
+    until = f"pods wait until a Job has checked {place.sub_path} on PVC {place.claim}"
     if running.reason:
         return ConditionUpdate("Ready", "False", running.reason, f"{running.message}; {until}")
     if kept is not None:
-        return ConditionUpdate("Ready", "False", kept.reason, f"{kept.message}; {until}, and one is under way")
-    return ConditionUpdate("Ready", "False", READING, f"{until}; it is under way")
+        return ConditionUpdate("Ready", "False", kept.reason, f"{kept.message}; {until}; the check is in progress")
+    return ConditionUpdate("Ready", "False", READING, f"{until}; the check is in progress")
 
 
 def _was_usable(view: ClaimView) -> bool:
@@ -99,7 +99,7 @@ def _was_usable(view: ClaimView) -> bool:
 
 
 def _refusal(view: ClaimView) -> str:
-    return f"the controller may not look at it: {view.refused}; upgrade the chart, or give that right"
+    return f"the controller may not read it: {view.refused}; upgrade the chart, or grant that permission"
 
 
 def claim_problem(view: ClaimView) -> tuple[State, ConditionUpdate] | None:
@@ -108,26 +108,28 @@ def claim_problem(view: ClaimView) -> tuple[State, ConditionUpdate] | None:
     if view.refused:
         return "In_Transit", ConditionUpdate("Ready", "Unknown", NOT_PERMITTED, _refusal(view))
     if not view.allowed:
-        words = (
-            f"ClusterBaseModels may be on claims of labelled namespaces alone; label namespace {place.namespace} "
+        message = (
+            f"ClusterBaseModels may use claims only in labelled namespaces; label namespace {place.namespace} "
             f"{NAMESPACE_LABEL}=true, or declare a BaseModel there"
         )
-        return _failed("NamespaceNotAllowed", words)
+        return _failed("NamespaceNotAllowed", message)
     if claim is None:
-        words = f"PVC {place.claim} not found in namespace {place.namespace}; create it, or correct storageUri"
-        return _failed("PVCNotFound", words)
+        message = f"PVC {place.claim} not found in namespace {place.namespace}; create it, or correct storageUri"
+        return _failed("PVCNotFound", message)
     if claim.spec.volume_mode == "Block":
-        words = f"PVC {place.claim} is a raw device (volumeMode: Block), which has no files; put the model on another"
-        return _failed("PVCNotMountable", words)
+        message = (
+            f"PVC {place.claim} is a block device (volumeMode: Block) without files; put the model on another claim"
+        )
+        return _failed("PVCNotMountable", message)
     phase = claim.status.phase or "Pending"
     if phase == "Lost":
-        words = f"PVC {place.claim} lost its volume {claim.spec.volume_name} (phase: Lost); bring the volume back, "
-        return _failed("PVCLost", words + "or delete the claim and make it anew")
+        message = f"PVC {place.claim} lost its volume {claim.spec.volume_name} (phase: Lost); restore the volume, "
+        return _failed("PVCLost", message + "or delete and recreate the claim")
     if claim.metadata.deletion_timestamp is not None:
-        words = f"PVC {place.claim} is being deleted (phase: {phase}): no new pod can use it; make it anew when it went"
-        return _failed("PVCDeleting", words)
+        message = f"PVC {place.claim} is being deleted (phase: {phase}), so no new pod can use it; "
+        return _failed("PVCDeleting", message + "recreate it once it is gone")
     if phase != "Bound" and not view.waits_for_consumer:
-        look = f"kubectl describe pvc {place.claim} -n {place.namespace} tells what it waits for"
+        look = f"see kubectl describe pvc {place.claim} -n {place.namespace}"
         return _failed("PVCNotBound", f"PVC {place.claim} not bound (phase: {phase}); {look}")
     return None
 
@@ -138,7 +140,7 @@ def _failed(reason: str, message: str) -> tuple[State, ConditionUpdate]:
 
 def _waits(view: ClaimView, order: ReadingOrder | None, running: StillRunning) -> ConditionUpdate:
     who = "the Job that reads it" if order is not None else "the first pod that uses it"
-    message = f"PVC {view.place.claim} not bound (phase: Pending): its class waits for {who}"
+    message = f"PVC {view.place.claim} not bound (phase: Pending): its storage class waits for {who}"
     return ConditionUpdate("Ready", "False", WAITS, f"{message}; {running.message}" if running.message else message)
 
 
@@ -146,7 +148,7 @@ def _metadata(view: ClaimView, order: ReadingOrder | None, running: StillRunning
     kept = kept_of(view)
     if view.skip:
         return ConditionUpdate(
-            METADATA, "Unknown", _SKIPPED, "annotation ome.io/skip-config-parsing is true: nothing is read"
+            METADATA, "Unknown", _SKIPPED, "annotation ome.io/skip-config-parsing is true, so nothing is read"
         )
     if running.reason:
         return ConditionUpdate(METADATA, "Unknown", running.reason, running.message)
@@ -154,15 +156,15 @@ def _metadata(view: ClaimView, order: ReadingOrder | None, running: StillRunning
         return ConditionUpdate(METADATA, "False", kept.reason, _with_retry(view, kept.message))
     if kept is not None:
         remark = f", but {kept.message}" if kept.message else ""
-        again = "; it is read again" if order is not None else ""
-        words = f"read from {view.place.sub_path} on PVC {view.place.claim}{remark}{again}"
-        return ConditionUpdate(METADATA, "True", "Read", words)
+        again = "; it is being read again" if order is not None else ""
+        message = f"read from {view.place.sub_path} on PVC {view.place.claim}{remark}{again}"
+        return ConditionUpdate(METADATA, "True", "Read", message)
     if order is not None and claim_problem(view) is None:
         return ConditionUpdate(
-            METADATA, "Unknown", READING, f"a Job reads {view.place.sub_path} on PVC {view.place.claim}"
+            METADATA, "Unknown", READING, f"a Job is reading {view.place.sub_path} on PVC {view.place.claim}"
         )
     if is_written(view.spec, view.status.metadata):
-        return ConditionUpdate(METADATA, "True", _WRITTEN, "the spec has all of it, so nothing is read")
+        return ConditionUpdate(METADATA, "True", _WRITTEN, "the spec has all metadata, so nothing is read")
     return ConditionUpdate(METADATA, "Unknown", "NoClaim", "nothing can be read while the claim cannot be used")
 
 
@@ -171,7 +173,7 @@ def _with_retry(view: ClaimView, message: str) -> str:
     if kept is None or (is_written(view.spec, kept) and not kept.missing):
         return message
     again = again_at(kept, LONGEST_WAIT).strftime("%H:%M UTC")
-    return f"{message}; read again at {again}, or at once with another value of annotation larder.dev/refresh"
+    return f"{message}; retried at {again}, or at once when annotation larder.dev/refresh changes"
 
 
 def _usable(view: ClaimView) -> ConditionUpdate:
@@ -183,8 +185,8 @@ def _usable(view: ClaimView) -> ConditionUpdate:
     elif view.one_node:
         where = "on one node at a time"
     modes = ", ".join(sorted(view.modes))
-    words = f"pods of namespace {place.namespace} mount {place.sub_path} of PVC {place.claim} ({modes}), {where}"
+    message = f"pods of namespace {place.namespace} mount {place.sub_path} of PVC {place.claim} ({modes}), {where}"
     if not view.waits:
-        return ConditionUpdate("Ready", "True", ON_CLAIM, words)
+        return ConditionUpdate("Ready", "True", ON_CLAIM, message)
     more = f" ({len(view.waits) - 1} more wait)" if view.waits[1:] else ""
-    return ConditionUpdate("Ready", "True", CLAIM_IN_USE, f"{view.waits[0].words}{more}; {words}")
+    return ConditionUpdate("Ready", "True", CLAIM_IN_USE, f"{view.waits[0].message}{more}; {message}")

@@ -17,44 +17,44 @@ from shared.api.meta import ReadMetadata, condition_of
 from shared.quantity import printed_bytes
 
 _OF_NODES = (DRIFTED, REFRESHED, UPDATING, REMOVING)
-_FOR_SOMEBODY = (NOT_PERMITTED, "JobRefused")
+_NEEDS_ADMIN = (NOT_PERMITTED, "JobRefused")
 
 
-def claim_status(view: ClaimView, told: WriteClaimStatus, stamp: str) -> BaseModelStatus:
+def claim_status(view: ClaimView, action: WriteClaimStatus, stamp: str) -> BaseModelStatus:
     """Return the status, without what a model on nodes had there before."""
-    before, found = view.status, told.claim_result
+    before, result = view.status, action.claim_result
     resolved = ConditionUpdate(
-        "Resolved", "True", ON_CLAIM, "a model on a claim has no revisions: pods read what is there"
+        "Resolved", "True", ON_CLAIM, "a model on a claim has no revisions; pods read the current files"
     )
-    words = "the model is on a claim: no node fetches it, and what nodes had of it they remove"
-    over = [
-        ConditionUpdate(kind, "False", ON_CLAIM, words) for kind in _OF_NODES if condition_of(before.conditions, kind)
+    message = "the model is on a claim, so no node downloads it, and nodes remove their copies"
+    obsolete = [
+        ConditionUpdate(kind, "False", ON_CLAIM, message) for kind in _OF_NODES if condition_of(before.conditions, kind)
     ]
-    read = told.metadata.values.get("sizeBytes", 0) if told.metadata else 0
+    read = action.metadata.values.get("sizeBytes", 0) if action.metadata else 0
     size = read if isinstance(read, int) else 0
     return BaseModelStatus(
         conditions=with_conditions(
             before.conditions,
-            [found.ready, resolved, found.metadata, *over, *_progress(found, told.metadata)],
+            [result.ready, resolved, result.metadata, *obsolete, *_progress(result, action.metadata)],
             stamp,
             view.generation,
         ),
         observed_generation=view.generation,
         source=view.demand.uri,
-        refreshed=told.refreshed,
+        refreshed=action.refreshed,
         size=size,
         printed_size=printed_bytes(size),
-        metadata=told.metadata,
-        state=found.state,
+        metadata=action.metadata,
+        state=result.state,
         lifecycle=before.lifecycle,
     )
 
 
-def _progress(found: ClaimResult, metadata: ReadMetadata | None) -> list[ConditionUpdate]:
-    """Return the progress conditions: an unbound claim may still be bound, but a Job that gave up never recovers."""
-    if found.state == "Ready":
+def _progress(result: ClaimResult, metadata: ReadMetadata | None) -> list[ConditionUpdate]:
+    """Return the progress conditions: an unbound claim may still be bound, but a Job that gave up does not recover."""
+    if result.state == "Ready":
         return []
-    reason = found.ready.reason
+    reason = result.ready.reason
     given_up = metadata is not None and metadata.unchecked and reason != WAITS
-    stuck = reason in _FOR_SOMEBODY or given_up or (found.state == "Failed" and reason != "PVCNotBound")
-    return [progress(found.ready, stuck=stuck)]
+    stuck = reason in _NEEDS_ADMIN or given_up or (result.state == "Failed" and reason != "PVCNotBound")
+    return [progress(result.ready, stuck=stuck)]

@@ -38,16 +38,16 @@ class ServiceActor:
         """Delete an object that Larder created. Raises KubeError."""
         await delete_if_present(self.kube, path_of(action.kind, about.namespace, about.name), action.uid)
 
-    async def tell(self, seen: InferenceService, status: InferenceServiceStatus) -> None:
+    async def write_status(self, service: InferenceService, status: InferenceServiceStatus) -> None:
         """Write the status if it differs, and an Event when Ready changes."""
-        if status == seen.status:
+        if status == service.status:
             return
-        meta = seen.metadata
+        meta = service.metadata
         path = f"/apis/{INFERENCE_SERVICE.group}/{INFERENCE_SERVICE.version}/namespaces/{meta.namespace}"
         path = f"{path}/{INFERENCE_SERVICE.plural}/{meta.name}/status"
         if not await replace_part(self.kube, path, meta, "status", status):
             return
-        before = condition_of(seen.status.conditions, READY)
+        before = condition_of(service.status.conditions, READY)
         after = next(c for c in status.conditions if c.type == READY)
         if before is None or (before.status, before.reason) != (after.status, after.reason):
             warn = after.status != "True" and after.reason in _WARNED

@@ -51,11 +51,11 @@ def _of_service(before: InferenceService | None, after: InferenceService | None)
 def _of_model(cluster: ClusterState) -> Callable[[ModelKey, Demand | None, Demand | None], Iterator[ServiceKey]]:
     """Return a function that yields the services that name a model."""
 
-    def woken(_key_of_model: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[ServiceKey]:
+    def services_of_model(_key_of_model: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[ServiceKey]:
         known = [demand for demand in (before, after) if demand is not None]
         return (_key(s) for s in cluster.services if any(refers_to(s, demand) for demand in known))
 
-    return woken
+    return services_of_model
 
 
 def _key(service: InferenceService) -> ServiceKey:

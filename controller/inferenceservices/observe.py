@@ -27,7 +27,7 @@ from shared.kube.transport import Kube
 
 @dataclass(frozen=True, slots=True)
 class ServiceObserver:
-    """Reads a few objects per reconcile; `catalog` says of a model what admission would tell a pod."""
+    """Reads a few objects per reconcile; `catalog` says whether admission would give a model to a pod."""
 
     cluster: ClusterState
     kube: Kube
@@ -41,34 +41,34 @@ class ServiceObserver:
         deployment = await get_object(self.kube, path_of("Deployment", key.namespace, key.name), Deployment)
         kube_service = await get_object(self.kube, path_of("Service", key.namespace, key.name), Object)
         scaler = await get_object(self.kube, path_of("HorizontalPodAutoscaler", key.namespace, key.name), Object)
-        seen = ServiceView(
+        view = ServiceView(
             service=service,
             model=self.model(service),
             deployment=deployment,
             kube_service=kube_service.metadata if kube_service else None,
             autoscaler=scaler.metadata if scaler else None,
         )
-        short = seen.own_deployment is not None and seen.own_deployment.is_short
-        return await self._with_pods(seen) if short else seen
+        short = view.own_deployment is not None and view.own_deployment.is_short
+        return await self._with_pods(view) if short else view
 
-    async def _with_pods(self, seen: ServiceView) -> ServiceView:
+    async def _with_pods(self, view: ServiceView) -> ServiceView:
         """Return the view with the service's pods; a claim for one node or pod can be held by any in its namespace."""
-        meta = seen.service.metadata
-        claim = await self._claim(seen)
+        meta = view.service.metadata
+        claim = await self._claim(view)
         if claim is None or not limit_of(claim):
             pods = await live_pods(self.kube, meta.namespace, f"{SERVICE_LABEL}={meta.name}")
-            return replace(seen, pods=tuple(pods))
+            return replace(view, pods=tuple(pods))
         pods = await live_pods(self.kube, meta.namespace)
         own = tuple(pod for pod in pods if pod.metadata.labels.get(SERVICE_LABEL) == meta.name)
-        return replace(seen, pods=own, waits=tuple(w for w in waits_of(claim, pods) if w.pod in own))
+        return replace(view, pods=own, waits=tuple(w for w in waits_of(claim, pods) if w.pod in own))
 
-    async def _claim(self, seen: ServiceView) -> PersistentVolumeClaim | None:
+    async def _claim(self, view: ServiceView) -> PersistentVolumeClaim | None:
         """Return the claim that the service's pods mount from their namespace, or None."""
-        demand = self.cluster.demands.get(seen.model.key) if seen.model.key else None
+        demand = self.cluster.demands.get(view.model.key) if view.model.key else None
         if demand is None or not demand.on_claim:
             return None
         place = place_of(demand.uri, demand.namespace)
-        return await read_claim(self.kube, place) if place.namespace == seen.service.metadata.namespace else None
+        return await read_claim(self.kube, place) if place.namespace == view.service.metadata.namespace else None
 
     def model(self, service: InferenceService) -> ServedModel:
         """Return the model that a service names, and whether pods of its namespace can use it."""
@@ -80,7 +80,7 @@ class ServiceObserver:
         if found is None:
             return self._missing(service)
         serves = f"{demand.id}@{demand.uri if demand.on_claim else demand.serving}"
-        reason, message = self._trouble(demand, namespace)
+        reason, message = self._unusable_reason(demand, namespace)
         problem = problem_of(found, needs_revision=not demand.on_claim)
         if problem and not reason:
             reason, message = found.reason or "ModelNotReady", f"{found.title} {problem}"
@@ -98,30 +98,30 @@ class ServiceObserver:
     def _missing(self, service: InferenceService) -> ServedModel:
         spec, namespace = service.spec, service.metadata.namespace
         if spec.model is None:
-            words = f"no ClusterBaseModel and no BaseModel of namespace {namespace} has storageUri {spec.storage_uri}"
-            return ServedModel(spec.storage_uri or "", reason="ModelNotFound", message=f"{words}; declare one")
+            message = f"no ClusterBaseModel and no BaseModel in namespace {namespace} has storageUri {spec.storage_uri}"
+            return ServedModel(spec.storage_uri or "", reason="ModelNotFound", message=f"{message}; create one")
         key = ModelKey(spec.model.kind, namespace if spec.model.kind == "BaseModel" else "", spec.model.name)
         title = f"{key.kind} {key.namespace}/{key.name}" if key.namespace else f"{key.kind} {key.name}"
         if key in self.cluster.others:
-            words = f"{title} is another product's, and Larder does not look after it"
-            return ServedModel(title, reason="ModelNotManaged", message=words)
-        words = f"there is no {title}; declare it, or correct spec.model"
-        return ServedModel(title, reason="ModelNotFound", message=words)
+            message = f"{title} belongs to another product, so Larder does not manage it"
+            return ServedModel(title, reason="ModelNotManaged", message=message)
+        message = f"there is no {title}; create it, or correct spec.model"
+        return ServedModel(title, reason="ModelNotFound", message=message)
 
-    def _trouble(self, demand: Demand, namespace: str) -> tuple[str, str]:
+    def _unusable_reason(self, demand: Demand, namespace: str) -> tuple[str, str]:
         if demand.foreign:
-            return "ModelNotManaged", f"{demand.kind} {demand.name} is its vendor's to provide"
+            return "ModelNotManaged", f"{demand.kind} {demand.name} is provided by its vendor"
         if not demand.on_claim:
             return "", ""
         place = place_of(demand.uri, demand.namespace)
         if place.namespace == namespace:
             return "", ""
-        words = f"{demand.kind} {demand.name} is on claim {place.claim} of namespace {place.namespace}, and a claim"
-        return "NamespaceNotAllowed", f"{words} can be mounted only there; serve it from that namespace"
+        message = f"{demand.kind} {demand.name} is on claim {place.claim} in namespace {place.namespace}, and a claim"
+        return "NamespaceNotAllowed", f"{message} can be mounted only there; serve it from that namespace"
 
     def _not_ready(self, key: ModelKey) -> tuple[str, str]:
         declared = self.cluster.declared(key)
         ready = condition_of(declared.status.conditions, "Ready") if declared else None
         if ready is not None and (ready.status == "True" or ready.reason == WAITS):  # a pod must bind the claim
             return "", ""
-        return (ready.reason, ready.message) if ready else ("ModelNotReady", "nothing is known of it yet")
+        return (ready.reason, ready.message) if ready else ("ModelNotReady", "its state is not known yet")

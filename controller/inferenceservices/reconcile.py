@@ -36,7 +36,7 @@ class ServiceReconciler:
             return None
         after, refused = await self._apply(view)
         stamp = self.actor.now().strftime(_STAMP)
-        await self.actor.tell(view.service, status_of(after, refused, stamp))
+        await self.actor.write_status(view.service, status_of(after, refused, stamp))
         if refused or conflicts(view):
             return _AGAIN_S
         deployment = after.own_deployment

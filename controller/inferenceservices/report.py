@@ -19,9 +19,9 @@ def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> Infe
     """Return the status; `refused` holds, by kind, the API server's message about an object that it rejected."""
     service, deployment = view.service, view.own_deployment
     ready = _ready(view, refused, deployment)
-    told = [ready, _model_ready(view), *_progress(ready)]
+    updates = [ready, _model_ready(view), *_progress(ready)]
     return InferenceServiceStatus(
-        conditions=with_conditions(service.status.conditions, told, stamp, service.metadata.generation),
+        conditions=with_conditions(service.status.conditions, updates, stamp, service.metadata.generation),
         observed_generation=service.metadata.generation,
         url=url_of(service),
         model=view.model.title,
@@ -41,37 +41,35 @@ def _model_ready(view: ServiceView) -> ConditionUpdate:
     model = view.model
     if not model.ready:
         return ConditionUpdate(MODEL_READY, "False", model.reason, model.message)
-    what = f"revision {model.revision}" if model.revision else "the claim that it is on"
-    return ConditionUpdate(MODEL_READY, "True", "Ready", f"pods get {what} of {model.title}")
+    what = f"get revision {model.revision} of" if model.revision else "mount the claim of"
+    return ConditionUpdate(MODEL_READY, "True", "Ready", f"pods {what} {model.title}")
 
 
 def _ready(view: ServiceView, refused: Mapping[str, str], deployment: Deployment | None) -> ConditionUpdate:
     meta = view.service.metadata
-    if taken := conflicts(view):
-        what = " and ".join(f"{kind} {meta.namespace}/{meta.name}" for kind in taken)
-        words = f"{what} is there and not of this InferenceService; take it away, or choose another name"
-        return ConditionUpdate(READY, "False", "NameConflict", words)
+    if conflicting := conflicts(view):
+        what = " and ".join(f"{kind} {meta.namespace}/{meta.name}" for kind in conflicting)
+        message = f"this InferenceService does not own {what}; delete it, or choose another name"
+        return ConditionUpdate(READY, "False", "NameConflict", message)
     if refused:
-        words = "; ".join(f"the API server refused the {kind}: {said}" for kind, said in sorted(refused.items()))
-        return ConditionUpdate(READY, "False", "Refused", words)
+        message = "; ".join(f"the API server rejected the {kind}: {error}" for kind, error in sorted(refused.items()))
+        return ConditionUpdate(READY, "False", "Refused", message)
     if deployment is None:
         if not view.model.ready:
-            return ConditionUpdate(READY, "False", view.model.reason, f"waits for its model: {view.model.message}")
-        return ConditionUpdate(READY, "False", "Progressing", "the Deployment is being made")
+            return ConditionUpdate(READY, "False", view.model.reason, f"waiting for its model: {view.model.message}")
+        return ConditionUpdate(READY, "False", "Progressing", "the Deployment is being created")
     return _served(view, deployment)
 
 
 def _served(view: ServiceView, deployment: Deployment) -> ConditionUpdate:
     wanted, status = deployment.spec.replicas, deployment.status
     if view.service.spec.replicas.min == 0:
-        return ConditionUpdate(READY, "False", "Stopped", "spec.replicas.min is 0: no pod is wanted")
+        return ConditionUpdate(READY, "False", "Stopped", "spec.replicas.min is 0, so no pods are wanted")
     counts, found = f"{status.ready_replicas} of {wanted} pods are ready", blocker_of(view, deployment)
-    blocker = f"; {found.words}" if found else ""
+    blocker = f"; {found.message}" if found else ""
     available = condition_of(deployment.status.conditions, "Available")
     if available is None or available.status != "True" or not status.ready_replicas:
         return ConditionUpdate(READY, "False", found.reason if found else "Progressing", counts + blocker)
     if not deployment.is_updated:
-        return ConditionUpdate(
-            READY, "True", "Updating", f"{counts}, {status.updated_replicas} of the newest kind{blocker}"
-        )
+        return ConditionUpdate(READY, "True", "Updating", f"{counts}, {status.updated_replicas} up to date{blocker}")
     return ConditionUpdate(READY, "True", "Serving", counts + blocker)

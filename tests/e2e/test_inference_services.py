@@ -133,7 +133,7 @@ def test_a_service_serves_a_model_on_a_claim_to_one_pod_at_a_time(
         site.sh(pod, "touch $MODEL_PATH/new", "server")
 
     site.api.patch(f"{SERVICES}/{name}", {"spec": {"replicas": {"min": 2}}})
-    held = f"PVC {claim} is ReadWriteOncePod, and pod {pod['metadata']['name']} has it on node one"
+    held = f"PVC {claim} is ReadWriteOncePod and in use by pod {pod['metadata']['name']} on node one"
     assert held in _says(site, name, "ClaimInUse")
     assert held in site.wait_reason("BaseModel", model, "ClaimInUse")
     site.api.patch(f"{SERVICES}/{name}", {"spec": {"replicas": {"min": 1}}})

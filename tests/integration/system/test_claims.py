@@ -141,7 +141,7 @@ def test_a_claim_that_is_lost_or_deleted_is_told(site: Site) -> None:
 
 def test_a_claim_that_waits_for_its_first_consumer_gets_the_job_as_that(site: Site) -> None:
     name, model, job = on_a_claim_that_waits(site)
-    assert "its class waits for" in site.wait_reason("ClusterBaseModel", model, "WaitForFirstConsumer")
+    assert "its storage class waits for" in site.wait_reason("ClusterBaseModel", model, "WaitForFirstConsumer")
     assert site.status("ClusterBaseModel", model)["state"] == "In_Transit"
     volume_for(site, name)
     hand_in(site, job, Reading(metadata=LLAMA))
@@ -229,7 +229,7 @@ def test_a_pod_that_waits_for_a_claim_of_one_pod_is_told_until_it_runs(site: Sit
     held = wait_service(site, service, "ClaimInUse")
     (first,) = [pod for pod in pods if site.api.get(f"{PODS}/{pod}")["spec"].get("nodeName")]
     (waiting,) = pods - {first}
-    words = f"pod {waiting} waits: PVC {name} is ReadWriteOncePod, and pod {first} has it on node "
+    words = f"pod {waiting} waits: PVC {name} is ReadWriteOncePod and in use by pod {first} on node "
     assert words in held
     assert "{type: Recreate}" in held
     assert site.wait_reason("ClusterBaseModel", model, "ClaimInUse").startswith(words)
@@ -256,7 +256,7 @@ def test_a_pod_on_another_node_than_its_volume_is_told_until_it_runs(site: Site,
     service = serve(site, model, 1, nodeName=machine)
     (pod,) = [p["metadata"]["name"] for p in serving_pods(site, service, 1)]
     say(site, pod, "Pending", PodReadyToStartContainers="False", Ready="False")
-    words = f"pod {pod} on node {machine} waits: PVC {name} is ReadWriteOnce, and pod {other} has it on node a"
+    words = f"pod {pod} on node {machine} waits: PVC {name} is ReadWriteOnce and in use by pod {other} on node a"
     assert f"{words}; it starts when that pod ends" in wait_service(site, service, "ClaimInUse")
     assert site.wait_reason("ClusterBaseModel", model, "ClaimInUse").startswith(words)
     site.api.delete(f"{PODS}/{other}", grace_s=0)

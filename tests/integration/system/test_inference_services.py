@@ -183,7 +183,7 @@ def test_somebody_else_s_deployment_is_told_of_and_not_touched(site: Site) -> No
     theirs = site.api.create(DEPLOYMENTS, body)
     model = stocked(site)
     site.create(KIND, name, {"template": template(), "model": {"kind": "ClusterBaseModel", "name": model}})
-    assert f"Deployment default/{name} is there and not of this InferenceService" in says(site, name, "NameConflict")
+    assert f"this InferenceService does not own Deployment default/{name}" in says(site, name, "NameConflict")
     assert site.api.get(f"{DEPLOYMENTS}/{name}")["metadata"]["generation"] == theirs["metadata"]["generation"]
     site.api.delete(f"{DEPLOYMENTS}/{name}")
     pods_of(site, name)
@@ -294,7 +294,7 @@ def test_a_model_on_a_claim_is_found_by_its_uri_and_mounted_without_a_selector(s
     where = {"hostPath": {"path": "/nowhere"}, "claimRef": {"namespace": "default", "name": claim}}
     site.api.create("/api/v1/persistentvolumes", {"metadata": {"name": claim}, "spec": volume | where})
     name = serve(site, storageUri=f"pvc://{claim}/models/llama", container="side")
-    assert f"no ClusterBaseModel and no BaseModel of namespace default has storageUri pvc://{claim}" in says(
+    assert f"no ClusterBaseModel and no BaseModel in namespace default has storageUri pvc://{claim}" in says(
         site, name, "ModelNotFound"
     )
     uri = {"storage": {"storageUri": f"pvc://{claim}/models/llama"}}

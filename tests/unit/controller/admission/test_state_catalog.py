@@ -9,7 +9,7 @@ import pytest
 
 from controller.admission.catalog import CatalogModel
 from controller.admission.state_catalog import StateCatalog
-from controller.claims.outcome import TROUBLES
+from controller.claims.outcome import BLOCKING_REASONS
 from controller.inferenceservices.users import ServiceUsers
 from controller.placement.allowed import AllowedSources
 from controller.sources.listings import pack
@@ -107,7 +107,7 @@ async def test_a_source_that_is_not_allowed_is_why_pods_cannot_have_a_model(clus
         ("pvc://ns/claim/dir", "WaitForFirstConsumer", False),
         ("pvc://ns/claim/dir", "NotPermitted", True),
         ("pvc://ns/claim/other", "OnClaim", True),
-        *(("pvc://ns/claim/dir", reason, True) for reason in TROUBLES),
+        *(("pvc://ns/claim/dir", reason, True) for reason in BLOCKING_REASONS),
     ],
 )
 async def test_pods_get_a_claim_that_was_looked_at(

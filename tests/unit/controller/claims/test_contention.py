@@ -48,7 +48,7 @@ def test_a_second_pod_of_a_claim_for_one_pod_waits_for_the_first() -> None:
     first, second = pod("a", "n1", STARTED), pod("b", "", NOWHERE)
     assert waits(RWOP, second, first) == [("b", "a")]
     (wait,) = waits_of(RWOP, [first, second])
-    assert wait.words == "pod b waits: PVC data is ReadWriteOncePod, and pod a has it on node n1"
+    assert wait.message == "pod b waits: PVC data is ReadWriteOncePod and in use by pod a on node n1"
     assert waits(RWOP, first, pod("c", "n1", MOUNTING)) == [("c", "a")], "one that names its node itself"
     assert waits(RWOP, second) == [], "it waits for something else"
     assert waits(RWOP, first, pod("b", "")) == [], "nobody has looked at it yet"
@@ -58,7 +58,7 @@ def test_a_pod_on_another_node_than_the_volume_s_waits() -> None:
     first, far = pod("a", "n1", STARTED), pod("b", "n2", MOUNTING)
     assert waits(RWO, far, first) == [("b", "a")]
     (wait,) = waits_of(RWO, [first, far])
-    assert wait.words == "pod b on node n2 waits: PVC data is ReadWriteOnce, and pod a has it on node n1"
+    assert wait.message == "pod b on node n2 waits: PVC data is ReadWriteOnce and in use by pod a on node n1"
     assert waits(RWO, first, pod("b", "n1", MOUNTING)) == [], "on the same node it is merely on its way"
     assert waits(RWO, first, pod("b", "n2", STARTED)) == [], "its volume can be on both"
     assert waits(RWO, first, pod("b", "", NOWHERE)) == [], "the scheduler knows nothing of volumes that are held"
@@ -86,7 +86,7 @@ def test_the_model_tells_of_pods_that_wait_and_stays_ready() -> None:
     actions = decide(held, NOW)
     ready = told(actions).claim_result.ready
     assert (told(actions).claim_result.state, ready.status, ready.reason) == ("Ready", "True", "ClaimInUse")
-    assert ready.message.startswith("pod b waits: PVC data is ReadWriteOncePod, and pod a has it on node n1 (1 more")
+    assert ready.message.startswith("pod b waits: PVC data is ReadWriteOncePod and in use by pod a on node n1 (1 more")
     assert takes_pods(ready)
     (again,) = (a for a in actions if isinstance(a, Again))
     assert again.after_s <= 10, "nobody tells when the volume is mounted"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controller.claims.decide import StartJob, WriteClaimStatus, decide
 from controller.claims.kinds import ContainerState, Waiting
-from controller.claims.outcome import TROUBLES
+from controller.claims.outcome import BLOCKING_REASONS
 from controller.claims.result import takes_pods
 from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
@@ -56,7 +56,7 @@ def starts(seen: ClaimView) -> list[StartJob]:
         ({"claim": claim("")}, "PVCNotBound", "PVC data not bound (phase: Pending)"),
         ({"claim": claim("Lost")}, "PVCLost", "PVC data lost its volume pv-1 (phase: Lost)"),
         ({"claim": claim(deletion_timestamp="2026-01-01T00:00:00Z")}, "PVCDeleting", "PVC data is being deleted"),
-        ({"claim": claim(volume_mode="Block")}, "PVCNotMountable", "PVC data is a raw device"),
+        ({"claim": claim(volume_mode="Block")}, "PVCNotMountable", "PVC data is a block device"),
         ({"allowed": False}, "NamespaceNotAllowed", "label namespace team larder.dev/allow-cluster-models=true"),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_job_that_hangs_is_told_and_its_reason_kept_when_it_is_given_up() -> N
         ("In_Transit", "False", "ImageNotPulled"),
         ("False", "ImageNotPulled"),
     )
-    assert "given up" in told(decide(given_up, NOW)).claim_result.metadata.message
+    assert "gave up" in told(decide(given_up, NOW)).claim_result.metadata.message
     assert not takes(given_up)
 
 
@@ -236,7 +236,7 @@ def test_who_writes_all_of_it_or_skips_it_asks_for_no_look() -> None:
         assert ready(seen) == ("Ready", "True", "OnClaim")
 
 
-@pytest.mark.parametrize("reason", TROUBLES)
+@pytest.mark.parametrize("reason", BLOCKING_REASONS)
 def test_pods_wait_whatever_holds_the_job_up(reason: str) -> None:
     late = after(replace(model(), status=with_metadata(reason), job=job(LATE)))
     assert ready(late) == ("In_Transit", "False", reason)
@@ -280,7 +280,7 @@ def test_a_claim_that_is_held_elsewhere_is_said_to_be() -> None:
     seen = model(claim=claim("Bound", "ReadWriteOnce"), users=(user("web", "n7"),), job=job(), pods=(pod,))
     assert ready(seen)[2] == "ClaimInUse"
     words = told(decide(seen, NOW)).claim_result.ready.message
-    assert "ReadWriteOnce and on node n7 for pod web" in words
+    assert "ReadWriteOnce and attached to node n7 for pod web" in words
     assert "0/3 nodes" in words
 
 

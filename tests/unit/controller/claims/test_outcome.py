@@ -86,7 +86,7 @@ def test_an_early_word_tells_that_somebody_looked(
 @pytest.mark.parametrize(
     ("pods", "reason", "words"),
     [
-        ([], "NoPod", "a quota or a policy"),
+        ([], "NoPod", "a quota or policy"),
         ([job_pod("Pending", None, UNSCHEDULED)], "Unschedulable", "0/3 nodes are available"),
         ([waiting("ImagePullBackOff", "not found")], "ImageNotPulled", "namespace team must be able to pull it"),
         ([waiting("ErrImageNeverPull")], "ImageNotPulled", "ErrImageNeverPull"),

@@ -38,7 +38,7 @@ def found(seen: ServiceView, *conditions: str) -> Blocker | None:
 @pytest.mark.parametrize(
     ("status", "reason", "words"),
     [
-        (NOWHERE, "Unschedulable", "no node takes pod p: 0/2 nodes are available"),
+        (NOWHERE, "Unschedulable", "pod p cannot be scheduled: 0/2 nodes are available"),
         (waiting("ImagePullBackOff", "no such image"), "ContainerNotStarted", "pod p: ImagePullBackOff: no such image"),
         (waiting("CrashLoopBackOff"), "ContainerNotStarted", "pod p: CrashLoopBackOff"),
     ],
@@ -61,14 +61,14 @@ def test_a_pod_that_starts_is_no_trouble(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("holder", "way_out"), [("svc", "write spec.strategy {type: Recreate}"), ("", "it starts when that pod ends")]
+    ("holder", "way_out"), [("svc", "set spec.strategy to {type: Recreate}"), ("", "it starts when that pod ends")]
 )
 def test_a_claim_that_is_held_goes_before_what_the_scheduler_says(holder: str, way_out: str) -> None:
     wait = Wait(pod("p", NOWHERE), pod("h", service=holder), "pod p waits")
     told = found(replace(view(), pods=(wait.pod,), waits=(wait,)))
     assert told is not None
     assert told.reason == "ClaimInUse"
-    assert told.words.startswith(f"pod p waits; {way_out}")
+    assert told.message.startswith(f"pod p waits; {way_out}")
 
 
 @pytest.mark.parametrize(

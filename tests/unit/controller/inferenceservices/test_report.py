@@ -21,8 +21,8 @@ def told(seen: ServiceView, refused: dict[str, str] | None = None, kind: str = "
 
 
 def test_it_waits_for_its_model_in_the_model_s_words() -> None:
-    assert told(view(MISSING)) == ("False", "ModelNotFound", "waits for its model: there is no ClusterBaseModel m")
-    assert told(view(WAITING))[1:] == ("Downloading", "waits for its model: 0 of 2 nodes")
+    assert told(view(MISSING)) == ("False", "ModelNotFound", "waiting for its model: there is no ClusterBaseModel m")
+    assert told(view(WAITING))[1:] == ("Downloading", "waiting for its model: 0 of 2 nodes")
     assert told(view(WAITING), kind="ModelReady") == ("False", "Downloading", "0 of 2 nodes")
     assert told(view(READY), kind="ModelReady")[:2] == ("True", "Ready")
 
@@ -33,17 +33,17 @@ def test_it_waits_for_its_model_in_the_model_s_words() -> None:
         ({"conditions": ["Available=True"], "ready_replicas": 2, "replicas": 2, "updated_replicas": 2},
          "True", "Serving", "2 of 2 pods are ready"),
         ({"conditions": ["Available=True"], "ready_replicas": 2, "replicas": 3, "updated_replicas": 1},
-         "True", "Updating", "2 of 2 pods are ready, 1 of the newest kind"),
+         "True", "Updating", "2 of 2 pods are ready, 1 up to date"),
         ({"conditions": ["Available=True"], "ready_replicas": 2, "replicas": 2, "updated_replicas": 2,
           "observed_generation": 4},
-         "True", "Updating", "2 of the newest kind"),
+         "True", "Updating", "2 up to date"),
         ({"conditions": ["Available=False", "Progressing=True"]}, "False", "Progressing", "0 of 2 pods are ready"),
         ({"conditions": ["Available=False", "Progressing=False"]}, "False", "Stalled", "; about Progressing"),
         ({"conditions": ["Available=False", "ReplicaFailure=True", "Progressing=True"]},
-         "False", "ReplicaFailure", "a pod could not be made: about ReplicaFailure"),
+         "False", "ReplicaFailure", "a pod could not be created: about ReplicaFailure"),
         ({"conditions": ["Available=True", "ReplicaFailure=True"], "ready_replicas": 1, "replicas": 1,
           "updated_replicas": 0},
-         "True", "Updating", "a pod could not be made"),
+         "True", "Updating", "a pod could not be created"),
         ({}, "False", "Progressing", "0 of 2 pods are ready"),
     ],
 )  # fmt: skip
@@ -74,12 +74,12 @@ def test_a_name_that_is_taken_and_a_refusal_come_first() -> None:
     theirs = deployment(meta=Meta(name="svc", uid="theirs"), conditions=["Available=True"], ready_replicas=1)
     found = told(view(deployment=theirs), {"Service": "no"})
     assert found[:2] == ("False", "NameConflict")
-    assert "Deployment team/svc is there and not of this InferenceService" in found[2]
+    assert "this InferenceService does not own Deployment team/svc" in found[2]
     assert status_of(view(deployment=theirs), {}, STAMP).ready_replicas == 0, "another's pods are not counted"
     assert told(view(), {"Deployment": "422 Invalid: x"}) == (
         "False",
         "Refused",
-        "the API server refused the Deployment: 422 Invalid: x",
+        "the API server rejected the Deployment: 422 Invalid: x",
     )
 
 
