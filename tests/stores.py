@@ -9,12 +9,14 @@ from typing import Protocol
 
 import pytest
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
 from agent.transfer.progress import Progress
 from shared.manifest import Manifest
 from shared.sources.memory import MemoryRepository, MemorySource
+from shared.sources.port import Source
 from shared.sources.retry import RetryPolicy
 
 FILES = {
@@ -41,6 +43,11 @@ class Fetch(Protocol):
         reservation: str = "",
         prove_access: bool = True,
     ) -> FetchResult: ...
+
+
+def plan_of(source: Source) -> DownloadPlan:
+    """Return the plan for what a source has."""
+    return DownloadPlan(source.resolve())
 
 
 @pytest.fixture
@@ -77,7 +84,7 @@ def bring() -> Fetch:
     ) -> FetchResult:
         return fetch(
             source,
-            manifest or source.resolve(),
+            DownloadPlan(manifest or source.resolve()),
             store,
             progress=progress or Progress(),
             stop=stop or threading.Event(),
@@ -94,7 +101,7 @@ def stock(bring: Fetch) -> Callable[[MemorySource, Store, str], Snapshot]:
     """Fetch and commit a model under an id."""
 
     def run(source: MemorySource, store: Store, identity: str) -> Snapshot:
-        return store.commit(source.resolve(), identity, bring(source, store).blobs)
+        return store.snapshots.commit(plan_of(source), identity, bring(source, store).blobs)
 
     return run
 

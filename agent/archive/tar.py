@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from agent.archive.guarded import GuardedReader
+from agent.archive.kinds import Kind
 from agent.archive.members import ArchiveEntry, Type
-from agent.store.archive_kinds import Kind
 from shared.errors import TooManyFiles, UnsafePath
 
 _PIECE_BYTES = 1024 * 1024

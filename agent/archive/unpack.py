@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from agent.archive.kinds import Kind
 from agent.archive.members import Member, Tally, UnpackLimits, decide_members, plain_name
 from agent.archive.tar import TarArchive
 from agent.archive.zip import ZipArchive
-from agent.store.archive_kinds import Kind
 from agent.store.disk import store_error
 from shared.errors import InvalidURI, UnsafePath
 

@@ -16,7 +16,8 @@ from agent.cli.target import (
     place_files,
     remove_work_directory,
 )
-from agent.store.identity import keys_by_path, without
+from agent.store.download_plan import DownloadPlan
+from agent.store.identity import keys_by_path
 from agent.store.snapshot import source_file
 from agent.store.store import Store
 from agent.store.verify import verification
@@ -79,14 +80,14 @@ class FetchJob:
         return outcome
 
     def _fetch(self, manifest: Manifest, missing: list[File], *, unpack: bool) -> Outcome:
-        part = Manifest(manifest.uri, manifest.revision, tuple(missing))
+        plan = DownloadPlan(Manifest(manifest.uri, manifest.revision, tuple(missing)))
         store = Store.open(self.target / WORK_DIRECTORY)
         try:
             store.sweep()
-            store.reserve("fetch", store.missing_bytes(part), 0, 0)
+            store.space.reserve("fetch", store.space.missing_bytes(plan), 0, 0)
             result = fetch(
                 self.source,
-                part,
+                plan,
                 store,
                 progress=self.progress,
                 stop=self.stop,
@@ -99,15 +100,16 @@ class FetchJob:
             )
             verified = verification(f.digest for f in manifest.files)
             if result.unpacked:
-                kept = without(manifest, {one.archive.path for one in result.unpacked}).files
+                archives = {one.archive.path for one in result.unpacked}
+                kept = (file for file in manifest.files if file.path not in archives)
                 members = (source_file(file) for one in result.unpacked for file in one.files)
                 manifest = replace(manifest, files=(*kept, *members))
                 check_manifest(manifest)
-            blobs = {path: store.blob_path(blob) for path, blob in result.blobs.items()}
+            blobs = {path: store.blobs.path(blob) for path, blob in result.blobs.items()}
             if not manifest.allow_pickle:
-                self._refuse_pickles(manifest, blobs, lambda: store.discard(part))
-            unnamed = [file for file in part.files if not file.digest]
-            place_files(self.target, blobs, keys_by_path(part.uri, part.revision, unnamed), time.time_ns())
+                self._refuse_pickles(manifest, blobs, lambda: store.unfinished.discard(plan))
+            unnamed = {file.path: plan.keys[file.path] for file in missing if not file.digest}
+            place_files(self.target, blobs, unnamed, time.time_ns())
         finally:
             store.close()
         return Outcome(manifest, verified, result.moved)

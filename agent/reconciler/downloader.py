@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 
 from agent.reconciler.reservations import reservation_of
+from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
@@ -12,7 +13,6 @@ from agent.transfer.rate_limit import RateLimiter
 from shared.api.model_node import Entry
 from shared.api.wire import CredentialsResponse as Granted
 from shared.errors import AuthDenied, PickleRefused
-from shared.manifest import Manifest
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
@@ -31,7 +31,7 @@ class Downloader:
     def download(
         self,
         entry: Entry,
-        manifest: Manifest,
+        plan: DownloadPlan,
         granted: Granted,
         damaged: Snapshot | None,
         progress: Progress,
@@ -48,28 +48,29 @@ class Downloader:
             LarderError: The download failed.
             Stopped: `stop` was set.
         """
-        is_repair = damaged is not None and damaged.manifest_digest == manifest.digest
-        result = self._fetch(entry, manifest, granted, progress, stop, prove_access=not is_repair)
-        if not manifest.allow_pickle:
-            self._refuse_pickles(manifest, result)
+        is_repair = damaged is not None and damaged.manifest_digest == plan.digest
+        result = self._fetch(entry, plan, granted, progress, stop, prove_access=not is_repair)
+        if not plan.manifest.allow_pickle:
+            self._refuse_pickles(plan, result)
         if damaged is None:
-            return self.store.commit(manifest, entry.id, result.blobs, result.unpacked), result.moved
-        return self.store.repair(damaged, manifest, result.blobs, result.unpacked), result.moved
+            return self.store.snapshots.commit(plan, entry.id, result.blobs, result.unpacked), result.moved
+        return self.store.snapshots.repair(damaged, plan, result.blobs, result.unpacked), result.moved
 
-    def _refuse_pickles(self, manifest: Manifest, result: FetchResult) -> None:
+    def _refuse_pickles(self, plan: DownloadPlan, result: FetchResult) -> None:
         """Check every file before any is committed; if one may be a pickle, discard them all. Raises PickleRefused."""
         from shared.safe_files.refuse import refuse_pickles  # noqa: PLC0415 - only few agents need it
 
         try:
-            refuse_pickles({name: self.store.blob_path(blob) for name, blob in result.blobs.items()}, manifest.uri)
+            blobs = {path: self.store.blobs.path(blob) for path, blob in result.blobs.items()}
+            refuse_pickles(blobs, plan.manifest.uri)
         except PickleRefused:
-            self.store.discard(manifest)
+            self.store.unfinished.discard(plan)
             raise
 
     def _fetch(
         self,
         entry: Entry,
-        manifest: Manifest,
+        plan: DownloadPlan,
         granted: Granted,
         progress: Progress,
         stop: threading.Event,
@@ -80,11 +81,11 @@ class Downloader:
         offered = [Credentials(g.values, g.hosts) for g in granted.grants] or [ANONYMOUS]
         refusals: list[AuthDenied] = []
         for credentials in offered:
-            source = open_source(parse_uri(manifest.uri), credentials, self.sources)
+            source = open_source(parse_uri(plan.manifest.uri), credentials, self.sources)
             try:
                 return fetch(
                     source,
-                    manifest,
+                    plan,
                     self.store,
                     progress=progress,
                     stop=stop,

@@ -17,12 +17,12 @@ from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.observation import Key
 from agent.reconciler.reservations import Reservations
 from agent.reconciler.state_cache import StateCache
+from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import Snapshot
 from agent.transfer import engine
 from agent.transfer.progress import Progress
 from shared.api.model_node import Entry
 from shared.errors import InsufficientStorage, InternalError, LarderError
-from shared.manifest import Manifest
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -90,7 +90,7 @@ def result_of(ending: Ending) -> DownloadResult:
 class RunningDownload:
     """A download in progress; `out_of_space` is set if it is being stopped for lack of space."""
 
-    manifest: Manifest
+    plan: DownloadPlan
     stop: threading.Event = field(default_factory=threading.Event)
     out_of_space: InsufficientStorage | None = None
 
@@ -110,7 +110,7 @@ class Downloads:
 
     def start(self, entry: Entry, *, repair: bool) -> Callable[[], Awaitable[None]]:
         """Register a download, so that it can be stopped from now on, and return the job to run."""
-        running = self._running[entry.key] = RunningDownload(self.cache.manifests[entry.key])
+        running = self._running[entry.key] = RunningDownload(self.cache.plans[entry.key])
         return partial(self._run, entry, running, repair=repair)
 
     def stop(self, key: Key) -> None:
@@ -124,9 +124,9 @@ class Downloads:
             running.out_of_space = out_of_space or running.out_of_space
             running.stop.set()
 
-    def manifests(self) -> Iterable[Manifest]:
-        """Return the manifests being downloaded."""
-        return [running.manifest for running in self._running.values()]
+    def plans(self) -> Iterable[DownloadPlan]:
+        """Return what is being downloaded."""
+        return [running.plan for running in self._running.values()]
 
     async def _run(self, entry: Entry, running: RunningDownload, *, repair: bool) -> None:
         log = _LOG.bind(model=entry.id, revision=entry.revision)
@@ -134,7 +134,7 @@ class Downloads:
         ending: Ending = Stopped()  # also if the task is cancelled
         progress = self.activity.start(entry.key, entry.uri, kind)
         damaged = self.cache.held.get(entry.key) if repair else None
-        log.info("repair_started" if repair else "download_started", size_bytes=running.manifest.size_bytes)
+        log.info("repair_started" if repair else "download_started", size_bytes=running.plan.manifest.size_bytes)
         try:
             ending = await self._download(entry, running, damaged, progress)
             self._apply(ending, entry, progress, log)
@@ -155,7 +155,7 @@ class Downloads:
                 return NoCredentials(error)
             snapshot, moved_bytes = await asyncio.get_running_loop().run_in_executor(
                 self.threads, self.downloader.download,
-                entry, running.manifest, granted, damaged, progress, running.stop,
+                entry, running.plan, granted, damaged, progress, running.stop,
             )  # fmt: skip
         except engine.Stopped:
             return OutOfSpace(running.out_of_space) if running.out_of_space else Stopped()
@@ -171,7 +171,7 @@ class Downloads:
                 self.cache.add_snapshot(entry.key, snapshot)
                 self.cache.disk_changes += 1
                 self.cache.failures.pop(entry.key, None)
-                self.cache.manifests.pop(entry.key, None)
+                self.cache.plans.pop(entry.key, None)
                 log.info("snapshot_complete", moved_bytes=moved_bytes, verified=snapshot.verified)
             case Stopped():
                 log.info("download_stopped", done_bytes=progress.done)

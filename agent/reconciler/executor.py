@@ -18,6 +18,7 @@ from agent.reconciler.observation import Fetching, Key, Prepared, Preparing, Rem
 from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
 from agent.reconciler.state_cache import StateCache
+from agent.store.download_plan import DownloadPlan
 from shared.api.model_node import Entry
 from shared.errors import InternalError, LarderError, NotGranted
 from shared.internal_errors import InternalErrors
@@ -91,18 +92,19 @@ class ActionExecutor:
 
     async def _prepare(self, entry: Entry) -> None:
         try:
-            manifest = self.cache.manifests.get(entry.key)
-            if manifest is None or manifest.digest != entry.manifest:
-                manifest = await self.api.manifest(entry.manifest)
-            if manifest.revision != entry.revision:
+            plan = self.cache.plans.get(entry.key)
+            if plan is None or plan.digest != entry.manifest:
+                plan = DownloadPlan(await self.api.manifest(entry.manifest))
+            revision = plan.manifest.revision
+            if revision != entry.revision:
                 raise NotGranted(
-                    f"manifest {entry.manifest} is for revision {manifest.revision}, the entry is for {entry.revision}"
+                    f"manifest {entry.manifest} is for revision {revision}, the entry is for {entry.revision}"
                 )
         except LarderError as error:
             self.cache.works.pop(entry.key, None)
             self.failures.record(entry, error, transient=error.retryable)
         else:
-            self.cache.manifests[entry.key] = manifest
+            self.cache.plans[entry.key] = plan
             self.cache.works[entry.key] = Prepared(entry.manifest)
             if self.cache.unfinished_to_keep() is not None:  # all manifests known: other unfinished files may go
                 self.cache.retry_shortages(self.clock())

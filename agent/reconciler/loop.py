@@ -138,10 +138,10 @@ class Reconciler:
             await self.sleep(_TIDY_EVERY_S)
             if self.observation().own_model_node is None:
                 continue
-            wanted = list(self.cache.manifests.values())
+            wanted = list(self.cache.plans.values())
             try:
                 count = await asyncio.get_running_loop().run_in_executor(
-                    self.threads, self.store.drop_idle, wanted, _IDLE_ROUNDS
+                    self.threads, self.store.unfinished.drop_idle, wanted, _IDLE_ROUNDS
                 )
             except LarderError as error:
                 _LOG.warning("unfinished_files_not_dropped", reason=error.reason, message=str(error))

@@ -154,21 +154,21 @@ class Scanner:
     def _read(self) -> tuple[dict[Key, Snapshot], Space]:
         began_s = self.cpu_clock()
         if self.watch:  # before the scan, so that no change falls between the two
-            covered = self.watch.cover([self.store.blobs_directory], births=False)
-            self._watched = self.watch.cover(self.store.directories(), births=True) and covered
-        held = {(s.id, s.revision): s for s in self.store.snapshots()}
-        if orphans := self.store.drop_orphans():
+            covered = self.watch.cover([self.store.layout.blobs], births=False)
+            self._watched = self.watch.cover(self.store.snapshots.directories(), births=True) and covered
+        held = {(s.id, s.revision): s for s in self.store.snapshots.all()}
+        if orphans := self.store.blobs.drop_orphans():
             _LOG.info("orphan_blobs_removed", count=orphans, hint="a snapshot was removed by hand")
-        space = self._space(self.store.used_bytes())
+        space = self._space(self.store.space.used_bytes())
         self._cost_s = self.cpu_clock() - began_s
         return held, space
 
     def _space(self, used: int) -> Space:
-        size = self.store.disk_size()
+        size = self.store.space.disk_bytes()
         return Space(
             used=used,
-            reserved=self.store.reserved_bytes(),
-            disk_free=self.store.disk_free(),
+            reserved=self.store.space.reserved_bytes(),
+            disk_free=self.store.space.free_bytes(),
             disk_size=size,
             floor=self.volume.floor_bytes(size),
         )
@@ -200,4 +200,4 @@ class SpaceGuard:
                 self.stop_downloads(InsufficientStorage(message))
 
     def _shortage(self) -> str:
-        return shortage(self.store.disk_free(), self.volume.floor_bytes(self.store.disk_size()))
+        return shortage(self.store.space.free_bytes(), self.volume.floor_bytes(self.store.space.disk_bytes()))

@@ -14,7 +14,6 @@ from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.node import OwnNode
 from agent.reconciler.observation import Key, Removed
 from agent.reconciler.state_cache import StateCache, content_sizes
-from agent.store.identity import distinct_files
 from agent.store.store import Store
 from shared.api.model_node import PATH, Entry, EntryState, ModelNode
 from shared.errors import LarderError, NotGranted
@@ -75,9 +74,7 @@ class Removals:
             self.cache.disk_changes += 1
             self.activity.removals[entry.key] = RemovalProgress(self._size_bytes(entry.key))
             log.info("removal_started")
-            await loop.run_in_executor(
-                self.threads, self.store.set_aside_and_remove, entry.id, entry.revision, on_freed
-            )
+            await loop.run_in_executor(self.threads, self.store.snapshots.remove, entry.id, entry.revision, on_freed)
             await self._discard_unfinished(entry)
         except LarderError as error:
             self.request_node_read()
@@ -100,9 +97,9 @@ class Removals:
 
     async def _discard_unfinished(self, entry: Entry) -> None:
         """Drop what an unfinished download left, unless a running download shares any of it."""
-        manifest = self.cache.manifests.pop(entry.key, None)
-        if manifest is None:
+        plan = self.cache.plans.pop(entry.key, None)
+        if plan is None:
             return
-        files = distinct_files(manifest).keys()
-        if all(files.isdisjoint(distinct_files(running)) for running in self.downloads.manifests()):
-            await asyncio.get_running_loop().run_in_executor(self.threads, self.store.discard, manifest)
+        keys = set(plan.keys.values())
+        if all(keys.isdisjoint(running.keys.values()) for running in self.downloads.plans()):
+            await asyncio.get_running_loop().run_in_executor(self.threads, self.store.unfinished.discard, plan)

@@ -11,11 +11,11 @@ import structlog
 from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.observation import Key, Reserved
 from agent.reconciler.state_cache import StateCache
+from agent.store.download_plan import DownloadPlan
 from agent.store.floor import StoreVolume
 from agent.store.store import Store
 from shared.api.model_node import Entry
 from shared.errors import InsufficientStorage, LarderError, StoreFailure
-from shared.manifest import Manifest
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -38,15 +38,15 @@ class Reservations:
 
     async def reserve(self, entry: Entry) -> None:
         """Reserve all missing bytes of a prepared entry; if they do not fit, it waits for space."""
-        manifest = self.cache.manifests[entry.key]
+        plan = self.cache.plans[entry.key]
         limit, keep, changes = self.cache.storage_limit, self.cache.unfinished_to_keep(), self.cache.disk_changes
         loop = asyncio.get_running_loop()
         try:
-            need = await loop.run_in_executor(self.threads, self._reserve_missing, entry, manifest, limit, keep)
+            need = await loop.run_in_executor(self.threads, self._reserve_missing, entry, plan, limit, keep)
         except InsufficientStorage as error:
             self.failures.wait_for_space(entry, error)
             with suppress(LarderError):  # the current free space counts from here on, not that of the last scan
-                self.cache.note_free_space(await loop.run_in_executor(self.threads, self.store.disk_free))
+                self.cache.note_free_space(await loop.run_in_executor(self.threads, self.store.space.free_bytes))
             if changes != self.cache.disk_changes:
                 self.cache.retry_shortages(self.clock())  # the need was computed while files were being removed
         except LarderError as error:
@@ -57,28 +57,28 @@ class Reservations:
 
     async def release(self, key: Key) -> None:
         """Release an entry's reservation, if it has one; entries that wait for space ask again."""
-        await asyncio.get_running_loop().run_in_executor(self.threads, self.store.release, reservation_of(key))
+        await asyncio.get_running_loop().run_in_executor(self.threads, self.store.space.release, reservation_of(key))
         self.cache.retry_shortages(self.clock())
 
-    def _reserve_missing(self, entry: Entry, manifest: Manifest, limit: int, keep: list[Manifest] | None) -> int:
+    def _reserve_missing(self, entry: Entry, plan: DownloadPlan, limit: int, keep: list[DownloadPlan] | None) -> int:
         """Reserve space for the missing bytes and return how many there are.
 
-        If they do not fit and `keep` is given, unfinished files that no manifest in `keep` needs are dropped first.
+        If they do not fit and `keep` is given, unfinished files that no plan in `keep` needs are dropped first.
 
         Raises:
             InsufficientStorage: They do not fit.
             StoreFailure: The store's volume is refused, or cannot be read.
         """
-        need = self.store.missing_bytes(manifest)
-        need += self.store.overhead_bytes(manifest, entry.id) if limit else 0
+        need = self.store.space.missing_bytes(plan)
+        need += self.store.space.overhead_bytes(plan, entry.id) if limit else 0
         if need and (why := self.volume.why_refused()):
             raise StoreFailure(why)
-        floor = self.volume.floor_bytes(self.store.disk_size())
+        floor = self.volume.floor_bytes(self.store.space.disk_bytes())
         try:
-            self.store.reserve(reservation_of(entry.key), need, limit, floor)
+            self.store.space.reserve(reservation_of(entry.key), need, limit, floor)
         except InsufficientStorage:
             if keep is None:
                 raise
-            self.store.drop_unreferenced(keep)
-            self.store.reserve(reservation_of(entry.key), need, limit, floor)
+            self.store.unfinished.drop_unreferenced(keep)
+            self.store.space.reserve(reservation_of(entry.key), need, limit, floor)
         return need

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from agent.reconciler.node import OwnNodeState
 from agent.reconciler.observation import Failure, Key, Work, is_present
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S, SpaceWatermark
+from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import Snapshot
 from agent.store.tree import blocks_bytes
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
 from shared.api.model_node import Entry, ModelNode
 from shared.api.unpacked_metadata import UnpackedMetadata
-from shared.manifest import Manifest
 from shared.metadata.remembered import INTERRUPTED, interruption_wait
 
 _BLOCK_BYTES = 4096  # of common file systems
@@ -42,7 +42,7 @@ class StateCache:
     frees: Mapping[Key, int] = field(default_factory=dict)
     works: dict[Key, Work] = field(default_factory=dict)
     failures: dict[Key, Failure] = field(default_factory=dict)
-    manifests: dict[Key, Manifest] = field(default_factory=dict)
+    plans: dict[Key, DownloadPlan] = field(default_factory=dict)
     metadata: dict[Key, UnpackedMetadata] = field(default_factory=dict)
     metadata_due: dict[Key, float] = field(default_factory=dict)
     inspecting: Key | None = None
@@ -61,9 +61,9 @@ class StateCache:
         named = {e.key for e in node.spec.entries}
         for key in self.failures.keys() - named - self.works.keys():
             del self.failures[key]
-        dropped = self.manifests.keys() - named - self.works.keys()
+        dropped = self.plans.keys() - named - self.works.keys()
         for key in dropped:
-            del self.manifests[key]
+            del self.plans[key]
         self.skipped &= named
         self._adopt_metadata(node, named, now_s)
         if before is None or _space_rules(before) != _space_rules(node) or dropped or _wanted(before) - _wanted(node):
@@ -122,8 +122,8 @@ class StateCache:
         """Replace the snapshots on disk."""
         self.held, self.frees = held, exclusive_bytes(held)
 
-    def unfinished_to_keep(self) -> list[Manifest] | None:
-        """Return the manifests whose unfinished files must stay; None if none may be dropped to make room.
+    def unfinished_to_keep(self) -> list[DownloadPlan] | None:
+        """Return the plans whose unfinished files must stay; None if none may be dropped to make room.
 
         None is returned where the node may not evict, and while the manifest of a wanted entry is missing.
         """
@@ -132,7 +132,7 @@ class StateCache:
             return None
         complete = {key for key, snapshot in self.held.items() if not snapshot.damaged}
         wanted = _wanted(node) - complete
-        return list(self.manifests.values()) if wanted <= self.manifests.keys() else None
+        return list(self.plans.values()) if wanted <= self.plans.keys() else None
 
     def entries_of(self, key: Key) -> list[Entry]:
         """Return the entry with this key as a list of one; empty if the ModelNode has none."""

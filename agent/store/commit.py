@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.store.disk import Disk
 from agent.store.layout import TMP_PREFIX, Layout
-from agent.store.removal import clear_model_directory, clear_place, remove_litter
+from agent.store.removal import clear_model_directory, clear_place, try_remove
 from agent.store.snapshot import Completed
 from agent.store.tree import build_snapshot, sync_directory
 from shared.errors import StoreFailure
@@ -24,7 +24,7 @@ def prepare(layout: Layout, mark: Completed, disk: Disk) -> Path:
         sync_directory(layout.models, disk)
     except OSError as error:
         with suppress(OSError):  # its links would keep the bytes of blobs that are removed later
-            remove_litter(tmp)
+            try_remove(tmp)
         if isinstance(error, PermissionError):
             raise StoreFailure(f"{error}; give {model} to the uid of this process, or remove it") from error
         raise
@@ -35,13 +35,13 @@ def install(layout: Layout, tmp: Path, mark: Completed, disk: Disk) -> Path | No
     """Rename a prepared snapshot into place; return the path of what it displaced. Raises OSError, StoreFailure."""
     target = layout.snapshot(mark.id, mark.revision)
     try:
-        aside = clear_place(layout, target)
+        trash = clear_place(layout, target)
     except FileExistsError as error:
-        remove_litter(tmp)
+        try_remove(tmp)
         raise StoreFailure(f"{error}; move it away, and the model goes there by itself") from error
     tmp.rename(target)
     sync_directory(target.parent, disk)
-    return aside
+    return trash
 
 
 def blobs_by_path(layout: Layout, mark: Completed) -> Mapping[str, Path]:

@@ -4,8 +4,6 @@ import hashlib
 from collections.abc import Container, Iterable
 from functools import lru_cache
 
-from msgspec.structs import replace
-
 from shared.errors import InvalidURI
 from shared.manifest import File, Manifest
 from shared.uri.model_uri import HfUri, parse_uri
@@ -23,7 +21,6 @@ def source_key(uri: str) -> str:
     return f"hf://{parsed.repo}" if isinstance(parsed, HfUri) else str(parsed)
 
 
-@lru_cache(maxsize=2**12)  # a download asks for the same names repeatedly
 def content_key(source: str, revision: str, file: File) -> str:
     """Return the name of a file's content at its source in hex; archive members have the archive's and `-` in front.
 
@@ -45,20 +42,6 @@ def keys_by_path(uri: str, revision: str, files: Iterable[File]) -> dict[str, st
     """Return the content name of each file, by path."""
     source = source_key(uri)
     return {file.path: content_key(source, revision, file) for file in files}
-
-
-def distinct_files(manifest: Manifest) -> dict[str, File]:
-    """Return one file for each distinct content, by content name, in manifest order."""
-    keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
-    found: dict[str, File] = {}
-    for file in manifest.files:
-        found.setdefault(keys[file.path], file)
-    return found
-
-
-def without(manifest: Manifest, paths: Container[str]) -> Manifest:
-    """Return the manifest without these files."""
-    return replace(manifest, files=tuple(file for file in manifest.files if file.path not in paths))
 
 
 def members_manifest(archive: str, files: Iterable[File]) -> Manifest:

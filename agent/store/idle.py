@@ -17,7 +17,7 @@ class Idle(msgspec.Struct, frozen=True, array_like=True):
     rounds: int
 
 
-def counted(before: Mapping[str, Idle], stamps: Mapping[str, int]) -> dict[str, Idle]:
+def count_round(before: Mapping[str, Idle], stamps: Mapping[str, int]) -> dict[str, Idle]:
     """Return the counts after one more round with these stamps."""
     known = ((key, stamp, before.get(key)) for key, stamp in stamps.items())
     return {key: Idle(stamp, found.rounds + 1 if found and found.stamp == stamp else 0) for key, stamp, found in known}

@@ -7,8 +7,6 @@ verify them (`held_spans`).
 
 import os
 import stat
-import threading
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -116,47 +114,6 @@ class Partial:
             self._journal = -1
 
 
-class ContentLocks:
-    """Exclusive locks on contents that are being written; a second writer waits for the first."""
-
-    def __init__(self) -> None:
-        self._held: set[str] = set()
-        self._changed = threading.Condition()
-
-    def take(self, key: str, stop: threading.Event, before_wait: Callable[[], None] = lambda: None) -> bool:
-        """Wait for the content and lock it; return False if `stop` is set first.
-
-        `before_wait` is called before each wait. A caller that keeps locks for later releases them there: two downloads
-        that wait for each other's locks would deadlock.
-        """
-        while not self._take_free(key):
-            if stop.is_set():
-                return False
-            before_wait()
-            with self._changed:
-                if key in self._held:
-                    self._changed.wait(0.2)  # setting `stop` does not wake this condition
-        return True
-
-    def _take_free(self, key: str) -> bool:
-        with self._changed:
-            if key in self._held:
-                return False
-            self._held.add(key)
-            return True
-
-    def free(self, keys: Iterable[str]) -> set[str]:
-        """Return the contents that nobody holds."""
-        with self._changed:
-            return set(keys) - self._held
-
-    def give_back(self, key: str) -> None:
-        """Release the lock for the next writer."""
-        with self._changed:
-            self._held.discard(key)
-            self._changed.notify_all()
-
-
 def open_partial(directory: Path, key: str, size: int, *, digest: bool, cached: bool = True) -> Partial:
     """Return the unfinished file of a content; the caller holds the lock on its key.
 
@@ -215,7 +172,7 @@ def _found(path: Path, key: str, size: int, *, digest: bool, cached: bool) -> Pa
         remove_tree(path)  # planted by somebody; the target of a link stays
     elif not mode & stat.S_IWUSR:
         if held.size_bytes:  # until now the read-only mode recorded this
-            _tell(str(path.with_suffix(MAP_SUFFIX)), ByteRange(0, size))
+            _record_all(str(path.with_suffix(MAP_SUFFIX)), ByteRange(0, size))
         path.chmod(0o600)
     partial = Partial(key, str(path), os.open(path, _FLAGS, 0o600), size, held, cached=cached)
     if not held.size_bytes:
@@ -234,7 +191,7 @@ def _append(journal: int, span: ByteRange) -> None:
     os.write(journal, b"%d %d\n" % (span.start, span.end))
 
 
-def _tell(path: str, span: ByteRange) -> None:
+def _record_all(path: str, span: ByteRange) -> None:
     journal = _open_map(path)
     try:
         _append(journal, span)

@@ -16,21 +16,21 @@ _SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _SEALED = 0o555
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a directory to an ignored name next to it. Raises OSError."""
-    aside = path.with_name(f"{GONE_PREFIX}{path.name}-{secrets.token_hex(4)}")
-    path.rename(aside)
-    return aside
+def move_to_trash(path: Path) -> Path:
+    """Rename a directory to an ignored name next to it, to be removed later. Raises OSError."""
+    trash = path.with_name(f"{GONE_PREFIX}{path.name}-{secrets.token_hex(4)}")
+    path.rename(trash)
+    return trash
 
 
 def clear_place(layout: Layout, path: Path) -> Path | None:
-    """Clear `path` for a rename and return what was set aside, if anything.
+    """Clear `path` for a rename; return the new path of what was moved to the trash, if anything.
 
     An empty directory needs no clearing; a symbolic link is unlinked, never followed.
 
     Raises:
         FileExistsError: The existing directory is not ours.
-        OSError: It could not be set aside.
+        OSError: It could not be renamed.
     """
     try:
         found = path.lstat()
@@ -43,7 +43,7 @@ def clear_place(layout: Layout, path: Path) -> Path | None:
         return None
     if not is_ours(layout, path):
         raise FileExistsError(f"{path} was not made by Larder and is left alone")
-    return set_aside(path)
+    return move_to_trash(path)
 
 
 def is_ours(layout: Layout, path: Path) -> bool:
@@ -58,11 +58,11 @@ def is_ours(layout: Layout, path: Path) -> bool:
 def clear_model_directory(path: Path) -> None:
     """Make sure that `path` is a directory we can write to.
 
-    One made by a container runtime (owned by root, containing only directories) is set aside.
+    One made by a container runtime (owned by root, containing only directories) is moved to the trash.
 
     Raises:
         PermissionError: It belongs to someone else and contains files.
-        OSError: It could not be set aside.
+        OSError: It could not be renamed.
     """
     with suppress(FileNotFoundError):
         if not stat.S_ISDIR(path.lstat().st_mode):
@@ -70,7 +70,7 @@ def clear_model_directory(path: Path) -> None:
         elif not os.access(path, os.W_OK | os.X_OK):
             if not is_hollow(path):
                 raise PermissionError(f"{path} is not writable")
-            set_aside(path)
+            move_to_trash(path)
     path.mkdir(0o755, exist_ok=True)
 
 
@@ -104,8 +104,8 @@ def blob_digests(layout: Layout) -> list[str]:
     return [path.name for path in layout.blobs.iterdir() if _SHA256.match(path.name)]
 
 
-def remove_litter(path: Path) -> None:
-    """Remove what was set aside, as far as permissions allow; root's files stay until the next start."""
+def try_remove(path: Path) -> None:
+    """Remove a directory as far as permissions allow; root's files stay until the next start."""
     with suppress(PermissionError):
         remove_tree(path)
 

@@ -15,29 +15,29 @@ class StoreRoom:
     floor: int
 
 
-def room_left(promised: int, room: StoreRoom) -> int:
+def room_left(reserved: int, room: StoreRoom) -> int:
     """Return how many bytes fit beside those reserved by others; negative if space is already overcommitted."""
-    on_disk = room.disk_free - promised - room.floor
-    return min(room.limit - room.used - promised, on_disk) if room.limit else on_disk
+    on_disk = room.disk_free - reserved - room.floor
+    return min(room.limit - room.used - reserved, on_disk) if room.limit else on_disk
 
 
-def shortage(need: int, promised: int, room: StoreRoom) -> int:
+def shortage(need: int, reserved: int, room: StoreRoom) -> int:
     """Return how many bytes must be freed before `need` bytes fit; 0 if they fit, or never can."""
     if need <= 0 or (room.limit and need > room.limit):
         return 0
-    return max(0, need - room_left(promised, room))
+    return max(0, need - room_left(reserved, room))
 
 
-def refuse(need: int, promised: int, room: StoreRoom) -> str:
+def refuse(need: int, reserved: int, room: StoreRoom) -> str:
     """Return why `need` bytes do not fit beside those reserved by others, with all numbers; empty if they do."""
-    have = room_left(promised, room)
+    have = room_left(reserved, room)
     if need <= 0 or need <= have:
         return ""
-    fits_limit = not room.limit or need <= room.limit - room.used - promised
+    fits_limit = not room.limit or need <= room.limit - room.used - reserved
     limit = f"limit {_exact(room.limit)}, used {_exact(room.used)}" if room.limit else "no limit"
     numbers = (
         f"need {_exact(need)}, have {_exact(max(0, have))} "
-        f"({limit}, promised to others {_exact(promised)}, disk free {_exact(room.disk_free)}, "
+        f"({limit}, reserved for others {_exact(reserved)}, disk free {_exact(room.disk_free)}, "
         f"of which {_exact(room.floor)} stay free)"
     )
     return f"{numbers}; {_way_out(need, room, fits_limit=fits_limit)}"
@@ -73,7 +73,7 @@ class Ledger:
         self._open: dict[str, int] = {}
         self._bounds: dict[str, Bounds] = {}
 
-    def promise(self, key: str, size_bytes: int, bounds: Bounds = _NO_BOUNDS) -> None:
+    def reserve(self, key: str, size_bytes: int, bounds: Bounds = _NO_BOUNDS) -> None:
         """Reserve bytes for a key, replacing its previous reservation."""
         self._open[key], self._bounds[key] = max(0, size_bytes), bounds
 
@@ -86,11 +86,11 @@ class Ledger:
         if key in self._open:
             self._open[key] = max(0, self._open[key] - size_bytes)
 
-    def withdraw(self, key: str) -> None:
+    def release(self, key: str) -> None:
         """Drop the key's reservation."""
         self._open.pop(key, None)
         self._bounds.pop(key, None)
 
-    def promised(self, but: str = "") -> int:
+    def reserved(self, but: str = "") -> int:
         """Return the sum of all reservations except one."""
         return sum(size for key, size in self._open.items() if key != but)

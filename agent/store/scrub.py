@@ -92,7 +92,7 @@ class Scrubber:
 
     def read_pass(self) -> bool:
         """Read the rest of the pass; return False if `stop` is set first. Raises OSError, LarderError."""
-        blobs, ended_at = self.store.blobs(), self._position.ended_at
+        blobs, ended_at = self.store.blobs.paths(), self._position.ended_at
         for name in blobs_ahead(blobs, self._position):
             self._position = Position(self._position.after, self._position.tries + 1, ended_at)
             if not self._read(name, blobs[name]):
@@ -144,13 +144,13 @@ class Scrubber:
 
     def _load(self) -> Position:
         try:
-            return msgspec.json.decode(self.store.scrub_file.read_bytes(), type=Position)
+            return msgspec.json.decode(self.store.layout.scrub.read_bytes(), type=Position)
         except (OSError, msgspec.DecodeError):
             return Position()
 
     def _save(self) -> None:
         """Write the position; a node crash may lose it, at the cost of repeating a pass. Raises OSError."""
-        fresh = self.store.scrub_file.with_suffix(".new")
+        fresh = self.store.layout.scrub.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(self._position))
-        fresh.rename(self.store.scrub_file)
+        fresh.rename(self.store.layout.scrub)
         self._saved_s = self.clock()

@@ -8,59 +8,56 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from agent.store.identity import content_key, keys_by_path, members_manifest, source_key
+from agent.store.download_plan import DownloadPlan
+from agent.store.identity import keys_by_path, members_manifest
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.partials import MAP_SUFFIX, SUFFIX
 from agent.store.snapshot import ArchiveContents, CompletedFile, archive_keys, source_file
 from agent.store.staging import pin_blob
-from shared.archives import find_archives
-from shared.manifest import Manifest
 
 _NEED = re.compile(r"^([0-9a-f]{64})\.([0-9]+)\.need$")
 
 
-def archive_names(manifest: Manifest) -> dict[str, str]:
-    """Return the content names of a manifest's archives, by path."""
-    source = source_key(manifest.uri)
-    return {file.path: content_key(source, manifest.revision, file) for file in find_archives(manifest.files)}
+def find_complete(inventory: Inventory, plan: DownloadPlan) -> dict[str, ArchiveContents]:
+    """Return the contents of the plan's archives in existing snapshots, by path, if all their files are untouched."""
+    found = _find_unpacked(inventory, plan)
+    return {path: contents for path, contents in found.items() if not _missing_members(inventory, contents)}
 
 
-def find_unpacked(inventory: Inventory, manifest: Manifest) -> dict[str, ArchiveContents]:
-    """Return the contents of the manifest's archives in existing snapshots, by path, untouched or not."""
-    if not (archives := find_archives(manifest.files)):
+def _find_unpacked(inventory: Inventory, plan: DownloadPlan) -> dict[str, ArchiveContents]:
+    """Return the contents of the plan's archives in existing snapshots, by path, untouched or not."""
+    if not plan.archives:
         return {}
-    names = archive_names(manifest)
     known = {key: one for snapshot in inventory.marked() for key, one in archive_keys(snapshot).items()}
     found: dict[str, ArchiveContents] = {}
-    for file in archives:
-        if one := known.get(names[file.path]):
-            archive = CompletedFile(file.path, file.size, one.archive.sha256, file.digest, file.etag)
-            found[file.path] = ArchiveContents(archive, one.files)
+    for file in plan.archives:
+        if contents := known.get(plan.keys[file.path]):
+            archive = CompletedFile(file.path, file.size, contents.archive.sha256, file.digest, file.etag)
+            found[file.path] = ArchiveContents(archive, contents.files)
     return found
 
 
-def missing_members(inventory: Inventory, unpacked: ArchiveContents) -> list[CompletedFile]:
+def _missing_members(inventory: Inventory, unpacked: ArchiveContents) -> list[CompletedFile]:
     """Return the files whose blobs are missing or changed, one for each content."""
     distinct = {f.sha256: f for f in unpacked.files}
     return [f for f in distinct.values() if not inventory.has_blob(f.sha256, f.size)]
 
 
-def missing_bytes(layout: Layout, inventory: Inventory, manifest: Manifest) -> int:
+def missing_bytes(layout: Layout, inventory: Inventory, plan: DownloadPlan) -> int:
     """Return how many bytes the files of archives will take in addition to the archives, as far as known."""
-    unpacked, names = find_unpacked(inventory, manifest), archive_names(manifest)
-    known = (file.size for one in unpacked.values() for file in missing_members(inventory, one))
-    unknown = {key for path, key in names.items() if path not in unpacked}
+    unpacked = _find_unpacked(inventory, plan)
+    known = (file.size for contents in unpacked.values() for file in _missing_members(inventory, contents))
+    unknown = {key for path, key in plan.archive_keys.items() if path not in unpacked}
     needs = dict(sorted((key, size) for _, key, size in _needs(layout, unknown)))
-    there = {key: pinned_bytes(inventory, {key}) for key in needs}
-    return sum(known) + sum(max(0, size - there[key]) for key, size in needs.items())
+    pinned = {key: pinned_bytes(inventory, {key}) for key in needs}
+    return sum(known) + sum(max(0, size - pinned[key]) for key, size in needs.items())
 
 
-def pin_members(layout: Layout, inventory: Inventory, manifest: Manifest) -> None:
+def pin_members(layout: Layout, inventory: Inventory, plan: DownloadPlan) -> None:
     """Keep the existing files of archives until the commit. Raises OSError."""
-    names = archive_names(manifest)
-    for path, unpacked in find_unpacked(inventory, manifest).items():
-        members = members_manifest(names[path], map(source_file, unpacked.files))
+    for path, unpacked in _find_unpacked(inventory, plan).items():
+        members = members_manifest(plan.keys[path], map(source_file, unpacked.files))
         keys = keys_by_path(members.uri, members.revision, members.files)
         for file in unpacked.files:
             if inventory.has_blob(file.sha256, file.size):
@@ -76,7 +73,7 @@ def pinned_bytes(inventory: Inventory, archives: Collection[str]) -> int:
 def settled_archives(inventory: Inventory) -> set[str]:
     """Return the archives whose files are all in a snapshot: they are no longer needed."""
     archives = (found for snapshot in inventory.marked() for found in archive_keys(snapshot).items())
-    return {key for key, one in archives if all(inventory.has_blob(f.sha256, f.size) for f in one.files)}
+    return {key for key, contents in archives if not _missing_members(inventory, contents)}
 
 
 def note_needs(layout: Layout, needs: Mapping[str, int]) -> None:

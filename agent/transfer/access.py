@@ -4,7 +4,6 @@ import threading
 from collections import deque
 from functools import partial
 
-from agent.store.identity import distinct_files
 from agent.transfer.file_download import FileDownloader
 from agent.transfer.receive import DownloadContext, Stopped
 from agent.transfer.worker_pool import WorkerPool
@@ -22,7 +21,7 @@ def prove_access(downloader: FileDownloader, stop: threading.Event) -> None:
     That never takes more requests than downloading those files. Raises LarderError, Stopped.
     """
     context, halt = downloader.context, threading.Event()
-    files = [f for f in distinct_files(downloader.manifest).values() if f.size and f.path not in downloader.delivered]
+    files = [f for f in downloader.plan.contents().values() if f.size and f.path not in downloader.delivered]
     files.sort(key=lambda f: f.size)
     pending = deque(files[-1:] if isinstance(context.source, SharedRights) else files)
 

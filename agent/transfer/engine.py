@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from agent.store.identity import distinct_files, keys_by_path, without
+from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import ArchiveContents
 from agent.store.store import Store
 from agent.store.verify import Check, verification
@@ -18,8 +18,7 @@ from agent.transfer.receive import DownloadContext, Stopped
 from agent.transfer.small_files import SmallFiles
 from agent.transfer.unpacking import Unpacking
 from agent.transfer.worker_pool import WorkerPool
-from shared.archives import find_archives
-from shared.manifest import File, Manifest
+from shared.manifest import File
 from shared.sources.port import Source
 from shared.sources.retry import RetryPolicy, Timing
 
@@ -45,7 +44,7 @@ class FetchResult:
 
 def fetch(
     source: Source,
-    manifest: Manifest,
+    plan: DownloadPlan,
     store: Store,
     *,
     progress: Progress,
@@ -59,7 +58,7 @@ def fetch(
     policy: RetryPolicy | None = None,
     timing: Timing | None = None,
 ) -> FetchResult:
-    """Download every missing file of the manifest into the store; verified bytes stay, however this ends.
+    """Download every missing file of the plan into the store; verified bytes stay, however this ends.
 
     For each file that this download did not bring itself, one byte is requested, so that bytes brought with other
     credentials are not linked without the source's consent. If all files have the same readers, only the largest is
@@ -67,7 +66,7 @@ def fetch(
 
     Args:
         source: Where the files are.
-        manifest: The files.
+        plan: The files.
         store: Where they go.
         progress: Counters to update.
         stop: Ends the download within a second once set.
@@ -90,26 +89,23 @@ def fetch(
         source,
         rate_limiter or RateLimiter(),
         progress,
-        lambda size: store.arrived(reservation, size),
+        lambda size: store.space.arrived(reservation, size),
         halt,
         timing.clock,
     )
-    found = store.pin(manifest)
-    missing = [
-        file
-        for file in distinct_files(without(manifest, store.find_unpacked(manifest))).values()
-        if file.path not in found
-    ]
+    found = store.incoming.pin(plan)
+    needed = plan.contents(without=store.snapshots.find_unpacked(plan))
+    missing = [file for file in needed.values() if file.path not in found]
     before = progress.done
-    progress.total = progress.total or manifest.size_bytes
-    progress.find(manifest.size_bytes - sum(file.size for file in missing))
-    check, cached = partial(Check, sha256=sha256), store.caches(manifest)
-    downloader = FileDownloader(context, manifest, store, policy or RetryPolicy(), timing, set(), check, cached)
+    progress.total = progress.total or plan.manifest.size_bytes
+    progress.find(plan.manifest.size_bytes - sum(file.size for file in missing))
+    check, cached = partial(Check, sha256=sha256), store.incoming.uses_page_cache(plan)
+    downloader = FileDownloader(context, plan, store, policy or RetryPolicy(), timing, set(), check, cached)
     try:
         downloaded = _download(downloader, missing, concurrency, stop)
         if prove_access:
             access.prove_access(downloader, stop)
-        blobs = _by_path(manifest, {**found, **downloaded})
+        blobs = _by_path(plan, {**found, **downloaded})
         unpacked = _unpack(downloader, blobs, reservation, stop) if unpack else ()
     except BaseException:
         progress.find(before - progress.done)  # the next attempt counts these bytes again
@@ -117,7 +113,7 @@ def fetch(
     for one in unpacked:
         blobs.pop(one.archive.path, None)
     blobs |= {f.path: f.sha256 for one in unpacked for f in one.files}
-    return FetchResult(blobs, verification(f.digest for f in manifest.files), progress.received, unpacked)
+    return FetchResult(blobs, verification(f.digest for f in plan.manifest.files), progress.received, unpacked)
 
 
 def _download(
@@ -138,18 +134,16 @@ def _unpack(
     downloader: FileDownloader, blobs: Mapping[str, str], reservation: str, stop: threading.Event
 ) -> tuple[ArchiveContents, ...]:
     """Return the files that a model's archives become."""
-    archives = find_archives(downloader.manifest.files)
-    found = downloader.store.find_unpacked(downloader.manifest)
-    unpacking = Unpacking(downloader.store, downloader.manifest, reservation, downloader.context.progress)
-    if all(file.path in found for file in archives):
+    found = downloader.store.snapshots.find_unpacked(downloader.plan)
+    unpacking = Unpacking(downloader.store, downloader.plan, reservation, downloader.context.progress)
+    if all(file.path in found for file in downloader.plan.archives):
         if found:
             unpacking.check_together(found)
         return tuple(found.values())
     return unpacking.run(blobs, stop)
 
 
-def _by_path(manifest: Manifest, blobs: Mapping[str, str]) -> dict[str, str]:
+def _by_path(plan: DownloadPlan, blobs: Mapping[str, str]) -> dict[str, str]:
     """Return the blob of every path whose content is here, given one path per content."""
-    keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
-    by_key = {keys[path]: blob for path, blob in blobs.items()}
-    return {path: by_key[key] for path, key in keys.items() if key in by_key}
+    by_key = {plan.keys[path]: blob for path, blob in blobs.items()}
+    return {path: by_key[key] for path, key in plan.keys.items() if key in by_key}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.partials import Partial
 from agent.store.store import Store
 from agent.store.verify import Check
@@ -13,7 +14,7 @@ from agent.transfer.retry_budget import SharedRetryBudget
 from agent.transfer.segmented_file import Segment, SegmentedFile
 from shared.byte_ranges import ByteRange
 from shared.errors import DigestMismatch, LarderError, SourceChanged
-from shared.manifest import File, Manifest
+from shared.manifest import File
 from shared.sources.retry import RetryPolicy, Timing
 
 SMALL_BYTES = 4 * 2**20
@@ -53,7 +54,7 @@ class FileDownloader:
 
     Attributes:
         context: What all bytes pass through, with source and stop event.
-        manifest: The manifest being downloaded.
+        plan: What is being downloaded.
         store: The store that receives the files.
         policy: How failed attempts are retried.
         timing: Clock and jitter.
@@ -63,7 +64,7 @@ class FileDownloader:
     """
 
     context: DownloadContext
-    manifest: Manifest
+    plan: DownloadPlan
     store: Store
     policy: RetryPolicy
     timing: Timing
@@ -78,13 +79,14 @@ class FileDownloader:
         Raises InsufficientStorage, StoreFailure, Stopped.
         """
         cached, stop = self.cached or file.size <= SMALL_BYTES, self.context.stop
-        with self.store.partial(self.manifest, file, stop, cached=cached, before_wait=before_wait) as partial:
+        key = self.plan.keys[file.path]
+        with self.store.incoming.open(key, file, stop, cached=cached, before_wait=before_wait) as partial:
             if partial is None:
                 raise Stopped
             held_bytes = partial.held.size_bytes
             segmented = SegmentedFile(file, partial, self.make_check)
             download = FileDownload(segmented, SharedRetryBudget(self.policy, self.timing))
-            if blob := self.store.find_blob(self.manifest, file):  # another download was faster
+            if blob := self.store.blobs.find(key, file.size):  # another download was faster
                 self.context.progress.find(file.size)
                 self.context.arrived(file.size - held_bytes)
                 download.blob = blob

@@ -166,7 +166,7 @@ class LargeFiles:
                 buffer = memoryview(bytearray(_BUFFER_BYTES))
                 while not self._downloader.complete(download, buffer):
                     self._notify()
-                self._downloader.store.put_blob(file.segmented.partial, download.blob)
+                self._downloader.store.incoming.put_blob(file.segmented.partial, download.blob)
             self.blobs[file.segmented.file.path] = download.blob
         finally:
             with self._changed:

@@ -85,10 +85,10 @@ class SmallFiles:
                 whole = self._downloader.complete(download, buffer)
             partial, store = download.segmented.partial, self._downloader.store
             if not file.digest:  # nothing could verify a sealed file that was not flushed before a crash
-                store.put_blob(partial, download.blob)
+                store.incoming.put_blob(partial, download.blob)
                 self.blobs[file.path] = download.blob
                 return
-            store.seal(partial)
+            store.incoming.seal(partial)
             with self._lock:
                 self._batch.append((file, partial, download.blob))
                 self._closing.push(closing.pop_all())
@@ -101,5 +101,5 @@ class SmallFiles:
             batch, self._batch = self._batch, []
             closing = self._closing.pop_all()
         with closing:
-            self._downloader.store.put_blobs([(partial, blob) for _, partial, blob in batch])
+            self._downloader.store.incoming.put_blobs([(partial, blob) for _, partial, blob in batch])
         self.blobs.update((file.path, blob) for file, _, blob in batch)

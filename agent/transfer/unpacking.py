@@ -8,23 +8,22 @@ from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, BinaryIO
 
+from agent.archive.kinds import Kind, kind_of
 from agent.archive.members import Member, Oversize, Tally, UnpackLimits, check_together, count_names
 from agent.archive.unpack import MemberContent, list_archive, unpack_archive
 from agent.linux.writeback import Writeback
-from agent.store.archive_kinds import Kind, kind_of
 from agent.store.disk import translated
+from agent.store.download_plan import DownloadPlan
 from agent.store.identity import members_manifest
 from agent.store.partials import Partial
 from agent.store.snapshot import ArchiveContents, CompletedFile
 from agent.store.store import Store
-from agent.store.unpacked import archive_names
 from agent.transfer.file_download import SMALL_BYTES
 from agent.transfer.progress import Progress
 from agent.transfer.receive import Stopped
 from agent.transfer.worker_pool import WorkerPool
-from shared.archives import find_archives
 from shared.errors import InsufficientStorage, NeedsAction, StoreFailure
-from shared.manifest import File, Manifest
+from shared.manifest import File
 from shared.quantity import format_bytes
 
 if TYPE_CHECKING:
@@ -55,13 +54,13 @@ class _Listed:
 
     archive: _Archive
     members: tuple[Member, ...]
-    into: Manifest
+    into: DownloadPlan
     digests: dict[str, str]
 
     @property
     def missing(self) -> list[File]:
         """The files not yet in the store."""
-        return [file for file in self.into.files if file.path not in self.digests]
+        return [file for file in self.into.manifest.files if file.path not in self.digests]
 
     def unpacked(self) -> ArchiveContents:
         """Return the contents of the archive, whose files are all in the store."""
@@ -75,7 +74,7 @@ class Unpacking:
     """Unpacks the archives of one model, under a reservation that grows by what their files need."""
 
     store: Store
-    manifest: Manifest
+    plan: DownloadPlan
     reservation: str
     progress: Progress
 
@@ -103,26 +102,24 @@ class Unpacking:
         return done[0]
 
     def _run(self, blobs: Mapping[str, str], stop: threading.Event) -> tuple[ArchiveContents, ...]:
-        archives = find_archives(self.manifest.files)
-        with self._held(archives, stop):
-            found = self.store.find_unpacked(self.manifest)  # another download may have been faster
+        archives = self.plan.archives
+        with self._held(stop):
+            found = self.store.snapshots.find_unpacked(self.plan)  # another download may have been faster
             listed = self._list([_archive_of(file, blobs) for file in archives if file.path not in found], found, stop)
             self.check_together(found, listed)
             try:
                 self._write(listed, stop)
             except NeedsAction:  # an archive that lies about its content is refused as a whole
-                self.store.drop_members(self.manifest)
+                self.store.unfinished.drop_members(self.plan)
                 raise
         return (*found.values(), *(one.unpacked() for one in listed))
 
     @contextmanager
-    def _held(self, archives: Sequence[File], stop: threading.Event) -> Iterator[None]:
+    def _held(self, stop: threading.Event) -> Iterator[None]:
         """Lock the archives, each content once, in the same order as all other downloads."""
-        names = archive_names(self.manifest)
-        by_name = {names[file.path]: file for file in archives}
         with ExitStack() as holding:
-            for name in sorted(by_name):
-                if not holding.enter_context(self.store.hold(self.manifest, by_name[name], stop)):
+            for key in sorted(set(self.plan.archive_keys.values())):
+                if not holding.enter_context(self.store.incoming.lock(key, stop)):
                     raise Stopped
             yield
 
@@ -130,11 +127,11 @@ class Unpacking:
         self, archives: Sequence[_Archive], found: Mapping[str, ArchiveContents], stop: threading.Event
     ) -> list[_Listed]:
         """Return the members of the archives, under one limit with those found; a tar.gz is decompressed for this."""
-        names, listed, needs = archive_names(self.manifest), list[_Listed](), dict[str, int]()
+        listed, needs = list[_Listed](), dict[str, int]()
         limits, tally = UnpackLimits(self._most_bytes(archives)), Tally()
         for before in found.values():
             count_names((file.path for file in before.files), limits, tally)
-        self.progress.total = self.manifest.size_bytes + _looked_through_bytes(archives)
+        self.progress.total = self.plan.manifest.size_bytes + _looked_through_bytes(archives)
         for one in archives:
             bytes_before = tally.bytes
             count = self.progress.find if one.kind is Kind.TAR_GZIP else _UNCOUNTED
@@ -146,8 +143,8 @@ class Unpacking:
                 break
             needs[one.file.path] = tally.bytes - bytes_before
             own = [File(m.path, m.size) for m in members if m.of == m.path]
-            into = members_manifest(names[one.file.path], own)
-            digests = {f.path: known for f in own if (known := self.store.find_blob(into, f))}
+            into = DownloadPlan(members_manifest(self.plan.keys[one.file.path], own))
+            digests = {f.path: sha256 for f in own if (sha256 := self.store.blobs.find(into.keys[f.path], f.size))}
             listed.append(_Listed(one, members, into, digests))
         if len(listed) < len(archives):
             raise self._refusal(archives, needs)
@@ -157,7 +154,7 @@ class Unpacking:
         """Return how many bytes may be decompressed to list archives: not far beyond the available space."""
         if all(one.kind is not Kind.TAR_GZIP for one in archives):
             return _NO_LIMIT
-        room = self.store.room_to_unpack(self.reservation, self.manifest)
+        room = self.store.space.room_to_unpack(self.reservation, self.plan)
         return max(room, _LIKELY_RATIO * sum(one.file.size for one in archives))
 
     def check_together(self, found: Mapping[str, ArchiveContents], listed: Sequence[_Listed] = ()) -> None:
@@ -165,8 +162,8 @@ class Unpacking:
 
         `found` are archives unpacked earlier. Raises TooManyFiles if there are too many files together.
         """
-        archives = {file.path for file in find_archives(self.manifest.files)}
-        places = {"": [f.path for f in self.manifest.files if f.path not in archives]}
+        archives = self.plan.archive_keys
+        places = {"": [f.path for f in self.plan.manifest.files if f.path not in archives]}
         places |= {path: [f.path for f in one.files] for path, one in found.items()}
         places |= {one.archive.file.path: [m.path for m in one.members] for one in listed}
         check_together(places, UnpackLimits(_NO_LIMIT))
@@ -189,36 +186,37 @@ class Unpacking:
                     self._copy(content, partial, stop)
                     listed.digests[content.member.path] = content.sha256
                     if content.member.size > SMALL_BYTES:
-                        self.store.put_blob(partial, content.sha256)
+                        self.store.incoming.put_blob(partial, content.sha256)
                     else:
-                        self.store.seal(partial)
+                        self.store.incoming.seal(partial)
                         batch.append((partial, content.sha256))
                         closing.push(one.pop_all())
                 if len(batch) == _BATCH:
-                    self.store.put_blobs(batch)
+                    self.store.incoming.put_blobs(batch)
                     batch.clear()
                     closing.pop_all().close()
-            self.store.put_blobs(batch)
+            self.store.incoming.put_blobs(batch)
 
     def _make_room(self, listed: Sequence[_Listed]) -> None:
         """Reserve space for the missing files, or drop the archives and raise InsufficientStorage."""
-        all_bytes = sum(one.into.size_bytes for one in listed)
+        all_bytes = sum(one.into.manifest.size_bytes for one in listed)
         missing_bytes = sum(file.size for one in listed for file in one.missing)
-        overheads = {one.archive.file.path: self.store.unpacked_overhead_bytes(one.into, one.missing) for one in listed}
+        overhead_bytes = self.store.space.unpacked_overhead_bytes
+        overheads = {one.archive.file.path: overhead_bytes(one.into.manifest, one.missing) for one in listed}
         self.progress.total += all_bytes
         self.progress.find(all_bytes - missing_bytes)
         try:
-            self.store.renew(self.reservation, missing_bytes + sum(overheads.values()))
+            self.store.space.renew(self.reservation, missing_bytes + sum(overheads.values()))
         except InsufficientStorage:
-            needs = {p: one.into.size_bytes + overheads[p] for one in listed if (p := one.archive.file.path)}
+            needs = {p: one.into.manifest.size_bytes + overheads[p] for one in listed if (p := one.archive.file.path)}
             raise self._refusal([one.archive for one in listed], needs) from None
 
     def _refusal(self, archives: Sequence[_Archive], needs: Mapping[str, int]) -> InsufficientStorage:
         """Drop the archives and return the error, with the sizes of the archives and their files."""
-        self.store.drop_oversized_archive(self.manifest, needs)
+        self.store.unfinished.drop_oversized_archives(self.plan, needs)
         why = InsufficientStorage("room was made meanwhile; it is tried again")
         try:
-            self.store.renew(self.reservation, self.store.missing_bytes(self.manifest))
+            self.store.space.renew(self.reservation, self.store.space.missing_bytes(self.plan))
         except InsufficientStorage as error:
             why = error
         first, *more = archives
@@ -237,14 +235,14 @@ class Unpacking:
                 raise Stopped
             partial.write(memoryview(piece), offset)
             offset += len(piece)
-            self.store.arrived(self.reservation, len(piece))
+            self.store.space.arrived(self.reservation, len(piece))
             self.progress.find(len(piece))
             writeback.reach(offset)
 
     @contextmanager
-    def _begun(self, into: Manifest, member: Member, stop: threading.Event) -> Iterator[Partial]:
+    def _begun(self, into: DownloadPlan, member: Member, stop: threading.Event) -> Iterator[Partial]:
         """Yield the partial file of a member; on failure it is removed, since extraction would start over."""
-        with self.store.partial(into, File(member.path, member.size), stop) as partial:
+        with self.store.incoming.open(into.keys[member.path], File(member.path, member.size), stop) as partial:
             if partial is None:
                 raise Stopped
             try:
@@ -258,7 +256,7 @@ class Unpacking:
     def _opened(
         self, sha256: str, stop: threading.Event, count: Callable[[int], None] = _UNCOUNTED
     ) -> Iterator[BinaryIO]:
-        path = self.store.blob_path(sha256)
+        path = self.store.blobs.path(sha256)
         with translated(f"opening {path}"):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with BufferedReader(_Packed(descriptor, stop, count), _READ_BYTES) as reader:

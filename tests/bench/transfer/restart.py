@@ -13,6 +13,7 @@ import httpx
 import msgspec
 import yaml
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
 from rig.api import Api
 from rig.binaries import Binaries
@@ -61,13 +62,14 @@ def fill(root: Path, manifests: Sequence[Manifest]) -> None:
     store, stop = Store.open(root), threading.Event()
     try:
         for manifest in manifests:
+            plan = DownloadPlan(manifest)
             digests = {f.path: f.digest.partition(":")[2] for f in manifest.files}
             for file in manifest.files:
-                with store.partial(manifest, file, stop) as partial:
+                with store.incoming.open(plan.keys[file.path], file, stop) as partial:
                     assert partial is not None  # nobody else writes
                     os.ftruncate(partial.descriptor, file.size)
-                    store.put_blob(partial, digests[file.path])
-            store.commit(manifest, _identity(manifest), digests)
+                    store.incoming.put_blob(partial, digests[file.path])
+            store.snapshots.commit(plan, _identity(manifest), digests)
     finally:
         store.close()
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
@@ -102,21 +103,27 @@ def carry_out(order: Order, source: CountedSource) -> None:
     """Fetch and commit the model."""
     if order.fatal_bytes:
         source.fatal_bytes, source.faults.most_bytes = order.fatal_bytes, _PIECE_BYTES
-    manifest = source.resolve()
+    plan = DownloadPlan(source.resolve())
     if order.fatal_change:
         die_before_change(order.fatal_change)
     store = Store.open(Path(order.root), disk=FatalDisk(order.fatal_sync, tight=order.tight))
     store.sweep()
     bucket = RateLimiter(order.rate)
     result = fetch(
-        source, manifest, store, progress=Progress(), stop=threading.Event(), concurrency=2, rate_limiter=bucket
+        source,
+        plan,
+        store,
+        progress=Progress(),
+        stop=threading.Event(),
+        concurrency=2,
+        rate_limiter=bucket,
     )
     if order.fatal_change:
-        store.commit(manifest, "old", result.blobs)
-        result = fetch(source, manifest, store, progress=Progress(), stop=threading.Event())
-    store.commit(manifest, "llama", result.blobs)
+        store.snapshots.commit(plan, "old", result.blobs)
+        result = fetch(source, plan, store, progress=Progress(), stop=threading.Event())
+    store.snapshots.commit(plan, "llama", result.blobs)
     if order.fatal_change:
-        store.set_aside_and_remove("old", manifest.revision)
+        store.snapshots.remove("old", plan.manifest.revision)
 
 
 def end_of(order: Order, source: CountedSource) -> int:

@@ -12,6 +12,7 @@ from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from shared.errors import Unreachable
 from shared.sources.memory import MemorySource
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 LARGE = "model-00002-of-00002.safetensors"
@@ -34,16 +35,18 @@ def test_what_is_unfinished_goes_on_from_its_verified_bytes(
     source.faults.truncate_at[LARGE] = KEPT_BYTES
     with pytest.raises(Unreachable):
         bring(source, store)
-    missing = store.missing_bytes(source.resolve())
+    missing = store.space.missing_bytes(plan_of(source))
     assert missing <= source.resolve().size_bytes - KEPT_BYTES
     store.close()
     shift(root / "partial", years)
     source.faults.truncate_at.clear()
     again, before = Store.open(root), source.served_bytes
     again.sweep()
-    assert again.missing_bytes(source.resolve()) == missing
-    snapshot: Snapshot = again.commit(source.resolve(), "llama", bring(source, again, prove_access=False).blobs)
+    assert again.space.missing_bytes(plan_of(source)) == missing
+    snapshot: Snapshot = again.snapshots.commit(
+        plan_of(source), "llama", bring(source, again, prove_access=False).blobs
+    )
     assert source.served_bytes - before == missing
     assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == source.files
-    assert again.check(snapshot) == []
+    assert again.snapshots.check(snapshot) == []
     again.close()

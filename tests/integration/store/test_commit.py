@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from agent.store.disk import RealDisk
+from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.file_download import SMALL_BYTES
@@ -18,6 +19,7 @@ from agent.transfer.progress import Progress
 from shared.errors import AuthDenied, InsufficientStorage
 from shared.sources.memory import MemorySource
 from shared.sources.port import Credentials
+from tests.stores import plan_of
 
 Stock = Callable[[MemorySource, Store, str], Snapshot]
 SOON_S = 60.0
@@ -32,8 +34,7 @@ def test_the_snapshot_has_the_sources_files(stock: Stock, source: MemorySource, 
     assert contents(snapshot) == source.files
     assert snapshot.verified == "digest"
     assert snapshot.size == sum(map(len, source.files.values()))
-    assert store.snapshots() == [snapshot]
-    assert store.find("llama", snapshot.revision) == snapshot
+    assert store.snapshots.all() == [snapshot]
 
 
 def test_the_layout_is_the_documented_one(stock: Stock, source: MemorySource, store: Store, root: Path) -> None:
@@ -60,13 +61,13 @@ def test_equal_files_are_moved_and_stored_once(stock: Stock, source: MemorySourc
     distinct = set(source.files.values())
     assert source.served_bytes == sum(map(len, distinct))
     assert len(list((root / "blobs" / "sha256").iterdir())) == len(distinct)
-    assert store.used_bytes() < sum(map(len, distinct)) + 64 * 2**10
+    assert store.space.used_bytes() < sum(map(len, distinct)) + 64 * 2**10
 
 
 def test_what_is_used_is_what_du_counts(stock: Stock, source: MemorySource, store: Store, root: Path) -> None:
     stock(source, store, "llama")
     stock(source, store, "copy")
-    assert store.used_bytes() == du_bytes(root)
+    assert store.space.used_bytes() == du_bytes(root)
 
 
 def du_bytes(root: Path) -> int:
@@ -78,7 +79,7 @@ def du_bytes(root: Path) -> int:
 def test_a_long_id_stands_in_the_mark_not_in_the_directory(stock: Stock, source: MemorySource, store: Store) -> None:
     snapshot = stock(source, store, "n" * 253)
     assert len(snapshot.path.parent.name) == 45
-    assert store.snapshots()[0].id == "n" * 253
+    assert store.snapshots.all()[0].id == "n" * 253
 
 
 def test_committing_again_changes_nothing(stock: Stock, source: MemorySource, store: Store) -> None:
@@ -93,7 +94,7 @@ def test_another_model_of_the_same_source_is_linked_without_transfer(
 ) -> None:
     one = stock(source, store, "one")
     served = source.served_bytes
-    assert store.missing_bytes(source.resolve()) == 0
+    assert store.space.missing_bytes(plan_of(source)) == 0
     two = stock(source, store, "two")
     assert source.served_bytes - served <= 1  # one byte proves the access
     assert all((one.path / f.path).samefile(two.path / f.path) for f in one.files)
@@ -114,7 +115,7 @@ def test_equal_bytes_of_another_source_are_fetched_and_then_linked(
 ) -> None:
     one = stock(source, store, "one")
     other = MemorySource(source.files, repo="other/place")
-    assert store.missing_bytes(other.resolve()) > 0
+    assert store.space.missing_bytes(plan_of(other)) > 0
     two = stock(other, store, "two")
     assert other.served_bytes == sum(map(len, set(source.files.values())))
     assert all((one.path / f.path).samefile(two.path / f.path) for f in one.files)
@@ -127,7 +128,7 @@ def test_the_next_revision_moves_only_what_changed(stock: Stock, source: MemoryS
     second = stock(source, store, "llama")
     assert second.revision != first.revision
     assert source.served_bytes - before == len(source.files["config.json"]) + 1  # one byte proves the access
-    assert [s.revision for s in store.snapshots()] in (
+    assert [s.revision for s in store.snapshots.all()] in (
         [first.revision, second.revision],
         [second.revision, first.revision],
     )
@@ -141,17 +142,17 @@ def test_files_without_digests_are_verified_by_size_and_it_says_so(stock: Stock,
 def test_a_reservation_shrinks_to_nothing_as_its_bytes_arrive(
     bring: Callable[..., object], source: MemorySource, store: Store
 ) -> None:
-    need = store.missing_bytes(source.resolve())
-    limit = store.used_bytes() + need
-    store.reserve("llama@1", need, limit, 0)
-    assert store.reserved_bytes() == need
+    need = store.space.missing_bytes(plan_of(source))
+    limit = store.space.used_bytes() + need
+    store.space.reserve("llama@1", need, limit, 0)
+    assert store.space.reserved_bytes() == need
     with pytest.raises(InsufficientStorage, match=f"need 1 bytes, have 0 bytes.*limit {limit} bytes"):
-        store.reserve("other", 1, limit, 0)
+        store.space.reserve("other", 1, limit, 0)
     bring(source, store, reservation="llama@1")
-    assert store.reserved_bytes() == 0
-    with pytest.raises(InsufficientStorage, match=f"used {store.used_bytes()} bytes"):
-        store.reserve("other", 1, limit, 0)
-    store.reserve("other", 1, store.used_bytes() + 1, 0)
+    assert store.space.reserved_bytes() == 0
+    with pytest.raises(InsufficientStorage, match=f"used {store.space.used_bytes()} bytes"):
+        store.space.reserve("other", 1, limit, 0)
+    store.space.reserve("other", 1, store.space.used_bytes() + 1, 0)
 
 
 SHAPES = {
@@ -171,14 +172,15 @@ def test_an_exact_fit_ends_within_the_limit_as_du_counts_it(
     stock(MemorySource({"first": b"1"}, repo="org/first"), store, "first")
     source = MemorySource(files)
     manifest = source.resolve()
-    need = store.missing_bytes(manifest) + store.overhead_bytes(manifest, "llama")
-    limit = store.used_bytes() + need
+    plan = DownloadPlan(manifest)
+    need = store.space.missing_bytes(plan) + store.space.overhead_bytes(plan, "llama")
+    limit = store.space.used_bytes() + need
     with pytest.raises(InsufficientStorage):
-        store.reserve("llama", need, limit - 1, 0)
-    store.reserve("llama", need, limit, 0)
+        store.space.reserve("llama", need, limit - 1, 0)
+    store.space.reserve("llama", need, limit, 0)
     stock(source, store, "llama")
     assert du_bytes(root) <= limit
-    assert store.overhead_bytes(manifest, "llama") == 0
+    assert store.space.overhead_bytes(DownloadPlan(manifest), "llama") == 0
 
 
 def test_progress_ends_at_the_total(bring: Callable[..., object], source: MemorySource, store: Store) -> None:
@@ -206,7 +208,7 @@ def test_two_downloads_of_one_content_move_it_once(bring: Callable[..., object],
     for thread in threads:
         thread.join()
     assert source.served_bytes == 2**20 + 1  # the one that waited asks for a byte of its own
-    assert store.missing_bytes(source.resolve()) == 0
+    assert store.space.missing_bytes(plan_of(source)) == 0
 
 
 class ListeningDisk(RealDisk):

@@ -13,6 +13,7 @@ from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
 from shared.errors import AuthDenied, StoreFailure
 from shared.sources.memory import MemorySource
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 LARGE = "model-00001-of-00002.safetensors"
@@ -71,13 +72,13 @@ def test_damage_is_noticed_by_stat_and_only_the_damaged_file_is_mended(
     damage: Callable[[Path], None], path: str, snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring
 ) -> None:
     damage(snapshot.path / path)
-    assert store.check(snapshot) == [path]
-    assert store.snapshots()[0].damaged == (path,)
+    assert store.snapshots.check(snapshot) == [path]
+    assert store.snapshots.all()[0].damaged == (path,)
     before = source.served_bytes
     result = bring(source, store, prove_access=False)
-    mended = store.repair(snapshot, source.resolve(), result.blobs)
+    mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs)
     assert source.served_bytes - before in (0, len(source.files[path]))
-    assert store.check(mended) == []
+    assert store.snapshots.check(mended) == []
     assert {f.path: (mended.path / f.path).read_bytes() for f in mended.files} == source.files
     assert mended.path.stat().st_mode & 0o777 == 0o555
     assert (mended.path / "original").stat().st_mode & 0o777 == 0o555
@@ -89,7 +90,7 @@ def test_an_open_file_keeps_its_bytes_while_it_is_mended(
 ) -> None:
     with (snapshot.path / LARGE).open("rb") as opened:
         truncate(snapshot.path / LARGE)
-        store.repair(snapshot, source.resolve(), bring(source, store).blobs)
+        store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
         assert os.fstat(opened.fileno()).st_size == 1
         assert (snapshot.path / LARGE).stat().st_size == len(source.files[LARGE])
 
@@ -103,31 +104,31 @@ def test_another_snapshot_of_a_damaged_blob_is_mended_without_transfer(
 ) -> None:
     twin = stock(source, store, "twin")
     truncate(snapshot.path / LARGE)
-    assert store.check(snapshot) == store.check(twin) == [LARGE]
-    store.repair(snapshot, source.resolve(), bring(source, store).blobs)
+    assert store.snapshots.check(snapshot) == store.snapshots.check(twin) == [LARGE]
+    store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
     before = source.served_bytes
-    store.repair(twin, source.resolve(), bring(source, store, prove_access=False).blobs)
+    store.snapshots.repair(twin, plan_of(source), bring(source, store, prove_access=False).blobs)
     assert source.served_bytes == before
-    assert store.check(snapshot) == store.check(twin) == []
+    assert store.snapshots.check(snapshot) == store.snapshots.check(twin) == []
 
 
 def test_a_lost_mark_is_damage_and_is_written_again(
     snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring
 ) -> None:
     remove(snapshot.path / ".completed")
-    assert store.check(snapshot) == [".completed"]
-    assert store.snapshots() == []
-    mended = store.repair(snapshot, source.resolve(), bring(source, store).blobs)
-    assert store.snapshots() == [mended]
+    assert store.snapshots.check(snapshot) == [".completed"]
+    assert store.snapshots.all() == []
+    mended = store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
+    assert store.snapshots.all() == [mended]
 
 
 def test_a_lost_directory_is_committed_anew(
     snapshot: Snapshot, source: MemorySource, store: Store, bring: Bring, root: Path
 ) -> None:
     remove_tree(root / "models" / "llama")
-    assert len(store.check(snapshot)) == len(source.files) + 1
-    mended = store.repair(snapshot, source.resolve(), bring(source, store).blobs)
-    assert store.check(mended) == []
+    assert len(store.snapshots.check(snapshot)) == len(source.files) + 1
+    mended = store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
+    assert store.snapshots.check(mended) == []
 
 
 def test_a_subdirectory_replaced_by_a_link_is_not_written_through(
@@ -137,9 +138,9 @@ def test_a_subdirectory_replaced_by_a_link_is_not_written_through(
     aim.mkdir()
     remove_tree(unsealed(snapshot.path / "original"))
     (snapshot.path / "original").symlink_to(aim)
-    assert sorted(store.check(snapshot)) == ["original/config.json", NESTED]
-    mended = store.repair(snapshot, source.resolve(), bring(source, store).blobs)
-    assert store.check(mended) == []
+    assert sorted(store.snapshots.check(snapshot)) == ["original/config.json", NESTED]
+    mended = store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
+    assert store.snapshots.check(mended) == []
     assert list(aim.iterdir()) == []
 
 
@@ -156,13 +157,13 @@ def test_a_link_in_the_place_of_a_model_is_unlinked_never_followed(
         planted /= source.resolve().revision
     planted.symlink_to(aim)
     store.sweep()
-    assert store.snapshots() == []
-    store.set_aside_and_remove("llama", source.resolve().revision)
+    assert store.snapshots.all() == []
+    store.snapshots.remove("llama", source.resolve().revision)
     assert not planted.is_symlink()
     planted.parent.mkdir(exist_ok=True)
     planted.symlink_to(aim)
-    snapshot = store.commit(source.resolve(), "llama", bring(source, store).blobs)
-    assert store.check(snapshot) == []
+    snapshot = store.snapshots.commit(plan_of(source), "llama", bring(source, store).blobs)
+    assert store.snapshots.check(snapshot) == []
     assert not planted.is_symlink()
     assert (aim / "precious" / "file").read_text() == "kept"
     assert sorted(p.name for p in aim.iterdir()) == ["precious"]
@@ -188,9 +189,9 @@ def test_an_empty_directory_that_a_runtime_made_is_not_a_snapshot_and_is_renamed
     source: MemorySource, store: Store, bring: Bring, root: Path
 ) -> None:
     (root / "models" / "llama" / source.resolve().revision / "sub").mkdir(parents=True)
-    assert store.snapshots() == []
-    snapshot = store.commit(source.resolve(), "llama", bring(source, store).blobs)
-    assert store.snapshots() == [snapshot]
+    assert store.snapshots.all() == []
+    snapshot = store.snapshots.commit(plan_of(source), "llama", bring(source, store).blobs)
+    assert store.snapshots.all() == [snapshot]
     assert [p.name for p in snapshot.path.parent.iterdir()] == [snapshot.revision]
 
 
@@ -202,8 +203,8 @@ def test_a_directory_that_is_not_ours_is_never_touched(
     (theirs / "thesis.txt").write_text("kept")
     result = bring(source, store)
     with pytest.raises(StoreFailure, match=r"not made by Larder.*move it away"):
-        store.commit(source.resolve(), "llama", result.blobs)
-    store.set_aside_and_remove("llama", source.resolve().revision)
+        store.snapshots.commit(plan_of(source), "llama", result.blobs)
+    store.snapshots.remove("llama", source.resolve().revision)
     store.sweep()
     assert (theirs / "thesis.txt").read_text() == "kept"
     assert [p.name for p in theirs.parent.iterdir()] == [theirs.name]
@@ -212,8 +213,8 @@ def test_a_directory_that_is_not_ours_is_never_touched(
 def test_a_mark_of_another_place_or_a_damaged_one_is_no_snapshot(snapshot: Snapshot, store: Store) -> None:
     copy = snapshot.path.with_name("0" * 40)
     shutil.copytree(snapshot.path, copy)
-    assert store.snapshots() == [snapshot]
+    assert store.snapshots.all() == [snapshot]
     mark = unsealed(snapshot.path / ".completed")
     mark.chmod(0o644)
     mark.write_text('{"id": "llama"')
-    assert store.snapshots() == []
+    assert store.snapshots.all() == []

@@ -12,6 +12,7 @@ from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from shared.errors import InsufficientStorage, StoreFailure, Unreachable
 from shared.sources.memory import MemorySource
+from tests.stores import plan_of
 
 
 def test_a_full_disk_keeps_what_came_and_goes_on_when_there_is_room(
@@ -22,7 +23,7 @@ def test_a_full_disk_keeps_what_came_and_goes_on_when_there_is_room(
     store = Store.open(small_disk / "root")
     with pytest.raises(InsufficientStorage, match="No space left on device; free space"):
         bring(source, store)
-    held = source.resolve().size_bytes - store.missing_bytes(source.resolve())
+    held = source.resolve().size_bytes - store.space.missing_bytes(plan_of(source))
     assert held >= 2**20
     (small_disk / "others").unlink()
     before = source.served_bytes
@@ -33,12 +34,12 @@ def test_a_full_disk_keeps_what_came_and_goes_on_when_there_is_room(
 
 def test_a_model_that_cannot_fit_on_the_disk_never_starts(small_disk: Path) -> None:
     store = Store.open(small_disk / "root")
-    free = store.disk_free()
+    free = store.space.free_bytes()
     with pytest.raises(InsufficientStorage, match="free space on the node's disk"):
-        store.reserve("model", free + 1, 0, 0)
+        store.space.reserve("model", free + 1, 0, 0)
     with pytest.raises(InsufficientStorage, match="of which 1 bytes stay free"):
-        store.reserve("model", free, 0, 1)
-    store.reserve("model", free, 0, 0)
+        store.space.reserve("model", free, 0, 1)
+    store.space.reserve("model", free, 0, 0)
     store.close()
 
 
@@ -57,13 +58,13 @@ def test_a_disk_that_becomes_read_only_keeps_what_it_has_and_goes_on_when_it_is_
         with pytest.raises(StoreFailure, match="Read-only file system; mount it writable"):
             bring(source, store)
         with pytest.raises(StoreFailure, match="mount it writable"):
-            store.set_aside_and_remove("kept", kept.revision)
-        assert store.snapshots() == [kept]
+            store.snapshots.remove("kept", kept.revision)
+        assert store.snapshots.all() == [kept]
     finally:
         _remount(small_disk, "rw")
-    store.commit(source.resolve(), "llama", bring(source, store).blobs)
+    store.snapshots.commit(plan_of(source), "llama", bring(source, store).blobs)
     assert source.served_bytes == source.resolve().size_bytes
-    assert len(store.snapshots()) == 2
+    assert len(store.snapshots.all()) == 2
     store.close()
 
 

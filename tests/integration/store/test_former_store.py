@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
 from shared.sources.memory import MemoryRepository, MemorySource
 from tests.builders.archives import tar
-from tests.stores import Fetch
+from tests.stores import Fetch, plan_of
 
 FORMER = Path(__file__).parent / "data" / "former-store.tar.gz"
 PLAIN = {
@@ -53,14 +54,14 @@ def test_what_is_complete_is_adopted_without_a_byte(
     before = places(former)
     store = Store.open(former)
     store.sweep()
-    found = {snapshot.id: snapshot for snapshot in store.snapshots()}
+    found = {snapshot.id: snapshot for snapshot in store.snapshots.all()}
     assert set(found) == {"plain", "packed"}
-    assert store.check(found[identity]) == []
+    assert store.snapshots.check(found[identity]) == []
     manifest = source.resolve()
     assert found[identity].revision == manifest.revision
-    assert store.missing_bytes(manifest) == 0
+    assert store.space.missing_bytes(DownloadPlan(manifest)) == 0
     result = bring(source, store, prove_access=False)
-    assert store.commit(manifest, identity, result.blobs, result.unpacked) == found[identity]
+    assert store.snapshots.commit(DownloadPlan(manifest), identity, result.blobs, result.unpacked) == found[identity]
     assert source.served_bytes == 0
     assert places(former) == before
     store.close()
@@ -70,8 +71,8 @@ def test_a_download_that_broke_off_goes_on_from_its_bytes(former: Path, bring: F
     store = Store.open(former)
     store.sweep()
     source = MemoryRepository(BEGUN, repo="org/begun")
-    assert store.missing_bytes(source.resolve()) == 2 * 2**20
-    snapshot = store.commit(source.resolve(), "begun", bring(source, store).blobs)
+    assert store.space.missing_bytes(plan_of(source)) == 2 * 2**20
+    snapshot = store.snapshots.commit(plan_of(source), "begun", bring(source, store).blobs)
     assert source.served_bytes == 2 * 2**20
     assert (snapshot.path / "big.bin").read_bytes() == BEGUN["big.bin"]
     store.close()
@@ -80,8 +81,8 @@ def test_a_download_that_broke_off_goes_on_from_its_bytes(former: Path, bring: F
 def test_what_is_removed_takes_its_blobs_along(former: Path) -> None:
     store = Store.open(former)
     store.sweep()
-    for snapshot in store.snapshots():
-        store.set_aside_and_remove(snapshot.id, snapshot.revision)
-    assert store.snapshots() == []
+    for snapshot in store.snapshots.all():
+        store.snapshots.remove(snapshot.id, snapshot.revision)
+    assert store.snapshots.all() == []
     assert list((former / "blobs" / "sha256").iterdir()) == []
     store.close()

@@ -25,8 +25,8 @@ def watch(snapshot: Snapshot, store: Store) -> Iterator[InotifyWatch]:
     del snapshot
     opened = InotifyWatch.open()
     assert opened
-    assert opened.cover([store.blobs_directory], births=False)
-    assert opened.cover(store.directories(), births=True)
+    assert opened.cover([store.layout.blobs], births=False)
+    assert opened.cover(store.snapshots.directories(), births=True)
     assert not opened.drain()
     yield opened
     opened.close()
@@ -79,7 +79,7 @@ def plant_a_link(snapshot: Snapshot, blob: Path) -> None:
 def test_a_change_is_told(
     change: Callable[[Snapshot, Path], None], watch: InotifyWatch, snapshot: Snapshot, store: Store
 ) -> None:
-    change(snapshot, store.blob_path(next(f.sha256 for f in snapshot.files if f.path == LARGE)))
+    change(snapshot, store.blobs.path(next(f.sha256 for f in snapshot.files if f.path == LARGE)))
     assert select.select([watch.descriptor], [], [], 60)[0]
     assert watch.drain()
 

@@ -13,11 +13,12 @@ from typing import IO, Protocol
 
 import pytest
 
-from agent.store.identity import distinct_files
+from agent.store.download_plan import DownloadPlan
 from agent.store.partials import held_spans
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from shared.sources.memory import MemoryRepository, MemorySource
+from tests.stores import plan_of
 
 SCRIPT = Path(__file__).with_name("killed.py")
 SIZES = {"a.safetensors": 9_000_001, "b.safetensors": 7_000_000, "c.bin": 400_000, "config.json": 30, "sub/x": 5}
@@ -69,7 +70,7 @@ def run() -> Iterator[Run]:
 
 def examine(root: Path, wanted: MemorySource) -> int:
     """Assert that what is on the disk tells no lie; return how many bytes of the model it has."""
-    by_key = {key: wanted.files[file.path] for key, file in distinct_files(wanted.resolve()).items()}
+    by_key = {key: wanted.files[file.path] for key, file in plan_of(wanted).contents().items()}
     for part in (root / "partial").glob("*.part"):
         bytes_here, body = part.read_bytes(), by_key[part.stem]
         for span in held_spans(part.parent, part.stem, len(body), digest=True):
@@ -84,7 +85,7 @@ def examine(root: Path, wanted: MemorySource) -> int:
     store = Store.open(root)
     store.sweep()
     manifest = wanted.resolve()
-    missing = store.missing_bytes(manifest)
+    missing = store.space.missing_bytes(DownloadPlan(manifest))
     store.close()
     return manifest.size_bytes - missing
 
@@ -158,12 +159,12 @@ def test_a_kill_before_any_change_of_names_leaves_what_the_next_start_puts_right
         store.sweep()
         assert not list(here.glob("models/**/.gone-*"))
         assert not list(here.glob("models/**/.tmp-*"))
-        assert all(snapshot.damaged == () for snapshot in store.snapshots())
+        assert all(snapshot.damaged == () for snapshot in store.snapshots.all())
         snapshot = stock(wanted, store, "llama")
-        store.set_aside_and_remove("old", snapshot.revision)
-        assert [s.id for s in store.snapshots()] == ["llama"]
-        assert store.check(snapshot) == []
-        assert set(store.blobs()) == {f.sha256 for f in snapshot.files}
+        store.snapshots.remove("old", snapshot.revision)
+        assert [s.id for s in store.snapshots.all()] == ["llama"]
+        assert store.snapshots.check(snapshot) == []
+        assert set(store.blobs.paths()) == {f.sha256 for f in snapshot.files}
         store.close()
         shutil.rmtree(here)
     assert deaths > 60

@@ -7,6 +7,7 @@ from agent.store.store import Store
 from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
 from shared.sources.memory import MemorySource
+from tests.stores import plan_of
 
 COUNT = 10_000
 
@@ -17,14 +18,14 @@ def test_ten_thousand_files_come_stay_are_mended_and_go(
     source = MemorySource({f"dir-{n % 100:02}/{n:05}.json": b"%d" % n for n in range(COUNT)})
     snapshot = stock(source, store, "llama")
     assert len(snapshot.files) == COUNT
-    assert store.snapshots() == [snapshot]
+    assert store.snapshots.all() == [snapshot]
     gone = "dir-07/00007.json"
     remove_tree_of(snapshot, gone)
-    assert store.check(snapshot) == [gone]
-    mended = store.repair(snapshot, source.resolve(), bring(source, store, prove_access=False).blobs)
-    assert store.check(mended) == []
-    store.set_aside_and_remove("llama", snapshot.revision)
-    assert store.blobs() == {}
+    assert store.snapshots.check(snapshot) == [gone]
+    mended = store.snapshots.repair(snapshot, plan_of(source), bring(source, store, prove_access=False).blobs)
+    assert store.snapshots.check(mended) == []
+    store.snapshots.remove("llama", snapshot.revision)
+    assert store.blobs.paths() == {}
 
 
 def remove_tree_of(snapshot: Snapshot, path: str) -> None:

@@ -11,6 +11,7 @@ from agent.transfer.engine import FetchResult
 from shared.errors import UnsafePath
 from shared.manifest import File, Manifest, decode_manifest
 from shared.sources.memory import MemorySource
+from tests.stores import plan_of
 
 COMPOSED, DECOMPOSED = "caf\u00e9.json", "cafe\u0301.json"
 LONGEST = "n" * 250 + ".json"  # 255 bytes
@@ -31,11 +32,11 @@ def test_each_name_keeps_its_own_bytes_and_is_mended_and_removed(
     snapshot.path.chmod(0o755)
     for path in (LONGEST, DECOMPOSED, "Config.json"):
         remove_tree(snapshot.path / path)
-    assert sorted(store.check(snapshot)) == sorted([LONGEST, DECOMPOSED, "Config.json"])
-    mended = store.repair(snapshot, source.resolve(), bring(source, store).blobs)
+    assert sorted(store.snapshots.check(snapshot)) == sorted([LONGEST, DECOMPOSED, "Config.json"])
+    mended = store.snapshots.repair(snapshot, plan_of(source), bring(source, store).blobs)
     assert {f.path: (mended.path / f.path).read_bytes() for f in mended.files} == FILES
-    store.set_aside_and_remove("llama", snapshot.revision)
-    assert store.blobs() == {}
+    store.snapshots.remove("llama", snapshot.revision)
+    assert store.blobs.paths() == {}
 
 
 @pytest.mark.parametrize("path", ["n" * 256, "\u00e9" * 128, "a/../b", "/a", "a\0b", "a//b", "a\\b"])
@@ -44,8 +45,8 @@ def test_a_name_that_no_directory_takes_is_refused_before_anything_is_written(
 ) -> None:
     with pytest.raises(UnsafePath):
         stock(MemorySource({path: b"x"}), store, "llama")
-    assert store.snapshots() == []
-    assert store.blobs() == {}
+    assert store.snapshots.all() == []
+    assert store.blobs.paths() == {}
 
 
 @pytest.mark.parametrize("paths", [["a", "a/b"], ["a/b/c", "a/b"], ["a", "a/b/c"]])
@@ -57,5 +58,5 @@ def test_a_file_that_is_also_a_directory_is_refused_before_anything_is_written(
     listed = Manifest("hf://test/model@r1", "r1", tuple(File(path, 1) for path in paths))
     with pytest.raises(UnsafePath, match="also a directory"):
         decode_manifest(listed.encode(), listed.digest)  # as a node gets it, which lists nothing itself
-    assert store.snapshots() == []
-    assert store.blobs() == {}
+    assert store.snapshots.all() == []
+    assert store.blobs.paths() == {}

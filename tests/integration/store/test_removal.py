@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.store.identity import distinct_files
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.store.tree import remove_tree
 from agent.transfer.engine import FetchResult
 from shared.errors import InsufficientStorage, StoreFailure, Unreachable
 from shared.sources.memory import MemorySource
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 Stock = Callable[[MemorySource, Store, str], Snapshot]
@@ -27,11 +27,11 @@ def test_the_files_go_with_the_last_model_that_links_them(
     stock: Stock, source: MemorySource, store: Store, root: Path
 ) -> None:
     one, two = stock(source, store, "one"), stock(source, store, "two")
-    store.set_aside_and_remove("one", one.revision)
-    assert store.snapshots() == [two]
-    assert store.check(two) == []
-    store.set_aside_and_remove("two", two.revision)
-    assert store.snapshots() == []
+    store.snapshots.remove("one", one.revision)
+    assert store.snapshots.all() == [two]
+    assert store.snapshots.check(two) == []
+    store.snapshots.remove("two", two.revision)
+    assert store.snapshots.all() == []
     assert blobs(root) == 0
     assert list((root / "models").iterdir()) == []
 
@@ -45,9 +45,9 @@ def test_a_removal_tells_of_every_byte_that_went_though_orphans_are_dropped_mean
 
     def freed(size_bytes: int) -> None:
         told.append(size_bytes)
-        assert store.drop_orphans() == 0
+        assert store.blobs.drop_orphans() == 0
 
-    store.set_aside_and_remove("one", one.revision, freed)
+    store.snapshots.remove("one", one.revision, freed)
     assert (sum(told), blobs(root)) == (size_bytes, 0)
 
 
@@ -60,23 +60,23 @@ def test_blobs_that_a_failed_removal_left_are_orphans(
         raise InterruptedError
 
     with pytest.raises(StoreFailure):
-        store.set_aside_and_remove("one", one.revision, stop)
-    assert store.drop_orphans() == len({f.sha256 for f in one.files}) - 1
+        store.snapshots.remove("one", one.revision, stop)
+    assert store.blobs.drop_orphans() == len({f.sha256 for f in one.files}) - 1
     assert blobs(root) == 0
 
 
 def test_removing_what_is_not_there_is_done(store: Store) -> None:
-    store.set_aside_and_remove("llama", "0" * 40)
-    assert store.snapshots() == []
+    store.snapshots.remove("llama", "0" * 40)
+    assert store.snapshots.all() == []
 
 
 def test_bytes_that_left_with_a_model_are_not_known_any_more(stock: Stock, source: MemorySource, store: Store) -> None:
     other = MemorySource(source.files, repo="other/place")
     one = stock(source, store, "one")
     stock(other, store, "two")
-    store.set_aside_and_remove("one", one.revision)
-    assert store.missing_bytes(source.resolve()) > 0  # they are here, but for the other source alone
-    assert store.missing_bytes(other.resolve()) == 0
+    store.snapshots.remove("one", one.revision)
+    assert store.space.missing_bytes(plan_of(source)) > 0  # they are here, but for the other source alone
+    assert store.space.missing_bytes(plan_of(other)) == 0
 
 
 def test_an_unfinished_download_keeps_its_verified_files_when_another_model_goes(
@@ -84,9 +84,9 @@ def test_an_unfinished_download_keeps_its_verified_files_when_another_model_goes
 ) -> None:
     one = stock(source, store, "one")
     result = bring(source, store)
-    store.set_aside_and_remove("one", one.revision)
-    assert store.missing_bytes(source.resolve()) == 0
-    assert store.check(store.commit(source.resolve(), "two", result.blobs)) == []
+    store.snapshots.remove("one", one.revision)
+    assert store.space.missing_bytes(plan_of(source)) == 0
+    assert store.snapshots.check(store.snapshots.commit(plan_of(source), "two", result.blobs)) == []
 
 
 def test_a_sweep_removes_what_a_kill_left_and_keeps_unfinished_files(
@@ -103,11 +103,11 @@ def test_a_sweep_removes_what_a_kill_left_and_keeps_unfinished_files(
     with pytest.raises(Unreachable):
         bring(late, store)
     store.sweep()
-    assert store.snapshots() == [kept]
-    assert store.check(kept) == []
+    assert store.snapshots.all() == [kept]
+    assert store.snapshots.check(kept) == []
     assert blobs(root) == len({f.sha256 for f in kept.files})
     assert not tmp.exists()
-    assert store.missing_bytes(late.resolve()) == 400
+    assert store.space.missing_bytes(plan_of(late)) == 400
 
 
 def test_a_sweep_keeps_the_blob_of_a_file_that_was_removed_from_a_snapshot(
@@ -117,7 +117,7 @@ def test_a_sweep_keeps_the_blob_of_a_file_that_was_removed_from_a_snapshot(
     snapshot.path.chmod(0o755)
     (snapshot.path / "model-00001-of-00002.safetensors").unlink()
     store.sweep()
-    assert store.missing_bytes(source.resolve()) == 0
+    assert store.space.missing_bytes(plan_of(source)) == 0
 
 
 def test_a_model_that_is_no_longer_wanted_leaves_nothing(
@@ -126,7 +126,7 @@ def test_a_model_that_is_no_longer_wanted_leaves_nothing(
     source.faults.truncate_at["model-00001-of-00002.safetensors"] = 2**20
     with pytest.raises(Unreachable):
         bring(source, store)
-    store.discard(source.resolve())
+    store.unfinished.discard(plan_of(source))
     assert list((root / "partial").iterdir()) == []
     assert blobs(root) == 0
 
@@ -138,14 +138,14 @@ def test_uncommitted_files_are_dropped_when_nobody_touched_them_for_many_looks(
     bring(source, store)
     bring(other, store)
     count = len(list((root / "partial").iterdir()))
-    assert store.drop_idle([], rounds=2) == 0
-    assert store.drop_idle([], rounds=2) == 0
-    (named,) = distinct_files(other.resolve())
+    assert store.unfinished.drop_idle([], rounds=2) == 0
+    assert store.unfinished.drop_idle([], rounds=2) == 0
+    (named,) = plan_of(other).contents()
     touched = next(p for p in (root / "partial").iterdir() if not p.name.startswith(named))
     touched.chmod(0o444)  # whatever the clock says, it is in another state than at the look before
-    assert store.drop_idle([other.resolve()], rounds=2) == count - 2
+    assert store.unfinished.drop_idle([plan_of(other)], rounds=2) == count - 2
     assert {p.name.partition(".")[0] for p in (root / "partial").iterdir()} == {named, touched.name.partition(".")[0]}
-    assert store.missing_bytes(other.resolve()) == 0
+    assert store.space.missing_bytes(plan_of(other)) == 0
 
 
 def test_what_nothing_references_goes_at_once_to_make_room(
@@ -155,15 +155,15 @@ def test_what_nothing_references_goes_at_once_to_make_room(
     wanted, stray = MemorySource({"a": b"abc"}, repo="a/wanted"), MemorySource({"b": b"bcd"}, repo="a/stray")
     bring(wanted, store)
     bring(stray, store)
-    lonely = store.blob_path("0" * 64)
+    lonely = store.blobs.path("0" * 64)
     lonely.write_bytes(b"of no snapshot")
     before = blobs(root)
-    store.drop_unreferenced([wanted.resolve()])
+    store.unfinished.drop_unreferenced([plan_of(wanted)])
     assert blobs(root) == before - 2
     assert not lonely.exists()
-    assert store.missing_bytes(wanted.resolve()) == 0
-    assert store.missing_bytes(stray.resolve()) == 3
-    assert store.missing_bytes(source.resolve()) == 0
+    assert store.space.missing_bytes(plan_of(wanted)) == 0
+    assert store.space.missing_bytes(plan_of(stray)) == 3
+    assert store.space.missing_bytes(plan_of(source)) == 0
 
 
 def test_a_removal_tells_the_bytes_that_it_frees_and_those_that_stay_are_not_among_them(
@@ -171,9 +171,9 @@ def test_a_removal_tells_the_bytes_that_it_frees_and_those_that_stay_are_not_amo
 ) -> None:
     freed: list[int] = []
     one, _ = stock(source, store, "one"), stock(source, store, "two")
-    store.set_aside_and_remove("one", one.revision, freed.append)
+    store.snapshots.remove("one", one.revision, freed.append)
     assert sum(freed) == 0
-    store.set_aside_and_remove("two", one.revision, freed.append)
+    store.snapshots.remove("two", one.revision, freed.append)
     assert sum(freed) == sum(map(len, set(source.files.values())))
 
 
@@ -189,30 +189,30 @@ def test_a_clock_that_jumped_between_two_starts_loses_and_fetches_nothing(
     then_s = time.time() + years * 365 * 86400
     for path in (root / "partial", *(root / "partial").iterdir(), root / "models", kept.path.parent):
         os.utime(path, (then_s, then_s))  # as a clock that was wrong by years has left them
-    assert store.drop_idle([], rounds=1) == 0
+    assert store.unfinished.drop_idle([], rounds=1) == 0
     store.sweep()
-    assert store.snapshots() == [kept]
-    assert store.missing_bytes(late.resolve()) == 400
-    assert store.missing_bytes(source.resolve()) == 0
+    assert store.snapshots.all() == [kept]
+    assert store.space.missing_bytes(plan_of(late)) == 400
+    assert store.space.missing_bytes(plan_of(source)) == 0
 
 
 def test_room_that_somebody_else_made_counts_from_the_next_look_on(
     stock: Stock, source: MemorySource, store: Store
 ) -> None:
     snapshot = stock(source, store, "llama")
-    limit = store.used_bytes()
+    limit = store.space.used_bytes()
     with pytest.raises(InsufficientStorage, match=f"used {limit} bytes"):
-        store.reserve("other", 1, limit, 0)
-    for path in (*store.blobs().values(), snapshot.path):
+        store.space.reserve("other", 1, limit, 0)
+    for path in (*store.blobs.paths().values(), snapshot.path):
         remove_tree(path)
-    store.snapshots()
-    store.reserve("other", snapshot.size, limit, 0)
+    store.snapshots.all()
+    store.space.reserve("other", snapshot.size, limit, 0)
 
 
 def test_room_that_a_removal_made_counts_at_once(stock: Stock, source: MemorySource, store: Store) -> None:
     snapshot = stock(source, store, "llama")
-    limit = store.used_bytes()
+    limit = store.space.used_bytes()
     with pytest.raises(InsufficientStorage):
-        store.reserve("other", snapshot.size, limit, 0)
-    store.set_aside_and_remove("llama", snapshot.revision)
-    store.reserve("other", snapshot.size, limit, 0)
+        store.space.reserve("other", snapshot.size, limit, 0)
+    store.snapshots.remove("llama", snapshot.revision)
+    store.space.reserve("other", snapshot.size, limit, 0)

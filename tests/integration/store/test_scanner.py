@@ -20,6 +20,7 @@ from agent.store.tree import remove_tree
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
 from shared.sources.memory import MemorySource
+from tests.stores import plan_of
 
 LARGE = "model-00001-of-00002.safetensors"
 NEVER_S, OFTEN_S, SOON_S = 86400.0, 0.05, 60.0
@@ -67,7 +68,7 @@ async def test_damage_and_removal_reach_the_book(
         await until(lambda: book.held["llama", snapshot.revision].damaged == (LARGE,), looked)
         remove_tree(snapshot.path)
         await until(lambda: book.held == {}, looked)
-        assert list(store.blobs_directory.iterdir()) == []
+        assert list(store.layout.blobs.iterdir()) == []
         assert book.space.used < 2**20
 
 
@@ -78,17 +79,17 @@ async def test_blobs_of_a_snapshot_that_was_removed_by_hand_go_but_for_those_tha
     other = MemorySource({"config.json": source.files["config.json"], "b.bin": b"b" * 5000}, repo="org/other")
     kept = stock(other, store, "qwen")
     pinned = MemorySource({"c.bin": b"c" * 5000}, repo="org/pinned")
-    fetch(pinned, pinned.resolve(), store, progress=Progress(), stop=threading.Event())  # and no commit yet
+    fetch(pinned, plan_of(pinned), store, progress=Progress(), stop=threading.Event())  # and no commit yet
     damaged = stock(MemorySource({"d.bin": b"d" * 5000}, repo="org/damaged"), store, "damaged")
     damaged.path.chmod(0o755)
     (damaged.path / "d.bin").unlink()
     async with scanning(store, InotifyWatch.open(), NEVER_S) as (book, looked):
         remove_tree(gone.path)
         await until(lambda: ("llama", gone.revision) not in book.held, looked)
-        names = {path.name for path in store.blobs_directory.iterdir()}
+        names = {path.name for path in store.layout.blobs.iterdir()}
         bodies = (source.files["config.json"], b"b" * 5000, b"c" * 5000, b"d" * 5000)
         assert names == {hashlib.sha256(body).hexdigest() for body in bodies}
-        assert store.check(kept) == []
+        assert store.snapshots.check(kept) == []
 
 
 async def test_a_model_that_came_is_watched_from_the_next_look_on(

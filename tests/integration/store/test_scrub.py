@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from agent.linux.direct_read import absent_pages, opened_direct, read_direct
+from agent.store.blobs import Blobs
 from agent.store.scrub import Scrubber, ScrubFigures
 from agent.store.snapshot import Snapshot
+from agent.store.state import StoreState
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from shared.sources.memory import MemorySource
 from tests.integration.store.rot import flip_a_bit
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 Stock = Callable[[MemorySource, Store, str], Snapshot]
@@ -31,16 +34,16 @@ def test_a_flipped_bit_is_found_and_only_its_file_is_fetched_again(
 ) -> None:
     snapshot, twin = stock(source, store, "llama"), stock(source, store, "twin")
     flip_a_bit(snapshot.path / LARGE)
-    assert store.check(snapshot) == []  # stat sees nothing
+    assert store.snapshots.check(snapshot) == []  # stat sees nothing
     scrub = scrubber(store)
     assert scrub.read_pass()
     assert scrub.figures.damaged == 1
     assert scrub.figures.size_bytes == sum(map(len, set(source.files.values())))
     assert scrub.figures.ended_at > 0
-    assert store.check(snapshot) == store.check(twin) == [LARGE]
+    assert store.snapshots.check(snapshot) == store.snapshots.check(twin) == [LARGE]
     before = source.served_bytes
     for damaged in (snapshot, twin):
-        store.repair(damaged, source.resolve(), bring(source, store, prove_access=False).blobs)
+        store.snapshots.repair(damaged, plan_of(source), bring(source, store, prove_access=False).blobs)
     assert source.served_bytes - before == len(source.files[LARGE])
     assert (twin.path / LARGE).read_bytes() == source.files[LARGE]
     assert scrub.read_pass()
@@ -55,7 +58,7 @@ def test_a_link_whose_blob_was_removed_is_read_as_well(
     for blob in (root / "blobs" / "sha256").iterdir():
         blob.unlink()
     assert scrubber(store).read_pass()
-    assert store.check(snapshot) == [LARGE]
+    assert store.snapshots.check(snapshot) == [LARGE]
 
 
 def test_damage_that_was_found_is_known_after_a_restart(stock: Stock, source: MemorySource, root: Path) -> None:
@@ -65,8 +68,8 @@ def test_damage_that_was_found_is_known_after_a_restart(stock: Stock, source: Me
     store.close()
     again = Store.open(root)
     again.sweep()
-    assert again.snapshots()[0].damaged == (LARGE,)
-    assert again.missing_bytes(source.resolve()) == len(source.files[LARGE])
+    assert again.snapshots.all()[0].damaged == (LARGE,)
+    assert again.space.missing_bytes(plan_of(source)) == len(source.files[LARGE])
     again.close()
 
 
@@ -98,19 +101,21 @@ def test_a_pass_that_was_cut_off_goes_on_where_it_was(stock: Stock, source: Memo
 def test_what_goes_while_it_is_read_is_no_damage(stock: Stock, source: MemorySource, store: Store) -> None:
     snapshot = stock(source, store, "llama")
     scrub = scrubber(store)
-    blobs = store.blobs()
-    store.set_aside_and_remove("llama", snapshot.revision)
-    scrub.store = _Stale(store, blobs)  # type: ignore[assignment]  # the list that was read before the removal
+    store.blobs = _Stale(store._state, store.blobs.paths())
+    store.snapshots.remove("llama", snapshot.revision)
     assert scrub.read_pass()
     assert scrub.figures.damaged == 0
 
 
-class _Stale:
-    def __init__(self, store: Store, blobs: dict[str, Path]) -> None:
-        self.root, self.scrub_file, self._blobs = store.root, store.scrub_file, blobs
+class _Stale(Blobs):
+    """Blobs whose paths were read before a removal."""
 
-    def blobs(self) -> dict[str, Path]:
-        return self._blobs
+    def __init__(self, state: StoreState, paths: dict[str, Path]) -> None:
+        super().__init__(state)
+        self._paths = paths
+
+    def paths(self) -> dict[str, Path]:
+        return self._paths
 
 
 @pytest.mark.parametrize("direct", [True, False])

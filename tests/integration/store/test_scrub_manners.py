@@ -94,7 +94,7 @@ class Looks(threading.Event):
     def wait(self, timeout: float | None = None) -> bool:
         if not self.is_set():
             thread, pid = threading.get_native_id(), os.getpid()
-            flags = flags_of_open(pid, self._store.blobs_directory)
+            flags = flags_of_open(pid, self._store.layout.blobs)
             self.seen.append(Seen(nice_of(pid, thread), io_class_of(thread), flags))
             self.set()
         return super().wait(timeout)
@@ -119,6 +119,6 @@ def test_its_thread_alone_has_the_lowest_priorities(looks: Looks) -> None:
 
 
 def test_it_reads_past_the_page_cache(looks: Looks, store: Store) -> None:
-    skip_without_direct_reads(next(iter(store.blobs().values())))
+    skip_without_direct_reads(next(iter(store.blobs.paths().values())))
     (flags,) = looks.seen[0].flags
     assert flags & os.O_DIRECT

@@ -4,11 +4,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from agent.store.download_plan import DownloadPlan
+from agent.store.incoming import Incoming
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
-from shared.manifest import Manifest
 from shared.sources.memory import MemorySource
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 Stock = Callable[..., Snapshot]
@@ -18,41 +20,41 @@ TWO = MemorySource({**ONE.files, "two": b"2"})
 
 def assert_kept(store: Store, result: FetchResult) -> None:
     """Assert that the second is here, can be committed, and leaves nothing behind when it goes."""
-    assert store.missing_bytes(TWO.resolve()) == 0
-    snapshot = store.commit(TWO.resolve(), "two", result.blobs)
+    assert store.space.missing_bytes(plan_of(TWO)) == 0
+    snapshot = store.snapshots.commit(plan_of(TWO), "two", result.blobs)
     assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == TWO.files
     assert list((store.root / "partial").iterdir()) == []
-    store.set_aside_and_remove("two", snapshot.revision)
-    assert store.blobs() == {}
+    store.snapshots.remove("two", snapshot.revision)
+    assert store.blobs.paths() == {}
 
 
 def test_one_is_committed_and_removed_before_the_others_commit(stock: Stock, bring: Bring, store: Store) -> None:
     result = bring(TWO, store)
-    store.set_aside_and_remove("one", stock(ONE, store, "one").revision)
+    store.snapshots.remove("one", stock(ONE, store, "one").revision)
     assert_kept(store, result)
 
 
 def test_one_is_called_off(bring: Bring, store: Store) -> None:
     result = bring(TWO, store)
     bring(ONE, store)
-    store.discard(ONE.resolve())
+    store.unfinished.discard(plan_of(ONE))
     assert_kept(store, result)
 
 
 def test_what_is_not_wanted_any_more_is_not_kept_for_its_own_sake(stock: Stock, bring: Bring, store: Store) -> None:
     bring(TWO, store)
-    store.drop_unreferenced([ONE.resolve()])
+    store.unfinished.drop_unreferenced([plan_of(ONE)])
     stock(ONE, store, "one")
     assert list((store.root / "partial").iterdir()) == []
 
 
-class Overtaken(Store):
-    """A store in which another download brings what is missing right after this one has looked."""
+class Overtaken(Incoming):
+    """Another download brings what is missing right after this one has looked."""
 
     another: Callable[[], object] | None = None
 
-    def pin(self, manifest: Manifest) -> dict[str, str]:
-        found, another = super().pin(manifest), self.another
+    def pin(self, plan: DownloadPlan) -> dict[str, str]:
+        found, another = super().pin(plan), self.another
         self.another = None
         if another:
             another()
@@ -60,13 +62,13 @@ class Overtaken(Store):
 
 
 def test_files_that_another_brings_in_the_first_moment_are_taken(bring: Bring, root: Path) -> None:
-    store = Overtaken.open(root)
-    assert isinstance(store, Overtaken)
-    store.another = lambda: bring(ONE, store)
+    store = Store.open(root)
+    store.incoming = overtaken = Overtaken(store._state)
+    overtaken.another = lambda: bring(ONE, store)
     before = ONE.served_bytes
     result = bring(TWO, store)
     assert ONE.served_bytes - before == ONE.resolve().size_bytes
-    store.discard(ONE.resolve())
+    store.unfinished.discard(plan_of(ONE))
     assert_kept(store, result)
     store.close()
 
@@ -96,5 +98,5 @@ def test_two_downloads_that_want_what_the_other_has_sealed_both_end(bring: Bring
     stop.set()
     assert results.keys() == {"one", "two"}
     for name, source in (("one", one), ("two", two)):
-        snapshot = store.commit(source.resolve(), name, results[name].blobs)
+        snapshot = store.snapshots.commit(plan_of(source), name, results[name].blobs)
         assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == source.files

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
@@ -40,7 +41,7 @@ def test_a_sync_that_fails_at_any_step(
 
         def stock(store: Store = store) -> Snapshot:
             result = bring(source, store)
-            return store.commit(manifest, "llama", result.blobs, result.unpacked)
+            return store.snapshots.commit(DownloadPlan(manifest), "llama", result.blobs, result.unpacked)
 
         try:
             stock()
@@ -51,9 +52,9 @@ def test_a_sync_that_fails_at_any_step(
                 assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
         snapshot = stock()
         assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == files
-        assert store.snapshots() == [snapshot]
+        assert store.snapshots.all() == [snapshot]
         assert not list(store.root.glob("models/llama/.*"))  # it would keep the bytes of what is removed
         assert list((store.root / "partial").iterdir()) == []
-        assert set(store.blobs()) == {f.sha256 for f in snapshot.files}
+        assert set(store.blobs.paths()) == {f.sha256 for f in snapshot.files}
         store.close()
     assert failures >= 7

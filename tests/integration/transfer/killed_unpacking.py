@@ -12,6 +12,7 @@ import threading
 import traceback
 from pathlib import Path
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
@@ -45,8 +46,8 @@ def carry_out(shape: str, fatal_sync: int, fatal_change: int, root: Path) -> Non
     store = Store.open(root, disk=FatalDisk(fatal_sync))
     store.sweep()
     manifest = archive.resolve()
-    result = fetch(archive, manifest, store, progress=Progress(), stop=threading.Event())
-    store.commit(manifest, "llama", result.blobs, result.unpacked)
+    result = fetch(archive, DownloadPlan(manifest), store, progress=Progress(), stop=threading.Event())
+    store.snapshots.commit(DownloadPlan(manifest), "llama", result.blobs, result.unpacked)
 
 
 def main() -> None:

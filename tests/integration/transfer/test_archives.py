@@ -16,6 +16,7 @@ import pytest
 
 from agent.reconciler.downloader import Downloader
 from agent.store.disk import RealDisk
+from agent.store.download_plan import DownloadPlan
 from agent.store.scrub import Scrubber, ScrubFigures
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
@@ -33,6 +34,7 @@ from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
 from tests.builders.archives import MAKERS, REFUSED, declaring, member, tar, tar_gz, zipped
 from tests.integration.store.rot import flip_a_bit
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 BIG = random.Random(7).randbytes(5 * 2**20 + 3)
@@ -49,7 +51,7 @@ def stock(bring: Bring) -> Callable[..., Snapshot]:
     def run(source: MemorySource, store: Store, identity: str = "llama", reservation: str = "") -> Snapshot:
         manifest = source.resolve()
         result = bring(source, store, manifest=manifest, reservation=reservation)
-        return store.commit(manifest, identity, result.blobs, result.unpacked)
+        return store.snapshots.commit(DownloadPlan(manifest), identity, result.blobs, result.unpacked)
 
     return run
 
@@ -158,11 +160,12 @@ class TestRefusal:
         with pytest.raises(LarderError, match=words) as raised:
             stock(source, store)
         assert raised.value.reason == reason
-        assert store.snapshots() == []
-        assert set(store.blobs()) == {hashlib.sha256(body).hexdigest()}  # kept: it would be fetched again to be refused
+        assert store.snapshots.all() == []
+        kept = hashlib.sha256(body).hexdigest()  # it would be fetched again to be refused
+        assert set(store.blobs.paths()) == {kept}
         assert not list(root.glob("partial/*-*"))
-        store.discard(source.resolve())
-        assert store.blobs() == {}
+        store.unfinished.discard(plan_of(source))
+        assert store.blobs.paths() == {}
 
     def test_a_pickle_in_it_is_found_where_none_are_allowed(self, store: Store, tmp_path: Path) -> None:
         (tmp_path / "there").mkdir()
@@ -173,9 +176,9 @@ class TestRefusal:
         downloader = Downloader(store, settings, RateLimiter(), 2)
         entry = Entry(id="llama", revision=manifest.revision)
         with pytest.raises(PickleRefused, match=r"weights\.bin"):
-            downloader.download(entry, manifest, Granted(()), None, Progress(), threading.Event())
-        assert store.snapshots() == []
-        assert store.blobs() == {}
+            downloader.download(entry, DownloadPlan(manifest), Granted(()), None, Progress(), threading.Event())
+        assert store.snapshots.all() == []
+        assert store.blobs.paths() == {}
 
 
 OVERHEAD_BYTES = 64 * 1024  # more than what directories, marks and ends of blocks take here
@@ -187,26 +190,27 @@ class TestRoom:
     ) -> None:
         source = MemorySource({"m.tgz": tar_gz(FILES)})
         archive = source.resolve().size_bytes
-        limit = store.used_bytes() + archive + UNPACKED_BYTES
-        store.reserve("llama", store.missing_bytes(source.resolve()), limit - 1, 0)
+        limit = store.space.used_bytes() + archive + UNPACKED_BYTES
+        store.space.reserve("llama", store.space.missing_bytes(plan_of(source)), limit - 1, 0)
         with pytest.raises(InsufficientStorage, match="raise storageLimit"):
             stock(source, store, reservation="llama")
-        store.release("llama")
-        assert store.blobs() == {}
+        store.space.release("llama")
+        assert store.blobs.paths() == {}
         assert not list(root.glob("partial/*.part"))
 
         before = source.served_bytes
         manifest = source.resolve()  # of which is known now what it becomes, so it is not fetched only to be refused
-        need = store.missing_bytes(manifest) + store.overhead_bytes(manifest, "llama")
-        limit = store.used_bytes() + need
+        plan = DownloadPlan(manifest)
+        need = store.space.missing_bytes(plan) + store.space.overhead_bytes(plan, "llama")
+        limit = store.space.used_bytes() + need
         with pytest.raises(InsufficientStorage, match=f"need {need} bytes.*have {need - 1} bytes"):
-            store.reserve("llama", need, limit - 1, 0)
-        store.reserve("llama", need, limit, 0)
+            store.space.reserve("llama", need, limit - 1, 0)
+        store.space.reserve("llama", need, limit, 0)
         snapshot = stock(source, store, reservation="llama")
         assert source.served_bytes - before == archive
-        store.release("llama")
+        store.space.release("llama")
         assert_nothing_but(root, snapshot)
-        assert store.used_bytes() <= limit - archive
+        assert store.space.used_bytes() <= limit - archive
 
     def test_what_was_found_to_need_more_is_known_after_a_restart(
         self, stock: Callable[..., Snapshot], root: Path
@@ -214,50 +218,50 @@ class TestRoom:
         source = MemorySource({"m.zip": zipped(FILES)})
         store = Store.open(root)
         size = source.resolve().size_bytes
-        store.reserve("llama", size, store.used_bytes() + size + 1, 0)
+        store.space.reserve("llama", size, store.space.used_bytes() + size + 1, 0)
         with pytest.raises(InsufficientStorage):
             stock(source, store, reservation="llama")
         store.close()
         again = Store.open(root)
         again.sweep()
-        assert 0 <= again.missing_bytes(source.resolve()) - size - UNPACKED_BYTES < OVERHEAD_BYTES
-        again.discard(source.resolve())
-        assert again.missing_bytes(source.resolve()) == source.resolve().size_bytes
+        assert 0 <= again.space.missing_bytes(plan_of(source)) - size - UNPACKED_BYTES < OVERHEAD_BYTES
+        again.unfinished.discard(plan_of(source))
+        assert again.space.missing_bytes(plan_of(source)) == source.resolve().size_bytes
         assert list((root / "partial").iterdir()) == []
         again.close()
 
     def test_a_bomb_is_not_read_on_beyond_the_room(self, stock: Callable[..., Snapshot], store: Store) -> None:
         bomb = {f"{number}": bytes(20_000_000) for number in range(5)}
         source = MemorySource({"m.tgz": gzip.compress(tar(bomb))})
-        store.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
+        store.space.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
         with pytest.raises(InsufficientStorage, match=r"unpacked into 38.1 MiB or more"):
             stock(source, store, reservation="llama")
-        assert store.blobs() == {}
+        assert store.blobs.paths() == {}
 
     def test_a_member_of_exabytes_is_refused_by_its_header(self, stock: Callable[..., Snapshot], store: Store) -> None:
         body = declaring(2**60)
         with pytest.raises(InsufficientStorage, match=rf"need {2**60 // 10**6}\d+ bytes"):
             stock(MemorySource({"m.zip": body}), store)
-        assert store.blobs() == {}
+        assert store.blobs.paths() == {}
 
     def test_an_archive_that_does_not_fit_on_the_disk_leaves_it_to_others(
         self, stock: Callable[..., Snapshot], small_disk: Path
     ) -> None:
         store = Store.open(small_disk / "root")
-        free = store.disk_free()
+        free = store.space.free_bytes()
         with pytest.raises(InsufficientStorage, match="free space on the node's disk"):
             stock(MemorySource({"m.tar": tar({"a": os.urandom(3_500_000)})}), store)
-        assert store.disk_free() >= free - 100_000
+        assert store.space.free_bytes() >= free - 100_000
         store.close()
 
     def test_others_promises_are_kept(self, stock: Callable[..., Snapshot], store: Store) -> None:
         source = MemorySource({"m.tgz": tar_gz(FILES)})
         limit = source.resolve().size_bytes + UNPACKED_BYTES + 9
-        store.reserve("other", 10, limit, 0)
-        store.reserve("llama", source.resolve().size_bytes, limit, 0)
-        with pytest.raises(InsufficientStorage, match="promised to others 10 bytes"):
+        store.space.reserve("other", 10, limit, 0)
+        store.space.reserve("llama", source.resolve().size_bytes, limit, 0)
+        with pytest.raises(InsufficientStorage, match="reserved for others 10 bytes"):
             stock(source, store, reservation="llama")
-        assert store.reserved_bytes() == 10
+        assert store.space.reserved_bytes() == 10
 
 
 class TestSharing:
@@ -266,13 +270,13 @@ class TestSharing:
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
         first, before = stock(source, store, "first"), source.served_bytes
-        assert store.missing_bytes(source.resolve()) == 0
+        assert store.space.missing_bytes(plan_of(source)) == 0
         second = stock(source, store, "second")
         assert source.served_bytes == before + 1
         assert content(second) == FILES
         assert second.unpacked == first.unpacked
         assert (first.path / "m/sub/a").samefile(second.path / "m/sub/a")
-        store.set_aside_and_remove("first", first.revision)
+        store.snapshots.remove("first", first.revision)
         assert content(second) == FILES
         assert_nothing_but(root, second)
 
@@ -282,19 +286,20 @@ class TestSharing:
         source = MemorySource({"m.tar": tar(FILES)})
         first = stock(source, store, "first")
         result = bring(source, store)
-        store.set_aside_and_remove("first", first.revision)
-        assert content(store.commit(source.resolve(), "second", result.blobs, result.unpacked)) == FILES
+        store.snapshots.remove("first", first.revision)
+        assert content(store.snapshots.commit(plan_of(source), "second", result.blobs, result.unpacked)) == FILES
 
     def test_one_that_another_unpacks_just_now_stays_until_that_is_done(
         self, bring: Bring, store: Store, root: Path
     ) -> None:
         source = MemorySource({"m.tar": tar(FILES)})
-        manifest = source.resolve()
+        plan = plan_of(source)
+        [key] = plan.keys.values()
         first, second = bring(source, store), bring(source, store)
-        with store.hold(manifest, manifest.files[0], threading.Event()):
-            store.commit(manifest, "first", first.blobs, first.unpacked)
-            assert hashlib.sha256(source.files["m.tar"]).hexdigest() in store.blobs()
-        assert_nothing_but(root, store.commit(manifest, "second", second.blobs, second.unpacked))
+        with store.incoming.lock(key, threading.Event()):
+            store.snapshots.commit(plan, "first", first.blobs, first.unpacked)
+            assert hashlib.sha256(source.files["m.tar"]).hexdigest() in store.blobs.paths()
+        assert_nothing_but(root, store.snapshots.commit(plan, "second", second.blobs, second.unpacked))
 
     def test_its_source_is_asked_first(self, stock: Callable[..., Snapshot], store: Store) -> None:
         owner = MemorySource({"m.tar": tar(FILES)}, token="right", credentials=Credentials({"HF_TOKEN": "right"}))
@@ -304,7 +309,7 @@ class TestSharing:
         stranger.resolve = lambda: manifest  # type: ignore[method-assign]  # the list came from the controller
         with pytest.raises(AuthDenied):
             stock(stranger, store, "strangers")
-        assert [s.id for s in store.snapshots()] == ["owners"]
+        assert [s.id for s in store.snapshots.all()] == ["owners"]
 
     def test_a_file_of_the_same_name_at_the_source_is_another_content(
         self, stock: Callable[..., Snapshot], store: Store
@@ -324,7 +329,7 @@ class TestSharing:
         assert one.served_bytes == 1  # the same source served the archive before
         assert content(kept) == both.files
         assert content(unpacked) == FILES
-        assert store.check(kept) == store.check(unpacked) == []
+        assert store.snapshots.check(kept) == store.snapshots.check(unpacked) == []
 
     def test_two_downloads_at_a_time_fetch_it_once(self, stock: Callable[..., Snapshot], store: Store) -> None:
         source = MemorySource({"m.tgz": tar_gz(FILES)})
@@ -344,15 +349,15 @@ class TestDamage:
         flip_a_bit(snapshot.path / "m/model.safetensors")
         scrub = Scrubber(store, 2**40, 0, ScrubFigures(), lambda: None, threading.Event())
         assert scrub.read_pass()
-        assert store.check(snapshot) == ["m/model.safetensors"]
-        assert store.missing_bytes(source.resolve()) == len(source.files[name]) + len(BIG)
+        assert store.snapshots.check(snapshot) == ["m/model.safetensors"]
+        assert store.space.missing_bytes(plan_of(source)) == len(source.files[name]) + len(BIG)
 
         before = source.served_bytes
         result = bring(source, store, prove_access=False)
-        mended = store.repair(snapshot, source.resolve(), result.blobs, result.unpacked)
+        mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes - before == len(source.files[name])
         assert content(mended) == FILES
-        assert store.check(mended) == []
+        assert store.snapshots.check(mended) == []
         changed = {p for p, inode in inodes.items() if (mended.path / p).stat().st_ino != inode}
         assert changed == {"m/model.safetensors"}
         assert_nothing_but(root, mended)
@@ -364,9 +369,9 @@ class TestDamage:
         snapshot, before = stock(source, store), source.served_bytes
         (snapshot.path / "m/sub").chmod(0o755)
         (snapshot.path / "m/sub/a").unlink()
-        assert store.check(snapshot) == ["m/sub/a"]
+        assert store.snapshots.check(snapshot) == ["m/sub/a"]
         result = bring(source, store, prove_access=False)
-        mended = store.repair(snapshot, source.resolve(), result.blobs, result.unpacked)
+        mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes == before
         assert content(mended) == FILES
         assert_nothing_but(root, mended)
@@ -378,18 +383,18 @@ class TestDamage:
         store.close()
         again = Store.open(root)
         again.sweep()
-        assert again.snapshots() == [snapshot]
-        assert again.missing_bytes(source.resolve()) == 0
-        again.set_aside_and_remove("llama", snapshot.revision)
-        assert again.blobs() == {}
+        assert again.snapshots.all() == [snapshot]
+        assert again.space.missing_bytes(plan_of(source)) == 0
+        again.snapshots.remove("llama", snapshot.revision)
+        assert again.blobs.paths() == {}
         again.close()
 
 
 def is_free(source: MemorySource, store: Store) -> bool:
     """Tell whether nobody unpacks the archive any more."""
-    now, manifest = threading.Event(), source.resolve()
+    now, [key] = threading.Event(), plan_of(source).keys.values()
     now.set()
-    with store.hold(manifest, manifest.files[0], now) as held:
+    with store.incoming.lock(key, now) as held:
         return held
 
 
@@ -459,8 +464,8 @@ class TestInterruption:
         body = tar_gz(files)
         source = MemorySource({"m.tgz": body})
         self.stopped(source, bring, store, disk)
-        assert store.missing_bytes(source.resolve()) == 0
-        store.reserve("llama", 0, len(body) + sum(map(len, files.values())) + OVERHEAD_BYTES, 0)
+        assert store.space.missing_bytes(plan_of(source)) == 0
+        store.space.reserve("llama", 0, len(body) + sum(map(len, files.values())) + OVERHEAD_BYTES, 0)
         assert content(stock(source, store, reservation="llama")) == files
 
     def test_what_it_was_found_to_need_shrinks_by_what_came_out_of_it(
@@ -468,31 +473,31 @@ class TestInterruption:
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})
         manifest, files_bytes = source.resolve(), sum(map(len, self.FILES.values()))
-        limit = store.used_bytes() + manifest.size_bytes + files_bytes
-        store.reserve("llama", store.missing_bytes(manifest), limit - 1, 0)
+        limit = store.space.used_bytes() + manifest.size_bytes + files_bytes
+        store.space.reserve("llama", store.space.missing_bytes(DownloadPlan(manifest)), limit - 1, 0)
         with pytest.raises(InsufficientStorage):
             bring(source, store, reservation="llama")
-        need, limit = store.missing_bytes(manifest), limit + OVERHEAD_BYTES
-        store.reserve("llama", need, limit, 0)
+        need, limit = store.space.missing_bytes(DownloadPlan(manifest)), limit + OVERHEAD_BYTES
+        store.space.reserve("llama", need, limit, 0)
         self.stopped(source, bring, store, disk)
-        store.release("llama")
-        assert store.missing_bytes(manifest) == need - manifest.size_bytes - 2 * FILE_BYTES
-        store.reserve("llama", store.missing_bytes(manifest), limit, 0)
+        store.space.release("llama")
+        assert store.space.missing_bytes(DownloadPlan(manifest)) == need - manifest.size_bytes - 2 * FILE_BYTES
+        store.space.reserve("llama", store.space.missing_bytes(DownloadPlan(manifest)), limit, 0)
 
     def test_what_is_not_wanted_any_more_goes_with_all_that_came_out_of_it(
         self, bring: Bring, store: Store, disk: PausingDisk
     ) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})
         partial = self.stopped(source, bring, store, disk)
-        store.discard(source.resolve())
-        assert store.blobs() == {}
+        store.unfinished.discard(plan_of(source))
+        assert store.blobs.paths() == {}
         assert list(partial.iterdir()) == []
 
     def test_what_is_wanted_is_not_dropped_when_it_is_idle(self, bring: Bring, store: Store, disk: PausingDisk) -> None:
         source = MemorySource({"m.tar": tar(self.FILES)})
         partial = self.stopped(source, bring, store, disk)
         before = set(partial.iterdir())
-        assert store.drop_idle([source.resolve()], 0) == 0
+        assert store.unfinished.drop_idle([plan_of(source)], 0) == 0
         assert set(partial.iterdir()) == before
-        assert store.drop_idle([], 0) == len(before)
-        assert store.blobs() == {}
+        assert store.unfinished.drop_idle([], 0) == len(before)
+        assert store.blobs.paths() == {}

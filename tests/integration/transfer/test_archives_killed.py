@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from tests.integration.transfer.killed_unpacking import FILES, source
+from tests.stores import plan_of
 
 Run = Callable[[str, Path, int, int], bool]
 
@@ -45,17 +47,17 @@ def examine(shape: str, root: Path, bring: Callable[..., FetchResult]) -> None:
     done = bool(list(root.glob("models/llama/[!.]*/.completed")))
     store = Store.open(root)
     store.sweep()
-    assert all(s.damaged == () and s.unpacked for s in store.snapshots())
+    assert all(s.damaged == () and s.unpacked for s in store.snapshots.all())
     assert not list(root.glob("partial/*-*.part"))  # what was half out of the archive is written anew
     result = bring(archive, store, manifest=manifest)
     assert archive.served_bytes <= len(manifest.files) or not (held or done)
-    snapshot = store.commit(manifest, "llama", result.blobs, result.unpacked)
+    snapshot = store.snapshots.commit(DownloadPlan(manifest), "llama", result.blobs, result.unpacked)
     assert {f.path: (snapshot.path / f.path).read_bytes() for f in snapshot.files} == FILES
-    assert store.snapshots() == [snapshot]
+    assert store.snapshots.all() == [snapshot]
     store.close()
     again = Store.open(root)
     again.sweep()
-    assert set(again.blobs()) == {f.sha256 for f in snapshot.files}
+    assert set(again.blobs.paths()) == {f.sha256 for f in snapshot.files}
     assert [p for p in (root / "partial").iterdir() if p.suffix != ".map"] == []  # a kill may leave one, of some bytes
     assert not list(root.glob("models/**/.tmp-*"))
     again.close()
@@ -83,7 +85,7 @@ def test_what_was_left_after_the_commit_goes_at_the_next_start(root: Path, bring
     pins = {p.name: p.read_bytes() for p in (root / "partial").iterdir()}
     kept = root / "kept"
     shutil.copytree(root / "partial", kept, copy_function=lambda a, b: Path(b).hardlink_to(a))
-    store.commit(archive.resolve(), "llama", result.blobs, result.unpacked)
+    store.snapshots.commit(plan_of(archive), "llama", result.blobs, result.unpacked)
     store.close()
     for path in kept.iterdir():
         path.rename(root / "partial" / path.name)
@@ -91,5 +93,5 @@ def test_what_was_left_after_the_commit_goes_at_the_next_start(root: Path, bring
     again = Store.open(root)
     again.sweep()
     assert list((root / "partial").iterdir()) == []
-    assert set(again.blobs()) == {f.sha256 for f in again.snapshots()[0].files}
+    assert set(again.blobs.paths()) == {f.sha256 for f in again.snapshots.all()[0].files}
     again.close()

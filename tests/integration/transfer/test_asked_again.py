@@ -20,6 +20,7 @@ from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import parse_uri
 from tests.readers.sources import drain
+from tests.stores import plan_of
 
 NAME, REPO = "model.safetensors", "asked-again/llama"
 WEIGHTS = random.Random(1).randbytes(SMALL_BYTES + 2**20)
@@ -30,7 +31,7 @@ def bring(source: Source, store: Store, timing: Timing | None = None) -> FetchRe
     """Fetch everything by one connection at first, without long pauses."""
     return fetch(
         source,
-        source.resolve(),
+        plan_of(source),
         store,
         progress=Progress(),
         stop=threading.Event(),
@@ -66,7 +67,7 @@ def test_a_body_that_drips_is_given_up_and_asked_for_again_from_where_it_was(siz
     result = bring(source, store, Timing(lambda: source.now))
     assert source.starts[0] == 0
     assert min(source.starts[1:], default=0) in range(STEP_BYTES, 20 * STEP_BYTES, STEP_BYTES)
-    assert store.blob_path(result.blobs[NAME]).read_bytes() == WEIGHTS[:size]
+    assert store.blobs.path(result.blobs[NAME]).read_bytes() == WEIGHTS[:size]
     assert source.served_bytes == result.moved == size
 
 
@@ -113,6 +114,6 @@ def test_a_link_that_expires_in_the_middle_of_a_download_costs_no_byte(
 ) -> None:
     hub.faults.add(Truncate(2**20), times=1)
     result = bring(ExpiringSource(hub, hub_source), store)
-    assert store.blob_path(result.blobs[NAME]).read_bytes() == WEIGHTS
+    assert store.blobs.path(result.blobs[NAME]).read_bytes() == WEIGHTS
     assert result.moved == len(WEIGHTS)
     assert len(hub.journal.requests("*/resolve/*", host="hub")) >= 2

@@ -31,6 +31,7 @@ from agent.transfer.receive import DownloadContext, receive
 from agent.transfer.segmented_file import SegmentedFile
 from shared.errors import InsufficientStorage, Unreachable
 from shared.sources.memory import MemorySource
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 BIG = os.urandom(5 * 2**20 + 12_345)
@@ -74,28 +75,28 @@ def cached_bytes(path: Path) -> int:
 def test_what_the_page_cache_could_not_keep_goes_past_it(bring: Bring, tight: Store) -> None:
     source = MemorySource({"big": BIG, "small": b"x" * 5000})
     result = bring(source, tight)
-    assert cached_bytes(tight.blob_path(result.blobs["big"])) <= PAGE_BYTES  # the end, which fills no page
+    assert cached_bytes(tight.blobs.path(result.blobs["big"])) <= PAGE_BYTES  # the end, which fills no page
     assert result.blobs["big"] == hashlib.sha256(BIG).hexdigest()
-    assert tight.blob_path(result.blobs["big"]).read_bytes() == BIG
-    assert tight.blob_path(result.blobs["small"]).read_bytes() == b"x" * 5000
+    assert tight.blobs.path(result.blobs["big"]).read_bytes() == BIG
+    assert tight.blobs.path(result.blobs["small"]).read_bytes() == b"x" * 5000
 
 
 def test_what_it_can_keep_stays_in_it(bring: Bring, store: Store) -> None:
-    blob = store.blob_path(bring(MemorySource({"big": BIG}), store).blobs["big"])
+    blob = store.blobs.path(bring(MemorySource({"big": BIG}), store).blobs["big"])
     assert cached_bytes(blob) >= len(BIG)
 
 
 def test_an_archive_is_read_again_at_once_and_stays_in_it(tight: Store) -> None:
-    assert tight.caches(MemorySource({"model.tar": BIG}).resolve())
-    assert not tight.caches(MemorySource({"model.bin": BIG}).resolve())
+    assert tight.incoming.uses_page_cache(plan_of(MemorySource({"model.tar": BIG})))
+    assert not tight.incoming.uses_page_cache(plan_of(MemorySource({"model.bin": BIG})))
 
 
 def test_what_begins_between_two_pages_goes_on_past_the_cache_from_the_next(tight: Store) -> None:
     source, stop = MemorySource({"big": BIG}), threading.Event()
-    manifest = source.resolve()
-    [file] = manifest.files
+    plan = plan_of(source)
+    [file] = plan.manifest.files
     path = DownloadContext(source, RateLimiter(), Progress(), lambda _: None, stop, time.monotonic)
-    with tight.partial(manifest, file, stop, cached=False) as partial:
+    with tight.incoming.open(plan.keys[file.path], file, stop, cached=False) as partial:
         assert partial is not None
         segmented = SegmentedFile(file, partial, Check)
         for most in (HELD, None):
@@ -110,9 +111,9 @@ def test_what_begins_between_two_pages_goes_on_past_the_cache_from_the_next(tigh
 
 
 def test_what_is_ahead_of_the_hash_stays_in_the_cache_for_it(tight: Store) -> None:
-    manifest = MemorySource({"big": BIG}).resolve()
-    [file] = manifest.files
-    with tight.partial(manifest, file, threading.Event(), cached=False) as partial:
+    plan = plan_of(MemorySource({"big": BIG}))
+    [file] = plan.manifest.files
+    with tight.incoming.open(plan.keys[file.path], file, threading.Event(), cached=False) as partial:
         assert partial is not None
         segmented = SegmentedFile(file, partial, Check)
         first, second = segmented.take_segment(2**20), segmented.take_segment(2**20)
@@ -129,9 +130,9 @@ def test_a_download_that_broke_off_between_two_pages_goes_on_from_there(bring: B
     source.faults.truncate_at["big"] = HELD
     with pytest.raises(Unreachable):
         bring(source, tight)
-    assert tight.missing_bytes(source.resolve()) == len(BIG) - HELD
+    assert tight.space.missing_bytes(plan_of(source)) == len(BIG) - HELD
     source.faults.truncate_at.clear()
-    blob = tight.blob_path(bring(source, tight).blobs["big"])
+    blob = tight.blobs.path(bring(source, tight).blobs["big"])
     assert source.served_bytes == len(BIG)
     assert blob.read_bytes() == BIG
 
@@ -188,7 +189,7 @@ def test_a_kernel_that_refuses_is_not_asked_again(disk: Path, monkeypatch: pytes
 def test_a_file_system_without_a_block_device_is_written_to_through_the_cache(bring: Bring, small_disk: Path) -> None:
     with closing(Store.open(small_disk / "root", disk=TightDisk())) as store:
         body = BIG[: 4 * 2**20 + 5]
-        blob = store.blob_path(bring(MemorySource({"big": body}), store).blobs["big"])
+        blob = store.blobs.path(bring(MemorySource({"big": body}), store).blobs["big"])
         assert blob.read_bytes() == body
 
 
@@ -212,13 +213,13 @@ def test_a_disk_that_fills_up_past_the_cache_keeps_what_came(bring: Bring, small
     with closing(Store.open(small_ext4 / "root", disk=TightDisk())) as store:
         others = small_ext4 / "others"
         with others.open("wb") as taken:
-            os.posix_fallocate(taken.fileno(), 0, store.disk_free() - 3 * 2**20)
+            os.posix_fallocate(taken.fileno(), 0, store.space.free_bytes() - 3 * 2**20)
         with pytest.raises(InsufficientStorage, match="No space left on device; free space"):
             bring(source, store)
-        held = len(BIG) - store.missing_bytes(source.resolve())
+        held = len(BIG) - store.space.missing_bytes(plan_of(source))
         assert held >= 2**20
         others.unlink()
         before = source.served_bytes
-        blob = store.blob_path(bring(source, store).blobs["big"])
+        blob = store.blobs.path(bring(source, store).blobs["big"])
         assert source.served_bytes - before == len(BIG) - held
         assert blob.read_bytes() == BIG

@@ -29,6 +29,7 @@ from shared.sources.memory import MemorySource
 from shared.sources.port import Body
 from shared.sources.retry import RetryPolicy
 from tests.integration.transfer.threads import fetching_threads
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 BODY = os.urandom(2**20)
@@ -66,7 +67,7 @@ def test_a_body_that_always_ends_early_is_given_up_and_its_bytes_stay(
         bring(large, store, progress=progress)
     assert isinstance(progress.trouble, Unreachable)
     assert [p.stat().st_size for p in parts(root)] == [300_000]
-    assert store.missing_bytes(large.resolve()) == len(BODY) - 300_000
+    assert store.space.missing_bytes(plan_of(large)) == len(BODY) - 300_000
     large.faults.truncate_at.clear()
     bring(large, store)
     assert large.served_bytes == len(BODY)
@@ -153,7 +154,7 @@ def test_the_first_failure_ends_the_other_files_and_keeps_what_they_have(bring: 
     with pytest.raises(AuthDenied):
         bring(source, store)
     wait_until(lambda: fetching_threads() == 0, SOON_S, "the last receiver to leave")
-    left = store.missing_bytes(source.resolve())
+    left = store.space.missing_bytes(plan_of(source))
     assert left < source.resolve().size_bytes - 2**20
     source.faults.before_read = None
     before = source.served_bytes
@@ -199,7 +200,7 @@ def test_stop_ends_a_download_in_a_read_that_hangs(
     with pytest.raises(Stopped):
         bring(source, store, stop=stop)
     assert not released.is_set(), "the read hangs on"
-    assert store.missing_bytes(source.resolve()) == len(BODY) - 65_536
+    assert store.space.missing_bytes(plan_of(source)) == len(BODY) - 65_536
 
 
 def test_what_hangs_on_writes_nothing_and_the_next_attempt_waits_for_its_file(
@@ -238,7 +239,7 @@ def test_stop_ends_a_wait_for_bandwidth(large: MemorySource, store: Store) -> No
     bucket.give_back(1000)
     threading.Thread(target=stop_when_it_waits, daemon=True).start()
     with pytest.raises(Stopped):
-        fetch(large, large.resolve(), store, progress=Progress(), stop=stop, rate_limiter=bucket)
+        fetch(large, plan_of(large), store, progress=Progress(), stop=stop, rate_limiter=bucket)
     wait_until(lambda: fetching_threads() == 0, SOON_S, "the thread that waits to end as well")
     assert 0 < large.served_bytes < len(BODY)
 
@@ -248,7 +249,7 @@ def test_the_bucket_bounds_the_rate_of_all_files_together(store: Store) -> None:
     started = time.monotonic()
     fetch(
         source,
-        source.resolve(),
+        plan_of(source),
         store,
         progress=Progress(),
         stop=threading.Event(),
@@ -282,15 +283,15 @@ def test_a_file_is_never_a_blob_when_its_sync_failed(root: Path) -> None:
     disk.fails = True
     policy = RetryPolicy(attempts=1)
     with pytest.raises(StoreFailure, match="kernel log"):
-        fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event(), policy=policy)
+        fetch(source, plan_of(source), store, progress=Progress(), stop=threading.Event(), policy=policy)
     assert parts(root) == []
     assert list((root / "blobs" / "sha256").iterdir()) == []
     disk.fails = False
-    result = fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event())
+    result = fetch(source, plan_of(source), store, progress=Progress(), stop=threading.Event())
     disk.fails = True
     with pytest.raises(StoreFailure):
-        store.commit(source.resolve(), "llama", result.blobs)
-    assert store.snapshots() == []
+        store.snapshots.commit(plan_of(source), "llama", result.blobs)
+    assert store.snapshots.all() == []
     disk.fails = False
-    assert store.commit(source.resolve(), "llama", result.blobs).files
+    assert store.snapshots.commit(plan_of(source), "llama", result.blobs).files
     store.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.identity import keys_by_path
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
@@ -24,7 +25,7 @@ BODIES = {"large": LARGE, "small": SMALL, "same": SMALL}
 def bring(manifest: Manifest, store: Store, source: MemorySource) -> FetchResult:
     return fetch(
         source,
-        manifest,
+        DownloadPlan(manifest),
         store,
         progress=Progress(),
         stop=threading.Event(),
@@ -59,7 +60,7 @@ def test_blobs_are_named_by_their_contents_keys_unless_a_sha256_was_computed(
     by_sha256 = {path: hashlib.sha256(body).hexdigest() for path, body in BODIES.items()}
     by_key = keys_by_path(manifest.uri, manifest.revision, manifest.files)
     assert found.blobs == (by_sha256 if digest == "sha256" else by_key)
-    assert {path: store.blob_path(blob).read_bytes() for path, blob in found.blobs.items()} == BODIES
+    assert {path: store.blobs.path(blob).read_bytes() for path, blob in found.blobs.items()} == BODIES
     assert found.verified == ("digest" if digest else "size")
     store.close()
     again = Store.open(root)
@@ -78,4 +79,4 @@ def test_bytes_that_were_changed_are_refused(digest: str, path: str, store: Stor
     with pytest.raises(DigestMismatch, match=path):
         bring(manifest, store, source)
     key = keys_by_path(manifest.uri, manifest.revision, manifest.files)[path]
-    assert not store.blob_path(key).exists()
+    assert not store.blobs.path(key).exists()

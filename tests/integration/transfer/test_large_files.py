@@ -18,6 +18,7 @@ from shared.manifest import File
 from shared.sources.memory import MemoryBody, MemorySource
 from shared.sources.port import Body
 from tests.integration.transfer.threads import fetching_threads
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 BIG = os.urandom(3 * PIECE_BYTES + 12345)
@@ -85,7 +86,7 @@ def test_a_stop_keeps_what_every_receiver_has(bring: Bring, store: Store) -> Non
     with pytest.raises(Stopped):
         bring(source, store, stop=stop)
     wait_until(lambda: fetching_threads() == 0, SOON_S, "the last receiver to leave")
-    left = store.missing_bytes(source.resolve())
+    left = store.space.missing_bytes(plan_of(source))
     assert left < len(BIG) - 2 * 2**20
     source.faults.before_read = None
     assert bring(source, store).moved == left
@@ -112,7 +113,7 @@ def test_a_large_file_with_wrong_bytes_is_fetched_once_more_and_then_refused(bri
     with pytest.raises(DigestMismatch, match="'big'"):
         bring(source, store)
     assert source.served_bytes == 2 * len(BIG) + len(SMALLER)
-    assert store.missing_bytes(source.resolve()) == len(BIG)
+    assert store.space.missing_bytes(plan_of(source)) == len(BIG)
 
 
 def test_a_file_that_is_cut_short_while_it_is_put_together_is_fetched_again(

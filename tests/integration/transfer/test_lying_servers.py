@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, Stopped, fetch
 from agent.transfer.progress import Progress
@@ -90,7 +91,7 @@ def bring(
         try:
             return fetch(
                 source,
-                manifest,
+                DownloadPlan(manifest),
                 store,
                 progress=progress or Progress(),
                 stop=stop or threading.Event(),
@@ -131,7 +132,7 @@ PASSING: dict[str, list[Answer]] = {
 @pytest.mark.parametrize("faults", PASSING.values(), ids=PASSING)
 def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Path) -> None:
     result = bring(store, Server(*faults))
-    assert store.blob_path(result.blobs["model.safetensors"]).read_bytes() == BODY
+    assert store.blobs.path(result.blobs["model.safetensors"]).read_bytes() == BODY
     assert_nothing_wrong(root)
 
 
@@ -144,7 +145,7 @@ def test_what_passes_is_got_through(faults: list[Answer], store: Store, root: Pa
 )  # fmt: skip
 def test_parts_stand_where_they_belong_though_no_digest_would_tell(name: str, store: Store) -> None:
     result = bring(store, Server(*PASSING[name]), digest="")
-    assert store.blob_path(result.blobs["model.safetensors"]).read_bytes() == BODY
+    assert store.blobs.path(result.blobs["model.safetensors"]).read_bytes() == BODY
 
 
 LASTING: dict[str, tuple[Answer, type[LarderError]]] = {
@@ -165,7 +166,7 @@ def test_what_lasts_is_told_and_nothing_of_it_is_kept(
 ) -> None:
     with pytest.raises(error):
         bring(store, answer)
-    assert store.blobs() == {}
+    assert store.blobs.paths() == {}
     assert_nothing_wrong(root)
 
 
@@ -173,7 +174,7 @@ def test_what_lasts_is_told_and_nothing_of_it_is_kept(
 def test_a_length_that_is_not_the_files_is_not_believed_and_costs_nothing(length: int, store: Store) -> None:
     with pytest.raises(SourceChanged, match=f"has {length} bytes now, {len(BODY)} when"):
         bring(store, lambda a: right(a, Content_Length=str(length)))
-    assert store.blobs() == {}
+    assert store.blobs.paths() == {}
     bring(store, right)
 
 
@@ -189,7 +190,7 @@ def test_a_file_that_changes_in_its_middle_is_not_mixed(digest: str, store: Stor
     server = Server(lambda a: cut(right(a, ETag='"old"')), then=lambda a: right(a, OTHER, ETag='"new"'))
     with pytest.raises(SourceChanged):
         bring(store, server, etag='"old"', digest=digest)
-    assert store.blobs() == {}
+    assert store.blobs.paths() == {}
     assert list((root / "partial").iterdir()) == []
 
 
@@ -218,7 +219,9 @@ def bring_url(tmp_path: Path, store: Store) -> Callable[[Answer], FetchResult]:
             source = open_source(uri, ANONYMOUS, settings)
             try:
                 manifest = source.resolve()
-                return fetch(source, manifest, store, progress=Progress(), stop=threading.Event(), policy=POLICY)
+                return fetch(
+                    source, DownloadPlan(manifest), store, progress=Progress(), stop=threading.Event(), policy=POLICY
+                )
             finally:
                 source.close()
 
@@ -244,7 +247,7 @@ def test_one_without_a_digest_that_changes_in_its_middle_is_not_mixed(
     then: Answer = (lambda a: right(a, OTHER, **after)) if ranges else (lambda _: reply(200, OTHER, **after))
     with pytest.raises(SourceChanged, match="changed since it was resolved"):
         bring_url(Server(listed(**before), lambda a: cut(right(a, BODY, **before)), then=then))
-    assert store.blobs() == {}
+    assert store.blobs.paths() == {}
     assert list((root / "partial").iterdir()) == []
 
 
@@ -260,7 +263,7 @@ def test_one_without_a_digest_that_stays_is_resumed(
         return cut(answer) if len(asked) == 1 else answer
 
     result = bring_url(Server(listed(**told), then=then))
-    assert store.blob_path(result.blobs["model.safetensors"]).read_bytes() == BODY
+    assert store.blobs.path(result.blobs["model.safetensors"]).read_bytes() == BODY
     assert [a.headers.get("range", "") for a in asked] == ["", f"bytes={HALF}-{len(BODY) - 1}"]
     strong = {told["ETag"]} if told.get("ETag", "W/").startswith('"') else {None}
     assert {a.headers.get("if-match") for a in asked} == strong  # to If-Match, a weak tag is never the same
@@ -318,7 +321,7 @@ def test_what_is_passed_over_ends_with_a_stop(store: Store) -> None:
         running.join()
     assert progress.received < HALF
     manifest = Manifest(f"{URI}@{REVISION}", REVISION, (File("model.safetensors", len(BODY), SHA256),))
-    assert store.missing_bytes(manifest) == HALF
+    assert store.space.missing_bytes(DownloadPlan(manifest)) == HALF
 
 
 @pytest.mark.parametrize("digest", [True, False], ids=["digest", "no digest"])
@@ -338,7 +341,7 @@ def test_a_server_that_compresses_every_part_is_asked_a_few_times(size: int, dig
     with pytest.raises(Unreachable, match=r"'model.safetensors' compressed .*disable compression"):
         bring(store, answer, digest=sha256, body=body)
     assert len(asked) <= 1 + 4 + 2  # a try of each receiver at most, and two more
-    assert store.blobs() == {}
+    assert store.blobs.paths() == {}
 
 
 def test_a_server_that_cuts_every_answer_after_little_is_asked_ever_less_often(store: Store) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from agent.store.disk import RealDisk
+from agent.store.download_plan import DownloadPlan
 from agent.store.scrub import Scrubber, ScrubFigures
 from agent.store.snapshot import Completed, CompletedFile, Snapshot
 from agent.store.store import Store
@@ -24,6 +25,7 @@ from shared.sources.memory import MemorySource
 from tests.builders.archives import REFUSED, member, tar, tar_gz
 from tests.integration.store.rot import flip_a_bit
 from tests.integration.transfer.test_archives import assert_nothing_but, content, stock_two_at_a_time
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 Stock = Callable[..., Snapshot]
@@ -56,7 +58,7 @@ def stock(bring: Bring) -> Stock:
     def run(source: MemorySource, store: Store, identity: str = "llama", reservation: str = "") -> Snapshot:
         manifest = source.resolve()
         result = bring(source, store, manifest=manifest, reservation=reservation)
-        return store.commit(manifest, identity, result.blobs, result.unpacked)
+        return store.snapshots.commit(DownloadPlan(manifest), identity, result.blobs, result.unpacked)
 
     return run
 
@@ -65,11 +67,11 @@ def refusal(source: MemorySource, stock: Stock, store: Store) -> LarderError:
     """Return why the model is refused, of which nothing but its files as they were fetched is kept."""
     with pytest.raises(LarderError) as raised:
         stock(source, store)
-    assert store.snapshots() == []
+    assert store.snapshots.all() == []
     assert not list(store.root.glob("partial/*-*"))
-    assert set(store.blobs()) <= {f.digest.removeprefix("sha256:") for f in source.resolve().files}
-    store.discard(source.resolve())
-    assert store.blobs() == {}
+    assert set(store.blobs.paths()) <= {f.digest.removeprefix("sha256:") for f in source.resolve().files}
+    store.unfinished.discard(plan_of(source))
+    assert store.blobs.paths() == {}
     return raised.value
 
 
@@ -106,7 +108,7 @@ def test_one_that_arrives_with_other_bytes_is_not_unpacked(stock: Stock, store: 
     source.faults.corrupt.add("code")
     with pytest.raises(DigestMismatch, match="code"):
         stock(source, store)
-    assert store.snapshots() == []
+    assert store.snapshots.all() == []
     assert not list(store.root.glob("partial/*-*"))
     source.faults.corrupt.clear()
     assert content(stock(source, store)) == FILES
@@ -162,7 +164,7 @@ class TestRefusal:
             stock(MemorySource(packed_by_name, archives=forms), store)
         words = "in 'code' and the file 'a' in 'weights'" if case == "clash" else "the archives have more than 20000"
         assert re.search(words, str(raised.value))
-        assert sorted(snapshot.id for snapshot in store.snapshots()) == sorted(known)
+        assert sorted(snapshot.id for snapshot in store.snapshots.all()) == sorted(known)
 
     def test_a_form_that_only_a_newer_version_knows(self, stock: Stock, store: Store) -> None:
         source = MemorySource({"w": b"packed", **CONFIG}, archives={"w": "tar.zst"})
@@ -176,31 +178,32 @@ class TestRoom:
         """Either would fit alone, and the limit of the store is never passed."""
         halves = [{f"{side}{number}": bytes(10_000_000) for number in range(2)} for side in "ab"]
         source = MemorySource({"a": tar_gz(halves[0]), "b": tar_gz(halves[1])}, archives={"a": "tar.gz", "b": "tar.gz"})
-        store.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
+        store.space.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
         with pytest.raises(InsufficientStorage, match=r"'a' and 1 more archives .* are unpacked into 28.6 MiB or more"):
             stock(source, store, reservation="llama")
-        assert store.blobs() == {}
-        assert store.missing_bytes(source.resolve()) >= 30_000_000 + source.resolve().size_bytes
+        assert store.blobs.paths() == {}
+        assert store.space.missing_bytes(plan_of(source)) >= 30_000_000 + source.resolve().size_bytes
 
     def test_an_exact_fit_is_accepted_and_one_byte_less_is_not(self, stock: Stock, store: Store, root: Path) -> None:
         source = packed()
         manifest = source.resolve()
-        limit = store.used_bytes() + manifest.size_bytes + len(BIG) + 2_000_000
-        store.reserve("llama", store.missing_bytes(manifest), limit, 0)
+        limit = store.space.used_bytes() + manifest.size_bytes + len(BIG) + 2_000_000
+        store.space.reserve("llama", store.space.missing_bytes(DownloadPlan(manifest)), limit, 0)
         with pytest.raises(InsufficientStorage, match="raise storageLimit"):
             stock(source, store, reservation="llama")
-        store.release("llama")
-        assert set(store.blobs()) == {f.digest.removeprefix("sha256:") for f in manifest.files if not f.archive}
+        store.space.release("llama")
+        assert set(store.blobs.paths()) == {f.digest.removeprefix("sha256:") for f in manifest.files if not f.archive}
 
-        need = store.missing_bytes(manifest) + store.overhead_bytes(manifest, "llama")
-        limit = store.used_bytes() + need
+        plan = DownloadPlan(manifest)
+        need = store.space.missing_bytes(plan) + store.space.overhead_bytes(plan, "llama")
+        limit = store.space.used_bytes() + need
         with pytest.raises(InsufficientStorage, match=f"need {need} bytes.*have {need - 1} bytes"):
-            store.reserve("llama", need, limit - 1, 0)
-        store.reserve("llama", need, limit, 0)
+            store.space.reserve("llama", need, limit - 1, 0)
+        store.space.reserve("llama", need, limit, 0)
         snapshot = stock(source, store, reservation="llama")
-        store.release("llama")
+        store.space.release("llama")
         assert_nothing_but(root, snapshot)
-        assert store.used_bytes() <= limit - len(source.files["weights"])
+        assert store.space.used_bytes() <= limit - len(source.files["weights"])
 
 
 class TestAfterwards:
@@ -213,12 +216,12 @@ class TestAfterwards:
         flip_a_bit(snapshot.path / "code/big")
         scrub = Scrubber(store, 2**40, 0, ScrubFigures(), lambda: None, threading.Event())
         assert scrub.read_pass()
-        assert store.check(snapshot) == ["code/big"]
-        assert store.missing_bytes(source.resolve()) == len(source.files["code"]) + len(CODE["code/big"])
+        assert store.snapshots.check(snapshot) == ["code/big"]
+        assert store.space.missing_bytes(plan_of(source)) == len(source.files["code"]) + len(CODE["code/big"])
 
         before = source.served_bytes
         result = bring(source, store, prove_access=False)
-        mended = store.repair(snapshot, source.resolve(), result.blobs, result.unpacked)
+        mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes - before == len(source.files["code"])
         assert content(mended) == FILES
         changed = {p for p, inode in inodes.items() if (mended.path / p).stat().st_ino != inode}
@@ -234,10 +237,10 @@ class TestAfterwards:
         (snapshot.path / "config.json").write_bytes(b"short")
         before = source.served_bytes
         result = bring(source, store, prove_access=False)
-        mended = store.repair(snapshot, source.resolve(), result.blobs, result.unpacked)
+        mended = store.snapshots.repair(snapshot, plan_of(source), result.blobs, result.unpacked)
         assert source.served_bytes - before == 1_000_000
         assert content(mended) == {**FILES, "config.json": bytes(1_000_000)}
-        assert store.check(mended) == []
+        assert store.snapshots.check(mended) == []
         assert_nothing_but(root, mended)
 
     def test_a_restart_adopts_it_and_a_removal_leaves_nothing(self, stock: Stock, root: Path) -> None:
@@ -247,10 +250,10 @@ class TestAfterwards:
         store.close()
         again = Store.open(root)
         again.sweep()
-        assert again.snapshots() == [snapshot]
-        assert again.missing_bytes(source.resolve()) == 0
-        again.set_aside_and_remove("llama", snapshot.revision)
-        assert again.blobs() == {}
+        assert again.snapshots.all() == [snapshot]
+        assert again.space.missing_bytes(plan_of(source)) == 0
+        again.snapshots.remove("llama", snapshot.revision)
+        assert again.blobs.paths() == {}
         assert list((root / "partial").iterdir()) == []
         again.close()
 
@@ -265,7 +268,7 @@ class TestAfterwards:
         assert served == len(other.files["code"]) + 2  # and a byte of each that was here
         path = "weights/1.safetensors"
         assert (first.path / path).samefile(second.path / path)
-        store.set_aside_and_remove("first", first.revision)
+        store.snapshots.remove("first", first.revision)
         assert content(second) == {**CONFIG, **WEIGHTS, "other/a": b"1"}
 
     def test_two_downloads_at_a_time_fetch_them_once(self, stock: Stock, store: Store) -> None:
@@ -311,10 +314,10 @@ def test_a_store_of_a_version_that_knew_of_one_archive_starts_without_moving_a_b
     inodes, before = _inodes(root), source.served_bytes
     again = Store.open(root)
     again.sweep()
-    assert again.snapshots() == [snapshot]
-    assert again.missing_bytes(source.resolve()) == 0
+    assert again.snapshots.all() == [snapshot]
+    assert again.space.missing_bytes(plan_of(source)) == 0
     result = bring(source, again, prove_access=False)
-    assert again.commit(source.resolve(), "llama", result.blobs, result.unpacked) == snapshot
+    assert again.snapshots.commit(plan_of(source), "llama", result.blobs, result.unpacked) == snapshot
     assert source.served_bytes == before
     assert _inodes(root) == inodes
     again.close()
@@ -334,9 +337,9 @@ class _PausingDisk(RealDisk):
 
 
 def _is_free(manifest: Manifest, store: Store) -> bool:
-    now = threading.Event()
+    now, plan = threading.Event(), DownloadPlan(manifest)
     now.set()
-    with store.hold(manifest, manifest.files[0], now) as held:
+    with store.incoming.lock(plan.keys[manifest.files[0].path], now) as held:
         return held
 
 

@@ -17,6 +17,7 @@ from rig.processes import wait_until
 from shared.byte_ranges import ByteRange
 from shared.errors import AuthDenied, DigestMismatch, SourceChanged, Unreachable
 from shared.sources.memory import MemorySource
+from tests.stores import plan_of
 
 Bring = Callable[..., FetchResult]
 BODY = os.urandom(100_000)
@@ -53,7 +54,7 @@ def test_what_came_before_it_was_given_up_stays(bring: Bring, small: MemorySourc
     with pytest.raises(Unreachable):
         bring(small, store)
     assert [p.stat().st_size for p in parts(root)] == [40_000]
-    assert store.missing_bytes(small.resolve()) == len(BODY) - 40_000
+    assert store.space.missing_bytes(plan_of(small)) == len(BODY) - 40_000
     small.faults.truncate_at.clear()
     bring(small, store)
     assert small.served_bytes == len(BODY)
@@ -70,26 +71,31 @@ def test_what_came_before_a_stop_stays(small: MemorySource, store: Store) -> Non
 
     small.faults.before_read = drip
     with pytest.raises(Stopped):
-        fetch(small, small.resolve(), store, progress=Progress(), stop=stop)
-    wait_until(lambda: store.missing_bytes(small.resolve()) < len(BODY), 60, "the thread to leave what came")
-    assert store.missing_bytes(small.resolve()) > 0
+        fetch(small, plan_of(small), store, progress=Progress(), stop=stop)
+    wait_until(
+        lambda: store.space.missing_bytes(plan_of(small)) < len(BODY),
+        60,
+        "the thread to leave what came",
+    )
+    assert store.space.missing_bytes(plan_of(small)) > 0
 
 
 def test_a_sealed_one_is_not_lost_by_a_kill_while_it_is_hashed_again(
     small: MemorySource, store: Store, root: Path
 ) -> None:
-    manifest, stop = small.resolve(), threading.Event()
-    with store.partial(manifest, manifest.files[0], stop) as partial:
+    plan, stop = plan_of(small), threading.Event()
+    [file] = plan.manifest.files
+    with store.incoming.open(plan.keys[file.path], file, stop) as partial:
         assert partial
         partial.write(memoryview(BODY), 0)
         partial.held.add(ByteRange(0, len(BODY)))
-        store.seal(partial)
-    assert store.missing_bytes(manifest) == 0
-    with store.partial(manifest, manifest.files[0], stop) as again:
+        store.incoming.seal(partial)
+    assert store.space.missing_bytes(plan) == 0
+    with store.incoming.open(plan.keys[file.path], file, stop) as again:
         assert again
-        assert store.missing_bytes(manifest) == 0  # what a kill would leave
+        assert store.space.missing_bytes(plan) == 0  # what a kill would leave
         assert again.held.size_bytes == len(BODY)
-    result = fetch(small, manifest, store, progress=Progress(), stop=stop, prove_access=False)
+    result = fetch(small, plan, store, progress=Progress(), stop=stop, prove_access=False)
     assert result.moved == 0
     assert not list((root / "partial").glob("*.map"))
 
@@ -124,7 +130,7 @@ def test_one_without_a_digest_is_whole_and_known(bring: Bring, store: Store) -> 
         "a": hashlib.sha256(BODY).hexdigest(),
         "empty": hashlib.sha256(b"").hexdigest(),
     }
-    assert store.missing_bytes(source.resolve()) == 0
+    assert store.space.missing_bytes(plan_of(source)) == 0
 
 
 def test_a_far_source_is_asked_for_more_files_at_a_time(store: Store) -> None:
@@ -142,7 +148,7 @@ def test_a_far_source_is_asked_for_more_files_at_a_time(store: Store) -> None:
             reading -= 1
 
     source.faults.before_read = answer
-    fetch(source, source.resolve(), store, progress=Progress(), stop=threading.Event())
+    fetch(source, plan_of(source), store, progress=Progress(), stop=threading.Event())
     assert max(seen[:8]) <= 4
     assert 4 < max(seen) <= 16
 
@@ -152,5 +158,5 @@ def test_the_limit_of_the_rate_holds_for_them(small: MemorySource, store: Store)
     sizes: list[int] = []
     small.faults.before_read = lambda _, position: sizes.append(position)
     bucket = RateLimiter(200_000)
-    fetch(small, small.resolve(), store, progress=Progress(), stop=threading.Event(), rate_limiter=bucket)
+    fetch(small, plan_of(small), store, progress=Progress(), stop=threading.Event(), rate_limiter=bucket)
     assert len([position for position in sizes if position < len(BODY)]) >= len(BODY) // bucket.chunk_bytes(len(BODY))

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
 from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
@@ -25,7 +26,7 @@ def main(rate: str, root: str, *uris: str) -> None:
     def bring(uri: str) -> None:
         source = open_source(parse_uri(uri), ANONYMOUS, settings)
         try:
-            fetch(source, source.resolve(), store, progress=Progress(), stop=stop, rate_limiter=bucket)
+            fetch(source, DownloadPlan(source.resolve()), store, progress=Progress(), stop=stop, rate_limiter=bucket)
         finally:
             source.close()
 

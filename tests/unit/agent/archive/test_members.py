@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.archive.kinds import Kind, kind_of
 from agent.archive.members import ArchiveEntry, Member, Oversize, Type, UnpackLimits, decide_members
-from agent.store.archive_kinds import Kind, kind_of
 from shared.archives import find_archives
 from shared.errors import InvalidURI, LarderError, TooManyFiles, UnsafePath
 from shared.manifest import File

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.archive.kinds import Kind
 from agent.archive.members import Member, Oversize, UnpackLimits
 from agent.archive.unpack import list_archive, unpack_archive
-from agent.store.archive_kinds import Kind
 from shared.errors import InvalidURI, LarderError, TooManyFiles, UnsafePath
 from tests.builders.archives import member, tar, tar_gz, zipped
 

@@ -114,8 +114,8 @@ def test_a_bug_is_counted_and_the_entry_tried_again(rig: NodeRig) -> None:
 
 
 def test_a_cancelled_download_counts_as_stopped_and_gives_its_space_back(rig: NodeRig) -> None:
-    assert rig.store.reserved_bytes() > 0
+    assert rig.store.space.reserved_bytes() > 0
     rig.loop.run_until_complete(rig.executor.shut_down(0))
     assert end(rig) == DownloadResult(STOPPED)
     rig.rest()
-    assert rig.store.reserved_bytes() == 0
+    assert rig.store.space.reserved_bytes() == 0

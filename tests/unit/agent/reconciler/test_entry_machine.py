@@ -218,7 +218,7 @@ class EntryMachine(RuleBasedStateMachine):
         assert not self.rig.main.done()
         node = self.rig.cluster.model_node
         assert node is not None
-        held = {(s.id, s.revision): s for s in self.rig.store.snapshots()}
+        held = {(s.id, s.revision): s for s in self.rig.store.snapshots.all()}
         for entry in node.spec.entries:
             labels = {ready_label(entry.id), snapshot_label(*entry.key)}
             if entry.state == "Present" and not entry.uri.startswith("pvc:"):
@@ -228,7 +228,7 @@ class EntryMachine(RuleBasedStateMachine):
             if entry.state == "Absent":
                 assert entry.key not in held
                 assert snapshot_label(*entry.key) not in self.rig.cluster.labels
-        assert self.rig.store.reserved_bytes() == 0
+        assert self.rig.store.space.reserved_bytes() == 0
         assert all(isinstance(work, Removed) for work in self.rig.cache.works.values())
         assert not self.rig.activity.running
         assert not self.rig.activity.removals

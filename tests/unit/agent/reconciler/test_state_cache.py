@@ -4,6 +4,7 @@ from pathlib import Path
 from agent.reconciler.observation import Cause
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
 from agent.reconciler.state_cache import Space, StateCache, exclusive_bytes
+from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import CompletedFile, Snapshot
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
 from shared.manifest import Manifest
@@ -72,19 +73,19 @@ def test_what_two_have_goes_with_neither() -> None:
     assert cache.frees == {("a", "r1"): 4 * BLOCK, ("b", "r1"): 0}
 
 
-MANIFEST = Manifest("hf://o/m", "r1", ())
+PLAN = DownloadPlan(Manifest("hf://o/m", "r1", ()))
 
 
 def test_unfinished_files_may_go_where_the_node_may_evict_and_every_manifest_is_here() -> None:
     cache = StateCache()
     assert cache.unfinished_to_keep() is None
     cache.set_model_node(model_node([entry()]), 0.0)
-    cache.manifests = {KEY: MANIFEST}
+    cache.plans = {KEY: PLAN}
     assert cache.unfinished_to_keep() is None  # the policy is Never
     cache.set_model_node(model_node([entry(), entry("here")], eviction_policy=LEAST_RECENTLY_USED), 0.0)
     assert cache.unfinished_to_keep() is None  # of the second nothing is known
     cache.set_held({("here", "r1"): snapshot("here", a=1)})
-    assert cache.unfinished_to_keep() == [MANIFEST]
+    assert cache.unfinished_to_keep() == [PLAN]
     cache.set_held({("here", "r1"): replace(snapshot("here", a=1), damaged=("a",))})
     assert cache.unfinished_to_keep() is None
 
@@ -97,9 +98,9 @@ def test_what_is_wanted_no_more_lets_the_others_ask_again() -> None:
 
 def test_a_manifest_that_is_forgotten_lets_the_others_ask_again() -> None:
     cache = short()
-    cache.manifests = {("given-up", "r1"): MANIFEST}
+    cache.plans = {("given-up", "r1"): PLAN}
     cache.set_model_node(model_node([entry(), entry("other")], storage_limit=10), 6.0)
-    assert (cache.failures[KEY].due_s, cache.manifests) == (6.0, {})
+    assert (cache.failures[KEY].due_s, cache.plans) == (6.0, {})
 
 
 def waiting(shortage: int, space: Space) -> StateCache:

@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.identity import content_key, distinct_files, keys_by_path, source_key
+from agent.store.download_plan import DownloadPlan
+from agent.store.identity import content_key, source_key
 from shared.manifest import File, Manifest
 
 A = File("a", 3, "sha256:" + "0" * 64)
@@ -66,6 +67,6 @@ def test_no_choice_of_names_makes_two_files_one(path: str, etag: str, other_path
 def test_one_content_at_two_paths_is_listed_once() -> None:
     twin = File("z", 3, A.digest)
     manifest = Manifest("hf://a/b@main", "r", (A, File("m", 1), twin))
-    assert [f.path for f in distinct_files(manifest).values()] == ["a", "m"]
-    keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
+    assert [f.path for f in DownloadPlan(manifest).contents().values()] == ["a", "m"]
+    keys = DownloadPlan(manifest).keys
     assert keys["a"] == keys["z"] != keys["m"]

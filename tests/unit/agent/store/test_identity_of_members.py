@@ -1,22 +1,23 @@
-from agent.store.identity import concerns, content_key, distinct_files, members_manifest
+from agent.store.download_plan import DownloadPlan
+from agent.store.identity import concerns, content_key, members_manifest
 from shared.manifest import File, Manifest
 
 ARCHIVE = content_key("hf://org/repo", "r", File("m.tar", 9, "sha256:" + "0" * 64))
 
 
 def test_what_comes_out_of_an_archive_is_named_after_it() -> None:
-    keys = distinct_files(members_manifest(ARCHIVE, [File("a", 1), File("b", 1), File("d/a", 1)]))
+    keys = DownloadPlan(members_manifest(ARCHIVE, [File("a", 1), File("b", 1), File("d/a", 1)])).contents()
     assert len(keys) == 3
     assert all(concerns(key, {ARCHIVE}) and concerns(key, {key}) for key in keys)
     assert not any(concerns(key, {"0" * 64}) for key in keys)
 
 
 def test_it_is_none_of_what_the_source_itself_has() -> None:
-    members = distinct_files(members_manifest(ARCHIVE, [File("a", 1)]))
-    beside = distinct_files(Manifest("hf://org/repo@r", "", (File("a", 1),)))
+    members = DownloadPlan(members_manifest(ARCHIVE, [File("a", 1)])).contents()
+    beside = DownloadPlan(Manifest("hf://org/repo@r", "", (File("a", 1),))).contents()
     assert members.keys().isdisjoint(beside)
 
 
 def test_an_archive_in_an_archive_is_named_as_any_file() -> None:
-    [key] = distinct_files(members_manifest(ARCHIVE, [File("inner.tar", 1)]))
+    [key] = DownloadPlan(members_manifest(ARCHIVE, [File("inner.tar", 1)])).contents()
     assert concerns(key, {ARCHIVE})

@@ -3,21 +3,21 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.idle import Idle, counted, read_counts, write_counts
+from agent.store.idle import Idle, count_round, read_counts, write_counts
 
 
 def test_what_stands_unchanged_counts_one_round_more_and_what_changed_starts_over() -> None:
-    first = counted({}, {"a": 5, "b": 5})
-    second = counted(first, {"a": 5, "b": 4, "c": 1})
+    first = count_round({}, {"a": 5, "b": 5})
+    second = count_round(first, {"a": 5, "b": 4, "c": 1})
     assert second == {"a": Idle(5, 1), "b": Idle(4, 0), "c": Idle(1, 0)}
-    assert counted(second, {"a": 5}) == {"a": Idle(5, 2)}
+    assert count_round(second, {"a": 5}) == {"a": Idle(5, 2)}
 
 
 @given(st.lists(st.integers(0, 2**63), min_size=1, max_size=20))
 def test_however_time_stamps_jump_only_looks_that_found_the_same_count(stamps: list[int]) -> None:
     counts: dict[str, Idle] = {}
     for stamp in stamps:
-        counts = counted(counts, {"a": stamp})
+        counts = count_round(counts, {"a": stamp})
     same = 0
     for stamp in reversed(stamps[:-1]):
         if stamp != stamps[-1]:

@@ -39,8 +39,8 @@ class Quota(RuleBasedStateMachine):
     def ask(self, key: str, size: int) -> None:
         """Ask for the rest of a model; it is granted in full or not at all."""
         need = max(0, size - self.came.get(key, 0))
-        if not refuse(need, self.ledger.promised(but=key), self.room):
-            self.ledger.promise(key, need)
+        if not refuse(need, self.ledger.reserved(but=key), self.room):
+            self.ledger.reserve(key, need)
             self.open[key] = need
             self.came.setdefault(key, 0)
 
@@ -64,7 +64,7 @@ class Quota(RuleBasedStateMachine):
     @rule(key=keys)
     def end(self, key: str) -> None:
         """A download ends, complete or not; its bytes stay."""
-        self.ledger.withdraw(key)
+        self.ledger.release(key)
         self.open.pop(key, None)
 
     @rule(key=keys)
@@ -90,23 +90,23 @@ class Quota(RuleBasedStateMachine):
         """No promise is lost, none is left over."""
         for key in KEYS:
             others = sum(size for name, size in self.open.items() if name != key)
-            assert self.ledger.promised(but=key) == others
-        assert self.ledger.promised() == sum(self.open.values())
+            assert self.ledger.reserved(but=key) == others
+        assert self.ledger.reserved() == sum(self.open.values())
 
     @invariant()
     def what_is_promised_fits(self) -> None:
         """Neither limit nor floor is crossed, whatever arrives of it."""
-        total = self.used + self.ledger.promised()
+        total = self.used + self.ledger.reserved()
         assert self.lowered or total <= self.limit
         assert total + self.floor <= DISK
 
     @invariant()
     def an_exact_fit_is_let_in_and_a_byte_more_is_not(self) -> None:
         """The last byte counts."""
-        left = min(self.limit, DISK - self.floor) - self.used - self.ledger.promised()
+        left = min(self.limit, DISK - self.floor) - self.used - self.ledger.reserved()
         if left > 0:
-            assert refuse(left, self.ledger.promised(), self.room) == ""
-        assert refuse(max(left, 0) + 1, self.ledger.promised(), self.room)
+            assert refuse(left, self.ledger.reserved(), self.room) == ""
+        assert refuse(max(left, 0) + 1, self.ledger.reserved(), self.room)
 
 
 TestQuota = Quota.TestCase

@@ -66,24 +66,24 @@ steps = st.one_of(
 def test_a_step_for_one_key_leaves_the_others_and_no_promise_is_negative(taken: list[tuple[str, str, int]]) -> None:
     ledger = Ledger()
     for name, key, size in taken:
-        others = ledger.promised(but=key)
+        others = ledger.reserved(but=key)
         match name:
             case "promise":
-                ledger.promise(key, size)
+                ledger.reserve(key, size)
             case "arrived":
                 ledger.arrived(key, size)
             case _:
-                ledger.withdraw(key)
-        assert ledger.promised(but=key) == others
-        assert ledger.promised() >= others
+                ledger.release(key)
+        assert ledger.reserved(but=key) == others
+        assert ledger.reserved() >= others
 
 
 @given(st.lists(st.integers(1, 1000), max_size=20))
 def test_a_promise_shrinks_by_what_arrives_and_grows_by_what_is_discarded(parts: list[int]) -> None:
     ledger = Ledger()
-    ledger.promise("a", sum(parts))
+    ledger.reserve("a", sum(parts))
     for part in parts:
         ledger.arrived("a", part)
-    assert ledger.promised() == 0
+    assert ledger.reserved() == 0
     ledger.arrived("a", -sum(parts))
-    assert ledger.promised() == sum(parts)
+    assert ledger.reserved() == sum(parts)

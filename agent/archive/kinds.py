@@ -1,4 +1,4 @@
-"""The archive formats."""
+"""The formats of archives."""
 
 from enum import Enum
 

@@ -1,0 +1,47 @@
+"""The blobs of a store: each distinct content once, named by its SHA-256."""
+
+from pathlib import Path
+
+from agent.store.disk import translated
+from agent.store.removal import blob_digests, remove_blobs
+from agent.store.state import StoreState
+
+
+class Blobs:
+    """Finds blobs, and removes those that nothing refers to."""
+
+    def __init__(self, state: StoreState) -> None:
+        self._state, self._layout, self._lock = state, state.layout, state.lock
+
+    def path(self, sha256: str) -> Path:
+        """Return the path of the blob with this digest, whether or not it exists."""
+        return self._layout.blob(sha256)
+
+    def paths(self) -> dict[str, Path]:
+        """Return the path of each content by SHA-256: its blob, or a file of a snapshot if the blob was removed."""
+        with self._lock, translated(f"reading {self._layout.blobs}"):
+            linked = {f.sha256: s.path / f.path for s in self._state.inventory.marked() for f in s.files}
+            return linked | {sha256: self._layout.blob(sha256) for sha256 in blob_digests(self._layout)}
+
+    def find(self, key: str, size: int) -> str | None:
+        """Return the SHA-256 of a content that its source served before, if its bytes are still here."""
+        with self._lock:
+            return self._state.inventory.find_blob(key, size)
+
+    def drop_orphans(self) -> int:
+        """Remove blobs that no snapshot names and no download keeps; return how many.
+
+        A removal leaves none, but somebody may have removed a snapshot by hand.
+        """
+        with self._lock, translated(f"removing blobs in {self._layout.blobs}"):
+            count = self.remove_unreferenced()
+            if count:
+                self._state.used.forget()
+                self._state.inventory.forget()
+            return count
+
+    def remove_unreferenced(self) -> int:
+        """Remove blobs that nothing refers to and return how many; the caller holds the lock. Raises OSError."""
+        marked = {f.sha256 for snapshot in self._state.inventory.marked() for f in snapshot.files}
+        kept = marked | self._state.leaving
+        return remove_blobs(self._layout, (d for d in blob_digests(self._layout) if d not in kept))

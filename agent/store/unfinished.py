@@ -1,0 +1,78 @@
+"""Unfinished and uncommitted files that are no longer wanted, and how they are dropped."""
+
+from collections.abc import Collection, Mapping
+
+from agent.store import staging, unpacked
+from agent.store.blobs import Blobs
+from agent.store.disk import translated
+from agent.store.download_plan import DownloadPlan
+from agent.store.identity import concerns
+from agent.store.idle import count_round, read_counts, write_counts
+from agent.store.removal import remove_blobs
+from agent.store.state import StoreState
+
+
+class Unfinished:
+    """Drops what downloads left in `partial/`; unless stated otherwise, contents that a download holds stay."""
+
+    def __init__(self, state: StoreState, blobs: Blobs) -> None:
+        self._state, self._layout, self._lock, self._blobs = state, state.layout, state.lock, blobs
+
+    def discard(self, plan: DownloadPlan) -> None:
+        """Drop the unfinished and uncommitted files of an unwanted model, except those that others need."""
+        with self._lock:
+            keys = self._state.pending.end(plan)
+        self._drop_free(keys)
+
+    def drop_idle(self, keep: Collection[DownloadPlan], rounds: int) -> int:
+        """Drop uncommitted files outside `keep` that stayed untouched for `rounds` calls; return how many."""
+        kept = self._keep(keep)
+        with translated(f"reading {self._layout.partial}"):
+            counts = count_round(read_counts(self._layout.idle), staging.stamps(self._layout))
+            write_counts(self._layout.idle, counts)
+        idle = {key for key, seen in counts.items() if seen.rounds >= rounds and not concerns(key, kept)}
+        self._drop_free(idle)
+        return len(idle)
+
+    def drop_unreferenced(self, keep: Collection[DownloadPlan]) -> None:
+        """Drop unfinished and uncommitted files outside the kept plans, and blobs that no snapshot names.
+
+        A removal in progress removes its own blobs.
+        """
+        kept = self._keep(keep)
+        with translated(f"reading {self._layout.partial}"):
+            present = staging.stamps(self._layout).keys()
+        self._drop_free({key for key in present if not concerns(key, kept)})
+        with self._lock, translated(f"removing blobs in {self._layout.blobs}"):
+            self._blobs.remove_unreferenced()
+            self._state.used.forget()
+
+    def drop_members(self, plan: DownloadPlan) -> None:
+        """Drop extracted files that are not committed, but keep their archives. The caller holds the archives."""
+        archives = set(plan.archive_keys.values())
+        self._drop({k for k in staging.stamps(self._layout) if "-" in k and k.partition("-")[0] in archives})
+
+    def drop_oversized_archives(self, plan: DownloadPlan, needs: Mapping[str, int]) -> None:
+        """Drop archives whose files do not fit, with their extracted files, and record how many bytes those need.
+
+        `needs` has the bytes by archive path, for the archives examined. The caller holds all archives.
+        """
+        self._drop(set(plan.archive_keys.values()))
+        with self._lock, translated(f"writing in {self._layout.partial}"):
+            unpacked.note_needs(self._layout, {plan.keys[path]: size for path, size in needs.items()})
+
+    def _keep(self, plans: Collection[DownloadPlan]) -> set[str]:
+        """Return the contents of the wanted plans; from here on, no others count as needed."""
+        with self._lock:
+            self._state.pending.keep(plans)
+        return {key for plan in plans for key in plan.keys.values()}
+
+    def _drop_free(self, keys: set[str]) -> None:
+        self._drop(self._state.content_locks.free(keys))
+
+    def _drop(self, keys: set[str]) -> None:
+        with self._lock, translated(f"discarding in {self._layout.partial}"):
+            remove_blobs(self._layout, staging.drop(self._layout, self._state.inventory, keys))
+            unpacked.forget_needs(self._layout, keys)
+            self._state.used.forget()
+            self._state.inventory.forget()
