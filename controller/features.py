@@ -22,16 +22,15 @@ from controller.metadata.controller import metadata_controller
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reconcile import MetadataReconciler
 from controller.models.controller import models_controller
-from controller.models.drift import DriftWatch
+from controller.models.drift import DriftChecker
 from controller.models.observe import ModelObserver
 from controller.models.reconcile import ModelReconciler
 from controller.nodes.act import NodeActor
 from controller.nodes.controller import nodes_controller
-from controller.nodes.eviction_events import EvictionEvents
-from controller.nodes.metrics import EvictionMetrics
+from controller.nodes.entry_states import RemovalTiming
+from controller.nodes.eviction_recorder import EvictionMetrics, EvictionRecorder
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
-from controller.nodes.steps import RemovalTiming
 from controller.placement.shares import ModelNodeRoom
 from controller.replica import AddFeature, Replica
 
@@ -41,7 +40,7 @@ def _nodes(replica: Replica) -> Controller[Any]:
     reconciler = NodeReconciler(
         NodeObserver(cluster, replica.kube, replica.live, settings.store_root),
         NodeActor(replica.kube),
-        EvictionEvents(replica.events, EvictionMetrics(replica.metrics.registry).evict),
+        EvictionRecorder(replica.events, EvictionMetrics(replica.metrics.registry).evict),
         replica.now,
         RemovalTiming(settings.drain_seconds, settings.drain_seconds, settings.eviction_idle_seconds),
         granted=replica.granted,
@@ -67,7 +66,7 @@ def _claims(replica: Replica) -> Controller[Any]:
 
 def _models(replica: Replica) -> Controller[Any]:
     upstream_of, period_s = replica.resolver.upstream_of, replica.settings.drift_check_seconds
-    drift = DriftWatch(upstream_of, period_s, replica.clock, replica.manager.enqueue)
+    drift = DriftChecker(upstream_of, period_s, replica.clock, replica.manager.enqueue)
     reconciler = ModelReconciler(
         ModelObserver(replica.cluster, replica.resolver, replica.progress, drift),
         replica.model_actor,
@@ -106,7 +105,7 @@ def _grants(replica: Replica) -> Controller[Any]:
         replica.kube,
         replica.progress,
         replica.granted,
-        replica.grant_changed.tell,
+        replica.grant_changed.emit,
         settings.agent_lost_seconds,
         settings.stalled_seconds,
         settings.grant_seconds,

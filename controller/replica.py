@@ -19,7 +19,7 @@ from controller.agentapi.server import AgentApi
 from controller.agentapi.service import AgentService
 from controller.inferenceservices.users import ServiceUsers
 from controller.manager.controller import Feature
-from controller.manager.events import Events
+from controller.manager.event_recorder import EventRecorder
 from controller.manager.manager import Manager, ManagerSettings
 from controller.manager.metrics import Metrics
 from controller.manager.requests import CountRequests
@@ -32,8 +32,8 @@ from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.informers import cluster_informers
 from controller.state.keys import EntryKey
-from controller.state.live_reader import Live
-from controller.state.progress import ProgressBook
+from controller.state.live_reader import LiveReader
+from controller.state.progress import ProgressTracker
 from controller.state.signal import Signal
 from shared.kube.transport import Kube
 from shared.sources.settings import SourceSettings
@@ -50,13 +50,13 @@ class Replica:
         defaults = NodeLimits(settings.default_storage_limit, settings.default_bandwidth_limit)
         self.cluster = ClusterState(defaults, self.clock, settings.allowed, settings.files, settings.store_root)
         self.manager = Manager(kube, self.cluster.ownership, _manager_settings(settings, identity), self.metrics)
-        self.manager.follow(cluster_informers(self.cluster, settings.namespace))
-        self.events = Events(kube, self.now)
+        self.manager.add_informers(cluster_informers(self.cluster, settings.namespace))
+        self.events = EventRecorder(kube, self.now)
         self.progressed: Signal[str, EntryKey] = Signal()
-        self.progress = ProgressBook(self.clock, self.progressed.tell)
+        self.progress = ProgressTracker(self.clock, self.progressed.emit)
         self.granted = set[str]()  # nodes of limited groups that may download now
         self.grant_changed: Signal[str] = Signal()
-        self.live = Live(kube, self.cluster.ownership, settings.allowed, settings.files)
+        self.live = LiveReader(kube, self.cluster.ownership, settings.allowed, settings.files)
         self.manifests = Manifests(kube, settings.namespace, settings.manifest_bytes_per_namespace)
         self.secrets = Secrets(kube, settings.namespace, sources, settings.allowed)
         self.resolver = Resolver(

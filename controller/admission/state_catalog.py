@@ -65,7 +65,7 @@ class StateCatalog:
         both = ModelKey("BaseModel", namespace, name), ModelKey("ClusterBaseModel", "", name)
         keys = [key for key in both if kind in ("", key.kind)]
         for key in keys:
-            if key in self.cluster.others:
+            if key in self.cluster.unmanaged:
                 return _elsewhere(key)
             if (found := self._model(key)) is not None:
                 return found

@@ -14,7 +14,7 @@ from controller.agentapi.leader import LeaderClient
 from controller.agentapi.request_guard import RequestGuard, TooManyError
 from controller.agentapi.service import AgentService
 from controller.manager.requests import BodyTooLargeError, read_body
-from controller.state.progress import ProgressBook
+from controller.state.progress import ProgressTracker
 from shared.api.wire import CredentialsRequest, Problem, ProgressReport
 from shared.errors import LarderError, SourceChanged
 from shared.kube.errors import KubeError
@@ -35,7 +35,7 @@ class AgentApi:
 
     guard: RequestGuard
     service: AgentService
-    progress: ProgressBook
+    progress: ProgressTracker
     leader: LeaderClient
     is_leading: Callable[[], bool]
 

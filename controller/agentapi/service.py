@@ -11,7 +11,7 @@ from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from controller.state.live_reader import Live
+from controller.state.live_reader import LiveReader
 from shared.api.model_node import PATH, Claim, Entry, EntryState, ModelNode
 from shared.api.wire import CredentialGrant, CredentialsRequest, CredentialsResponse
 from shared.errors import AuthDenied, LarderError, NotGranted
@@ -29,7 +29,7 @@ class AgentService:
     cluster: ClusterState
     manifests: Manifests
     secrets: Secrets
-    live: Live
+    live: LiveReader
 
     async def manifest(self, agent: AgentIdentity, digest: str) -> bytes:
         """Return the canonical bytes of a manifest. Raises NotGranted, SourceChanged, KubeError."""

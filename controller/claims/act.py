@@ -9,7 +9,7 @@ from controller.claims.job import JobSettings, job_manifest
 from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
 from controller.manager.write import change_spec
-from controller.metadata.kept import TIME
+from controller.metadata.stored_reading import TIME
 from controller.models.act import ModelActor
 from controller.state.keys import ModelKey
 from controller.state.live_reader import object_path

@@ -5,9 +5,8 @@ from controller.claims.kinds import JobPod
 from controller.claims.reconcile import ClaimReconciler
 from controller.claims.triggers import ClaimTrigger, JobPodTrigger, on_claims_of
 from controller.manager.controller import Controller
-from controller.manager.watches import itself, on
+from controller.manager.watches import coalesced, itself, on
 from controller.state.cluster_state import ClusterState
-from controller.state.coalesce import by_nodes
 from controller.state.informer import Informer
 from controller.state.keys import ModelKey
 from controller.state.signal import Signal
@@ -17,11 +16,11 @@ from shared.api.core import CLAIMS, PODS, PersistentVolumeClaim
 def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Controller[ModelKey]:
     """Return the claims controller; changes of the model itself trigger it as they do for any model."""
     claim_changed, job_pod_changed = Signal[ModelKey](), Signal[ModelKey]()
-    claims = Informer(CLAIMS, PersistentVolumeClaim, ClaimTrigger(cluster, claim_changed.tell), waited_for=False)
+    claims = Informer(CLAIMS, PersistentVolumeClaim, ClaimTrigger(cluster, claim_changed.emit), waited_for=False)
     job_pods = Informer(
         PODS,
         JobPod,
-        JobPodTrigger(cluster, job_pod_changed.tell),
+        JobPodTrigger(cluster, job_pod_changed.emit),
         label_selector="=".join(COMPONENT),
         name="jobpods",
         waited_for=False,
@@ -34,7 +33,11 @@ def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Con
         owns=(on(job_pod_changed, itself, informer=job_pods),),
         watches=(
             on(claim_changed, itself, informer=claims),
-            on(cluster.changed.user, lambda before, after: on_claims_of(cluster, before, after), by_nodes(cluster)),
+            on(
+                cluster.changed.user,
+                lambda before, after: on_claims_of(cluster, before, after),
+                coalesced(cluster.nodes),
+            ),
         ),
         reconcile=reconciler.reconcile,
     )

@@ -13,10 +13,10 @@ from controller.claims.outcome import BLOCKING_REASONS, Outcome, StillRunning, o
 from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, kept_of, order_of
 from controller.claims.result import ClaimResult, claim_problem, claim_result
 from controller.claims.view import ClaimView
-from controller.manager.actions import Again, WriteSpec
+from controller.manager.actions import Requeue, WriteSpec
 from controller.manager.conditions import METADATA
 from controller.metadata.fill import fields_to_write
-from controller.metadata.kept import again_at, kept_reading
+from controller.metadata.stored_reading import retry_at, stored_reading
 from shared.api.meta import ReadMetadata, condition_of
 from shared.metadata.termination_message import MOST_MESSAGE, Reading
 
@@ -43,7 +43,7 @@ class WriteClaimStatus:
     refreshed: str
 
 
-Action: TypeAlias = StartJob | WriteSpec | WriteClaimStatus | Again
+Action: TypeAlias = StartJob | WriteSpec | WriteClaimStatus | Requeue
 
 
 def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> list[Action]:
@@ -53,7 +53,7 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
         return [
             *_fill(view, kept_of(view)),
             _write_status(view, None, StillRunning()),
-            Again(_idle_s(view, now, labels_count=labels_count)),
+            Requeue(_idle_s(view, now, labels_count=labels_count)),
         ]
     if view.job is None:
         blocker = _in_use(view)
@@ -62,17 +62,17 @@ def decide(view: ClaimView, now: datetime, *, labels_count: bool = False) -> lis
                 "JobRefused", f"the Job that reads its metadata cannot be created: {view.job_refused}"
             )
         if blocker is not None:
-            return [_write_status(view, order, blocker), Again(_REFUSED_S if view.job_refused else _BUSY_S)]
-        return [StartJob(order, _holder(view)), _write_status(view, order, StillRunning()), Again(_BUSY_S)]
+            return [_write_status(view, order, blocker), Requeue(_REFUSED_S if view.job_refused else _BUSY_S)]
+        return [StartJob(order, _holder(view)), _write_status(view, order, StillRunning()), Requeue(_BUSY_S)]
     outcome = _explained(view, outcome_of(view.job, view.pods, now))
     if isinstance(outcome, StillRunning):
-        return [_write_status(view, order, outcome), Again(_BUSY_S)]
-    kept = kept_reading(outcome, kept_of(view), order.identity, order.attempt, now)
+        return [_write_status(view, order, outcome), Requeue(_BUSY_S)]
+    kept = stored_reading(outcome, kept_of(view), order.identity, order.attempt, now)
     filling = _fill(view, kept)
     status = msgspec.structs.replace(view.status, metadata=kept)
     after = replace(view, spec=_filled(view.spec, filling), status=status)
     write = WriteClaimStatus(claim_result(after, None, StillRunning()), kept, view.demand.refresh)
-    return [*filling, write, Again(_idle_s(after, now, labels_count=labels_count))]
+    return [*filling, write, Requeue(_idle_s(after, now, labels_count=labels_count))]
 
 
 def _filled(spec: Mapping[str, Any], writes: list[WriteSpec]) -> dict[str, Any]:
@@ -131,5 +131,5 @@ def _idle_s(view: ClaimView, now: datetime, *, labels_count: bool) -> float:
         waits.append(_BUSY_S)  # nor does the mounting of a volume, and a user is waiting
     kept = kept_of(view)
     if kept is not None and kept.reason:
-        waits.append(max((again_at(kept, LONGEST_WAIT) - now).total_seconds(), 1.0))
+        waits.append(max((retry_at(kept, LONGEST_WAIT) - now).total_seconds(), 1.0))
     return min(waits)

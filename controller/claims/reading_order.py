@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from controller.claims.view import ClaimView
 from controller.metadata.fill import is_written
-from controller.metadata.kept import again_at
+from controller.metadata.stored_reading import retry_at
 from shared.api.meta import ReadMetadata
 from shared.metadata.remembered import identity_of
 
@@ -36,9 +36,9 @@ def order_of(view: ClaimView, now: datetime) -> ReadingOrder | None:
     written = is_written(view.spec, last)
     if last is None and written and not view.demand.refresh:
         return None
-    if last is None or last.identity != identity or view.demand.asks_anew:
+    if last is None or last.identity != identity or view.demand.refresh_pending:
         return _order(view, identity, 1)
-    if not last.reason or now < again_at(last, LONGEST_WAIT) or (written and not last.missing):
+    if not last.reason or now < retry_at(last, LONGEST_WAIT) or (written and not last.missing):
         return None
     return _order(view, identity, last.attempts + 1)
 

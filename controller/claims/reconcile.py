@@ -9,7 +9,7 @@ from controller.claims.act import ClaimActor
 from controller.claims.decide import StartJob, WriteClaimStatus, decide
 from controller.claims.observe import ClaimObserver
 from controller.claims.view import ClaimView
-from controller.manager.actions import Again, WriteSpec
+from controller.manager.actions import Requeue, WriteSpec
 from controller.models.finalizers import finalizer_of
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel
@@ -57,7 +57,7 @@ class ClaimReconciler:
                         _log.warning("metadata_not_filled", model=view.demand.id, error=str(error))
                 case WriteClaimStatus():
                     await self.actor.write_status(key, declared, view, action)
-                case Again(after_s):
+                case Requeue(after_s):
                     return after_s
                 case _:
                     assert_never(action)

@@ -10,7 +10,7 @@ from controller.claims.reading_order import LONGEST_WAIT, ReadingOrder, kept_of
 from controller.claims.view import NAMESPACE_LABEL, ClaimView
 from controller.manager.conditions import METADATA, ConditionUpdate
 from controller.metadata.fill import is_written
-from controller.metadata.kept import again_at
+from controller.metadata.stored_reading import retry_at
 from shared.api.base_model import State
 from shared.api.meta import Condition, condition_of
 
@@ -172,7 +172,7 @@ def _with_retry(view: ClaimView, message: str) -> str:
     kept = view.status.metadata
     if kept is None or (is_written(view.spec, kept) and not kept.missing):
         return message
-    again = again_at(kept, LONGEST_WAIT).strftime("%H:%M UTC")
+    again = retry_at(kept, LONGEST_WAIT).strftime("%H:%M UTC")
     return f"{message}; retried at {again}, or at once when annotation larder.dev/refresh changes"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.garbage.decide import charges, overdue, since_when, unreferenced
+from controller.garbage.decide import charges, overdue, unreferenced, unreferenced_since
 from controller.garbage.observe import GarbageObserver
 from controller.models.resolver import Resolver
 from shared.kube.errors import KubeError
@@ -44,16 +44,16 @@ class GarbageCollector:
 
     async def collect(self) -> int:
         """Delete what is due; return how many lists of files were deleted. Raises KubeError."""
-        kept, references = await self.observer.kept(), self.observer.known_references()
+        kept, references = await self.observer.stored_manifests(), self.observer.known_references()
         self.observer.manifests.charge(charges(kept, references))
-        loose = unreferenced(kept, references.keys() | self.resolver.digests_on_their_way())
-        self._since = since_when(loose, self._since, self.clock())
+        loose = unreferenced(kept, references.keys() | self.resolver.unrecorded_digests())
+        self._since = unreferenced_since(loose, self._since, self.clock())
         due = overdue(self._since, self.clock(), self.grace_s)
         # a tenant may always have something unreferenced
         if not due or self.clock() - self._read_live_at < self.grace_s:
             return 0
         self._read_live_at = self.clock()
-        live = await self.observer.live_references() | self.resolver.digests_on_their_way()
+        live = await self.observer.live_references() | self.resolver.unrecorded_digests()
         going = [one for digest, one in unreferenced(kept, live).items() if digest in due]
         removed = 0
         for one in going:

@@ -7,7 +7,7 @@ References = Mapping[str, Collection[str]]  # digests of manifests, and the name
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredManifest:
     """A list of files in its ConfigMap; `namespace` had it created, `listing` is the list that it is a part of."""
 
     digest: str
@@ -18,14 +18,14 @@ class Kept:
     size_bytes: int = 0
 
 
-def unreferenced(kept: Iterable[Kept], referenced: Collection[str]) -> dict[str, Kept]:
+def unreferenced(kept: Iterable[StoredManifest], referenced: Collection[str]) -> dict[str, StoredManifest]:
     """Return the unreferenced lists, by digest; a part counts as a reference to its full list."""
     known = list(kept)
     needed = {*referenced, *(one.listing for one in known if one.digest in referenced)}
     return {one.digest: one for one in known if one.digest not in needed}
 
 
-def since_when(loose: Iterable[str], before: Mapping[str, float], now_s: float) -> dict[str, float]:
+def unreferenced_since(loose: Iterable[str], before: Mapping[str, float], now_s: float) -> dict[str, float]:
     """Return since when each has been unreferenced; one that was needed in between starts over."""
     return {digest: before.get(digest, now_s) for digest in loose}
 
@@ -35,7 +35,7 @@ def overdue(since: Mapping[str, float], now_s: float, grace_s: float) -> frozens
     return frozenset(digest for digest, at in since.items() if now_s - at >= grace_s)
 
 
-def charges(kept: Iterable[Kept], references: References) -> dict[str, tuple[str, int]]:
+def charges(kept: Iterable[StoredManifest], references: References) -> dict[str, tuple[str, int]]:
     """Return the namespace that each list is charged to: its creator, or another referrer if the creator has none.
 
     A cluster-scoped model, of namespace "", has no limit: what it refers to is charged to nobody else.
@@ -43,5 +43,5 @@ def charges(kept: Iterable[Kept], references: References) -> dict[str, tuple[str
     return {one.digest: (_owner(one, references.get(one.digest, ())), one.size_bytes) for one in kept}
 
 
-def _owner(kept: Kept, users: Collection[str]) -> str:
+def _owner(kept: StoredManifest, users: Collection[str]) -> str:
     return kept.namespace if not users or kept.namespace in users else min(users)

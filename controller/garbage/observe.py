@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from controller.garbage.decide import Kept, References
+from controller.garbage.decide import References, StoredManifest
 from controller.sources.manifests import KIND, LABEL, LISTING, NAMESPACE, SIZE, Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.ownership import RECORD_ANNOTATION
@@ -51,7 +51,7 @@ class GarbageObserver:
     cluster: ClusterState
     manifests: Manifests
 
-    async def kept(self) -> list[Kept]:
+    async def stored_manifests(self) -> list[StoredManifest]:
         """Return the lists that Larder stores; ConfigMaps with other names, or without the label, belong to others."""
         found = await list_metadata(self.kube, self.manifests.path, {"labelSelector": f"{LABEL}={KIND}"})
         return [one for item in found if (one := _kept(item)) is not None]
@@ -81,14 +81,14 @@ class GarbageObserver:
         return frozenset(found)
 
 
-def _kept(item: Object) -> Kept | None:
+def _kept(item: Object) -> StoredManifest | None:
     meta = item.metadata
     digest = manifest_digest(meta.name)
     if not digest:
         return None
     told: Mapping[str, str] = meta.annotations
     size = told.get(SIZE, "")
-    return Kept(
+    return StoredManifest(
         digest=digest,
         uid=meta.uid,
         version=meta.resource_version,

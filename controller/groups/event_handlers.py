@@ -12,7 +12,7 @@ from shared.api.model_cache_node_group import ModelCacheNodeGroup
 
 
 @dataclass(frozen=True, slots=True)
-class GroupEvents:
+class GroupEventHandler:
     """Yields the keys of the groups to reconcile; None means that the object does not exist."""
 
     cluster: ClusterState
@@ -38,7 +38,7 @@ class GroupEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class GrantsEvents:
+class GrantsEventHandler:
     """Yields the single grants key if a change may affect who may download."""
 
     cluster: ClusterState

@@ -10,7 +10,7 @@ import structlog
 from controller.placement.grants import Contender, decide_grants
 from controller.state.cluster_state import ClusterState
 from controller.state.entry_statuses import Statuses
-from controller.state.progress import ProgressBook
+from controller.state.progress import ProgressTracker
 from shared.api.core import Node
 from shared.api.model_node import PATH, EntryState, ModelNode, Phase
 from shared.kube.collection import list_objects
@@ -50,7 +50,7 @@ class GrantsReconciler:
 
     cluster: ClusterState
     kube: Kube
-    progress: ProgressBook
+    progress: ProgressTracker
     granted: set[str]
     enqueue: Callable[[str], None]
     lost_s: float

@@ -9,7 +9,7 @@ from controller.claims.contention import CLAIM_IN_USE
 from controller.inferenceservices.decide import Apply, RemoveObject
 from controller.inferenceservices.manifests import path_of
 from controller.inferenceservices.report import READY
-from controller.manager.events import Events
+from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import replace_part
 from shared.api.inference_service import InferenceService, InferenceServiceStatus
 from shared.api.kinds import INFERENCE_SERVICE
@@ -26,7 +26,7 @@ class ServiceActor:
     """Writes by server-side apply: each sets our own fields and leaves all others."""
 
     kube: Kube
-    events: Events
+    events: EventRecorder
     now: Callable[[], datetime]
 
     async def apply(self, about: Meta, action: Apply) -> Json:
@@ -51,7 +51,7 @@ class ServiceActor:
         after = next(c for c in status.conditions if c.type == READY)
         if before is None or (before.status, before.reason) != (after.status, after.reason):
             warn = after.status != "True" and after.reason in _WARNED
-            await self.events.tell(INFERENCE_SERVICE, meta, after.reason, after.message, warn=warn)
+            await self.events.record(INFERENCE_SERVICE, meta, after.reason, after.message, warn=warn)
 
 
 _WARNED = frozenset(

@@ -31,7 +31,7 @@ def inferenceservices_controller(
     ours = ManagedSink(INFERENCE_SERVICE.kind, cluster.ownership, cluster.services, lambda *_: None)
     services = Informer(INFERENCE_SERVICE.path, InferenceService, ours, INFERENCE_SERVICE, waited_for=False)
     deployments = Informer(
-        DEPLOYMENTS, Object, DeploymentTrigger(made.tell), label_selector=SERVICE_LABEL, waited_for=False
+        DEPLOYMENTS, Object, DeploymentTrigger(made.emit), label_selector=SERVICE_LABEL, waited_for=False
     )
     return Controller(
         name="inferenceservices",

@@ -102,7 +102,7 @@ class ServiceObserver:
             return ServedModel(spec.storage_uri or "", reason="ModelNotFound", message=f"{message}; create one")
         key = ModelKey(spec.model.kind, namespace if spec.model.kind == "BaseModel" else "", spec.model.name)
         title = f"{key.kind} {key.namespace}/{key.name}" if key.namespace else f"{key.kind} {key.name}"
-        if key in self.cluster.others:
+        if key in self.cluster.unmanaged:
             message = f"{title} belongs to another product, so Larder does not manage it"
             return ServedModel(title, reason="ModelNotManaged", message=message)
         message = f"there is no {title}; create it, or correct spec.model"

@@ -79,6 +79,6 @@ class ServiceUsers:
         """Return the caches that admission would give to pods, each with those of its groups that have nodes."""
         caches = [d for d in self.cluster.demands.values() if d.kind == CLUSTER_MODEL_CACHE.kind]
         with_nodes = {group for cache in caches for group in cache.groups if self.cluster.membership.members_of(group)}
-        ready = (c for c in caches if c.stocked and c.serving and self.cluster.conflict(c) is None)
+        ready = (c for c in caches if c.placeable and c.serving and self.cluster.conflict(c) is None)
         held = (replace(c, groups=tuple(group for group in c.groups if group in with_nodes)) for c in ready)
         return [cache for cache in held if cache.groups]

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Requeue:
     """Requeue after a delay, whatever else happens."""
 
     after_s: float

@@ -62,7 +62,7 @@ class Controller(Generic[K]):
     gauges: Callable[[], Iterable[Metric]] = _no_gauges
 
     @property
-    def woken_by(self) -> tuple[Watch[K], ...]:
+    def triggers(self) -> tuple[Watch[K], ...]:
         """All watches that enqueue its keys."""
         return (*self.for_, *self.owns, *self.watches)
 

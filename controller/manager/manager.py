@@ -74,7 +74,7 @@ class Manager:
             on_error=lambda error: _log.info("election_failed", error=str(error)),
         )
 
-    def follow(self, informers: Iterable[Informer[Any]]) -> None:
+    def add_informers(self, informers: Iterable[Informer[Any]]) -> None:
         """Add informers for collections that several features read."""
         for informer in informers:
             self._informers.add(informer)
@@ -86,9 +86,9 @@ class Manager:
                 self._controllers.append(feature)
                 self._workers.add(feature)
                 self._state_metrics.gauges.append(feature.gauges)
-                for watch in feature.woken_by:
+                for watch in feature.triggers:
                     watch.listen(self._queue)
-                self.follow(watch.informer for watch in feature.woken_by if watch.informer is not None)
+                self.add_informers(watch.informer for watch in feature.triggers if watch.informer is not None)
             case LeaderTask():
                 self._tasks.append(feature)
             case _:

@@ -1,6 +1,6 @@
 """Watches that enqueue keys of a controller."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, TypeVarTuple, Unpack
 
@@ -10,6 +10,8 @@ from controller.state.signal import Signal
 K = TypeVar("K")
 K_contra = TypeVar("K_contra", contravariant=True)
 Ts = TypeVarTuple("Ts")
+_DELAY_PER_OBJECT_S = 0.0005
+_MAX_DELAY_S = 2.0
 
 
 class Queue(Protocol[K_contra]):
@@ -51,6 +53,11 @@ def on(
         signal.listen(wake)
 
     return Watch(listen, informer)
+
+
+def coalesced(objects: Sized) -> Callable[[], float]:
+    """Return a delay that grows with the number of objects, for keys that a change of any of them enqueues."""
+    return lambda: min(len(objects) * _DELAY_PER_OBJECT_S, _MAX_DELAY_S)
 
 
 def itself(key: K) -> tuple[K]:

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from controller.manager.actions import Again, WriteSpec
+from controller.manager.actions import Requeue, WriteSpec
 from controller.manager.conditions import METADATA, ConditionUpdate
 from controller.metadata.fill import fields_to_write, is_written
-from controller.metadata.heard import with_reports
-from controller.metadata.kept import CONFLICT, MISSING, again_at, kept_reading
+from controller.metadata.node_readings import merge_readings
+from controller.metadata.stored_reading import CONFLICT, MISSING, retry_at, stored_reading
 from controller.metadata.view import MetadataView
 from controller.models.revisions import short
 from shared.api.meta import ReadMetadata
@@ -33,11 +33,11 @@ class Read:
 class WriteMetadata:
     """Write the condition, and the metadata known from now on."""
 
-    told: ConditionUpdate
+    condition: ConditionUpdate
     metadata: ReadMetadata | None
 
 
-Action: TypeAlias = Read | WriteSpec | WriteMetadata | Again
+Action: TypeAlias = Read | WriteSpec | WriteMetadata | Requeue
 
 
 def decide(view: MetadataView, now: datetime) -> list[Action]:
@@ -47,10 +47,10 @@ def decide(view: MetadataView, now: datetime) -> list[Action]:
     if view.skip:
         words = "annotation ome.io/skip-config-parsing is true: nothing is read"
         return [WriteMetadata(ConditionUpdate(METADATA, "Unknown", "Skipped", words), view.status.metadata)]
-    if view.found is not None:
-        return _settled(view, _taken(view, view.found, now), now)
-    if view.kept is not None:
-        return _settled(view, view.kept, now)
+    if view.result is not None:
+        return _settled(view, _taken(view, view.result, now), now)
+    if view.stored is not None:
+        return _settled(view, view.stored, now)
     if _needs_none(view):
         return [
             WriteMetadata(
@@ -70,25 +70,25 @@ def _taken(view: MetadataView, found: Reading, now: datetime) -> ReadMetadata:
 
     A node's report on an earlier archive stays until a node reports on this one, because the source alone cannot tell.
     """
-    last = view.kept or ReadMetadata()
+    last = view.stored or ReadMetadata()
     attempts = count_attempts(last.reason, last.attempts, found.reason)
     before = view.status.metadata
     told = before is not None and before.node != "" and bool(before.values) and found.reason == MISSING
     if found.reason in _OF_FILES and not told:
         before = None
     node = before.node if before is not None and told else ""
-    return kept_reading(given_up(found, attempts), before, view.identity, attempts, now, node)
+    return stored_reading(given_up(found, attempts), before, view.identity, attempts, now, node)
 
 
 def _settled(view: MetadataView, kept: ReadMetadata, now: datetime) -> list[Action]:
     """Return the actions that show a finished reading, and that retry a failed one."""
-    kept = with_reports(kept, view.reports, now)
+    kept = merge_readings(kept, view.readings, now)
     fields = fields_to_write(view.spec, view.status.metadata, kept.values) if view.spec is not None else {}
     actions: list[Action] = [WriteSpec(fields)] if fields else []
     actions.append(WriteMetadata(_told(view, kept), kept))
     if kept.reason and kept.reason not in _FOR_GOOD and (kept.reason == MISSING or not kept.node):
-        wait_s = (again_at(kept, LONGEST_WAIT) - now).total_seconds()
-        actions.append(Again(wait_s) if wait_s > 0 else Read(view.identity))
+        wait_s = (retry_at(kept, LONGEST_WAIT) - now).total_seconds()
+        actions.append(Requeue(wait_s) if wait_s > 0 else Read(view.identity))
     return actions
 
 
@@ -96,7 +96,7 @@ def _told(view: MetadataView, kept: ReadMetadata) -> ConditionUpdate:
     if not kept.reason:
         place = f"from what node {kept.node} unpacked" if kept.node else "from the source"
         return ConditionUpdate(METADATA, "True", "Read", f"read {place} of revision {short(view.demand.serving)}")
-    again = again_at(kept, LONGEST_WAIT).strftime(_WHEN)
+    again = retry_at(kept, LONGEST_WAIT).strftime(_WHEN)
     retry = f"read again at {again}, or at once with another value of annotation larder.dev/refresh"
     if kept.reason in _FOR_GOOD:
         retry = "these files are read again only with another value of annotation larder.dev/refresh"

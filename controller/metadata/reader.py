@@ -48,12 +48,12 @@ class MetadataReader:
             read_timeout_s=min(self.settings.read_timeout_s, _TIMEOUT_S),
         )
 
-    def found(self, key: ModelKey, identity: str) -> Reading | None:
+    def result_of(self, key: ModelKey, identity: str) -> Reading | None:
         """Return the unrecorded result of this reading of a model, or None."""
         known = self._found.get(key)
         return known[1] if known is not None and known[0] == identity else None
 
-    def recorded(self, key: ModelKey) -> None:
+    def discard(self, key: ModelKey) -> None:
         """Drop a result that the object has recorded."""
         self._found.pop(key, None)
 
@@ -81,7 +81,7 @@ class MetadataReader:
 
     def _done(self, run: tuple[ModelKey, str]) -> None:
         self._running.pop(run, None)
-        if self.found(*run) is not None:
+        if self.result_of(*run) is not None:
             self.on_done(run[0])
 
     async def _run(self, key: ModelKey, demand: Demand, resolution: Resolution, identity: str) -> None:

@@ -7,14 +7,14 @@ from typing import assert_never
 
 import structlog
 
-from controller.manager.actions import Again, WriteSpec
+from controller.manager.actions import Requeue, WriteSpec
 from controller.manager.write import StaleError, change_spec
 from controller.metadata.decide import Read, WriteMetadata, decide
 from controller.metadata.fill import SKIP_ANNOTATION, Fields, written_fields
-from controller.metadata.kept import TIME
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reports import reports_of
 from controller.metadata.status import described_status
+from controller.metadata.stored_reading import TIME
 from controller.metadata.view import MetadataView
 from controller.models.act import ModelActor
 from controller.placement.demand import Declared
@@ -64,7 +64,7 @@ class MetadataReconciler:
             conflict=self.cluster.conflict(demand) is not None,
         )
         reports = reports_of(self.cluster, demand, seen.target) if seen.target and seen.may_be_unpacked else ()
-        return replace(seen, found=self.reader.found(key, seen.identity), reports=reports)
+        return replace(seen, result=self.reader.result_of(key, seen.identity), readings=reports)
 
     async def _apply(self, key: ModelKey, declared: Declared, view: MetadataView) -> float | None:
         for action in decide(view, self.now()):
@@ -79,9 +79,9 @@ class MetadataReconciler:
                     stamp = self.now().strftime(TIME)
                     status = described_status(declared.status, told, metadata, stamp, view.generation)
                     await self.actor.publish(key, declared, status, warn=False)
-                    if view.found is not None:
-                        self.reader.recorded(key)
-                case Again(after_s):
+                    if view.result is not None:
+                        self.reader.discard(key)
+                case Requeue(after_s):
                     return after_s
                 case _:
                     assert_never(action)

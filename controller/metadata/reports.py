@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import structlog
 
-from controller.metadata.heard import NodeReport
+from controller.metadata.node_readings import NodeReading
 from controller.placement.demand import Demand, Resolution
 from controller.state.cluster_state import ClusterState
 from shared.api.model_node import EntryStatus, Phase
@@ -15,7 +15,7 @@ _MOST_DIFFERENT = 8
 _log = structlog.get_logger()
 
 
-def reports_of(cluster: ClusterState, demand: Demand, target: Resolution) -> tuple[NodeReport, ...]:
+def reports_of(cluster: ClusterState, demand: Demand, target: Resolution) -> tuple[NodeReading, ...]:
     """Return the distinct reports on these files; each is untrusted until it is checked here.
 
     A node's report counts only if the controller told the node to hold the model, the model is Ready there, and the
@@ -39,9 +39,9 @@ def _statuses(cluster: ClusterState, demand: Demand, revision: str) -> Iterator[
             yield name, status
 
 
-def _checked(demand: Demand, found: dict[UnpackedMetadata, str]) -> Iterator[NodeReport]:
+def _checked(demand: Demand, found: dict[UnpackedMetadata, str]) -> Iterator[NodeReading]:
     for report, name in found.items():
         try:
-            yield NodeReport(name, reading_of(report))
+            yield NodeReading(name, reading_of(report))
         except ValueError as error:
             _log.warning("node_report_refused", model=demand.id, node=name, error=str(error))

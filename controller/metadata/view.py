@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.metadata.heard import NodeReport
-from controller.metadata.kept import MISSING
+from controller.metadata.node_readings import NodeReading
+from controller.metadata.stored_reading import MISSING
 from controller.placement.demand import Demand, Resolution
 from shared.api.meta import ModelStatus, ReadMetadata
 from shared.metadata.remembered import READER, identity_of
@@ -26,14 +26,14 @@ class MetadataView:
     spec: Mapping[str, Any] | None = None
     skip: bool = False
     conflict: bool = False
-    found: Reading | None = None
-    reports: tuple[NodeReport, ...] = ()
+    result: Reading | None = None
+    readings: tuple[NodeReading, ...] = ()
 
     @property
     def target(self) -> Resolution | None:
         """The files that the metadata describes: those that new pods get; None while they are not the resolved ones."""
         demand = self.demand
-        if not demand.stocked or self.conflict or demand.resolution is None:
+        if not demand.placeable or self.conflict or demand.resolution is None:
             return None
         return demand.resolution if demand.serving == demand.resolution.revision else None
 
@@ -43,7 +43,7 @@ class MetadataView:
         return identity_of(self.target.manifest, self.demand.refreshed, str(READER)) if self.target else ""
 
     @property
-    def kept(self) -> ReadMetadata | None:
+    def stored(self) -> ReadMetadata | None:
         """What is known about exactly these files."""
         last = self.status.metadata
         return last if last is not None and self.identity and last.identity == self.identity else None
@@ -51,4 +51,4 @@ class MetadataView:
     @property
     def may_be_unpacked(self) -> bool:
         """Whether the source did not describe these files, so that nodes' reports on what they unpacked are used."""
-        return self.kept is not None and (self.kept.reason == MISSING or self.kept.node != "")
+        return self.stored is not None and (self.stored.reason == MISSING or self.stored.node != "")

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from controller.manager.events import Events
+from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import change_annotation, change_finalizers, replace_part
 from controller.models.decide import RecordResolution
 from controller.models.report import Report
-from controller.models.revisions import EVENTFUL
+from controller.models.revisions import EVENT_CONDITIONS
 from controller.models.status import base_model_status, cache_status, recorded_status
 from controller.models.view import ModelView
 from controller.placement.demand import Declared
@@ -29,7 +29,7 @@ class ModelActor:
 
     kube: Kube
     ownership: Ownership
-    events: Events
+    events: EventRecorder
     now: Callable[[], datetime]
 
     async def add_finalizer(self, key: ModelKey, seen: Declared, name: str) -> None:
@@ -48,7 +48,7 @@ class ModelActor:
         await self._write(key, seen, status)
         return self._goes_first(key, seen, status) is None
 
-    async def tell(self, key: ModelKey, seen: Declared, view: ModelView, report: Report) -> None:
+    async def write_report(self, key: ModelKey, seen: Declared, view: ModelView, report: Report) -> None:
         """Write the status for a report."""
         stamp = self._stamp()
         status: ModelStatus
@@ -66,11 +66,11 @@ class ModelActor:
             return
         before, after = condition_of(seen.status.conditions, "Ready"), condition_of(status.conditions, "Ready")
         if after and _is_news(before, after):
-            await self.events.tell(_DEFINITIONS[key.kind], seen.metadata, after.reason, after.message, warn=warn)
-        for kind in EVENTFUL:
+            await self.events.record(_DEFINITIONS[key.kind], seen.metadata, after.reason, after.message, warn=warn)
+        for kind in EVENT_CONDITIONS:
             before, after = condition_of(seen.status.conditions, kind), condition_of(status.conditions, kind)
             if after and after.status == "True" and _is_news(before, after):
-                await self.events.tell(_DEFINITIONS[key.kind], seen.metadata, kind, after.message, warn=False)
+                await self.events.record(_DEFINITIONS[key.kind], seen.metadata, kind, after.message, warn=False)
 
     def _stamp(self) -> str:
         return self.now().strftime("%Y-%m-%dT%H:%M:%SZ")

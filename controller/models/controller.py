@@ -1,12 +1,11 @@
 """The controller of declared models: resolves, places and reports base models and caches."""
 
 from controller.manager.controller import Controller
-from controller.manager.watches import on
-from controller.models.event_handlers import ModelEvents
+from controller.manager.watches import coalesced, on
+from controller.models.event_handlers import ModelEventHandler
 from controller.models.reconcile import ModelReconciler
 from controller.models.state_metrics import model_gauges
 from controller.state.cluster_state import ClusterState
-from controller.state.coalesce import by_nodes
 from controller.state.keys import EntryKey, ModelKey
 from controller.state.signal import Signal
 
@@ -17,22 +16,22 @@ def models_controller(
     cluster: ClusterState, reconciler: ModelReconciler, progressed: Signal[str, EntryKey]
 ) -> Controller[ModelKey]:
     """Return the models controller; `progressed` carries the node and entry of each visible download step."""
-    changed, events, soon = cluster.changed, ModelEvents(cluster), by_nodes(cluster)
+    changed, handler, delay = cluster.changed, ModelEventHandler(cluster), coalesced(cluster.nodes)
     return Controller(
         name="models",
         key=ModelKey,
-        all_keys=lambda: (*cluster.demands, *cluster.others),
+        all_keys=lambda: (*cluster.demands, *cluster.unmanaged),
         serves=lambda key: not cluster.is_read_from_claim(key),
-        for_=(on(changed.model, events.of_model), on(changed.other, events.of_other)),
+        for_=(on(changed.model, handler.of_model), on(changed.unmanaged, handler.of_unmanaged)),
         watches=(
-            on(changed.node, events.of_node, soon),
-            on(changed.agent, events.of_agent, soon),
-            on(changed.model_node, events.of_model_node, soon),
-            on(changed.group, events.of_group),
-            on(changed.user, events.of_user),
-            on(changed.service, events.of_service),
-            on(changed.crowded, events.of_crowded, soon),
-            on(progressed, events.of_progress, lambda: _PROGRESS_S),
+            on(changed.node, handler.of_node, delay),
+            on(changed.agent, handler.of_agent, delay),
+            on(changed.model_node, handler.of_model_node, delay),
+            on(changed.group, handler.of_group),
+            on(changed.user, handler.of_user),
+            on(changed.service, handler.of_service),
+            on(changed.unplaced, handler.of_unplaced, delay),
+            on(progressed, handler.of_progress, lambda: _PROGRESS_S),
         ),
         reconcile=reconciler.reconcile,
         take_over=reconciler.take_over,

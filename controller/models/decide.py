@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from controller.manager.actions import Again
+from controller.manager.actions import Requeue
 from controller.models.report import Report, report
 from controller.models.view import ModelView
 from controller.placement.demand import Resolution
@@ -39,12 +39,12 @@ class RecordResolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DiscardAnswer:
     """Discard the source's answer, because the status already says the same."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CheckDrift:
     """Ask the source which revision it has now, without changing anything on the nodes."""
 
 
@@ -55,7 +55,9 @@ class WriteStatus:
     report: Report
 
 
-Action: TypeAlias = AddFinalizer | RemoveFinalizer | Resolve | RecordResolution | Drop | Look | WriteStatus | Again
+Action: TypeAlias = (
+    AddFinalizer | RemoveFinalizer | Resolve | RecordResolution | DiscardAnswer | CheckDrift | WriteStatus | Requeue
+)
 _USERS_AGAIN_S = 30.0
 _LAST_USER_AGAIN_S = 10.0  # KServe's services are not watched
 
@@ -68,39 +70,39 @@ def decide(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
         return []
     actions: list[Action] = []
     demand = view.demand
-    if demand.stocked and not view.has_finalizer:
+    if demand.placeable and not view.has_finalizer:
         actions.append(AddFinalizer())
-    if not demand.stocked or view.conflict is not None:
+    if not demand.placeable or view.conflict is not None:
         return [*actions, WriteStatus(report(view))]
     if record := _recordable(view):
         return [*actions, record]
-    if view.found is not None:
-        actions.append(Drop())
+    if view.answer is not None:
+        actions.append(DiscardAnswer())
     if _must_ask(view) and view.may_resolve:
         actions.append(Resolve())
-    elif view.look_in_s == 0:
-        actions.append(Look())
-    again = [Again(_USERS_AGAIN_S)] if any(one.in_use for one in view.leaving) else []
+    elif view.drift_check_in_s == 0:
+        actions.append(CheckDrift())
+    again = [Requeue(_USERS_AGAIN_S)] if any(one.in_use for one in view.removals) else []
     return [*actions, WriteStatus(report(view)), *again]
 
 
 def _recordable(view: ModelView) -> RecordResolution | None:
     """Return the resolution to record, from the source's answer or a newer one of another object, or None."""
-    demand, found = view.demand, view.found
+    demand, found = view.demand, view.answer
     if found is None:
-        return RecordResolution(view.kept, view.highest, demand.refreshed) if view.kept else None
+        return RecordResolution(view.existing, view.highest_number, demand.refreshed) if view.existing else None
     changed = found.resolution != demand.resolution
     told = found.refresh in ("", demand.refreshed) and demand.upstream in ("", found.resolution.revision)
     if not changed and told:
         return None
     return RecordResolution(
-        found.resolution, view.highest + 1 if changed else demand.number, found.refresh or demand.refreshed
+        found.resolution, view.highest_number + 1 if changed else demand.number, found.refresh or demand.refreshed
     )
 
 
 def _must_ask(view: ModelView) -> bool:
     demand = view.demand
-    wanted = demand.asks_anew or (demand.follows and view.is_drifted)
+    wanted = demand.refresh_pending or (demand.follows and view.is_drifted)
     return demand.resolution is None or wanted or _has_moved(view)
 
 
@@ -113,8 +115,8 @@ def _decide_deleted(view: ModelView, now: datetime, finalizer_s: float) -> list[
     if not view.has_finalizer:
         return []
     if view.users:
-        return [WriteStatus(report(view)), Again(_LAST_USER_AGAIN_S)]
+        return [WriteStatus(report(view)), Requeue(_LAST_USER_AGAIN_S)]
     end = datetime.fromisoformat(view.deleted_at or "") + timedelta(seconds=finalizer_s)
     if not view.remaining or now >= end:
         return [RemoveFinalizer()]
-    return [WriteStatus(report(view)), Again(max((end - now).total_seconds(), 1))]
+    return [WriteStatus(report(view)), Requeue(max((end - now).total_seconds(), 1))]

@@ -38,14 +38,14 @@ def is_pinned(uri: str) -> bool:
 
 
 @dataclass(slots=True)
-class DriftWatch:
+class DriftChecker:
     """Checks each source every `period_s` seconds (0: never), a few at a time; `on_done` receives each model's key.
 
-    `look` returns the current revision of a source, and raises LarderError. When a server asks to be left alone, all
-    checks of models from that server pause.
+    `read_revision` returns the current revision of a source, and raises LarderError. After a server has answered with a
+    rate limit, no model from that server is checked until the limit ends.
     """
 
-    look: Callable[[Demand], Awaitable[str]]
+    read_revision: Callable[[Demand], Awaitable[str]]
     period_s: float
     clock: Callable[[], float]
     on_done: Callable[[ModelKey], None]
@@ -59,7 +59,7 @@ class DriftWatch:
     def __post_init__(self) -> None:
         self._slots = FairSlots(_AT_ONE_TIME, self.clock)
 
-    def look_in_s(self, uid: str) -> float | None:
+    def next_check_in_s(self, uid: str) -> float | None:
         """Return the seconds until the next check; None if none is due, or one is running.
 
         An object that was never checked gets a random moment of the next period, so that a new leader spreads the load.
@@ -80,7 +80,7 @@ class DriftWatch:
             task = self._running[demand.uid] = asyncio.create_task(self._look(demand))
             task.add_done_callback(lambda _: self._done(key, demand.uid))
 
-    def settle(self, uid: str) -> None:
+    def reset(self, uid: str) -> None:
         """Discard an earlier result, because the source has just been resolved."""
         self._seen.pop(uid, None)
         self._due[uid] = self.clock() + self._pause_s()
@@ -113,7 +113,7 @@ class DriftWatch:
                 self._due[demand.uid] = self.clock() + silent_s * self.uniform(1.0, 1.5)
                 return
             try:
-                upstream, wait_s = Upstream(await self.look(demand)), self._pause_s()
+                upstream, wait_s = Upstream(await self.read_revision(demand)), self._pause_s()
             except LarderError as error:
                 upstream, wait_s = self._failed(demand, place, error), self._delay_s(error)
             except Exception as error:  # noqa: BLE001 - a source with a malformed answer must only affect its own model

@@ -15,7 +15,7 @@ from shared.names import uses_label
 
 
 @dataclass(frozen=True, slots=True)
-class ModelEvents:
+class ModelEventHandler:
     """Yields the keys of the models to reconcile; None means that the object does not exist."""
 
     cluster: ClusterState
@@ -27,7 +27,7 @@ class ModelEvents:
             known = (demand for demand in (before, after) if demand is not None)
             yield from (rival for d in known for rival in self.cluster.keys_of_id(d.id) if rival != key)
 
-    def of_other(self, key: ModelKey, _before: Declared | None, after: Declared | None) -> Iterator[ModelKey]:
+    def of_unmanaged(self, key: ModelKey, _before: Declared | None, after: Declared | None) -> Iterator[ModelKey]:
         """Yield a model that Larder turns out not to manage, so that it is released."""
         if after is not None:
             yield key
@@ -64,7 +64,7 @@ class ModelEvents:
         known = [service for service in (before, after) if service is not None]
         return (key for key, d in self._leaving() if any(refers_to(service, d) for service in known))
 
-    def of_crowded(self, identity: str) -> Iterator[ModelKey]:
+    def of_unplaced(self, identity: str) -> Iterator[ModelKey]:
         """Yield the models of an id that gained or lost its place on a node."""
         return iter(self.cluster.keys_of_id(identity))
 

@@ -4,16 +4,16 @@ from bisect import bisect_left
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
-from controller.models.drift import DriftWatch, is_pinned
+from controller.models.drift import DriftChecker, is_pinned
 from controller.models.finalizers import finalizer_of
 from controller.models.resolver import Resolver
 from controller.models.users import known_users
-from controller.models.view import Leaving, ModelView, Obstacle, TargetNode
-from controller.nodes.view import why_not_ours
+from controller.models.view import ModelView, Obstacle, PendingRemoval, TargetNode
+from controller.nodes.view import foreign_model_node_message
 from controller.placement.demand import Demand, Resolution
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import EntryKey, ModelKey
-from controller.state.progress import ProgressBook
+from controller.state.progress import ProgressTracker
 from shared.api.core import Node
 from shared.api.model_node import Entry, EntryState, ModelNode
 from shared.errors import NameConflict, TooManyModels
@@ -25,8 +25,8 @@ class ModelObserver:
 
     cluster: ClusterState
     resolver: Resolver
-    progress: ProgressBook
-    drift: DriftWatch
+    progress: ProgressTracker
+    drift: DriftChecker
 
     def view(self, key: ModelKey) -> ModelView | None:
         """Return the model's view from the caches, or None if it does not exist."""
@@ -44,24 +44,24 @@ class ModelObserver:
             conflict=conflict,
             nodes=tuple(self._target(n, demand) for n in self.cluster.targets_of(demand)) if not conflict else (),
             remaining=self._remaining(demand) if demand.deleting else (),
-            kept=self._kept(demand) if demand.stocked and not conflict else None,
-            found=self.resolver.found(meta.uid, demand.uri, demand.selection.key),
-            trouble=self.resolver.trouble_of(meta.uid, meta.generation, demand.refresh) or self._outdated(key),
+            existing=self._kept(demand) if demand.placeable and not conflict else None,
+            answer=self.resolver.answer_of(meta.uid, demand.uri, demand.selection.key),
+            failure=self.resolver.failure_of(meta.uid, meta.generation, demand.refresh) or self._outdated(key),
             may_resolve=self.resolver.wait_s(meta.uid, meta.generation, demand.refresh) == 0,
-            highest=max(d.number for d in self._sharing(demand)),
-            leaving=tuple(self._leaving(demand)),
+            highest_number=max(d.number for d in self._sharing(demand)),
+            removals=tuple(self._leaving(demand)),
             upstream=self.drift.upstream_of(meta.uid, demand.uri),
-            look_in_s=self._look_in_s(demand) if not conflict else None,
+            drift_check_in_s=self._look_in_s(demand) if not conflict else None,
             users=known_users(self.cluster, demand) if demand.deleting else (),
         )
 
     def _outdated(self, key: ModelKey) -> Obstacle | None:
-        words = self.cluster.ownership.lacking(key.kind)
+        words = self.cluster.ownership.missing_fields(key.kind)
         return Obstacle("OutdatedDefinition", words, retryable=True) if words else None
 
     def _look_in_s(self, demand: Demand) -> float | None:
-        moves = demand.stocked and demand.resolution is not None and not is_pinned(demand.uri)
-        return self.drift.look_in_s(demand.uid) if moves else None
+        moves = demand.placeable and demand.resolution is not None and not is_pinned(demand.uri)
+        return self.drift.next_check_in_s(demand.uid) if moves else None
 
     def _target(self, node: Node, demand: Demand) -> TargetNode:
         name, statuses = node.metadata.name, self.cluster.statuses.of(node)
@@ -81,12 +81,12 @@ class ModelObserver:
 
     def _obstacle(self, node: Node, key: EntryKey) -> Obstacle | None:
         found = self.cluster.model_node(node.metadata.name)
-        if found is not None and (words := why_not_ours(found, node.metadata.uid)):
+        if found is not None and (words := foreign_model_node_message(found, node.metadata.uid)):
             return Obstacle(NameConflict.__name__, words, retryable=False)
-        words = self.cluster.crowding.why(node.metadata.name, key)
+        words = self.cluster.unplaced.reason(node.metadata.name, key)
         return Obstacle(TooManyModels.__name__, words, retryable=True) if words else None
 
-    def _leaving(self, demand: Demand) -> Iterator[Leaving]:
+    def _leaving(self, demand: Demand) -> Iterator[PendingRemoval]:
         """Yield files that nodes list for this object but should not have; a refused object keeps all of its files."""
         if demand.refused:
             return
@@ -102,13 +102,13 @@ class ModelObserver:
                 if claimed and entry.revision not in wanted and (leaving := self._leaving_from(name, entry)):
                     yield leaving
 
-    def _leaving_from(self, name: str, entry: Entry) -> Leaving | None:
+    def _leaving_from(self, name: str, entry: Entry) -> PendingRemoval | None:
         users = self.cluster.pod_users.users_of(name, entry.key)
         if entry.state == EntryState.PRESENT and not users and not entry.in_use:
             return None  # the node has not been reconciled since
         done, total = self.progress.of(name, entry.key) if entry.state == EntryState.ABSENT else (0, 0)
         in_use = entry.state == EntryState.PRESENT or bool(users)
-        return Leaving(name, entry.revision, in_use, tuple(users), done, total)
+        return PendingRemoval(name, entry.revision, in_use, tuple(users), done, total)
 
     def _remaining(self, demand: Demand) -> tuple[str, ...]:
         """Return the nodes that still list this object and could answer: Ready, with a ready agent."""

@@ -7,20 +7,20 @@ from typing import assert_never
 
 import structlog
 
-from controller.manager.actions import Again
+from controller.manager.actions import Requeue
 from controller.models.act import ModelActor
 from controller.models.decide import (
     Action,
     AddFinalizer,
-    Drop,
-    Look,
+    CheckDrift,
+    DiscardAnswer,
     RecordResolution,
     RemoveFinalizer,
     Resolve,
     WriteStatus,
     decide,
 )
-from controller.models.drift import DriftWatch
+from controller.models.drift import DriftChecker
 from controller.models.finalizers import OWN_FINALIZER, finalizer_of
 from controller.models.observe import ModelObserver
 from controller.models.resolver import Resolver
@@ -39,7 +39,7 @@ class ModelReconciler:
     observer: ModelObserver
     actor: ModelActor
     resolver: Resolver
-    drift: DriftWatch
+    drift: DriftChecker
     users: LiveUsers
     now: Callable[[], datetime]
     finalizer_s: float
@@ -65,12 +65,12 @@ class ModelReconciler:
                 return None
             waits.append(again_s)
         waits.append(self.resolver.wait_s(view.demand.uid, view.generation, view.demand.refresh))
-        waits.append(view.look_in_s or 0.0)
+        waits.append(view.drift_check_in_s or 0.0)
         return min((wait_s for wait_s in waits if wait_s), default=None)
 
     async def take_over(self) -> None:
         """Drop the source answers from an earlier leadership of this replica."""
-        self.resolver.drop_answers()
+        self.resolver.discard_answers()
 
     async def stop(self) -> None:
         """Cancel the work that runs outside the queue."""
@@ -88,7 +88,7 @@ class ModelReconciler:
 
     async def _leave_alone(self, key: ModelKey) -> None:
         """Remove our finalizer from a model that Larder no longer manages."""
-        other = self.observer.cluster.others.get(key)
+        other = self.observer.cluster.unmanaged.get(key)
         if other is not None and OWN_FINALIZER in other.metadata.finalizers:
             await self.actor.remove_finalizer(key, other, OWN_FINALIZER)
 
@@ -106,16 +106,16 @@ class ModelReconciler:
                 return False, 0.0
             case RecordResolution():
                 await self._record(key, declared, view, action)
-            case Drop():
+            case DiscardAnswer():
                 self._settle(view.demand.uid)
                 return False, 0.0
-            case Look():
+            case CheckDrift():
                 self.drift.start(key, view.demand)
                 return False, 0.0
             case WriteStatus(report):
-                await self.actor.tell(key, declared, view, report)
+                await self.actor.write_report(key, declared, view, report)
                 return False, 0.0
-            case Again(after_s):
+            case Requeue(after_s):
                 return False, after_s
             case _:
                 assert_never(action)
@@ -130,5 +130,5 @@ class ModelReconciler:
 
     def _settle(self, uid: str) -> None:
         """Discard the recorded answer and the result of any earlier drift check."""
-        self.resolver.recorded(uid)
-        self.drift.settle(uid)
+        self.resolver.discard_answer(uid)
+        self.drift.reset(uid)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from controller.manager.conditions import ConditionUpdate
-from controller.models.revisions import removal_message, revision_conditions, short, some
+from controller.models.revisions import first_few, removal_message, revision_conditions, short
 from controller.models.rollout import NOT_READY, UNDER_WAY, Rollout, derive_rollout
 from controller.models.view import ModelView
 from controller.placement.demand import Demand, difference
@@ -75,10 +75,10 @@ def _being_deleted(view: ModelView, _: Rollout) -> _Summary | None:
     if view.deleted_at is None:
         return None
     if view.users:
-        users = some(view.users)
+        users = first_few(view.users)
         return "Deleting", "InUse", f"it goes when its last user does: {users}; delete those, or let them end"
-    detail = f" ({removal_message(view.leaving)})" if view.leaving else ""
-    return "Deleting", "Deleting", f"waiting for {some(view.remaining)} to remove the files{detail}"
+    detail = f" ({removal_message(view.removals)})" if view.removals else ""
+    return "Deleting", "Deleting", f"waiting for {first_few(view.remaining)} to remove the files{detail}"
 
 
 def _kept_from_nodes(view: ModelView, _: Rollout) -> _Summary | None:
@@ -109,9 +109,9 @@ def _complete(_: ModelView, rollout: Rollout) -> _Summary | None:
 def _unresolved(view: ModelView, _: Rollout) -> _Summary | None:
     if view.demand.resolution is not None:
         return None
-    if view.trouble is None:
+    if view.failure is None:
         return "Pending", "Resolving", "asking the source for its list of files"
-    return ("Pending" if view.trouble.retryable else "Failed"), view.trouble.reason, view.trouble.message
+    return ("Pending" if view.failure.retryable else "Failed"), view.failure.reason, view.failure.message
 
 
 def _without_nodes(view: ModelView, rollout: Rollout) -> _Summary | None:
@@ -125,7 +125,7 @@ def _without_nodes(view: ModelView, rollout: Rollout) -> _Summary | None:
 def _failing(_: ModelView, rollout: Rollout) -> _Summary | None:
     if not rollout.failed:
         return None
-    first, names = rollout.failed[0], some(n.name for n in rollout.failed)
+    first, names = rollout.failed[0], first_few(n.name for n in rollout.failed)
     overall: Overall = "Downloading" if any(n.phase in UNDER_WAY for n in rollout.nodes) else "Failed"
     return overall, first.reason or "Failed", f"{rollout.counts()}; {names}: {first.reason}: {first.message}"
 
@@ -136,7 +136,7 @@ def _without_live_nodes(_: ModelView, rollout: Rollout) -> _Summary | None:
     evicted = [n for n in rollout.nodes if n.phase == EVICTED]
     if not evicted:
         return "Pending", "NodesNotReady", rollout.counts()
-    names = some(n.name for n in evicted)
+    names = first_few(n.name for n in evicted)
     return "Pending", EVICTED, f"{rollout.counts()}; {names}: {evicted[0].message}"
 
 
@@ -170,6 +170,6 @@ def _resolved(view: ModelView) -> tuple[str, str]:
         return "Resolved", f"revision {view.demand.resolution.revision}"
     if view.demand.refused:
         return "SourceNotAllowed", view.demand.refused
-    if view.trouble is not None:
-        return view.trouble.reason, view.trouble.message
+    if view.failure is not None:
+        return view.failure.reason, view.failure.message
     return "Resolving", ""

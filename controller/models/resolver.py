@@ -84,7 +84,7 @@ class Resolver:
     def __post_init__(self) -> None:
         self._slots = FairSlots(_AT_ONE_TIME, self.clock, self.per_minute)
 
-    def trouble_of(self, uid: str, generation: int, refresh: str = "") -> Obstacle | None:
+    def failure_of(self, uid: str, generation: int, refresh: str = "") -> Obstacle | None:
         """Return why the last attempt for this generation and refresh failed, or None."""
         last = self._attempts.get(uid)
         return last.trouble if last and last.wish == (generation, refresh) else None
@@ -94,21 +94,21 @@ class Resolver:
         last = self._attempts.get(uid)
         return max(0.0, last.not_before - self.clock()) if last and last.wish == (generation, refresh) else 0.0
 
-    def found(self, uid: str, uri: str, selection: str = "") -> ResolverAnswer | None:
+    def answer_of(self, uid: str, uri: str, selection: str = "") -> ResolverAnswer | None:
         """Return the answer for this object, source and selection that is not recorded yet, or None."""
         answer = self._answers.get(uid)
         fits = answer and (answer.resolution.uri, answer.resolution.selection) == (uri, selection)
         return answer if fits else None
 
-    def recorded(self, uid: str) -> None:
+    def discard_answer(self, uid: str) -> None:
         """Drop an answer that the object's status has recorded."""
         self._answers.pop(uid, None)
 
-    def digests_on_their_way(self) -> frozenset[str]:
+    def unrecorded_digests(self) -> frozenset[str]:
         """Return the digests of manifests whose answers no object has recorded yet."""
         return frozenset(answer.resolution.manifest for answer in self._answers.values())
 
-    def drop_answers(self) -> None:
+    def discard_answers(self) -> None:
         """Drop all unrecorded answers, because another replica has led meanwhile."""
         self._answers.clear()
 
@@ -206,7 +206,7 @@ class Resolver:
         credentials = await self.secrets.credentials_of(demand)
         listing, manifest, left_out = await run_in_daemon_thread(self._list, demand.uri, demand.selection, credentials)
         try:
-            digest = await self.manifests.keep(manifest, listing, demand.namespace)
+            digest = await self.manifests.store(manifest, listing, demand.namespace)
         except NameConflict as error:
             self._taken[demand.uid] = error.digest
             raise

@@ -65,7 +65,7 @@ def _state(declared: Declared) -> str:
 
 def _since(demand: Demand, declared: Declared) -> float:
     """Return since when a model has been unready, in Unix seconds; 0 if it is ready or no node should hold it."""
-    if not (demand.stocked or demand.invalid):
+    if not (demand.placeable or demand.invalid):
         return 0.0
     ready = condition_of(declared.status.conditions, "Ready")
     if ready is not None and ready.status == "True":

@@ -32,7 +32,7 @@ class TargetNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class PendingRemoval:
     """Unwanted files of the model that a node still lists; `users` are the known pods that keep them.
 
     `in_use` without `users` means pods that only a live read saw. Bytes describe a removal in progress.
@@ -68,7 +68,7 @@ class Upstream:
     """A source's current revision as found by a drift check, or why the check failed."""
 
     revision: str
-    trouble: Obstacle | None = None
+    failure: Obstacle | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,13 @@ class ModelView:
 
     Attributes:
         remaining: Nodes that still list a model being deleted, and could answer.
-        kept: An existing resolution to use instead of asking the source: a newer one of another object with the same id
-            and source, or one that nodes kept from before (`ReuseIfExists`).
-        found: The source's answer that no status has recorded yet.
-        trouble: Why the last attempt to resolve failed.
-        highest: The highest resolution number of all objects that share the model.
+        existing: A known resolution to use instead of asking the source: a newer one of another object with the same id
+            and source, or one whose files nodes still have (`ReuseIfExists`).
+        answer: The source's answer that no status has recorded yet.
+        failure: Why the last attempt to resolve failed.
+        highest_number: The highest resolution number of all objects that share the model.
         upstream: The result of the last drift check.
-        look_in_s: Seconds until the next drift check; None if none is due.
+        drift_check_in_s: Seconds until the next drift check; None if none is due.
         users: The pods and InferenceServices that use a model being deleted.
     """
 
@@ -95,20 +95,20 @@ class ModelView:
     conflict: Demand | None
     nodes: tuple[TargetNode, ...]
     remaining: tuple[str, ...]
-    kept: Resolution | None
-    found: ResolverAnswer | None
-    trouble: Obstacle | None
+    existing: Resolution | None
+    answer: ResolverAnswer | None
+    failure: Obstacle | None
     may_resolve: bool
-    highest: int = 0
-    leaving: tuple[Leaving, ...] = ()
+    highest_number: int = 0
+    removals: tuple[PendingRemoval, ...] = ()
     upstream: Upstream | None = None
-    look_in_s: float | None = None
+    drift_check_in_s: float | None = None
     users: tuple[str, ...] = ()
 
     @property
     def upstream_revision(self) -> str:
         """The revision the source had when last checked; empty if unknown."""
-        return self.upstream.revision if self.upstream and not self.upstream.trouble else self.demand.upstream
+        return self.upstream.revision if self.upstream and not self.upstream.failure else self.demand.upstream
 
     @property
     def is_drifted(self) -> bool:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from controller.manager.actions import Again
+from controller.manager.actions import Requeue
+from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.evict import EvictionStep, eviction_step
 from controller.nodes.facts import Facts, derive_facts
 from controller.nodes.removal import RemovalStep, depends_on_users, removal_steps, removals_to_confirm
-from controller.nodes.steps import RemovalTiming
-from controller.nodes.view import NodeView, is_of_another_node, why_not_ours
+from controller.nodes.view import NodeView, foreign_model_node_message, is_of_another_node
 from controller.state.keys import EntryKey
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, NEVER
 from shared.api.model_node import ModelNodeSpec
@@ -52,14 +52,14 @@ class ConfirmUnwanted:
     """According to the caches, files may be removed: read the objects of `in_question` live, then decide again."""
 
 
-Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnwanted | Again
+Action: TypeAlias = Replace | Create | Write | ListUsers | ConfirmUnwanted | Requeue
 
 
 def decide(view: NodeView, now: datetime, pace: RemovalTiming) -> list[Action]:
     """Return the actions, in order; none if the ModelNode is up to date."""
     found = view.model_node
     if found is not None and is_of_another_node(found, view.uid):
-        return [] if why_not_ours(found, view.uid) else [Replace()]
+        return [] if foreign_model_node_message(found, view.uid) else [Replace()]
     facts = derive_facts(view, now, pace)
     eviction = eviction_step(facts)
     if view.users is None and (eviction.needs_users or depends_on_users(facts)):
@@ -71,9 +71,9 @@ def decide(view: NodeView, now: datetime, pace: RemovalTiming) -> list[Action]:
     if found is None:
         return [Create(spec)] if view.demands or view.limits.storage_bytes else []
     actions: list[Action] = [Write(spec)] if spec != found.spec else []
-    waits = [eviction.again_s, *(step.again_s for step in removals)]
+    waits = [eviction.requeue_s, *(step.requeue_s for step in removals)]
     soonest_s = min((s for s in waits if s is not None), default=None)
-    return actions if soonest_s is None else [*actions, Again(soonest_s)]
+    return actions if soonest_s is None else [*actions, Requeue(soonest_s)]
 
 
 def in_question(view: NodeView, now: datetime, pace: RemovalTiming) -> frozenset[EntryKey]:

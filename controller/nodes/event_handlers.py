@@ -14,7 +14,7 @@ from shared.api.model_cache_node_group import ModelCacheNodeGroup
 
 
 @dataclass(frozen=True, slots=True)
-class NodeEvents:
+class NodeEventHandler:
     """Yields the keys of the nodes to reconcile; None means that the object does not exist."""
 
     cluster: ClusterState
@@ -50,7 +50,7 @@ class NodeEvents:
                 if rival != key:
                     yield from _keys(self.cluster.targets_of(self.cluster.demands[rival]))
 
-    def of_other(self, _key: ModelKey, before: Declared | None, after: Declared | None) -> Iterator[NodeKey]:
+    def of_unmanaged(self, _key: ModelKey, before: Declared | None, after: Declared | None) -> Iterator[NodeKey]:
         """Yield the nodes that kept files for a deleted model of another product's kind."""
         if before is not None and after is None:
             yield from (NodeKey(name) for name in self.cluster.nodes_of_claim(before.metadata.uid))

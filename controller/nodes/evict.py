@@ -20,16 +20,16 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from controller.nodes.entry_states import is_gone, with_state
 from controller.nodes.facts import Facts
-from controller.nodes.steps import is_gone, with_state
 from controller.placement.eviction import (
     Need,
+    assess,
     lacks_room,
     needs,
     plan_eviction,
     returning,
     room_bytes,
-    weigh,
 )
 from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryState
@@ -44,7 +44,7 @@ class EvictionStep:
     changed: dict[EntryKey, Entry] = field(default_factory=dict)
     needs_users: bool = False
     to_confirm: frozenset[EntryKey] = frozenset()
-    again_s: float | None = None
+    requeue_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def eviction_step(facts: Facts) -> EvictionStep:
     if not facts.view.limits.evicts:
         return EvictionStep()
     step = _begin(facts)
-    wait_s = _soonest(step.again_s, facts.pace.users_s if marked else None)
-    return replace(step, changed=_no_longer_in_need(facts) | step.changed, again_s=wait_s)
+    wait_s = _soonest(step.requeue_s, facts.timing.users_s if marked else None)
+    return replace(step, changed=_no_longer_in_need(facts) | step.changed, requeue_s=wait_s)
 
 
 def _begin(facts: Facts) -> EvictionStep:
@@ -91,7 +91,7 @@ def _begin(facts: Facts) -> EvictionStep:
         if shortage_bytes <= 0:
             return EvictionStep(told)  # its agent is retrying, or what leaves anyway is enough
         candidates = [
-            weigh(e, facts.reported.get(k), (view.users or {}).get(k, ()), need, facts.now, facts.pace.idle_s)
+            assess(e, facts.reported.get(k), (view.users or {}).get(k, ()), need, facts.now, facts.timing.idle_s)
             for k, e in facts.wanted.items()
         ]
         plan = plan_eviction(shortage_bytes, candidates)
@@ -100,8 +100,8 @@ def _begin(facts: Facts) -> EvictionStep:
         if plan.victims:
             return EvictionStep(told | {c.entry.key: _drain(facts, c.entry, need) for c in plan.victims})
         told[need.key] = msgspec.structs.replace(facts.wanted[need.key], evictable=plan.evictable_bytes)
-        again_s = _soonest(again_s, *(c.due_s for c in candidates), facts.pace.users_s if view.users else None)
-    return EvictionStep(told, again_s=again_s)
+        again_s = _soonest(again_s, *(c.due_s for c in candidates), facts.timing.users_s if view.users else None)
+    return EvictionStep(told, requeue_s=again_s)
 
 
 def _batch(facts: Facts, draining: Sequence[Entry]) -> _Batch:
@@ -130,7 +130,7 @@ def _need_of(facts: Facts, draining: Sequence[Entry]) -> Need | None:
 
 def _may_go(facts: Facts, entry: Entry, need: Need) -> bool:
     used = entry.key in facts.view.in_use or facts.has_users(entry.key)
-    protected = entry.pinned or entry.priority > need.priority or entry.key in facts.view.spared
+    protected = entry.pinned or entry.priority > need.priority or entry.key in facts.view.protected
     return not used and not protected
 
 
@@ -143,13 +143,13 @@ def _continue(facts: Facts, batch: _Batch) -> EvictionStep:
     if batch.drain_left_s is None or batch.shortage_bytes <= 0:
         return EvictionStep(restored)  # the agent's next report triggers us
     if batch.drain_left_s > 0:
-        return EvictionStep(restored, again_s=batch.drain_left_s)
+        return EvictionStep(restored, requeue_s=batch.drain_left_s)
     if users is None:
         return EvictionStep(restored, needs_users=True)
     if unwanted is None:
         return EvictionStep(restored, to_confirm=keys)
     if not keys <= unwanted:
-        return EvictionStep(restored, again_s=_SOON_S)  # the live reads were older than the end of the drain
+        return EvictionStep(restored, requeue_s=_SOON_S)  # the live reads were older than the end of the drain
     return EvictionStep(restored | {e.key: with_state(e, EntryState.ABSENT, facts.now) for e in batch.going})
 
 

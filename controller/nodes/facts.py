@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controller.nodes.steps import RemovalTiming
+from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.view import NodeView
 from controller.nodes.wanted import kept_entry, wanted_entries
 from controller.state.keys import EntryKey
@@ -27,7 +27,7 @@ class Facts:
 
     view: NodeView
     now: datetime
-    pace: RemovalTiming
+    timing: RemovalTiming
     listed: Mapping[EntryKey, Entry]
     reported: Mapping[EntryKey, EntryStatus]
     wanted: Mapping[EntryKey, Entry]
@@ -44,7 +44,7 @@ class Facts:
         acknowledged_at = self.view.acknowledged.get(entry.key)
         if entry.state != EntryState.DRAINING or acknowledged_at is None:
             return None
-        return (acknowledged_at + timedelta(seconds=self.pace.drain_s) - self.now).total_seconds()
+        return (acknowledged_at + timedelta(seconds=self.timing.drain_s) - self.now).total_seconds()
 
     def is_drained(self, entry: Entry) -> bool:
         """Return whether the ready label has been gone long enough for all late users to have appeared."""
@@ -62,16 +62,16 @@ class Facts:
         return sum(self.frees_bytes(key) for key in going)
 
 
-def derive_facts(view: NodeView, now: datetime, pace: RemovalTiming) -> Facts:
+def derive_facts(view: NodeView, now: datetime, timing: RemovalTiming) -> Facts:
     """Derive the facts from a view."""
     listed, reported, wanted = view.listed(), view.reported(), wanted_entries(view, now)
     unwanted = [e for key, e in listed.items() if key not in wanted]
     kept = {e.key: stays for e in unwanted if (stays := kept_entry(view, e, now)) is not None}
-    unknown = {key for key, s in reported.items() if s.phase == Phase.UNKNOWN and key[0] not in view.held.ids}
+    unknown = {key for key, s in reported.items() if s.phase == Phase.UNKNOWN and key[0] not in view.retained.ids}
     return Facts(
         view=view,
         now=now,
-        pace=pace,
+        timing=timing,
         listed=listed,
         reported=reported,
         wanted=wanted,

@@ -10,7 +10,7 @@ from controller.nodes.users import users_of
 from controller.nodes.view import NodeView
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import EntryKey
-from controller.state.live_reader import Live
+from controller.state.live_reader import LiveReader
 from shared.api.core import PODS, Node
 from shared.kube.collection import decode, pages
 from shared.kube.transport import Kube
@@ -25,7 +25,7 @@ class NodeObserver:
 
     cluster: ClusterState
     kube: Kube
-    live: Live
+    live: LiveReader
     store_root: str
     acks: Acknowledgements = field(default_factory=Acknowledgements)
 
@@ -43,14 +43,14 @@ class NodeObserver:
             name=name,
             uid=node.metadata.uid,
             demands=tuple(self.cluster.demands_for(node)),
-            keepers=frozenset(d.uid for d in self.cluster.demands.values() if not d.deleting),
+            declared_uids=frozenset(d.uid for d in self.cluster.demands.values() if not d.deleting),
             limits=self.cluster.membership.limits_of(node),
             granted=name in granted or not self.cluster.membership.is_limited(node),
             model_node=model_node,
             in_use=self.cluster.pod_users.in_use(name, model_node) if model_node else frozenset(),
             acknowledged=self.acks.of(name, model_node, self.cluster.statuses.of(node), now),
             group_of=self._groups_of_claims(node),
-            held=self.cluster.held(),
+            retained=self.cluster.retained(),
         )
 
     async def with_users(self, view: NodeView) -> NodeView:
@@ -64,8 +64,8 @@ class NodeObserver:
         keys = frozenset(asked)
         evicting = keys & {e.key for e in view.model_node.spec.entries if e.evicted_for} if view.model_node else _NONE
         wanted = await self.live.wanted(view.name, keys - evicting)
-        spared = await self.live.spared(view.name, evicting) if evicting else _NONE
-        return replace(view, unwanted=keys - wanted - spared, spared=spared)
+        spared = await self.live.protected(view.name, evicting) if evicting else _NONE
+        return replace(view, unwanted=keys - wanted - spared, protected=spared)
 
     def _groups_of_claims(self, node: Node) -> dict[str, str]:
         """Return, for each demand that names groups, the first of them that the node belongs to."""

@@ -7,7 +7,7 @@ from typing import assert_never
 
 import structlog
 
-from controller.manager.actions import Again
+from controller.manager.actions import Requeue
 from controller.nodes.act import NodeActor
 from controller.nodes.decide import (
     Action,
@@ -19,11 +19,11 @@ from controller.nodes.decide import (
     decide,
     in_question,
 )
-from controller.nodes.eviction_events import EvictionEvents
+from controller.nodes.entry_states import RemovalTiming
+from controller.nodes.eviction_recorder import EvictionRecorder
 from controller.nodes.observe import NodeObserver
-from controller.nodes.steps import RemovalTiming
-from controller.nodes.view import NodeView, why_not_ours
-from controller.nodes.wanted import crowd_out
+from controller.nodes.view import NodeView, foreign_model_node_message
+from controller.nodes.wanted import find_unplaced
 from controller.placement.shares import ModelNodeRoom
 from shared.api.model_node import ModelNodeSpec
 
@@ -37,9 +37,9 @@ class NodeReconciler:
 
     observer: NodeObserver
     actor: NodeActor
-    evictions: EvictionEvents
+    evictions: EvictionRecorder
     now: Callable[[], datetime]
-    pace: RemovalTiming
+    timing: RemovalTiming
     granted: set[str] = field(default_factory=set)
     room: ModelNodeRoom = ModelNodeRoom()
     _left_alone: dict[str, str] = field(default_factory=dict, init=False)  # by node, the uid of a foreign ModelNode
@@ -50,9 +50,9 @@ class NodeReconciler:
         if view is None:
             return None
         self._tell_of_another(view)
-        view = replace(view, crowded=crowd_out(view, self.now(), self.room))
-        self.observer.cluster.crowding.note(name, view.crowded)
-        return await self._apply(view, decide(view, self.now(), self.pace))
+        view = replace(view, unplaced=find_unplaced(view, self.now(), self.room))
+        self.observer.cluster.unplaced.set(name, view.unplaced)
+        return await self._apply(view, decide(view, self.now(), self.timing))
 
     async def _apply(self, view: NodeView, actions: list[Action]) -> float | None:
         again: float | None = None
@@ -61,25 +61,25 @@ class NodeReconciler:
                 case ListUsers():
                     return await self._decide_again(await self.observer.with_users(view))
                 case ConfirmUnwanted():
-                    asked = in_question(view, self.now(), self.pace)
+                    asked = in_question(view, self.now(), self.timing)
                     return await self._decide_again(await self.observer.with_unwanted(view, asked))
                 case Create(spec):
                     await self.actor.create(view, spec)
                 case Write(spec):
                     self._tell(view, spec)
                     await self.actor.write(view, spec)
-                    await self.evictions.tell(view, spec)
+                    await self.evictions.record(view, spec)
                 case Replace():
                     await self._replace(view)
                     again = _AFTER_REPLACE_S
-                case Again(after_s):
+                case Requeue(after_s):
                     again = after_s
                 case _:
                     assert_never(action)
         return again
 
     async def _decide_again(self, seen: NodeView) -> float | None:
-        return await self._apply(seen, decide(seen, self.now(), self.pace))
+        return await self._apply(seen, decide(seen, self.now(), self.timing))
 
     async def _replace(self, view: NodeView) -> None:
         """Replace the ModelNode, unless it is the newer one and the cached Node is the one that is gone."""
@@ -90,7 +90,7 @@ class NodeReconciler:
     def _tell_of_another(self, view: NodeView) -> None:
         """Report once that a foreign ModelNode is in the way."""
         found = view.model_node
-        words = why_not_ours(found, view.uid) if found is not None else ""
+        words = foreign_model_node_message(found, view.uid) if found is not None else ""
         if found is None or not words:
             self._left_alone.pop(view.name, None)
         elif self._left_alone.get(view.name) != found.metadata.uid:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from controller.nodes.entry_states import is_gone, with_state
 from controller.nodes.facts import Facts
-from controller.nodes.steps import is_gone, with_state
 from controller.state.keys import EntryKey
 from shared.api.model_node import Entry, EntryState
 
@@ -26,7 +26,7 @@ class RemovalStep:
     """What an entry becomes (None: no entry), and the delay in seconds until the next run if no event comes first."""
 
     entry: Entry | None
-    again_s: float | None = None
+    requeue_s: float | None = None
 
 
 def removal_steps(facts: Facts) -> list[RemovalStep]:
@@ -51,7 +51,7 @@ def removals_to_confirm(facts: Facts) -> frozenset[EntryKey]:
 
 
 def _step(facts: Facts, entry: Entry) -> RemovalStep:
-    used, users_s = facts.has_users(entry.key), facts.pace.users_s
+    used, users_s = facts.has_users(entry.key), facts.timing.users_s
     match entry.state:
         case EntryState.PRESENT if used:
             return RemovalStep(msgspec.structs.replace(entry, in_use=True), users_s)
@@ -73,7 +73,7 @@ def _step(facts: Facts, entry: Entry) -> RemovalStep:
 
 def _unlisted_step(facts: Facts, key: EntryKey) -> RemovalStep:
     if facts.has_users(key):
-        return RemovalStep(None, facts.pace.users_s)
+        return RemovalStep(None, facts.timing.users_s)
     if key not in (facts.view.unwanted or ()):
         return RemovalStep(None)
     return RemovalStep(with_state(Entry(id=key[0], revision=key[1]), EntryState.DRAINING, facts.now))

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from controller.placement.demand import Demand
 from controller.placement.groups import NodeLimits
-from controller.state.held import HeldObjects
 from controller.state.keys import EntryKey
+from controller.state.retained import RetainedObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode
 
-_NOTHING_HELD = HeldObjects()
+_NOTHING_HELD = RetainedObjects()
 
 
 def is_of_another_node(model_node: ModelNode, node_uid: str) -> bool:
@@ -18,7 +18,7 @@ def is_of_another_node(model_node: ModelNode, node_uid: str) -> bool:
     return model_node.spec.node_uid not in ("", node_uid)
 
 
-def why_not_ours(model_node: ModelNode, node_uid: str) -> str:
+def foreign_model_node_message(model_node: ModelNode, node_uid: str) -> str:
     """Return what to do about a ModelNode for another Node that Larder did not create, or an empty string.
 
     A ModelNode that Larder created is owned by the Node it is for.
@@ -39,19 +39,19 @@ class NodeView:
 
     Attributes:
         demands: Those with a resolved source and without a conflict.
-        keepers: The uids of CRs that exist and are not being deleted, whether they target the node or not.
+        declared_uids: The uids of CRs that exist and are not being deleted, whether they target the node or not.
         acknowledged: When the agent first confirmed that an entry drains.
         users: The pods that use each entry; None until pods have been listed live.
         unwanted: Entries that no CR wants here, or that may be evicted; None until live reads have proved that. Caches
             may be stale, and are never enough to remove files.
-        spared: Entries chosen for eviction that the same reads protect.
-        crowded: Entries that do not fit into the ModelNode, each with the reason.
+        protected: Entries chosen for eviction that the same reads protect.
+        unplaced: Entries that do not fit into the ModelNode, each with the reason.
     """
 
     name: str
     uid: str
     demands: tuple[Demand, ...]
-    keepers: frozenset[str]
+    declared_uids: frozenset[str]
     limits: NodeLimits
     granted: bool
     model_node: ModelNode | None
@@ -59,10 +59,10 @@ class NodeView:
     acknowledged: Mapping[EntryKey, datetime] = field(default_factory=dict)
     users: Mapping[EntryKey, tuple[str, ...]] | None = None
     unwanted: frozenset[EntryKey] | None = None
-    spared: frozenset[EntryKey] = frozenset()
+    protected: frozenset[EntryKey] = frozenset()
     group_of: Mapping[str, str] = field(default_factory=dict)
-    held: HeldObjects = _NOTHING_HELD
-    crowded: Mapping[EntryKey, str] = field(default_factory=dict)
+    retained: RetainedObjects = _NOTHING_HELD
+    unplaced: Mapping[EntryKey, str] = field(default_factory=dict)
 
     def listed(self) -> dict[EntryKey, Entry]:
         """Return the entries of its ModelNode's spec."""

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from controller.nodes.steps import is_gone, timestamp, with_state
+from controller.nodes.entry_states import is_gone, timestamp, with_state
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand
 from controller.placement.shares import ModelNodeRoom, share_room
@@ -13,7 +13,7 @@ from controller.state.keys import EntryKey
 from shared.api.model_node import Claim, Entry, EntryState
 
 
-def crowd_out(view: NodeView, now: datetime, room: ModelNodeRoom) -> dict[EntryKey, str]:
+def find_unplaced(view: NodeView, now: datetime, room: ModelNodeRoom) -> dict[EntryKey, str]:
     """Return the wanted entries that do not fit into the ModelNode, each with the reason."""
     listed, demanded = view.listed(), _demanded(view)
     new = sorted(demanded.keys() - listed.keys(), key=lambda key: _rank(demanded[key], key))
@@ -40,8 +40,8 @@ def kept_entry(view: NodeView, entry: Entry, now: datetime) -> Entry | None:
     if entry.state == EntryState.ABSENT:
         return None
     uids = {c.uid for c in entry.claims}
-    reserved = entry.reserved and uids.isdisjoint(view.keepers)
-    if not reserved and uids.isdisjoint(view.held.uids):
+    reserved = entry.reserved and uids.isdisjoint(view.declared_uids)
+    if not reserved and uids.isdisjoint(view.retained.uids):
         return None
     if entry.state == EntryState.DRAINING and entry.evicted_for:
         entry = with_state(entry, EntryState.PRESENT, now)
@@ -57,7 +57,7 @@ def _demanded(view: NodeView) -> Mapping[EntryKey, list[Demand]]:
     demanded: dict[EntryKey, list[Demand]] = {}
     for demand in view.demands:
         resolved = demand.resolution.revision if demand.resolution else ""
-        if resolved and (demand.id, resolved) not in view.crowded:
+        if resolved and (demand.id, resolved) not in view.unplaced:
             demanded.setdefault((demand.id, resolved), []).append(demand)
         serving = (demand.id, demand.serving)
         if demand.serving not in ("", resolved) and serving in here:

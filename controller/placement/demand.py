@@ -81,7 +81,7 @@ class Demand:
     number: int = field(default=0, compare=False)
 
     @property
-    def asks_anew(self) -> bool:
+    def refresh_pending(self) -> bool:
         """Whether somebody has requested a refresh that the source has not answered yet."""
         return self.refresh not in ("", self.refreshed)
 
@@ -95,7 +95,7 @@ class Demand:
         return self.uri == other.uri and self.selection == other.selection
 
     @property
-    def stocked(self) -> bool:
+    def placeable(self) -> bool:
         """Whether nodes should hold it according to its own object."""
         return not (self.on_claim or self.foreign or self.invalid or self.refused or self.disabled or self.deleting)
 

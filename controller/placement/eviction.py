@@ -34,7 +34,7 @@ class Candidate:
     entry: Entry
     frees_bytes: int
     idle_since: str
-    stays: str = ""
+    block_reason: str = ""
     due_s: float | None = None
 
 
@@ -69,12 +69,14 @@ def _can_never_fit(entry: Entry, status: EntryStatus, limit: int) -> bool:
     return lacks_room(entry, status) and status.shortage == 0 and 0 < limit < entry.size
 
 
-def weigh(
+def assess(
     entry: Entry, status: EntryStatus | None, users: Sequence[str], need: Need, now: datetime, idle_s: float
 ) -> Candidate:
     """Return an entry as an eviction candidate to make room for `need`; `users` are the pods seen to use it."""
     if status is None or status.phase != Phase.READY or entry.state != EntryState.PRESENT:
-        word = f"evicted for {entry.evicted_for}" if entry.evicted_for else f"not Ready ({status_word(entry, status)})"
+        word = (
+            f"evicted for {entry.evicted_for}" if entry.evicted_for else f"not Ready ({state_or_phase(entry, status)})"
+        )
         return Candidate(entry, status.frees if status else 0, "", word)
     since = max(entry.last_used, status.since)
     left_s = idle_s - _idle_s(since, now) if entry.priority == need.priority else 0.0
@@ -83,7 +85,7 @@ def weigh(
     )
 
 
-def status_word(entry: Entry, status: EntryStatus | None) -> str:
+def state_or_phase(entry: Entry, status: EntryStatus | None) -> str:
     """Return the state of an entry in one word."""
     return entry.state if entry.state != EntryState.PRESENT else status.phase if status else Phase.PENDING
 
@@ -112,15 +114,15 @@ def _idle_s(since: str, now: datetime) -> float:
         return 0.0
 
 
-def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
+def eviction_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates that may be evicted: lowest priority first, then longest idle."""
-    able = (c for c in candidates if not c.stays)
+    able = (c for c in candidates if not c.block_reason)
     return sorted(able, key=lambda c: (c.entry.priority, c.idle_since, c.entry.key))
 
 
 def plan_eviction(shortage_bytes: int, candidates: Iterable[Candidate]) -> Plan:
     """Return what to evict to free so many bytes: in order, without anything that could as well stay."""
-    able = in_order(candidates)
+    able = eviction_order(candidates)
     evictable = sum(c.frees_bytes for c in able)
     if shortage_bytes <= 0 or evictable < shortage_bytes:
         return Plan((), evictable)

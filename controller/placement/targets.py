@@ -8,7 +8,7 @@ from controller.placement.selectors import Labels, matches_affinity, matches_lab
 
 def is_target(demand: Demand, member_of: Container[str], name: str, labels: Labels) -> bool:
     """Return whether a node in these groups should hold the model: selected, and in any of the model's groups."""
-    if not demand.stocked:
+    if not demand.placeable:
         return False
     if demand.groups and not any(group in member_of for group in demand.groups):
         return False

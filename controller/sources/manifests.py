@@ -47,7 +47,7 @@ class Manifests:
     _kept_at: dict[str, float] = field(default_factory=dict, init=False)
     _removing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
-    async def keep(self, selected: Manifest, listing: Manifest | None = None, charged_to: str = "") -> str:
+    async def store(self, selected: Manifest, listing: Manifest | None = None, charged_to: str = "") -> str:
         """Store a manifest that was selected from a source's full list, and return its digest.
 
         Raises TooManyFiles, TooManyManifests, NameConflict, KubeError.

@@ -41,9 +41,9 @@ class Changes:
     agent: Signal[str] = field(default_factory=Signal)  # the node whose agent became ready or went away
     user: Signal[Pod | None, Pod | None] = field(default_factory=Signal)
     model: Signal[ModelKey, Demand | None, Demand | None] = field(default_factory=Signal)
-    other: Signal[ModelKey, Declared | None, Declared | None] = field(default_factory=Signal)
+    unmanaged: Signal[ModelKey, Declared | None, Declared | None] = field(default_factory=Signal)
     service: Signal[InferenceService | None, InferenceService | None] = field(default_factory=Signal)
-    crowded: Signal[str] = field(default_factory=Signal)  # a model id that gained or lost its place on a node
+    unplaced: Signal[str] = field(default_factory=Signal)  # a model id that gained or lost its place on a node
 
 
 def node_matters(before: Node | None, after: Node | None) -> bool:

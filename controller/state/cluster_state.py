@@ -10,14 +10,14 @@ from controller.placement.groups import NodeLimits
 from controller.placement.targets import is_target
 from controller.state.agent_liveness import AgentLiveness
 from controller.state.changes import Changes, model_node_change, node_matters, user_matters
-from controller.state.crowding import Crowding
 from controller.state.entry_statuses import EntryStatuses
-from controller.state.held import HeldObjects
 from controller.state.index import Index
 from controller.state.keys import EntryKey, ModelKey
 from controller.state.membership import Membership
 from controller.state.ownership import RECORD_ANNOTATION, Ownership
 from controller.state.pod_users import PodUsers
+from controller.state.retained import RetainedObjects
+from controller.state.unplaced import UnplacedEntries
 from shared.api.base_model import BaseModel, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.core import Node, Pod
@@ -59,9 +59,9 @@ class ClusterState:
     membership: Membership = field(init=False)
     statuses: EntryStatuses = field(init=False)
     pod_users: PodUsers = field(init=False)
-    crowding: Crowding = field(init=False)
+    unplaced: UnplacedEntries = field(init=False)
     demands: dict[ModelKey, Demand] = field(default_factory=dict, init=False)
-    others: dict[ModelKey, Declared] = field(default_factory=dict, init=False)
+    unmanaged: dict[ModelKey, Declared] = field(default_factory=dict, init=False)
     _keys_of_id: Index[str, ModelKey] = field(default_factory=Index, init=False)
     _nodes_of_claim: Index[str, str] = field(default_factory=Index, init=False)
 
@@ -73,13 +73,13 @@ class ClusterState:
         self.base_models = Cache(partial(self._model_changed, "BaseModel"))
         self.cluster_base_models = Cache(partial(self._model_changed, "ClusterBaseModel"))
         self.caches = Cache(partial(self._model_changed, "ClusterModelCache"))
-        self.services = Cache(self.changed.service.tell)
+        self.services = Cache(self.changed.service.emit)
         self.agents = Cache(self._agent_changed)
         self.users = Cache(self._user_changed)
         self.membership = Membership(self.nodes, self.groups, self.default_limits)
         self.statuses = EntryStatuses(self.model_nodes)
         self.pod_users = PodUsers(self.users, self.store_root, self.same_id)
-        self.crowding = Crowding(self.changed.crowded)
+        self.unplaced = UnplacedEntries(self.changed.unplaced)
 
     def node(self, name: str) -> Node | None:
         """Return the Node, or None."""
@@ -108,15 +108,15 @@ class ClusterState:
             case _:
                 return self.caches.get(name)
 
-    def note_other(self, kind: str, name: Key, found: Declared | None) -> None:
+    def set_unmanaged(self, kind: str, name: Key, found: Declared | None) -> None:
         """Record a model that Larder does not manage; `found` is None if it is gone, or is managed."""
         key = ModelKey(kind, name.namespace, name.name)
-        before = self.others.pop(key, None)
+        before = self.unmanaged.pop(key, None)
         if found is not None:
-            self.others[key] = found
-        self.changed.other.tell(key, before, found)
+            self.unmanaged[key] = found
+        self.changed.unmanaged.emit(key, before, found)
 
-    def held(self) -> HeldObjects:
+    def retained(self) -> RetainedObjects:
         """Return the objects whose files stay on nodes although Larder may not manage them.
 
         These are objects whose source is no longer allowed, and objects of a kind that another product has taken over.
@@ -125,10 +125,10 @@ class ClusterState:
         refused = [d for d in self.demands.values() if d.refused and not d.deleting]
         lost = [
             found.metadata
-            for found in self.others.values()
+            for found in self.unmanaged.values()
             if found.metadata.deletion_timestamp is None and RECORD_ANNOTATION not in found.metadata.annotations
         ]
-        return HeldObjects(
+        return RetainedObjects(
             frozenset(d.uid for d in refused) | {meta.uid for meta in lost},
             frozenset(d.id for d in refused) | {model_id(meta.namespace, meta.name) for meta in lost},
         )
@@ -158,7 +158,7 @@ class ClusterState:
 
     def targets_of(self, demand: Demand) -> list[Node]:
         """Return the nodes that should hold a model."""
-        return [n for n in self.nodes if self.is_target(demand, n)] if demand.stocked else []
+        return [n for n in self.nodes if self.is_target(demand, n)] if demand.placeable else []
 
     def demands_for(self, node: Node) -> list[Demand]:
         """Return the demands that target a node and have no conflict."""
@@ -179,9 +179,9 @@ class ClusterState:
             self.membership.forget(before.metadata.name)
             if after is None:
                 self.liveness.forget(before.metadata.name)
-                self.crowding.forget(before.metadata.name)
+                self.unplaced.forget(before.metadata.name)
         if node_matters(before, after):
-            self.changed.node.tell(before, after)
+            self.changed.node.emit(before, after)
 
     def _model_node_changed(self, before: ModelNode | None, after: ModelNode | None) -> None:
         known = after or before
@@ -189,21 +189,21 @@ class ClusterState:
             self._nodes_of_claim.move(known.metadata.name, _claims(before), _claims(after))
             self.statuses.forget(known.metadata.name)
         if (change := model_node_change(before, after)) is not None:
-            self.changed.model_node.tell(change)
+            self.changed.model_node.emit(change)
 
     def _group_changed(self, before: ModelCacheNodeGroup | None, after: ModelCacheNodeGroup | None) -> None:
         if before is None or after is None or before.spec != after.spec:
             self.membership.clear()
-            self.changed.group.tell(before, after)
+            self.changed.group.emit(before, after)
 
     def _agent_changed(self, before: Pod | None, after: Pod | None) -> None:
         for name in self.liveness.change(before, after):
-            self.changed.agent.tell(name)
+            self.changed.agent.emit(name)
 
     def _user_changed(self, before: Pod | None, after: Pod | None) -> None:
         self.pod_users.move(before, after)
         if user_matters(before, after):
-            self.changed.user.tell(before, after)
+            self.changed.user.emit(before, after)
 
     def _model_changed(self, kind: str, before: Object | None, after: Object | None) -> None:
         known = after or before
@@ -214,7 +214,7 @@ class ClusterState:
         if new is not None:
             self.demands[key] = new
         self._keys_of_id.move(key, (short_id(old.id),) if old else (), (short_id(new.id),) if new else ())
-        self.changed.model.tell(key, old, new)
+        self.changed.model.emit(key, old, new)
 
 
 def _demand(kind: str, declared: Object | None, allowed: AllowedSources, files: Selection) -> Demand | None:

@@ -80,7 +80,7 @@ class Definitions:
             self.served[definition.kind].set()
         elif not self.synced.is_set():
             _log.info("kind_not_served", definition=definition.name)
-        if self.ownership.learn(definition.kind, foreign=foreign):
+        if self.ownership.set_foreign(definition.kind, foreign=foreign):
             lost = self.synced.is_set() and found is not None and foreign
             hint = f"{definition.name} {_LOST}" if lost else ""
             (_log.warning if lost else _log.info)(
@@ -88,7 +88,7 @@ class Definitions:
             )
         # another product's definition lacks our fields, so state that must survive goes into annotations
         lacking = missing_fields_message(definition.name, wanted, {"spec": found.spec}) if found and not foreign else ""
-        if self.ownership.learn_missing_fields(definition.kind, lacking) and lacking:
+        if self.ownership.set_missing_fields(definition.kind, lacking) and lacking:
             _log.warning("definition_outdated", kind=definition.kind, hint=lacking)
 
 

@@ -46,7 +46,7 @@ def keys_of(identity: str) -> list[ModelKey]:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveReader:
     """Reads from the API server; every method raises KubeError, and then nothing is known."""
 
     kube: Kube
@@ -82,7 +82,7 @@ class Live:
         by_id = {identity: await self._aimed_at(node, identity) for identity in {key[0] for key in keys}}
         return frozenset(key for key in keys if any(_may_want(d, key) for d in by_id[key[0]]))
 
-    async def spared(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
+    async def protected(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
         """Return those of the entries that may not be evicted: a pinned model wants it, or a group forbids it."""
         keys = frozenset(entries)
         node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
@@ -103,7 +103,7 @@ class Live:
 
     async def _is_target(self, demand: Demand, node: Node) -> bool:
         meta, member_of = node.metadata, set[str]()
-        for name in demand.groups if demand.stocked else ():
+        for name in demand.groups if demand.placeable else ():
             found = await get_object(self.kube, f"{NODE_GROUP.path}/{name}", ModelCacheNodeGroup)
             group = self.ownership.managed(NODE_GROUP.kind, found)
             if group is not None and is_member(group, meta.name, meta.labels):

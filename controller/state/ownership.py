@@ -27,7 +27,7 @@ class Ownership:
     """
 
     _foreign: set[str] = field(default_factory=set, init=False)
-    _lacking: dict[str, str] = field(default_factory=dict, init=False)
+    _missing_fields: dict[str, str] = field(default_factory=dict, init=False)
     _listeners: dict[str, Callable[[], None]] = field(default_factory=dict, init=False)
 
     def is_foreign(self, kind: str) -> bool:
@@ -46,7 +46,7 @@ class Ownership:
             return None
         return with_record(found, newest=kind in self._foreign)
 
-    def learn(self, kind: str, *, foreign: bool) -> bool:
+    def set_foreign(self, kind: str, *, foreign: bool) -> bool:
         """Record who defined a kind; return whether that changed, in which case its listener has been called."""
         if foreign == (kind in self._foreign):
             return False
@@ -54,15 +54,15 @@ class Ownership:
         self._listeners.get(kind, _ignore)()
         return True
 
-    def lacking(self, kind: str) -> str:
+    def missing_fields(self, kind: str) -> str:
         """Return what to do if the kind's definition prunes what we write; empty if it keeps everything."""
-        return self._lacking.get(kind, "")
+        return self._missing_fields.get(kind, "")
 
-    def learn_missing_fields(self, kind: str, words: str) -> bool:
+    def set_missing_fields(self, kind: str, message: str) -> bool:
         """Record what a kind's definition lacks; return whether that is news, in which case its listener was called."""
-        if words == self.lacking(kind):
+        if message == self.missing_fields(kind):
             return False
-        self._lacking[kind] = words
+        self._missing_fields[kind] = message
         self._listeners.get(kind, _ignore)()
         return True
 
@@ -77,16 +77,16 @@ def _ignore() -> None:
 
 @dataclass(slots=True)
 class ManagedSink(Generic[T]):
-    """Filters what a reflector passes to its cache; `on_other` receives unmanaged objects, or None once gone."""
+    """Filters what a reflector passes to its cache; `on_unmanaged` receives unmanaged objects, or None once gone."""
 
     kind: str
     ownership: Ownership
     cache: Cache[T]
-    on_other: Callable[[Key, T | None], None]
+    on_unmanaged: Callable[[Key, T | None], None]
     _all: dict[Key, T] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        self.ownership.listen(self.kind, self._reconsider)
+        self.ownership.listen(self.kind, self._refilter)
 
     def replace(self, objects: Sequence[T], unreadable: Collection[Key] = ()) -> None:
         """Replace the contents with `objects`, and keep the known state of `unreadable`."""
@@ -95,26 +95,26 @@ class ManagedSink(Generic[T]):
         for key in gone:
             self.remove(key)
         self._all = kept | {obj.key: obj for obj in objects}
-        self._reconsider()
+        self._refilter()
 
     def upsert(self, obj: T) -> None:
         """Insert or update an object."""
         self._all[obj.key] = obj
-        self._sort(obj)
+        self._route(obj)
 
     def remove(self, key: Key) -> None:
         """Remove an object."""
         self._all.pop(key, None)
         self.cache.remove(key)
-        self.on_other(key, None)
+        self.on_unmanaged(key, None)
 
-    def _reconsider(self) -> None:
+    def _refilter(self) -> None:
         for obj in list(self._all.values()):
-            self._sort(obj)
+            self._route(obj)
 
-    def _sort(self, obj: T) -> None:
+    def _route(self, obj: T) -> None:
         ours = self.ownership.managed(self.kind, obj)
-        self.on_other(obj.key, obj if ours is None else None)
+        self.on_unmanaged(obj.key, obj if ours is None else None)
         if ours is None:
             self.cache.remove(obj.key)
         else:

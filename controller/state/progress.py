@@ -31,7 +31,7 @@ class Mark:
 
 
 @dataclass(slots=True)
-class ProgressBook:
+class ProgressTracker:
     """The last reports of every node; `on_change` receives the node and entry after each visible step."""
 
     clock: Callable[[], float]

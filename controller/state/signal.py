@@ -17,7 +17,7 @@ class Signal(Generic[*Ts]):
         """Register a listener."""
         self._listeners.append(listener)
 
-    def tell(self, *change: *Ts) -> None:
+    def emit(self, *change: *Ts) -> None:
         """Notify all listeners of a change."""
         for listener in self._listeners:
             listener(*change)

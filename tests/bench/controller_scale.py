@@ -14,20 +14,20 @@ from datetime import UTC, datetime
 import aiohttp
 
 from controller.groups.grants import GrantsReconciler
-from controller.models.drift import DriftWatch
+from controller.models.drift import DriftChecker
 from controller.models.observe import ModelObserver
 from controller.models.report import report
 from controller.models.resolver import Resolver
 from controller.nodes.decide import decide
+from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.observe import NodeObserver
-from controller.nodes.steps import RemovalTiming
 from controller.placement.groups import NodeLimits
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from controller.state.live_reader import Live
-from controller.state.progress import ProgressBook
+from controller.state.live_reader import LiveReader
+from controller.state.progress import ProgressTracker
 from shared.api.cluster_model_cache import ClusterModelCache, ClusterModelCacheSpec, ClusterModelCacheStatus
 from shared.api.core import HostPath, Node, PlainCondition, Pod, PodSpec, StatusWithConditions, Volume
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
@@ -167,10 +167,10 @@ async def main(scale: Scale) -> None:
         kube, sources = Kube(Access("http://127.0.0.1"), session), settings_from_environ({})
         fill(cluster, scale)
         secrets, manifests = Secrets(kube, "larder-system", sources), Manifests(kube, "larder-system")
-        progress = ProgressBook(clock, lambda *_: None)
+        progress = ProgressTracker(clock, lambda *_: None)
         resolver = Resolver(secrets, manifests, sources, clock, lambda _: None)
-        drift = DriftWatch(resolver.upstream_of, 6 * 3600, clock, lambda _: None)
-        observer = NodeObserver(cluster, kube, Live(kube), "/var/lib/larder")
+        drift = DriftChecker(resolver.upstream_of, 6 * 3600, clock, lambda _: None)
+        observer = NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder")
         grants = GrantsReconciler(cluster, kube, progress, set(), lambda _: None, 120, 600)
         await measure(cluster, scale, observer, ModelObserver(cluster, resolver, progress, drift), grants)
     sys.stdout.write(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB at most\n")

@@ -15,15 +15,15 @@ import msgspec
 
 from controller.manager.controller import QueueKey
 from controller.nodes.decide import Create, Write, decide
+from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.keys import NodeKey
 from controller.nodes.observe import NodeObserver
-from controller.nodes.steps import RemovalTiming
-from controller.nodes.wanted import crowd_out
+from controller.nodes.wanted import find_unplaced
 from controller.placement.groups import NodeLimits
 from controller.placement.shares import ModelNodeRoom
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from controller.state.live_reader import Live
+from controller.state.live_reader import LiveReader
 from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
 from shared.api.model_node import EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.credentials import Access
@@ -79,8 +79,8 @@ def place(observer: NodeObserver, cluster: ClusterState, name: str) -> ModelNode
     """One look at a node, and the spec that it leads to."""
     view = observer.view(name, (), NOW)
     assert view is not None
-    view = replace(view, crowded=crowd_out(view, NOW, ModelNodeRoom()))
-    cluster.crowding.note(name, view.crowded)
+    view = replace(view, unplaced=find_unplaced(view, NOW, ModelNodeRoom()))
+    cluster.unplaced.set(name, view.unplaced)
     return next(a.spec for a in decide(view, NOW, RemovalTiming()) if isinstance(a, Create | Write))
 
 
@@ -103,7 +103,7 @@ async def main(models: int, nodes: int) -> None:
     say("turn in the queue of a model of another namespace", turn_of(models))
     async with aiohttp.ClientSession() as session:  # nobody is asked
         kube = Kube(Access("http://127.0.0.1"), session)
-        observer = NodeObserver(cluster, kube, Live(kube), "/var/lib/larder")
+        observer = NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder")
         with timed(f"a look at a node with {models} models of one namespace"):
             spec = place(observer, cluster, names[0])
         say("entries that it may have", len(spec.entries))

@@ -130,7 +130,7 @@ class Ears:
         self.wait = wait
         self.controllers = controllers_of(cluster)
         for controller in self.controllers:
-            for watch in controller.woken_by:
+            for watch in controller.triggers:
                 watch.listen(self)
 
     def add(self, key: QueueKey) -> None:

@@ -56,13 +56,13 @@ def after(seen: MetadataView, now: datetime = NOW) -> MetadataView:
             fields = {**(spec or {}), **action.fields}
             spec = {name: value for name, value in fields.items() if value is not None}
         elif isinstance(action, WriteMetadata):
-            status = described_status(status, action.told, action.metadata, now.isoformat(), seen.generation)
-    return replace(seen, spec=spec, status=status, found=None)
+            status = described_status(status, action.condition, action.metadata, now.isoformat(), seen.generation)
+    return replace(seen, spec=spec, status=status, result=None)
 
 
 def read(seen: MetadataView, reading: Reading = READ, now: datetime = NOW) -> MetadataView:
     """Return the model after a reading of it was written."""
-    return after(replace(seen, found=reading), now)
+    return after(replace(seen, result=reading), now)
 
 
 def moved(seen: MetadataView, revision: str) -> MetadataView:

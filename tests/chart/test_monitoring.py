@@ -16,7 +16,7 @@ from controller.admission.metrics import AdmissionMetrics
 from controller.admission.server import OUTCOMES
 from controller.manager.metrics import Metrics
 from controller.manager.state_metrics import StateMetrics
-from controller.nodes.metrics import EvictionMetrics
+from controller.nodes.eviction_recorder import EvictionMetrics
 from rig.helm import LARDER, Json
 from shared.api.model_node import Phase
 from shared.errors import InsufficientStorage, RateLimited

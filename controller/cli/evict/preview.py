@@ -7,12 +7,12 @@ from datetime import datetime
 from controller.placement.eviction import (
     Candidate,
     Need,
-    in_order,
+    assess,
+    eviction_order,
     needs,
     plan_eviction,
     room_bytes,
-    status_word,
-    weigh,
+    state_or_phase,
 )
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
 from shared.api.model_node import Entry, EntryState, EntryStatus, ModelNode, Phase
@@ -61,7 +61,7 @@ def preview(node: ModelNode, users: Users, request: SpaceRequest, now: datetime)
     if need is None:
         return Preview(node.metadata.name, tuple(lines))
     found = [
-        weigh(e, statuses.get(e.key), users.get(e.key, ()), need, now, request.idle_s) for e in _others(node, need)
+        assess(e, statuses.get(e.key), users.get(e.key, ()), need, now, request.idle_s) for e in _others(node, need)
     ]
     plan = plan_eviction(need.shortage_bytes, found)
     if need.shortage_bytes > 0:
@@ -114,7 +114,7 @@ def _need_of_model(
     if reported:
         return Need(entry.key, entry.priority, reported), f"{model} lacks {format_bytes(reported)}"
     need, message = _need_of_bytes(node, entry.size, entry.priority, but=entry)
-    return replace(need, key=entry.key), f"{model} ({status_word(entry, statuses.get(entry.key))}): {message}"
+    return replace(need, key=entry.key), f"{model} ({state_or_phase(entry, statuses.get(entry.key))}): {message}"
 
 
 def _need_of_bytes(node: ModelNode, size: int, priority: int, but: Entry | None = None) -> tuple[Need, str]:
@@ -125,14 +125,14 @@ def _need_of_bytes(node: ModelNode, size: int, priority: int, but: Entry | None 
 
 
 def _rows(found: Sequence[Candidate], victims: Sequence[tuple[str, str]]) -> tuple[Row, ...]:
-    evictable = in_order(found)
-    rest = sorted((c for c in found if c.stays), key=lambda c: c.entry.key)
+    evictable = eviction_order(found)
+    rest = sorted((c for c in found if c.block_reason), key=lambda c: c.entry.key)
     return tuple(_row(c, victims) for c in (*evictable, *rest))
 
 
 def _row(found: Candidate, victims: Sequence[tuple[str, str]]) -> Row:
     entry = found.entry
-    result = f"keep: {found.stays}" if found.stays else "evictable"
+    result = f"keep: {found.block_reason}" if found.block_reason else "evictable"
     if entry.key in victims:
         result = f"evict #{victims.index(entry.key) + 1}"
     return Row(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from controller.models.revisions import NOTEWORTHY, some
+from controller.models.revisions import ACTIVE_CONDITIONS, first_few
 from shared.api.kinds import Definition
 from shared.api.meta import LeftOut
 from shared.api.model_node import Phase
@@ -117,9 +117,9 @@ def _troubles(model: str, status: _Status, ready: _Condition) -> Iterator[str]:
     failing = [n for n in status.nodes if n.reason]
     for reason in dict.fromkeys(n.reason for n in failing):
         alike = [n for n in failing if n.reason == reason]
-        where = alike[0].name if len(alike) == 1 else f"{len(alike)} nodes ({some(n.name for n in alike)})"
+        where = alike[0].name if len(alike) == 1 else f"{len(alike)} nodes ({first_few(n.name for n in alike)})"
         yield f"{model} on {where}: {reason}: {alike[0].message}"
-    remarkable = [c for c in status.conditions if c.type in NOTEWORTHY and c.status == "True"]
+    remarkable = [c for c in status.conditions if c.type in ACTIVE_CONDITIONS and c.status == "True"]
     yield from (f"{model}: {c.type}: {c.message}" for c in remarkable)
     if not failing and not remarkable and ready.status == "False" and ready.reason not in _UNDER_WAY:
         yield f"{model}: {ready.reason}: {ready.message}"

@@ -36,7 +36,7 @@ def why_model(found: DeclaredModel, cluster: ClusterView) -> Diagnosis:
     if not found.managed:
         return Diagnosis(title_of(found), (_not_managed(found),))
     findings = [*leader_findings(cluster), *_object_findings(found, cluster), *removal_findings(found)]
-    if found.demand.stocked:
+    if found.demand.placeable:
         findings += [*_source(found), *revision_findings(found, cluster), *_credentials(found, cluster)]
         findings += _targets(found, cluster)
     return Diagnosis(title_of(found), ordered(findings), failed=has_failed(found))

@@ -139,7 +139,7 @@ class Observer:
         except Refused:
             return ownership
         foreign = served is not None and served.metadata.labels.get(label) != value
-        ownership.learn(definition.kind, foreign=foreign)
+        ownership.set_foreign(definition.kind, foreign=foreign)
         return ownership
 
     async def _ours(self, path: str, kind: type[T], name: str) -> list[T]:

@@ -42,7 +42,7 @@ def _drift(drifted: Condition | None) -> Iterator[Finding]:
 
 def _refresh(found: DeclaredModel, refreshed: Condition | None) -> Iterator[Finding]:
     demand = found.demand
-    if demand.asks_anew:
+    if demand.refresh_pending:
         waits = refreshed is not None and refreshed.status == "False" and refreshed.reason != "Asking"
         reason = refreshed.reason if refreshed and waits else "Asking"
         message = refreshed.message if refreshed and waits else f"refresh {demand.refresh!r}: checking the source"

@@ -22,9 +22,9 @@ class ToyObserver:
     colours: Cache[ConfigMap] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.toys = Cache(self.toy_changed.tell)
-        self.made = Cache(self.made_changed.tell)
-        self.colours = Cache(self.colour_changed.tell)
+        self.toys = Cache(self.toy_changed.emit)
+        self.made = Cache(self.made_changed.emit)
+        self.colours = Cache(self.colour_changed.emit)
 
     def view(self, key: Key) -> ToyView | None:
         toy, colour = self.toys.get(key), self.colours.get(Key(key.namespace, COLOUR))

@@ -280,9 +280,9 @@ async def test_a_list_that_cannot_be_read_is_not_known(catalog: StateCatalog, cl
 
 
 async def test_models_of_others_are_named_and_not_looked_at(catalog: StateCatalog, cluster: ClusterState) -> None:
-    cluster.ownership.learn("BaseModel", foreign=True)
+    cluster.ownership.set_foreign("BaseModel", foreign=True)
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
-    cluster.note_other("BaseModel", Key("team", "m"), base_model("team", "m"))
+    cluster.set_unmanaged("BaseModel", Key("team", "m"), base_model("team", "m"))
     assert not found(catalog.base_model("team", "m")).managed, "the namespace's own comes first, whosever it is"
     assert found(catalog.base_model("elsewhere", "m")).managed
     assert not found(catalog.base_model("elsewhere", "unknown")).managed, "it may be there by the time the pod starts"
@@ -293,5 +293,5 @@ async def test_groups_of_others_cannot_be_named(catalog: StateCatalog, cluster: 
     for meta in ({"name": "theirs"}, asks):
         objects.objects[f"{NODE_GROUP.path}/{meta['name']}"] = {"metadata": meta}
     assert await catalog.group_names(["asks", "theirs"]) == ["asks", "theirs"]
-    cluster.ownership.learn("ModelCacheNodeGroup", foreign=True)
+    cluster.ownership.set_foreign("ModelCacheNodeGroup", foreign=True)
     assert await catalog.group_names(["asks", "theirs"]) == ["asks"]

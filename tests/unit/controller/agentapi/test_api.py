@@ -20,8 +20,8 @@ from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from controller.state.live_reader import Live, object_path
-from controller.state.progress import ProgressBook
+from controller.state.live_reader import LiveReader, object_path
+from controller.state.progress import ProgressTracker
 from shared.api.core import NODES
 from shared.api.model_node import PATH, Claim
 from shared.api.wire import CredentialsRequest
@@ -56,11 +56,11 @@ class Api:
         self.leading = True
         self.objects = objects
         self.cluster: ClusterState = fresh_cluster(lambda: self.now)
-        self.progress = ProgressBook(lambda: self.now, lambda *_: None)
+        self.progress = ProgressTracker(lambda: self.now, lambda *_: None)
         manifests = Manifests(kube, "ns")
         secrets = Secrets(kube, "ns", settings_from_environ({}))
         self.authenticator = Authenticator(kube, self.cluster, AGENT, "larder", lambda: self.now)
-        self.service = AgentService(kube, self.cluster, manifests, secrets, Live(kube))
+        self.service = AgentService(kube, self.cluster, manifests, secrets, LiveReader(kube))
         leader = LeaderClient(kube, "/lease", CaReloader(None), "", lambda: self.now)
         app = FastAPI(openapi_url=None)
         app.include_router(
@@ -338,7 +338,7 @@ async def test_a_body_of_many_brackets_is_no_failure_of_ours(api: Api) -> None:
 
 async def test_a_source_that_is_not_allowed_gets_no_values(api: Api) -> None:
     api.cluster.allowed = AllowedSources(("s3://",))
-    api.service = replace(api.service, live=Live(api.service.kube, allowed=api.cluster.allowed))
+    api.service = replace(api.service, live=LiveReader(api.service.kube, allowed=api.cluster.allowed))
     claim = Claim(kind="BaseModel", namespace="team", name="m", uid="uid-m")
     listed = entry("team_m", uri="hf://org/m@main", claims=[claim])
     api.cluster.model_nodes.upsert(model_node("a", listed))

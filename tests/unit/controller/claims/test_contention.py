@@ -9,7 +9,7 @@ from controller.claims.decide import decide
 from controller.claims.kinds import ClaimPod, PodStatus
 from controller.claims.result import takes_pods
 from controller.claims.view import ClaimView
-from controller.manager.actions import Again
+from controller.manager.actions import Requeue
 from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim
 from shared.kube.objects import Meta
 from tests.builders.claims import NOW, claim, read, told, user, view
@@ -88,14 +88,14 @@ def test_the_model_tells_of_pods_that_wait_and_stays_ready() -> None:
     assert (told(actions).claim_result.state, ready.status, ready.reason) == ("Ready", "True", "ClaimInUse")
     assert ready.message.startswith("pod b waits: PVC data is ReadWriteOncePod and in use by pod a on node n1 (1 more")
     assert takes_pods(ready)
-    (again,) = (a for a in actions if isinstance(a, Again))
+    (again,) = (a for a in actions if isinstance(a, Requeue))
     assert again.after_s <= 10, "nobody tells when the volume is mounted"
     assert told(decide(settled, NOW)).claim_result.ready.reason == "OnClaim"
 
 
 def test_pods_that_start_are_looked_at_until_they_run() -> None:
     def idle_s(seen: ClaimView) -> float:
-        (again,) = (a for a in decide(seen, NOW) if isinstance(a, Again))
+        (again,) = (a for a in decide(seen, NOW) if isinstance(a, Requeue))
         return again.after_s
 
     settled = read(view(claim=RWO))

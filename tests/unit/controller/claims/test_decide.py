@@ -14,7 +14,7 @@ from controller.claims.outcome import BLOCKING_REASONS
 from controller.claims.result import takes_pods
 from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
-from controller.manager.actions import Again, WriteSpec
+from controller.manager.actions import Requeue, WriteSpec
 from controller.manager.conditions import ConditionUpdate
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import ObservedCondition
@@ -91,7 +91,7 @@ def test_pods_wait_while_the_controller_may_not_look() -> None:
     assert ready(seen) == ("In_Transit", "Unknown", "NotPermitted")
     assert "persistentvolumeclaims" in told(decide(seen, NOW)).claim_result.ready.message
     assert not takes(seen)
-    (again,) = (a.after_s for a in decide(seen, NOW) if isinstance(a, Again))
+    (again,) = (a.after_s for a in decide(seen, NOW) if isinstance(a, Requeue))
     assert again <= 60, "nobody tells when the right is given"
 
 
@@ -115,10 +115,10 @@ def test_a_model_is_read_once_and_then_ready() -> None:
     fill, tell, again = decide(done, NOW)
     assert fill == WriteSpec(FILLED)
     assert isinstance(tell, WriteClaimStatus)
-    assert isinstance(again, Again)
+    assert isinstance(again, Requeue)
     assert ready(done) == ("Ready", "True", "OnClaim")
     settled = replace(after(done), spec=FILLED)
-    assert [type(a) for a in decide(settled, NOW)] == [WriteClaimStatus, Again]
+    assert [type(a) for a in decide(settled, NOW)] == [WriteClaimStatus, Requeue]
     assert metadata(settled) == ("True", "Read")
     assert claim_status(settled, told(decide(settled, NOW)), "later") == settled.status
 
@@ -286,7 +286,7 @@ def test_a_claim_that_is_held_elsewhere_is_said_to_be() -> None:
 
 def test_labels_of_namespaces_are_looked_at_more_often() -> None:
     def idle_s(seen: ClaimView, *, labels_count: bool) -> float:
-        (found,) = (a.after_s for a in decide(seen, NOW, labels_count=labels_count) if isinstance(a, Again))
+        (found,) = (a.after_s for a in decide(seen, NOW, labels_count=labels_count) if isinstance(a, Requeue))
         return found
 
     settled, refused = read(model()), model(allowed=False)
@@ -355,7 +355,7 @@ def test_pods_come_only_where_somebody_has_looked_or_nobody_is_to(seen: ClaimVie
 @given(VIEWS)
 def test_every_state_is_told_and_looked_at_again(seen: ClaimView) -> None:
     actions = decide(seen, NOW)
-    assert isinstance(actions[-1], Again)
+    assert isinstance(actions[-1], Requeue)
     tell = told(actions)
     assert isinstance(tell.claim_result.ready, ConditionUpdate)
     assert (tell.claim_result.state == "Ready") is (tell.claim_result.ready.status == "True")

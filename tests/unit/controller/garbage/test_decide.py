@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.garbage.decide import Kept, charges, overdue, since_when, unreferenced
+from controller.garbage.decide import StoredManifest, charges, overdue, unreferenced, unreferenced_since
 
 
-def kept(digest: str, **fields: str) -> Kept:
-    return Kept(digest, f"uid-{digest}", "1", **fields)  # type: ignore[arg-type]  # texts alone are given here
+def kept(digest: str, **fields: str) -> StoredManifest:
+    return StoredManifest(digest, f"uid-{digest}", "1", **fields)  # type: ignore[arg-type]  # texts alone are given here
 
 
 def test_what_nothing_refers_to_goes_and_a_part_keeps_the_list_that_it_is_of() -> None:
@@ -18,9 +18,9 @@ def test_what_nothing_refers_to_goes_and_a_part_keeps_the_list_that_it_is_of() -
 
 
 def test_the_grace_begins_anew_when_something_refers_to_it_in_between() -> None:
-    since = since_when({"a", "b"}, {}, 100)
-    since = since_when({"a"}, since, 130)
-    since = since_when({"a", "b"}, since, 140)
+    since = unreferenced_since({"a", "b"}, {}, 100)
+    since = unreferenced_since({"a"}, since, 130)
+    since = unreferenced_since({"a", "b"}, since, 140)
     assert overdue(since, 160, 60) == {"a"}
     assert overdue(since, 199, 60) == {"a"}
     assert overdue(since, 200, 60) == {"a", "b"}

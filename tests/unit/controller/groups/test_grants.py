@@ -7,7 +7,7 @@ import pytest
 
 from controller.groups.grants import GrantsReconciler
 from controller.state.cluster_state import ClusterState
-from controller.state.progress import ProgressBook
+from controller.state.progress import ProgressTracker
 from shared.api.model_node import PATH, Entry
 from shared.api.wire import EntryProgress
 from shared.kube.transport import Kube
@@ -23,7 +23,7 @@ class Cluster:
     def __init__(self, kube: Kube, *names: str, most: int = 1) -> None:
         self.now = 0.0
         self.cluster: ClusterState = fresh_cluster(lambda: self.now)
-        self.progress = ProgressBook(lambda: self.now, lambda *_: None)
+        self.progress = ProgressTracker(lambda: self.now, lambda *_: None)
         self.asked: list[str] = []
         self.granted: set[str] = set()
         self.turn = GrantsReconciler(

@@ -106,7 +106,7 @@ async def test_a_claim_that_a_pod_must_bind_is_served(observer: ServiceObserver,
 
 
 async def test_another_product_s_model_is_not_taken(observer: ServiceObserver, cluster: ClusterState) -> None:
-    cluster.note_other("ClusterBaseModel", Key("", "m"), model())
+    cluster.set_unmanaged("ClusterBaseModel", Key("", "m"), model())
     assert known(observer)[0] == "ModelNotManaged"
 
 
@@ -115,7 +115,7 @@ async def test_another_product_s_kind_is_left_alone_whatever_is_written_on_it(
 ) -> None:
     assert await observer.view(KEY) is not None
     cluster.services.upsert(service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "2"}))
-    cluster.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
+    cluster.ownership.set_foreign(INFERENCE_SERVICE.kind, foreign=True)
     assert await observer.view(KEY) is None
 
 
@@ -154,7 +154,7 @@ async def test_users_of_a_model_are_listed_live_where_the_kind_is_ours(
     objects.down = True
     with pytest.raises(Unreachable, match="cannot list InferenceServices"):
         await observer.catalog.services_of("ClusterBaseModel", "", "m")
-    cluster.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
+    cluster.ownership.set_foreign(INFERENCE_SERVICE.kind, foreign=True)
     assert await observer.catalog.services_of("ClusterBaseModel", "", "m") == []
 
 

@@ -218,11 +218,11 @@ def test_what_many_nodes_cause_together_waits_a_little_where_there_are_many() ->
 
 
 def test_a_place_that_is_won_or_lost_concerns_the_model(cluster: ClusterState, ears: Ears) -> None:
-    cluster.crowding.note("a", {("llama", "r1"): "full"})
+    cluster.unplaced.set("a", {("llama", "r1"): "full"})
     assert ears.heard() == caches("llama")
-    cluster.crowding.note("a", {("llama", "r1"): "full, by other numbers"})
+    cluster.unplaced.set("a", {("llama", "r1"): "full, by other numbers"})
     assert ears.heard() == set()
-    assert cluster.crowding.why("a", ("llama", "r1")) == "full"
-    cluster.crowding.note("a", {})
+    assert cluster.unplaced.reason("a", ("llama", "r1")) == "full"
+    cluster.unplaced.set("a", {})
     assert ears.heard() == caches("llama")
-    assert cluster.crowding.why("a", ("llama", "r1")) == ""
+    assert cluster.unplaced.reason("a", ("llama", "r1")) == ""

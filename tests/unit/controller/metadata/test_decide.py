@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.manager.actions import Again, WriteSpec
+from controller.manager.actions import Requeue, WriteSpec
 from controller.metadata.decide import Read, WriteMetadata, decide
 from controller.metadata.view import MetadataView
 from shared.api.base_model import BaseModelStatus
@@ -44,7 +44,7 @@ def test_what_is_resolved_is_read_once() -> None:
     assert decide(done, NOW) == [told(decide(done, NOW))]
     assert not reads(done, 1e9)
     assert done.spec == FILLED
-    assert told(decide(done, NOW)).told.status == "True"
+    assert told(decide(done, NOW)).condition.status == "True"
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_a_field_that_the_user_empties_is_filled_again() -> None:
 
 def test_nothing_is_read_where_all_is_written_unless_asked() -> None:
     seen = view(spec=WRITTEN)
-    assert told(decide(seen, NOW)).told.reason == "Written"
+    assert told(decide(seen, NOW)).condition.reason == "Written"
     assert not reads(seen)
     assert reads(view(spec=WRITTEN, refreshed="now"))
 
 
 def test_nothing_is_read_where_the_user_says_so() -> None:
-    assert told(decide(view(skip=True), NOW)).told.reason == "Skipped"
+    assert told(decide(view(skip=True), NOW)).condition.reason == "Skipped"
     assert not reads(view(skip=True, refreshed="1"))
     before = read(view())
     assert told(decide(replace(before, skip=True), NOW)).metadata == before.status.metadata
@@ -136,13 +136,13 @@ def test_a_cache_has_it_in_its_status_alone() -> None:
 def test_what_failed_is_tried_again_less_and_less() -> None:
     seen, waits, now = read(view(), AWAY), [], NOW
     for _ in range(9):
-        (again,) = (a for a in decide(seen, now) if isinstance(a, Again))
+        (again,) = (a for a in decide(seen, now) if isinstance(a, Requeue))
         waits.append(again.after_s / 60)
         now += timedelta(seconds=again.after_s)
         assert any(isinstance(a, Read) for a in decide(seen, now))
         seen = read(seen, AWAY, now)
     assert waits == [15, 30, 60, 120, 240, 480, 960, 1440, 1440]
-    assert "no answer" in told(decide(seen, now)).told.message
+    assert "no answer" in told(decide(seen, now)).condition.message
     assert read(seen, READ, now).spec == FILLED
 
 
@@ -151,7 +151,7 @@ def test_a_source_that_is_away_takes_nothing_from_what_is_known() -> None:
     assert flipped.spec == FILLED
     assert flipped.status.metadata
     assert flipped.status.metadata.values["modelType"] == "llama"
-    assert "earlier files" in told(decide(flipped, NOW)).told.message
+    assert "earlier files" in told(decide(flipped, NOW)).condition.message
     assert read(flipped, QWEN).spec == {"modelType": "qwen2", "modelParameterSize": "500M"}
 
 
@@ -161,10 +161,12 @@ def test_files_that_describe_nothing_take_what_earlier_ones_said() -> None:
     assert flipped.status.metadata
     assert flipped.status.metadata.values == {}
     (tell,) = (a for a in decide(flipped, NOW) if isinstance(a, WriteMetadata))
-    assert (tell.told.status, tell.told.reason) == ("False", "MetadataMissing")
-    assert "the fields of the spec can be written by hand" in tell.told.message
+    assert (tell.condition.status, tell.condition.reason) == ("False", "MetadataMissing")
+    assert "the fields of the spec can be written by hand" in tell.condition.message
     for seen in (read(view(spec=None), EMPTY), read(view(), AWAY)):
-        assert "by hand" not in told(decide(seen, NOW)).told.message, "a cache has no such fields; a source comes back"
+        assert "by hand" not in told(decide(seen, NOW)).condition.message, (
+            "a cache has no such fields; a source comes back"
+        )
 
 
 VIEWS = st.builds(
@@ -176,7 +178,7 @@ VIEWS = st.builds(
     skip=st.booleans(),
     conflict=st.booleans(),
     spec=st.sampled_from([None, {}, WRITTEN, FILLED, {"modelType": "mine"}]),
-    found=st.sampled_from([None, READ, QWEN, AWAY, EMPTY]),
+    result=st.sampled_from([None, READ, QWEN, AWAY, EMPTY]),
     status=st.sampled_from(
         [
             BaseModelStatus(),
@@ -209,8 +211,8 @@ def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
     before = read(moved(read(view()), "r2"), Reading(reason="MetadataFailed", message="killed"))
     for seen in (broken, before):
         assert not reads(seen, 1e9)
-        assert not [a for a in decide(seen, NOW) if isinstance(a, Again)]
-        shown = told(decide(seen, NOW)).told
+        assert not [a for a in decide(seen, NOW) if isinstance(a, Requeue)]
+        shown = told(decide(seen, NOW)).condition
         assert (shown.status, shown.reason) == ("False", "MetadataFailed")
         assert "only with another value of annotation larder.dev/refresh" in shown.message
         assert "written by hand" in shown.message
@@ -223,15 +225,15 @@ def test_files_that_break_the_reader_are_not_read_again_by_any_leader() -> None:
 def test_a_reading_that_was_interrupted_is_tried_again_slowly_and_given_up_at_last() -> None:
     killed = Reading(reason="MetadataInterrupted", message="the process was killed from outside")
     seen, now, waits = read(read(view(), AWAY), killed), NOW, list[float]()
-    while told(decide(seen, now)).told.reason == "MetadataInterrupted":
-        (again,) = (a for a in decide(seen, now) if isinstance(a, Again))
+    while told(decide(seen, now)).condition.reason == "MetadataInterrupted":
+        (again,) = (a for a in decide(seen, now) if isinstance(a, Requeue))
         waits.append(again.after_s / 60)
         now += timedelta(seconds=again.after_s + 1)
         assert reads(seen, (now - NOW).total_seconds())
         seen = read(seen, killed, now)
     assert len(waits) == 7, "the eighth is the last"
     assert all(0.7 * m < wait < 1.3 * m for wait, m in zip(waits, (10, 20, 40, 80, 160, 320, 360), strict=True))
-    assert told(decide(seen, now)).told.reason == "MetadataFailed"
+    assert told(decide(seen, now)).condition.reason == "MetadataFailed"
     assert not reads(seen, 1e9)
 
 

@@ -50,7 +50,7 @@ class Desk:
         self.reader.start(KEY, demand(secret), resolution, identity)
         async with asyncio.timeout(60):
             assert await self.done.get() == KEY
-        found = self.reader.found(KEY, identity)
+        found = self.reader.result_of(KEY, identity)
         assert found
         return found
 
@@ -82,16 +82,16 @@ async def test_a_result_is_kept_for_its_identity_until_it_is_recorded(service: D
     reading = await service.read(service.keep(listed(service, model)))
     assert reading.metadata
     assert (reading.metadata.model_type, reading.metadata.parameters) == ("llama", 100)
-    assert service.reader.found(KEY, "another identity") is None
-    assert service.reader.found(KEY, ONE) == reading
-    service.reader.recorded(KEY)
-    assert service.reader.found(KEY, ONE) is None
+    assert service.reader.result_of(KEY, "another identity") is None
+    assert service.reader.result_of(KEY, ONE) == reading
+    service.reader.discard(KEY)
+    assert service.reader.result_of(KEY, ONE) is None
 
 
 async def test_the_same_files_are_not_read_twice_in_a_row_whatever_a_status_keeps(service: Desk, model: Path) -> None:
     resolution = service.keep(listed(service, model))
     await service.read(resolution)
-    service.reader.recorded(KEY)
+    service.reader.discard(KEY)
     before = asyncio.all_tasks()
     service.reader.start(KEY, demand(), resolution, ONE)
     assert asyncio.all_tasks() == before
@@ -140,6 +140,6 @@ async def test_what_runs_is_not_started_twice_and_ends_with_the_leadership(kube:
         assert await asyncio.to_thread(asked.acquire, timeout=60)
         await service.reader.stop()
         answer_now.set()
-        assert service.reader.found(KEY, ONE) is None
+        assert service.reader.result_of(KEY, ONE) is None
         assert service.done.empty()
         assert not asked.acquire(blocking=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from controller.models.drift import DriftWatch, is_pinned
+from controller.models.drift import DriftChecker, is_pinned
 from controller.placement.demand import Demand, cache_demand
 from controller.state.keys import ModelKey
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
@@ -29,7 +29,7 @@ class Looking:
         self.gate.set()
         self.done: asyncio.Queue[ModelKey] = asyncio.Queue()
         self.begun: asyncio.Queue[str] = asyncio.Queue()
-        self.watch = DriftWatch(
+        self.watch = DriftChecker(
             self._look, self.period_s, lambda: self.now, self.done.put_nowait, lambda least, most: (least + most) / 2
         )
 
@@ -50,7 +50,7 @@ class Looking:
 
     def trouble(self, name: str) -> str:
         seen = self.watch.upstream_of(f"uid-{name}", demand(name).uri)
-        return seen.trouble.reason if seen and seen.trouble else ""
+        return seen.failure.reason if seen and seen.failure else ""
 
 
 def demand(name: str, uri: str = "") -> Demand:
@@ -77,10 +77,10 @@ def test_only_what_can_move_is_worth_a_look(uri: str, pinned: bool) -> None:  # 
 
 async def test_the_first_look_falls_anywhere_into_the_period_and_zero_is_never() -> None:
     looking = Looking()
-    assert looking.watch.look_in_s("uid-m") == PERIOD_S / 2
+    assert looking.watch.next_check_in_s("uid-m") == PERIOD_S / 2
     looking.now += PERIOD_S
-    assert looking.watch.look_in_s("uid-m") == 0
-    assert Looking(period_s=0).watch.look_in_s("uid-m") is None
+    assert looking.watch.next_check_in_s("uid-m") == 0
+    assert Looking(period_s=0).watch.next_check_in_s("uid-m") is None
 
 
 async def test_what_was_found_stands_until_the_source_is_asked_in_earnest() -> None:
@@ -88,10 +88,10 @@ async def test_what_was_found_stands_until_the_source_is_asked_in_earnest() -> N
     await looking.look("m")
     seen = looking.watch.upstream_of("uid-m", "hf://org/m@main")
     assert seen is not None
-    assert (seen.revision, seen.trouble) == (COMMIT, None)
+    assert (seen.revision, seen.failure) == (COMMIT, None)
     assert looking.watch.upstream_of("uid-m", "hf://org/other@main") is None
-    assert looking.watch.look_in_s("uid-m") == PERIOD_S
-    looking.watch.settle("uid-m")
+    assert looking.watch.next_check_in_s("uid-m") == PERIOD_S
+    looking.watch.reset("uid-m")
     assert looking.watch.upstream_of("uid-m", "hf://org/m@main") is None
 
 
@@ -101,8 +101,8 @@ async def test_a_look_that_runs_when_the_source_is_asked_in_earnest_does_not_cou
     looking.watch.start(ModelKey("ClusterModelCache", "", "m"), demand("m"))
     async with asyncio.timeout(60):
         await looking.begun.get()
-    assert looking.watch.look_in_s("uid-m") is None
-    looking.watch.settle("uid-m")
+    assert looking.watch.next_check_in_s("uid-m") is None
+    looking.watch.reset("uid-m")
     looking.gate.set()
     async with asyncio.timeout(60):
         await looking.done.get()
@@ -113,17 +113,17 @@ async def test_a_failure_is_looked_at_again_soon_and_a_refusal_after_a_period() 
     looking = Looking(answers={"uid-m": Unreachable("no route"), "uid-n": AuthDenied("no")})
     await looking.look("m")
     await looking.look("n")
-    assert (looking.trouble("m"), looking.watch.look_in_s("uid-m")) == ("Unreachable", 900)
-    assert (looking.trouble("n"), looking.watch.look_in_s("uid-n")) == ("AuthDenied", PERIOD_S)
+    assert (looking.trouble("m"), looking.watch.next_check_in_s("uid-m")) == ("Unreachable", 900)
+    assert (looking.trouble("n"), looking.watch.next_check_in_s("uid-n")) == ("AuthDenied", PERIOD_S)
 
 
 async def test_a_server_that_asks_to_be_left_alone_is_for_all_its_models() -> None:
     looking = Looking(answers={"uid-m": RateLimited("slower", 2000.0)})
     await looking.look("m")
-    assert (looking.trouble("m"), looking.watch.look_in_s("uid-m")) == ("RateLimited", 2200)
+    assert (looking.trouble("m"), looking.watch.next_check_in_s("uid-m")) == ("RateLimited", 2200)
     await looking.look("n")
     assert looking.asked == ["uid-m"]
-    assert looking.watch.look_in_s("uid-n") == 2500
+    assert looking.watch.next_check_in_s("uid-n") == 2500
     await looking.look("s", "s3://bucket/prefix")
     assert looking.asked == ["uid-m", "uid-s"]
     looking.now += 2500

@@ -67,8 +67,8 @@ READY, DOWNLOADING = node("a", Phase.READY), node("b", Phase.DOWNLOADING)
         (view(READY), "Current", "Current"),
         (view(node("a", Phase.FAILED, reason="InsufficientStorage")), "Failed", "Failed"),
         (view(node("a", Phase.FAILED, reason="InsufficientStorage"), DOWNLOADING), "InProgress", "InProgress"),
-        (view(resolution=None, trouble=Obstacle("SourceNotFound", "no", retryable=False)), "Failed", "Failed"),
-        (view(resolution=None, trouble=Obstacle("Unreachable", "no", retryable=True)), "InProgress", "InProgress"),
+        (view(resolution=None, failure=Obstacle("SourceNotFound", "no", retryable=False)), "Failed", "Failed"),
+        (view(resolution=None, failure=Obstacle("Unreachable", "no", retryable=True)), "InProgress", "InProgress"),
         (view(resolution=None, invalid="no URI"), "Failed", "Failed"),
         (view(resolution=None, refused="not allowed"), "Failed", "Failed"),
         *((view(node("a", Phase.FAILED, reason=word)), "InProgress", "InProgress") for word in PATIENT),
@@ -173,7 +173,7 @@ VIEWS = st.builds(
     resolution=st.sampled_from([None, R2]),
     serving=st.sampled_from(["", "r1", "r2"]),
     disabled=st.booleans(),
-    trouble=st.sampled_from([None, Obstacle("AuthDenied", "m", retryable=False)]),
+    failure=st.sampled_from([None, Obstacle("AuthDenied", "m", retryable=False)]),
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.models.drift import DriftWatch
+from controller.models.drift import DriftChecker
 from controller.models.observe import ModelObserver
 from controller.models.resolver import Resolver
 from controller.models.view import ModelView
@@ -16,7 +16,7 @@ from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from controller.state.progress import ProgressBook
+from controller.state.progress import ProgressTracker
 from shared.api.model_node import ModelNode, ModelNodeSpec
 from shared.api.wire import EntryProgress
 from shared.kube.objects import Meta
@@ -56,8 +56,8 @@ async def observer(cluster: ClusterState, tmp_path: Path) -> AsyncIterator[Model
         sources = settings_from_environ({})
         secrets, manifests = Secrets(kube, "ns", sources), Manifests(kube, "ns")
         resolver = Resolver(secrets, manifests, sources, cluster.clock, lambda _: None)
-        drift = DriftWatch(resolver.upstream_of, 0, cluster.clock, lambda _: None)
-        yield ModelObserver(cluster, resolver, ProgressBook(cluster.clock, lambda *_: None), drift)
+        drift = DriftChecker(resolver.upstream_of, 0, cluster.clock, lambda _: None)
+        yield ModelObserver(cluster, resolver, ProgressTracker(cluster.clock, lambda *_: None), drift)
 
 
 def view(observer: ModelObserver, key: ModelKey) -> ModelView:
@@ -90,8 +90,8 @@ async def test_a_second_object_of_the_same_source_takes_what_the_first_was_resol
     observer: ModelObserver, cluster: ClusterState
 ) -> None:
     cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="hf://org/m:main", uid="second"))
-    assert view(observer, MODEL).kept == Resolution("hf://org/m@main", "r1", DIGEST, 10)
-    assert view(observer, CACHE).kept is None
+    assert view(observer, MODEL).existing == Resolution("hf://org/m@main", "r1", DIGEST, 10)
+    assert view(observer, CACHE).existing is None
 
 
 async def test_kept_files_are_taken_where_the_model_says_reuse(observer: ModelObserver, cluster: ClusterState) -> None:
@@ -100,12 +100,12 @@ async def test_kept_files_are_taken_where_the_model_says_reuse(observer: ModelOb
     model = cluster_model("kept", {})
     key = ModelKey("ClusterBaseModel", "", "kept")
     cluster.cluster_base_models.upsert(model)
-    assert view(observer, key).kept is None
+    assert view(observer, key).existing is None
     storage = msgspec.structs.replace(model.spec.storage, download_policy="ReuseIfExists")
     again = cluster_model("kept", {})
     spec = msgspec.structs.replace(again.spec, storage=storage)
     cluster.cluster_base_models.upsert(msgspec.structs.replace(again, spec=spec))
-    assert view(observer, key).kept == Resolution("hf://org/kept@main", "r0", DIGEST, 7)
+    assert view(observer, key).existing == Resolution("hf://org/kept@main", "r0", DIGEST, 7)
 
 
 async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, cluster: ClusterState) -> None:
@@ -114,7 +114,7 @@ async def test_the_loser_of_a_conflict_has_no_nodes(observer: ModelObserver, clu
     )
     seen = view(observer, MODEL)
     assert seen.conflict is not None
-    assert (seen.conflict.kind, seen.nodes, seen.kept) == ("ClusterModelCache", (), None)
+    assert (seen.conflict.kind, seen.nodes, seen.existing) == ("ClusterModelCache", (), None)
 
 
 def test_a_model_node_of_somebody_elses_is_told_and_noticed_as_gone(

@@ -3,7 +3,7 @@
 import msgspec
 
 from controller.models.observe import ModelObserver
-from controller.models.view import Leaving
+from controller.models.view import PendingRemoval
 from controller.state.cluster_state import ClusterState
 from shared.api.base_model import ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
@@ -39,19 +39,19 @@ async def test_of_those_who_share_a_model_the_highest_number_counts_for_all(
 ) -> None:
     cluster.caches.upsert(numbered(3, "r1"))
     cluster.cluster_base_models.upsert(sharing(4, "r2"))
-    kept = view(observer, CACHE).kept
+    kept = view(observer, CACHE).existing
     assert kept is not None
-    assert (kept.revision, view(observer, CACHE).highest) == ("r2", 4)
-    assert (view(observer, MODEL).kept, view(observer, MODEL).highest) == (None, 4)
+    assert (kept.revision, view(observer, CACHE).highest_number) == ("r2", 4)
+    assert (view(observer, MODEL).existing, view(observer, MODEL).highest_number) == (None, 4)
 
 
 async def test_of_equal_numbers_both_take_the_same(observer: ModelObserver, cluster: ClusterState) -> None:
     cluster.caches.upsert(numbered(4, "r3"))
     cluster.cluster_base_models.upsert(sharing(4, "r2"))
-    kept = view(observer, MODEL).kept
+    kept = view(observer, MODEL).existing
     assert kept is not None
     assert kept.revision == "r3"
-    assert view(observer, CACHE).kept is None
+    assert view(observer, CACHE).existing is None
 
 
 async def test_of_equal_revisions_both_take_the_same_list_of_files(
@@ -59,10 +59,10 @@ async def test_of_equal_revisions_both_take_the_same_list_of_files(
 ) -> None:
     cluster.caches.upsert(numbered(4, "r2", manifest_digest="a" * 64))
     cluster.cluster_base_models.upsert(sharing(4, "r2"))
-    kept = view(observer, CACHE).kept
+    kept = view(observer, CACHE).existing
     assert kept is not None
     assert kept.manifest == "r2" * 32
-    assert view(observer, MODEL).kept is None
+    assert view(observer, MODEL).existing is None
 
 
 async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver, cluster: ClusterState) -> None:
@@ -70,8 +70,8 @@ async def test_one_that_goes_away_says_nothing_any_more(observer: ModelObserver,
     leaving = sharing(4, "r2")
     meta = msgspec.structs.replace(leaving.metadata, deletion_timestamp="2026-01-02T00:00:00Z")
     cluster.cluster_base_models.upsert(msgspec.structs.replace(leaving, metadata=meta))
-    assert view(observer, CACHE).kept is None
-    assert view(observer, CACHE).highest == 3
+    assert view(observer, CACHE).existing is None
+    assert view(observer, CACHE).highest_number == 3
 
 
 async def test_each_node_tells_of_both_revisions(observer: ModelObserver, cluster: ClusterState) -> None:
@@ -82,32 +82,32 @@ async def test_each_node_tells_of_both_revisions(observer: ModelObserver, cluste
     assert one.status is not None
     assert one.serving is not None
     assert (one.status.phase, one.serving.phase, one.revisions) == ("Downloading", "Repairing", ("r1",))
-    assert view(observer, CACHE).leaving == ()
+    assert view(observer, CACHE).removals == ()
     cluster.model_nodes.upsert(model_node("a", entry("m"), told=[said("m"), said("m", revision="r2")]))
     assert view(observer, CACHE).nodes[0].revisions == ("r1", "r2")
 
 
 async def test_old_files_are_kept_by_pods_that_are_named(observer: ModelObserver, cluster: ClusterState) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
-    assert view(observer, CACHE).leaving == (), "nobody has looked for users yet"
+    assert view(observer, CACHE).removals == (), "nobody has looked for users yet"
     cluster.users.upsert(pod("p", "a", [("m", "r0")]))
     cluster.users.upsert(pod("done", "a", [("m", "r0")], phase="Succeeded"))
-    assert view(observer, CACHE).leaving == (Leaving("a", "r0", in_use=True, users=("ns/p",)),)
+    assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True, users=("ns/p",)),)
     cluster.users.remove(pod("p", "a").key)
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", in_use=True)))
-    assert view(observer, CACHE).leaving == (Leaving("a", "r0", in_use=True),)
+    assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True),)
 
 
 async def test_a_removal_comes_with_its_bytes(observer: ModelObserver, cluster: ClusterState) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", state="Absent")))
     observer.progress.report("a", [EntryProgress("m", "r0", 3, 9)], {("m", "r0"): 9})
-    assert view(observer, CACHE).leaving == (Leaving("a", "r0", done_bytes=3, total_bytes=9),)
+    assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", done_bytes=3, total_bytes=9),)
     cluster.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
     cluster.caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
-    assert view(observer, CACHE).leaving == (Leaving("a", "r1"),)
+    assert view(observer, CACHE).removals == (PendingRemoval("a", "r1"),)
 
 
 async def test_files_of_others_are_not_on_their_way_out(observer: ModelObserver, cluster: ClusterState) -> None:
     foreign = msgspec.structs.replace(entry("m", "r0", state="Draining"), claims=[])
     cluster.model_nodes.upsert(model_node("a", entry("m"), foreign, entry("other", state="Draining")))
-    assert view(observer, CACHE).leaving == ()
+    assert view(observer, CACHE).removals == ()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from controller.admission.catalog import MemoryCatalog
-from controller.manager.events import Events
+from controller.manager.event_recorder import EventRecorder
 from controller.models.act import ModelActor
-from controller.models.drift import DriftWatch
+from controller.models.drift import DriftChecker
 from controller.models.finalizers import OWN_FINALIZER
 from controller.models.observe import ModelObserver
 from controller.models.reconcile import ModelReconciler
@@ -19,7 +19,7 @@ from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from controller.state.progress import ProgressBook
+from controller.state.progress import ProgressTracker
 from shared.kube.errors import NotFound
 from shared.kube.objects import Key
 from shared.sources.settings import SourceSettings
@@ -50,9 +50,9 @@ async def turns(tmp_path: Path) -> AsyncIterator[Turns]:
     cluster, settings = fresh_cluster(), SourceSettings()
     async with serving(Objects(), tmp_path) as kube:
         resolver = Resolver(Secrets(kube, "ns", settings), Manifests(kube, "ns"), settings, lambda: 0.0, lambda _: None)
-        drift = DriftWatch(resolver.upstream_of, PERIOD_S, lambda: 0.0, lambda _: None)
-        observer = ModelObserver(cluster, resolver, ProgressBook(lambda: 0.0, lambda *_: None), drift)
-        actor = ModelActor(kube, cluster.ownership, Events(kube, _now), _now)
+        drift = DriftChecker(resolver.upstream_of, PERIOD_S, lambda: 0.0, lambda _: None)
+        observer = ModelObserver(cluster, resolver, ProgressTracker(lambda: 0.0, lambda *_: None), drift)
+        actor = ModelActor(kube, cluster.ownership, EventRecorder(kube, _now), _now)
         yield Turns(ModelReconciler(observer, actor, resolver, drift, MemoryCatalog(), _now, 60.0), cluster)
 
 

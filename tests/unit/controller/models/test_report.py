@@ -7,8 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.manager.actions import Again
-from controller.models.decide import AddFinalizer, Drop, RecordResolution, RemoveFinalizer, Resolve, WriteStatus, decide
+from controller.manager.actions import Requeue
+from controller.models.decide import (
+    AddFinalizer,
+    DiscardAnswer,
+    RecordResolution,
+    RemoveFinalizer,
+    Resolve,
+    WriteStatus,
+    decide,
+)
 from controller.models.report import report
 from controller.models.status import base_model_status, cache_status
 from controller.models.view import ModelView, Obstacle, ResolverAnswer, TargetNode
@@ -46,9 +54,9 @@ def view(*nodes: TargetNode, resolution: Resolution | None = R2, **fields: Any) 
         "status": ClusterModelCacheStatus(),
         "conflict": None,
         "remaining": (),
-        "kept": None,
-        "found": None,
-        "trouble": None,
+        "existing": None,
+        "answer": None,
+        "failure": None,
         "may_resolve": True,
     }
     return ModelView(demand=demand, nodes=nodes, **(base | fields))
@@ -123,8 +131,8 @@ def test_no_nodes_and_only_lost_nodes_are_told_apart() -> None:
         (view(disabled=True), "Pending", "Disabled"),
         (view(resolution=None, on_claim=True), "Pending", "OnClaim"),
         (view(resolution=None), "Pending", "Resolving"),
-        (view(resolution=None, trouble=Obstacle("Unreachable", "no route", True)), "Pending", "Unreachable"),  # noqa: FBT003 - retryable
-        (view(resolution=None, trouble=Obstacle("SourceNotFound", "gone", False)), "Failed", "SourceNotFound"),  # noqa: FBT003 - as above
+        (view(resolution=None, failure=Obstacle("Unreachable", "no route", True)), "Pending", "Unreachable"),  # noqa: FBT003 - retryable
+        (view(resolution=None, failure=Obstacle("SourceNotFound", "gone", False)), "Failed", "SourceNotFound"),  # noqa: FBT003 - as above
     ],
 )
 def test_what_keeps_a_model_from_its_nodes(seen: ModelView, state: str, reason: str) -> None:
@@ -227,16 +235,16 @@ def test_a_vendors_model_is_left_alone() -> None:
 
 def test_what_is_there_already_is_taken_and_no_source_asked() -> None:
     kept = Resolution("hf://o/m@main", "r1", "e" * 64, 5)
-    assert decide(view(resolution=None, kept=kept), NOW, 600) == [RecordResolution(kept)]
+    assert decide(view(resolution=None, existing=kept), NOW, 600) == [RecordResolution(kept)]
 
 
 def test_an_answer_is_recorded_once_and_before_anything_else() -> None:
     moved = node("a", "Failed", reason="SourceChanged", message="the ETag is another")
     found = replace(R2, revision="r3")
     answer = ResolverAnswer(found)
-    assert decide(view(moved, found=answer), NOW, 600) == [RecordResolution(found, number=1)]
-    assert kinds(view(moved, resolution=found, found=answer)) == [Drop, Resolve, WriteStatus]
-    assert kinds(view(disabled=True, found=answer)) == [WriteStatus]
+    assert decide(view(moved, answer=answer), NOW, 600) == [RecordResolution(found, number=1)]
+    assert kinds(view(moved, resolution=found, answer=answer)) == [DiscardAnswer, Resolve, WriteStatus]
+    assert kinds(view(disabled=True, answer=answer)) == [WriteStatus]
 
 
 def test_a_source_that_moved_is_resolved_again_in_due_time() -> None:
@@ -253,10 +261,10 @@ def test_a_conflict_resolves_nothing() -> None:
 def test_deletion_waits_for_the_nodes_but_not_for_ever() -> None:
     deleted: dict[str, Any] = {"deleted_at": STAMP, "remaining": ("a", "b")}
     waiting = decide(view(node("a", "Ready"), **deleted), NOW, 600)
-    assert [type(a) for a in waiting] == [WriteStatus, Again]
+    assert [type(a) for a in waiting] == [WriteStatus, Requeue]
     assert isinstance(waiting[0], WriteStatus)
     assert waiting[0].report.overall == "Deleting"
-    assert waiting[1] == Again(600)
+    assert waiting[1] == Requeue(600)
     assert decide(view(**(deleted | {"remaining": ()})), NOW, 600) == [RemoveFinalizer()]
     assert decide(view(**deleted), NOW + timedelta(seconds=600), 600) == [RemoveFinalizer()]
     assert decide(view(**deleted, has_finalizer=False), NOW, 600) == []

@@ -49,7 +49,7 @@ class Asking:
         return self.resolver.wait_s("uid-m", generation)
 
     def reason(self, generation: int = 1) -> str:
-        trouble = self.resolver.trouble_of("uid-m", generation)
+        trouble = self.resolver.failure_of("uid-m", generation)
         return trouble.reason if trouble else ""
 
 
@@ -111,20 +111,20 @@ async def test_the_hubs_own_time_is_kept(asking: Asking, hub: ScriptedServer) ->
 
 async def test_an_answer_is_kept_for_its_source_until_it_is_recorded(asking: Asking) -> None:
     resolver, answer = asking.resolver, ResolverAnswer(Resolution("hf://org/m@main", "c", "d" * 64, 5))
-    drops = (partial(resolver.recorded, "uid-m"), resolver.drop_answers, partial(resolver.forget, "uid-m"))
+    drops = (partial(resolver.discard_answer, "uid-m"), resolver.discard_answers, partial(resolver.forget, "uid-m"))
     for drop in drops:
         resolver._answers["uid-m"] = answer
-        assert resolver.found("uid-m", "hf://org/m@v2") is None
-        assert resolver.found("uid-m", "hf://org/m@main") == answer
+        assert resolver.answer_of("uid-m", "hf://org/m@v2") is None
+        assert resolver.answer_of("uid-m", "hf://org/m@main") == answer
         drop()
-        assert resolver.found("uid-m", "hf://org/m@main") is None
+        assert resolver.answer_of("uid-m", "hf://org/m@main") is None
 
 
 async def test_another_refresh_does_not_wait_for_the_last_ones_failure(asking: Asking) -> None:
     await asking.ask(demand(secret="missing"))
     assert (asking.waits_s(), asking.reason()) == (60, "AuthDenied")
     assert asking.resolver.wait_s("uid-m", 1, "now") == 0
-    assert asking.resolver.trouble_of("uid-m", 1, "now") is None
+    assert asking.resolver.failure_of("uid-m", 1, "now") is None
     await asking.ask(replace(demand(secret="missing"), refresh="now"))
     assert asking.resolver.wait_s("uid-m", 1, "now") == 60
 
@@ -205,7 +205,7 @@ async def test_a_namespace_over_its_limit_waits_with_a_reason_and_others_do_not(
     )  # fmt: skip
 
     def reason(uid: str) -> str:
-        trouble = resolver.trouble_of(uid, 1)
+        trouble = resolver.failure_of(uid, 1)
         return trouble.reason if trouble else ""
 
     for i in range(25):
@@ -223,7 +223,7 @@ async def test_a_namespace_over_its_limit_waits_with_a_reason_and_others_do_not(
         while not (reason("other-m") and reason("uid-m") and len(asked()) >= 10):
             await asking.done.get()
     assert asked() == list(range(10))
-    last = resolver.trouble_of("greedy-m24", 1)
+    last = resolver.failure_of("greedy-m24", 1)
     assert last is not None
     assert last.reason == "TooManyResolutions"
     assert "greedy has had the 10 resolutions a minute" in last.message
@@ -252,7 +252,7 @@ async def test_a_failure_says_which_attempt_it_was_and_when_the_next_is(asking: 
     hub.answer = lambda _: reply(503)
     for attempt in (1, 2, 3):
         await asking.ask(demand())
-        trouble = asking.resolver.trouble_of("uid-m", 1)
+        trouble = asking.resolver.failure_of("uid-m", 1)
         assert trouble is not None
         assert f"(attempt {attempt}; the next is at 20" in trouble.message
 

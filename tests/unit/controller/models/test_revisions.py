@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.manager.actions import Again
-from controller.models.decide import Drop, Look, RecordResolution, Resolve, WriteStatus, decide
+from controller.manager.actions import Requeue
+from controller.models.decide import CheckDrift, DiscardAnswer, RecordResolution, Resolve, WriteStatus, decide
 from controller.models.report import report
 from controller.models.status import cache_status, recorded_status
-from controller.models.view import Leaving, ModelView, Obstacle, ResolverAnswer, TargetNode, Upstream
+from controller.models.view import ModelView, Obstacle, PendingRemoval, ResolverAnswer, TargetNode, Upstream
 from controller.placement.demand import Resolution
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
 from shared.api.meta import Condition
@@ -46,15 +46,17 @@ def test_a_refresh_asks_whatever_the_generation_until_it_is_answered() -> None:
 
 
 def test_the_answer_to_a_refresh_is_recorded_though_nothing_moved() -> None:
-    seen = view(node("a", "Ready"), refresh="2", refreshed="1", highest=4, upstream="r2")
-    assert decide(replace(seen, found=ResolverAnswer(R2, "2")), NOW, 600) == [RecordResolution(R2, 0, "2")]
-    assert decide(replace(seen, found=ResolverAnswer(R3, "2")), NOW, 600) == [RecordResolution(R3, 5, "2")]
-    old = replace(seen, found=ResolverAnswer(R2, "1"))
-    assert kinds(old) == [Drop, Resolve, WriteStatus], "an answer to an earlier refresh does not answer this one"
+    seen = view(node("a", "Ready"), refresh="2", refreshed="1", highest_number=4, upstream="r2")
+    assert decide(replace(seen, answer=ResolverAnswer(R2, "2")), NOW, 600) == [RecordResolution(R2, 0, "2")]
+    assert decide(replace(seen, answer=ResolverAnswer(R3, "2")), NOW, 600) == [RecordResolution(R3, 5, "2")]
+    old = replace(seen, answer=ResolverAnswer(R2, "1"))
+    assert kinds(old) == [DiscardAnswer, Resolve, WriteStatus], (
+        "an answer to an earlier refresh does not answer this one"
+    )
 
 
 def test_what_another_object_has_newer_is_taken_and_the_refresh_stays_asked() -> None:
-    seen = view(node("a", "Ready"), refresh="2", refreshed="1", kept=R3, highest=7)
+    seen = view(node("a", "Ready"), refresh="2", refreshed="1", existing=R3, highest_number=7)
     assert decide(seen, NOW, 600) == [RecordResolution(R3, 7, "1")]
 
 
@@ -65,14 +67,14 @@ def test_only_who_follows_asks_when_the_source_has_drifted() -> None:
 
 
 def test_an_answer_that_contradicts_the_last_look_is_written_down() -> None:
-    seen = view(node("a", "Ready"), follows=True, upstream="r3", found=ResolverAnswer(R2))
+    seen = view(node("a", "Ready"), follows=True, upstream="r3", answer=ResolverAnswer(R2))
     assert decide(seen, NOW, 600) == [RecordResolution(R2, 0, "")], "else it would be asked again and again"
 
 
 def test_a_look_waits_its_turn_and_gives_way_to_a_question() -> None:
-    assert kinds(view(node("a", "Ready"), look_in_s=0.0)) == [Look, WriteStatus]
-    assert kinds(view(node("a", "Ready"), look_in_s=3.0)) == [WriteStatus]
-    assert kinds(view(node("a", "Ready"), refresh="1", look_in_s=0.0)) == [Resolve, WriteStatus]
+    assert kinds(view(node("a", "Ready"), drift_check_in_s=0.0)) == [CheckDrift, WriteStatus]
+    assert kinds(view(node("a", "Ready"), drift_check_in_s=3.0)) == [WriteStatus]
+    assert kinds(view(node("a", "Ready"), refresh="1", drift_check_in_s=0.0)) == [Resolve, WriteStatus]
 
 
 def test_drifted_says_what_the_source_has_and_how_to_take_it() -> None:
@@ -126,7 +128,7 @@ def test_an_answer_in_earnest_ends_what_a_failed_look_left() -> None:
 
 
 def test_one_who_follows_says_why_it_is_not_there_yet() -> None:
-    seen = view(node("a", "Ready"), upstream="r3", follows=True, trouble=LOST)
+    seen = view(node("a", "Ready"), upstream="r3", follows=True, failure=LOST)
     drifted = told(cache(seen), "Drifted")
     assert drifted.reason == "Following"
     assert "Unreachable: no route to the hub" in drifted.message
@@ -135,7 +137,7 @@ def test_one_who_follows_says_why_it_is_not_there_yet() -> None:
 def test_refreshed_says_how_it_stands_and_what_it_brought() -> None:
     asked = view(node("a", "Ready"), refresh="1")
     assert told(cache(asked), "Refreshed").reason == "Asking"
-    lost = told(cache(replace(asked, trouble=LOST)), "Refreshed")
+    lost = told(cache(replace(asked, failure=LOST)), "Refreshed")
     assert (lost.status, lost.reason) == ("False", "Unreachable")
     before = cache(view(node("a", "Ready")))
     same = recorded_status(RecordResolution(R2, 1, "1"), before, LATER, 3)
@@ -166,7 +168,7 @@ def test_a_model_stays_ready_with_the_old_revision_while_the_new_one_does_not_fi
 
 
 def test_an_edit_that_leads_nowhere_leaves_the_old_revision_ready() -> None:
-    seen = view(serving("a"), resolution=None, serving="r1", trouble=LOST)
+    seen = view(serving("a"), resolution=None, serving="r1", failure=LOST)
     status = cache(seen)
     assert ready(status) == ("True", "Stocked")
     assert told(status, "Resolved").status == "False"
@@ -181,24 +183,26 @@ def test_a_node_without_the_old_revision_keeps_a_model_from_being_ready() -> Non
 
 
 def test_what_is_kept_for_pods_names_them_and_what_goes_says_how_far_it_is() -> None:
-    used = Leaving("a", "r0", in_use=True, users=("ns/p1", "ns/p2", "ns/p3", "ns/p4"))
-    going = Leaving("b", "r0", done_bytes=3 * 2**30, total_bytes=10 * 2**30)
-    seen = view(node("a", "Ready"), node("b", "Ready"), leaving=(going, used))
+    used = PendingRemoval("a", "r0", in_use=True, users=("ns/p1", "ns/p2", "ns/p3", "ns/p4"))
+    going = PendingRemoval("b", "r0", done_bytes=3 * 2**30, total_bytes=10 * 2**30)
+    seen = view(node("a", "Ready"), node("b", "Ready"), removals=(going, used))
     status = cache(seen)
     removing = told(status, "Removing")
     assert (removing.status, removing.reason) == ("True", "InUse")
     assert "r0 on a: kept while ns/p1, ns/p2, ns/p3 and 1 more use it" in removing.message
     assert "r0 on b: 3.0 GiB of at most 10.0 GiB are gone" in removing.message
-    assert isinstance(decide(seen, NOW, 600)[-1], Again), "pods end without a word to the model"
+    assert isinstance(decide(seen, NOW, 600)[-1], Requeue), "pods end without a word to the model"
     gone = cache(replace(view(node("a", "Ready")), status=status), status, LATER)
     assert (told(gone, "Removing").status, told(gone, "Removing").reason) == ("False", "Gone")
-    deleted = view(deleted_at=STAMP, remaining=("b",), leaving=(going,), deleting=True)
+    deleted = view(deleted_at=STAMP, remaining=("b",), removals=(going,), deleting=True)
     assert "3.0 GiB of at most 10.0 GiB are gone" in report(deleted).message
 
 
 @pytest.mark.parametrize("users", [(), ("ns/p",)])
 def test_users_that_memory_does_not_have_are_told_of_as_well(users: tuple[str, ...]) -> None:
-    words = told(cache(view(node("a", "Ready"), leaving=(Leaving("a", "r0", in_use=True, users=users),))), "Removing")
+    words = told(
+        cache(view(node("a", "Ready"), removals=(PendingRemoval("a", "r0", in_use=True, users=users),))), "Removing"
+    )
     assert ("ns/p uses it" if users else "pods on the node use it") in words.message
 
 
@@ -225,8 +229,8 @@ def views(draw: st.DrawFn) -> ModelView:
         refreshed=draw(st.sampled_from(["", "1", "2"])),
         follows=draw(st.booleans()),
         upstream=draw(REVISIONS),
-        found=found,
-        highest=draw(st.integers(0, 3)),
+        answer=found,
+        highest_number=draw(st.integers(0, 3)),
     )
 
 
@@ -234,7 +238,7 @@ def views(draw: st.DrawFn) -> ModelView:
 def test_recording_an_answer_settles_it(seen: ModelView) -> None:
     """Whatever is recorded is not recorded again, and leaves no drift and no refresh that it answers."""
     for action in decide(seen, NOW, 600):
-        if not isinstance(action, RecordResolution) or seen.found is None:
+        if not isinstance(action, RecordResolution) or seen.answer is None:
             continue
         before = ClusterModelCacheStatus(refreshed=seen.demand.refreshed)
         status = recorded_status(action, before, STAMP, 1)
@@ -245,12 +249,12 @@ def test_recording_an_answer_settles_it(seen: ModelView) -> None:
             refreshed=status.refreshed,
             number=status.resolution_number,
         )
-        after = replace(seen, demand=demand, highest=max(seen.highest, demand.number))
+        after = replace(seen, demand=demand, highest_number=max(seen.highest_number, demand.number))
         assert not any(isinstance(a, RecordResolution) for a in decide(after, NOW, 600))
         assert not after.is_drifted
         assert demand.number >= seen.demand.number
-        if seen.found.refresh == demand.refresh:
-            assert not demand.asks_anew
+        if seen.answer.refresh == demand.refresh:
+            assert not demand.refresh_pending
 
 
 @given(views())

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from controller.admission.catalog import MemoryCatalog
-from controller.manager.actions import Again
+from controller.manager.actions import Requeue
 from controller.models.decide import RemoveFinalizer, WriteStatus, decide
 from controller.models.users import known_users, live_users
 from controller.placement.demand import Demand
@@ -31,7 +31,7 @@ def test_users_hold_it_beyond_the_time_that_nodes_have() -> None:
         assert isinstance(first, WriteStatus)
         assert (first.report.overall, first.report.reason) == ("Deleting", "InUse")
         assert "InferenceService team/svc, pod team/p; delete those" in first.report.message
-        assert isinstance(again, Again)
+        assert isinstance(again, Requeue)
     assert decide(replace(held, users=()), NOW, 600) == [RemoveFinalizer()]
 
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.manager.actions import Again
+from controller.manager.actions import Requeue
 from controller.nodes.decide import ConfirmUnwanted, Create, ListUsers, Replace, Write, decide, in_question
-from controller.nodes.steps import RemovalTiming
-from controller.nodes.view import NodeView, why_not_ours
-from controller.nodes.wanted import crowd_out
+from controller.nodes.entry_states import RemovalTiming
+from controller.nodes.view import NodeView, foreign_model_node_message
+from controller.nodes.wanted import find_unplaced
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import NodeLimits
 from controller.placement.shares import ModelNodeRoom
-from controller.state.held import HeldObjects
+from controller.state.retained import RetainedObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 
@@ -47,7 +47,7 @@ def view(*demands: Demand, spec: ModelNodeSpec | None = None, statuses: list[Ent
         name="n",
         uid="node-1",
         demands=demands,
-        keepers=frozenset(d.uid for d in demands),
+        declared_uids=frozenset(d.uid for d in demands),
         limits=NodeLimits(1000, 0),
         granted=True,
         model_node=found,
@@ -113,7 +113,7 @@ def test_a_used_entry_stays_and_is_looked_at_again() -> None:
     seen = replace(view(spec=spec_of(entry()), statuses=[said("Ready")]), users={KEY: ("ns/pod",)})
     actions = decide(seen, NOW, PACE)
     assert written(actions)[KEY].in_use
-    assert Again(30) in actions
+    assert Requeue(30) in actions
 
 
 def test_an_unused_entry_drains_then_goes() -> None:
@@ -126,7 +126,7 @@ def test_an_unused_entry_drains_then_goes() -> None:
 
     seen = view(spec=spec_of(draining), statuses=[said("Draining", "Draining")])
     acknowledged = replace(seen, acknowledged={KEY: NOW + timedelta(seconds=5)})
-    assert decide(acknowledged, NOW + timedelta(seconds=10), PACE) == [Again(25)]
+    assert decide(acknowledged, NOW + timedelta(seconds=10), PACE) == [Requeue(25)]
 
     late = NOW + timedelta(seconds=35)
     assert decide(acknowledged, late, PACE) == [ListUsers()]
@@ -142,7 +142,7 @@ def test_an_unused_entry_drains_then_goes() -> None:
 def test_what_a_live_read_still_wants_stays_until_memory_knows() -> None:
     seen = view(spec=spec_of(entry("Draining")), statuses=[said("Draining", "Draining")])
     wanted = replace(seen, acknowledged={KEY: NOW}, users={}, unwanted=frozenset())
-    assert decide(wanted, NOW + timedelta(seconds=31), PACE) == [Again(30)]
+    assert decide(wanted, NOW + timedelta(seconds=31), PACE) == [Requeue(30)]
 
 
 def test_users_that_came_in_the_meantime_bring_it_back() -> None:
@@ -187,7 +187,7 @@ def test_a_pin_alone_does_not_outlive_its_object() -> None:
 
 def test_a_reserved_entry_goes_when_the_node_leaves_and_the_object_lives() -> None:
     kept = written(decide(view(demand(reserved=True)), NOW, PACE))[KEY]
-    left = replace(view(spec=spec_of(kept), statuses=[said("Ready")]), keepers=frozenset({"uid-m"}))
+    left = replace(view(spec=spec_of(kept), statuses=[said("Ready")]), declared_uids=frozenset({"uid-m"}))
     assert decide(left, NOW, PACE) == [ListUsers()]
 
 
@@ -215,7 +215,7 @@ def test_another_nodes_model_node_that_larder_did_not_make_is_left_alone() -> No
     seen = view(demand(), spec=ModelNodeSpec(node_uid="node-0", entries=[entry(state="Absent")]))
     assert decide(seen, NOW, PACE) == []
     assert seen.model_node is not None
-    assert "delete it (kubectl delete modelnode n)" in why_not_ours(seen.model_node, "node-1")
+    assert "delete it (kubectl delete modelnode n)" in foreign_model_node_message(seen.model_node, "node-1")
 
 
 def test_unknown_snapshots_are_confirmed_live_and_their_users_looked_for() -> None:
@@ -224,7 +224,7 @@ def test_unknown_snapshots_are_confirmed_live_and_their_users_looked_for() -> No
     confirmed = replace(unknown, unwanted=frozenset({KEY}))
     assert decide(confirmed, NOW, PACE) == [ListUsers()]
     assert written(decide(replace(confirmed, users={}), NOW, PACE))[KEY].state == "Draining"
-    assert decide(replace(confirmed, users={KEY: ("ns/p",)}), NOW, PACE) == [Again(30)]
+    assert decide(replace(confirmed, users={KEY: ("ns/p",)}), NOW, PACE) == [Requeue(30)]
     assert decide(replace(unknown, unwanted=frozenset()), NOW, PACE) == []
 
 
@@ -270,36 +270,36 @@ def test_of_many_entries_that_have_drained_a_hundred_are_confirmed_at_a_time() -
     assert len(after) == 250
 
 
-HELD = HeldObjects(frozenset({"uid-m"}), frozenset({"m"}))
+HELD = RetainedObjects(frozenset({"uid-m"}), frozenset({"m"}))
 
 
 @pytest.mark.parametrize("state", ["Present", "Draining"])
 def test_what_is_held_stays_as_it_is(state: str) -> None:
     (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
     listed = msgspec.structs.replace(claimed, state=state)
-    held = replace(view(spec=spec_of(listed), statuses=[said("Ready", state)]), held=HELD, acknowledged={KEY: NOW})
+    held = replace(view(spec=spec_of(listed), statuses=[said("Ready", state)]), retained=HELD, acknowledged={KEY: NOW})
     for moment in (NOW, NOW + timedelta(hours=1)):
         assert decide(held, moment, PACE) == []
-    assert decide(replace(held, held=HeldObjects()), NOW, PACE) != [], "only because it is held"
+    assert decide(replace(held, retained=RetainedObjects()), NOW, PACE) != [], "only because it is held"
 
 
 def test_what_is_held_gets_no_grant_of_its_own() -> None:
     (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
-    held = replace(view(spec=spec_of(claimed)), held=HELD, granted=False)
+    held = replace(view(spec=spec_of(claimed)), retained=HELD, granted=False)
     assert not written(decide(held, NOW, PACE))[KEY].granted
 
 
 def test_what_is_removed_already_goes_though_it_is_held() -> None:
     (claimed,) = written(decide(view(demand()), NOW, PACE)).values()
     going = msgspec.structs.replace(claimed, state="Absent")
-    held = replace(view(spec=spec_of(going), statuses=[said("Absent", "Absent")]), held=HELD)
+    held = replace(view(spec=spec_of(going), statuses=[said("Absent", "Absent")]), retained=HELD)
     assert written(decide(held, NOW, PACE)) == {}
 
 
 def test_files_of_held_objects_that_no_entry_names_stay_unknown() -> None:
     other = ("other", "r1")
     told = view(spec=spec_of(), statuses=[said("Unknown", ""), said("Unknown", "", other)])
-    assert in_question(replace(told, held=HELD), NOW, PACE) == {other}
+    assert in_question(replace(told, retained=HELD), NOW, PACE) == {other}
 
 
 states = st.sampled_from(["Present", "Draining", "Absent", "Odd"])
@@ -349,7 +349,7 @@ def of_namespace(namespace: str, index: int, **fields: Any) -> Demand:
 
 
 def crowded(view: NodeView, room: ModelNodeRoom) -> NodeView:
-    return replace(view, crowded=crowd_out(view, NOW, room))
+    return replace(view, unplaced=find_unplaced(view, NOW, room))
 
 
 def test_more_models_than_a_model_node_takes_stop_neither_placement_nor_removal() -> None:
@@ -377,5 +377,5 @@ def test_a_new_revision_that_finds_no_room_leaves_the_serving_one_in_its_place()
     told = [said("Ready", key=("a_m0000", "old")), said("Ready", key=("a_m0001", "r1"))]
     demands = of_namespace("a", 0, revision="new", serving="old"), of_namespace("a", 1)
     seen = crowded(view(*demands, spec=spec_of(*here), statuses=told), room)
-    assert list(seen.crowded) == [("a_m0000", "new")]
+    assert list(seen.unplaced) == [("a_m0000", "new")]
     assert written(decide(seen, NOW, PACE)).keys() == {("a_m0000", "old"), ("a_m0001", "r1")}

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.manager.actions import Again
+from controller.manager.actions import Requeue
 from controller.nodes.decide import Action, ConfirmUnwanted, ListUsers, Write, decide, in_question
-from controller.nodes.steps import RemovalTiming
+from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand, Resolution
 from controller.placement.groups import NodeLimits
-from controller.state.held import HeldObjects
 from controller.state.keys import EntryKey
+from controller.state.retained import RetainedObjects
 from shared.api.model_node import Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.kube.objects import Meta
 
@@ -55,7 +55,7 @@ class Play:
     lags: bool = False  # figures are told a turn later than phases
     figures: int = 0
     evicts: bool = True
-    refused: HeldObjects = field(default_factory=HeldObjects)
+    refused: RetainedObjects = field(default_factory=RetainedObjects)
     now: datetime = START
     spec: ModelNodeSpec = field(default_factory=ModelNodeSpec)
     held: dict[EntryKey, int] = field(default_factory=dict)
@@ -84,13 +84,13 @@ class Play:
             name="n",
             uid="node-1",
             demands=tuple(self.demands.values()),
-            keepers=frozenset(d.uid for d in self.demands.values()),
+            declared_uids=frozenset(d.uid for d in self.demands.values()),
             limits=NodeLimits(self.limit, 0, self.evicts),
             granted=True,
             model_node=ModelNode(metadata=Meta(name="n", uid="mn"), spec=self.spec, status=status),
             in_use=frozenset(self.used_by) if self.watched else frozenset(),
             acknowledged=dict(self.acknowledged),
-            held=self.refused,
+            retained=self.refused,
         )
 
     def control(self) -> list[Action]:
@@ -103,7 +103,7 @@ class Play:
                 view = replace(view, users=dict(self.used_by))
             else:
                 asked = in_question(view, self.now, PACE)
-                view = replace(view, unwanted=asked - self.pinned_live, spared=asked & self.pinned_live)
+                view = replace(view, unwanted=asked - self.pinned_live, protected=asked & self.pinned_live)
             actions = decide(view, self.now, PACE)
         for action in actions:
             if isinstance(action, Write):
@@ -290,7 +290,7 @@ def test_a_pod_that_memory_does_not_know_drops_no_label() -> None:
     play.used_by[("old", "r1")] = ("ns/pod",)
     actions = play.control()
     assert play.state("old") == "Present"
-    assert Again(PACE.users_s) in actions
+    assert Requeue(PACE.users_s) in actions
 
 
 def test_pods_are_listed_only_where_something_could_go() -> None:
@@ -399,7 +399,7 @@ def test_the_same_priority_waits_for_its_hour() -> None:
     play.want("new", 80)
     play.control()
     play.stock()
-    waits = [a.after_s for a in play.control() if isinstance(a, Again)]
+    waits = [a.after_s for a in play.control() if isinstance(a, Requeue)]
     assert play.state("old") == "Present"
     assert 3000 < waits[0] <= 3600
     play.now += timedelta(seconds=waits[0])
@@ -411,7 +411,7 @@ def test_a_victim_whose_source_is_refused_by_now_is_left_as_it_was() -> None:
     play = full()
     play.control()
     del play.demands["old"]
-    play.refused = HeldObjects(frozenset({"uid-old"}), frozenset({"old"}))
+    play.refused = RetainedObjects(frozenset({"uid-old"}), frozenset({"old"}))
     play.go_on(4)
     assert (play.state("old"), play.phase("old"), play.entries["old"].evicted_for) == ("Present", "Ready", "")
 
@@ -459,7 +459,7 @@ def test_live_reads_that_were_made_for_another_removal_do_not_call_a_batch_off()
     play.stock()
     drained = replace(play.view(), users={}, unwanted=frozenset())
     later = play.now + timedelta(seconds=PACE.drain_s)
-    assert decide(drained, later, PACE) == [Again(1.0)]
+    assert decide(drained, later, PACE) == [Requeue(1.0)]
 
 
 def test_a_batch_goes_together_or_not_at_all() -> None:

@@ -12,7 +12,7 @@ from controller.nodes.observe import NodeObserver
 from controller.nodes.view import NodeView
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
-from controller.state.live_reader import Live, object_path
+from controller.state.live_reader import LiveReader, object_path
 from shared.api.core import NODES, PODS
 from shared.api.kinds import NODE_GROUP
 from shared.names import snapshot_path
@@ -40,7 +40,7 @@ def cluster() -> ClusterState:
 @pytest.fixture
 async def observer(cluster: ClusterState, objects: Objects, tmp_path: Path) -> AsyncIterator[NodeObserver]:
     async with serving(objects, tmp_path) as kube:
-        yield NodeObserver(cluster, kube, Live(kube), "/var/lib/larder")
+        yield NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder")
 
 
 def view(observer: NodeObserver, *granted: str, now: datetime = NOW) -> NodeView:
@@ -122,4 +122,4 @@ async def test_of_what_makes_room_the_live_reads_keep_what_is_pinned(
     keys = [("m", "r1"), ("pinned", "r1"), ("unwanted", "r1")]
     seen = await observer.with_unwanted(view(observer), keys)
     assert seen.unwanted == frozenset({("m", "r1"), ("unwanted", "r1")})
-    assert seen.spared == {("pinned", "r1")}
+    assert seen.protected == {("pinned", "r1")}

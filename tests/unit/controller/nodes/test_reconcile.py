@@ -8,15 +8,14 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.manager.events import Events
+from controller.manager.event_recorder import EventRecorder
 from controller.nodes.act import NodeActor
-from controller.nodes.eviction_events import EvictionEvents
-from controller.nodes.metrics import EvictionMetrics
+from controller.nodes.entry_states import RemovalTiming
+from controller.nodes.eviction_recorder import EvictionMetrics, EvictionRecorder
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
-from controller.nodes.steps import RemovalTiming
 from controller.state.cluster_state import ClusterState
-from controller.state.live_reader import Live
+from controller.state.live_reader import LiveReader
 from shared.api.core import NODES
 from shared.api.model_node import PATH
 from tests.builders.api_server import Objects, serving
@@ -32,8 +31,10 @@ def objects() -> Objects:
 async def turns(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[ClusterState, NodeReconciler]]:
     cluster = fresh_cluster()
     async with serving(objects, tmp_path) as kube:
-        observer = NodeObserver(cluster, kube, Live(kube), "/var/lib/larder")
-        evictions = EvictionEvents(Events(kube, lambda: datetime.now(UTC)), EvictionMetrics(CollectorRegistry()).evict)
+        observer = NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder")
+        evictions = EvictionRecorder(
+            EventRecorder(kube, lambda: datetime.now(UTC)), EvictionMetrics(CollectorRegistry()).evict
+        )
         yield cluster, NodeReconciler(observer, NodeActor(kube), evictions, lambda: datetime.now(UTC), RemovalTiming())
 
 

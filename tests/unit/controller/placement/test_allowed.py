@@ -118,7 +118,7 @@ def model(namespace: str, uri: str) -> BaseModel:
 def test_a_refused_model_is_not_stocked_and_says_why() -> None:
     none = AllowedSources(())
     refused = base_model_demand("BaseModel", model("team", "hf://o/m"), none)
-    assert (refused.stocked, refused.invalid, "hf://o/m@main" in refused.refused) == (False, "", True)
-    assert base_model_demand("BaseModel", model("team", "hf://o/m"), EVERY_SOURCE).stocked
+    assert (refused.placeable, refused.invalid, "hf://o/m@main" in refused.refused) == (False, "", True)
+    assert base_model_demand("BaseModel", model("team", "hf://o/m"), EVERY_SOURCE).placeable
     assert base_model_demand("BaseModel", model("team", "pvc://claim/x"), none).refused == ""
     assert base_model_demand("ClusterBaseModel", model("", "hf://o/m"), none).refused == ""

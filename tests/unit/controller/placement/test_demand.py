@@ -32,10 +32,10 @@ def test_an_id_carries_its_namespace() -> None:
 def test_claims_and_invalid_uris_are_not_stocked() -> None:
     on_claim = base_model_demand("ClusterBaseModel", base("m", "pvc://ns/claim/dir"))
     assert on_claim.on_claim
-    assert not on_claim.stocked
+    assert not on_claim.placeable
     broken = base_model_demand("ClusterBaseModel", base("m", "ftp://x/y"))
     assert "ftp://" in broken.invalid
-    assert not broken.stocked
+    assert not broken.placeable
 
 
 def test_the_older_object_keeps_the_id() -> None:

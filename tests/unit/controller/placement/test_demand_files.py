@@ -77,6 +77,6 @@ def test_other_files_are_a_conflict_and_the_same_are_none() -> None:
 @pytest.mark.parametrize("name", ["allowPickle", "duplicateWeights"])
 def test_a_wrong_word_stops_the_model_and_is_told(name: str) -> None:
     wrong = demand(base(**{name: "maybe"}))
-    assert not wrong.stocked
+    assert not wrong.placeable
     assert wrong.uri == ""
     assert f"storage.parameters.{name} is 'maybe'; write" in wrong.invalid

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from controller.placement.eviction import (
     Candidate,
     Need,
-    in_order,
+    assess,
+    eviction_order,
     needs,
     plan_eviction,
     returning,
     room_bytes,
-    weigh,
 )
 from shared.api.model_node import Claim, Entry, EntryStatus, ModelNodeStatus
 
@@ -46,11 +46,11 @@ def short(name: str, shortage: int = 100) -> EntryStatus:
 
 
 def weighed(given: Entry, status: EntryStatus | None, *users: str, need: Need = NEED) -> Candidate:
-    return weigh(given, status, users, need, NOW, HOUR_S)
+    return assess(given, status, users, need, NOW, HOUR_S)
 
 
 def test_what_is_idle_may_go() -> None:
-    assert weighed(entry(), ready()).stays == ""
+    assert weighed(entry(), ready()).block_reason == ""
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_what_is_idle_may_go() -> None:
     ],
 )
 def test_what_stays_says_why(given_entry: Entry, status: EntryStatus | None, why: str) -> None:
-    assert why in weighed(given_entry, status).stays
+    assert why in weighed(given_entry, status).block_reason
 
 
 def test_pods_that_were_seen_are_named() -> None:
-    assert weighed(entry(), ready(), "ns/a", "ns/b").stays == "in use by ns/a, ns/b"
+    assert weighed(entry(), ready(), "ns/a", "ns/b").block_reason == "in use by ns/a, ns/b"
 
 
 def test_a_lower_priority_need_not_be_idle_for_long() -> None:
-    assert weighed(entry(priority=-1), ready(since=ago(seconds=1))).stays == ""
+    assert weighed(entry(priority=-1), ready(since=ago(seconds=1))).block_reason == ""
 
 
 def test_time_alone_lets_the_same_priority_go() -> None:
@@ -94,7 +94,7 @@ def test_the_last_use_counts_from_its_end_or_from_the_arrival() -> None:
     used = weighed(entry("used", last_used=ago(hours=2)), ready("used"))
     fresh = weighed(entry("fresh"), ready("fresh", since=ago(hours=3)))
     low = weighed(entry("low", priority=-1, last_used=ago(minutes=1)), ready("low"))
-    assert [c.entry.id for c in in_order([used, fresh, low])] == ["low", "fresh", "used"]
+    assert [c.entry.id for c in eviction_order([used, fresh, low])] == ["low", "fresh", "used"]
 
 
 def test_what_does_not_suffice_takes_nothing() -> None:
@@ -124,8 +124,8 @@ candidates = st.lists(
 def test_a_plan_is_enough_and_no_more(found: list[Candidate], shortage: int) -> None:
     plan = plan_eviction(shortage, found)
     freed = sum(c.frees_bytes for c in plan.victims)
-    assert plan.evictable_bytes == sum(c.frees_bytes for c in found if not c.stays)
-    assert not any(c.stays for c in plan.victims)
+    assert plan.evictable_bytes == sum(c.frees_bytes for c in found if not c.block_reason)
+    assert not any(c.block_reason for c in plan.victims)
     if plan.evictable_bytes < shortage:
         assert plan.victims == ()
     else:
@@ -144,7 +144,7 @@ def test_nothing_goes_that_is_worth_more_than_all_that_stays(found: list[Candida
     """The dearest victim could not be replaced by what comes before it."""
     victims = plan_eviction(shortage, found).victims
     if victims:
-        able = in_order(found)
+        able = eviction_order(found)
         before = able[: able.index(victims[-1])]
         assert sum(c.frees_bytes for c in before) < shortage
 

@@ -105,7 +105,7 @@ async def test_selections_of_one_revision_share_one_list(manifests: Manifests, o
     listing, digests = manifest(10_000), list[str]()
     for i in range(5):
         wanted = selected(listing, 9000 + i, f"c-{i}")
-        digests.append(await manifests.keep(wanted, listing))
+        digests.append(await manifests.store(wanted, listing))
         assert digests[-1] == wanted.digest
     sizes = sorted(len(str(found["binaryData"])) for found in objects.objects.values())
     assert len(sizes) == 6
@@ -119,14 +119,14 @@ async def test_a_short_selection_of_a_list_that_is_too_long_is_kept(manifests: M
     takes_what_is_posted(objects)
     listing = manifest(40_000)
     wanted = selected(listing, 10_000)
-    assert await manifests.find(await manifests.keep(wanted, listing)) == wanted.encode()
+    assert await manifests.find(await manifests.store(wanted, listing)) == wanted.encode()
     assert len(objects.objects) == 1
 
 
 async def test_a_part_without_its_list_is_to_be_resolved_again(manifests: Manifests, objects: Objects) -> None:
     takes_what_is_posted(objects)
     listing = manifest(10_000)
-    digest = await manifests.keep(selected(listing, 9999), listing)
+    digest = await manifests.store(selected(listing, 9999), listing)
     del objects.objects[f"{PATH}/manifest-{listing.digest}"]
     with pytest.raises(SourceChanged, match=f"manifest-{listing.digest} is gone"):
         await manifests.find(digest)
@@ -138,10 +138,10 @@ async def test_a_name_that_somebody_took_is_a_conflict(manifests: Manifests, obj
     objects.refused[PATH] = 409
     objects.objects[path] = {"metadata": {"name": "x"}, "data": {"mine": "yes"}}
     with pytest.raises(NameConflict, match=f"ConfigMap manifest-{found.digest}.*delete it") as refusal:
-        await manifests.keep(found)
+        await manifests.store(found)
     assert refusal.value.digest == found.digest
     put(objects, found)
-    assert await manifests.keep(found) == found.digest
+    assert await manifests.store(found) == found.digest
 
 
 async def test_a_namespace_has_so_many_bytes_of_lists(kube: Kube, objects: Objects) -> None:
@@ -149,23 +149,23 @@ async def test_a_namespace_has_so_many_bytes_of_lists(kube: Kube, objects: Objec
     bounded = Manifests(kube, "larder-system", namespace_bytes=100_000)
     lists = [manifest(1000, random.Random(seed)) for seed in range(4)]
     for found in lists[:2]:
-        await bounded.keep(found, charged_to="greedy")
+        await bounded.store(found, charged_to="greedy")
     with pytest.raises(
         TooManyManifests, match=r"namespace greedy take 89.3 KiB, and this one 44.6 KiB more, over the 97.7 KiB"
     ):
-        await bounded.keep(lists[2], charged_to="greedy")
-    await bounded.keep(lists[0], charged_to="greedy")  # it is there already
-    await bounded.keep(lists[2], charged_to="other")
-    await bounded.keep(lists[3])
+        await bounded.store(lists[2], charged_to="greedy")
+    await bounded.store(lists[0], charged_to="greedy")  # it is there already
+    await bounded.store(lists[2], charged_to="other")
+    await bounded.store(lists[3])
     bounded.charge({lists[0].digest: ("greedy", 35_000)})
-    await bounded.keep(lists[1], charged_to="greedy")
+    await bounded.store(lists[1], charged_to="greedy")
 
 
 async def test_what_was_kept_a_moment_ago_is_not_removed(kube: Kube, objects: Objects) -> None:
     takes_what_is_posted(objects)
     now = [1000.0]
     found, manifests = manifest(3), Manifests(kube, "larder-system", clock=lambda: now[0])
-    digest = await manifests.keep(found)
+    digest = await manifests.store(found)
     now[0] += 59
     assert not await manifests.remove(digest, "uid", "1", 60)
     assert not [asked for asked in objects.asked if asked.startswith("DELETE")]

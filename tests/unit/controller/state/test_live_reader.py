@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from controller.state.keys import ModelKey
-from controller.state.live_reader import Live, is_object_name, keys_of, object_path
+from controller.state.live_reader import LiveReader, is_object_name, keys_of, object_path
 from shared.api.core import NODES
 from shared.api.kinds import NODE_GROUP
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup
@@ -21,10 +21,10 @@ R1, R2, OLD = ("m", "r1"), ("m", "r2"), ("m", "r0")
 
 
 @pytest.fixture
-def live(kube: Kube, objects: Objects) -> Live:
+def live(kube: Kube, objects: Objects) -> LiveReader:
     put(objects, f"{NODES}/a", node("a", GPU))
     put(objects, f"{NODE_GROUP.path}/gpus", group("gpus", GPU))
-    return Live(kube)
+    return LiveReader(kube)
 
 
 def put(objects: Objects, path: str, found: Object) -> None:
@@ -35,18 +35,18 @@ def put_model(objects: Objects, kind: str, found: Object) -> None:
     put(objects, object_path(ModelKey(kind, found.metadata.namespace, found.metadata.name)), found)
 
 
-async def test_nobody_wants_what_no_object_names(live: Live) -> None:
+async def test_nobody_wants_what_no_object_names(live: LiveReader) -> None:
     assert await live.wanted("a", [R1]) == frozenset()
 
 
-async def test_the_resolved_and_the_serving_revision_are_wanted(live: Live, objects: Objects) -> None:
+async def test_the_resolved_and_the_serving_revision_are_wanted(live: LiveReader, objects: Objects) -> None:
     found = cache("m", "gpus", revision="r2")
     serving = msgspec.structs.replace(found.status, serving_revision="r1")
     put_model(objects, "ClusterModelCache", msgspec.structs.replace(found, status=serving))
     assert await live.wanted("a", [R1, R2, OLD, ("other", "r1")]) == {R1, R2}
 
 
-async def test_any_revision_may_be_wanted_by_what_is_not_resolved_yet(live: Live, objects: Objects) -> None:
+async def test_any_revision_may_be_wanted_by_what_is_not_resolved_yet(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterBaseModel", cluster_model("m", GPU))
     assert await live.wanted("a", [R1, OLD]) == {R1, OLD}
 
@@ -60,29 +60,29 @@ async def test_any_revision_may_be_wanted_by_what_is_not_resolved_yet(live: Live
     ],
     ids=["other nodes", "on a claim", "being deleted"],
 )
-async def test_objects_that_do_not_want_it_here(live: Live, objects: Objects, found: Object) -> None:
+async def test_objects_that_do_not_want_it_here(live: LiveReader, objects: Objects, found: Object) -> None:
     put_model(objects, "ClusterBaseModel", found)
     assert await live.wanted("a", [R1]) == frozenset()
 
 
-async def test_the_loser_of_a_conflict_wants_nothing(live: Live, objects: Objects) -> None:
+async def test_the_loser_of_a_conflict_wants_nothing(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gpus"))
     later = cluster_model("m", GPU, uri="s3://bucket/x", creation_timestamp="2026-03-01T00:00:00Z", uid="later")
     put_model(objects, "ClusterBaseModel", later)
     assert await live.wanted("a", [R1, OLD]) == {R1}
 
 
-async def test_a_group_that_is_gone_has_no_nodes(live: Live, objects: Objects) -> None:
+async def test_a_group_that_is_gone_has_no_nodes(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gone"))
     assert await live.wanted("a", [R1]) == frozenset()
 
 
-async def test_a_namespaced_model_is_found_by_its_id(live: Live, objects: Objects) -> None:
+async def test_a_namespaced_model_is_found_by_its_id(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "BaseModel", base_model("team", "m"))
     assert await live.wanted("a", [("team_m", "r1")]) == {("team_m", "r1")}
 
 
-async def test_doubt_keeps_everything(live: Live, objects: Objects) -> None:
+async def test_doubt_keeps_everything(live: LiveReader, objects: Objects) -> None:
     assert await live.wanted("gone", [R1]) == {R1}
     path = object_path(ModelKey("ClusterModelCache", "", "m"))
     objects.objects[path] = {"metadata": {"name": "m"}, "spec": {"storageUri": 5}}
@@ -96,7 +96,7 @@ async def test_doubt_keeps_everything(live: Live, objects: Objects) -> None:
 @pytest.mark.parametrize(
     "identity", ["", "_", "../../nodes/a", "a_b_c/d", "x?watch=true", "A", "..", "a..b", "é", "n_"]
 )
-async def test_an_id_that_an_agent_made_up_reaches_no_path(live: Live, objects: Objects, identity: str) -> None:
+async def test_an_id_that_an_agent_made_up_reaches_no_path(live: LiveReader, objects: Objects, identity: str) -> None:
     assert await live.wanted("a", [(identity, "r1")]) == frozenset()
     assert objects.asked == [f"GET {NODES}/a"]
 
@@ -116,23 +116,23 @@ def allow(objects: Objects, *groups: ModelCacheNodeGroup) -> None:
 LRU = group("gpus", GPU, eviction_policy=LEAST_RECENTLY_USED)
 
 
-async def test_what_is_not_pinned_may_be_evicted_where_all_groups_say_so(live: Live, objects: Objects) -> None:
+async def test_what_is_not_pinned_may_be_evicted_where_all_groups_say_so(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gpus"))
     allow(objects, LRU, group("others", {"pool": "cpu"}))
-    assert await live.spared("a", [R1]) == frozenset()
+    assert await live.protected("a", [R1]) == frozenset()
     allow(objects, LRU, group("all", {}))
-    assert await live.spared("a", [R1]) == {R1}
+    assert await live.protected("a", [R1]) == {R1}
     allow(objects)
-    assert await live.spared("a", [R1]) == {R1}
+    assert await live.protected("a", [R1]) == {R1}
 
 
-async def test_a_pinned_one_is_spared(live: Live, objects: Objects) -> None:
+async def test_a_pinned_one_is_spared(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gpus", annotations={"larder.dev/pin": "true"}))
     put_model(objects, "ClusterModelCache", cache("other", "gpus"))
     allow(objects, LRU)
-    assert await live.spared("a", [R1, ("other", "r1")]) == {R1}
+    assert await live.protected("a", [R1, ("other", "r1")]) == {R1}
 
 
-async def test_on_a_node_that_is_not_there_everything_is_spared(live: Live, objects: Objects) -> None:
+async def test_on_a_node_that_is_not_there_everything_is_spared(live: LiveReader, objects: Objects) -> None:
     allow(objects, LRU)
-    assert await live.spared("gone", [R1]) == {R1}
+    assert await live.protected("gone", [R1]) == {R1}

@@ -8,9 +8,8 @@ import pytest
 from controller.placement.allowed import AllowedSources
 from controller.placement.demand import cache_demand
 from controller.state.cluster_state import ClusterState
-from controller.state.held import HeldObjects
 from controller.state.keys import ModelKey
-from controller.state.live_reader import Live, object_path
+from controller.state.live_reader import LiveReader, object_path
 from controller.state.ownership import (
     MANAGED_ANNOTATION,
     RECORD_ANNOTATION,
@@ -19,6 +18,7 @@ from controller.state.ownership import (
     record_of,
     with_record,
 )
+from controller.state.retained import RetainedObjects
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.meta import Condition
 from shared.kube.objects import Key
@@ -37,7 +37,9 @@ def cluster() -> ClusterState:
 
 @pytest.fixture
 def sink(cluster: ClusterState) -> ManagedSink[ClusterModelCache]:
-    return ManagedSink(KIND, cluster.ownership, cluster.caches, lambda key, found: cluster.note_other(KIND, key, found))
+    return ManagedSink(
+        KIND, cluster.ownership, cluster.caches, lambda key, found: cluster.set_unmanaged(KIND, key, found)
+    )
 
 
 def names(cluster: ClusterState) -> set[str]:
@@ -47,7 +49,7 @@ def names(cluster: ClusterState) -> set[str]:
 def test_of_our_own_kinds_everything_is_ours(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
     assert names(cluster) == {"plain", "asks"}
-    assert cluster.others == {}
+    assert cluster.unmanaged == {}
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "\ud800", '{"size": "x"}', '{"x": ' + "[" * 10_000, "[" * 10_000])
@@ -64,45 +66,45 @@ def test_a_record_that_somebody_wrote_stops_no_other_object(
 def test_of_others_kinds_only_what_asks_is(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache], text: str
 ) -> None:
-    cluster.ownership.learn(KIND, foreign=True)
+    cluster.ownership.set_foreign(KIND, foreign=True)
     sink.replace([cache("no", annotations={MANAGED_ANNOTATION: text}), cache("asks", annotations=OURS)])
     assert names(cluster) == {"asks"}
-    assert [key.name for key in cluster.others] == ["no"]
+    assert [key.name for key in cluster.unmanaged] == ["no"]
 
 
 def test_a_kind_that_changes_hands_is_sorted_anew(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
     ears = Ears(cluster)
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
     ears.heard()
-    assert cluster.ownership.learn(KIND, foreign=True)
+    assert cluster.ownership.set_foreign(KIND, foreign=True)
     assert names(cluster) == {"asks"}
     assert ears.heard() == caches("plain")
-    assert not cluster.ownership.learn(KIND, foreign=True)
-    assert cluster.ownership.learn(KIND, foreign=False)
+    assert not cluster.ownership.set_foreign(KIND, foreign=True)
+    assert cluster.ownership.set_foreign(KIND, foreign=False)
     assert names(cluster) == {"plain", "asks"}
-    assert cluster.others == {}
+    assert cluster.unmanaged == {}
 
 
 def test_an_annotation_comes_and_goes(cluster: ClusterState, sink: ManagedSink[ClusterModelCache]) -> None:
-    cluster.ownership.learn(KIND, foreign=True)
+    cluster.ownership.set_foreign(KIND, foreign=True)
     sink.upsert(cache("m"))
-    assert (names(cluster), list(cluster.others)) == (set(), [ModelKey(KIND, "", "m")])
+    assert (names(cluster), list(cluster.unmanaged)) == (set(), [ModelKey(KIND, "", "m")])
     sink.upsert(cache("m", annotations=OURS))
-    assert (names(cluster), list(cluster.others)) == ({"m"}, [])
+    assert (names(cluster), list(cluster.unmanaged)) == ({"m"}, [])
     sink.upsert(cache("m"))
-    assert (names(cluster), list(cluster.others)) == (set(), [ModelKey(KIND, "", "m")])
+    assert (names(cluster), list(cluster.unmanaged)) == (set(), [ModelKey(KIND, "", "m")])
     sink.remove(Key("", "m"))
-    assert (names(cluster), list(cluster.others)) == (set(), [])
+    assert (names(cluster), list(cluster.unmanaged)) == (set(), [])
 
 
 def test_a_new_list_forgets_what_it_lacks_and_keeps_what_cannot_be_read(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
-    cluster.ownership.learn(KIND, foreign=True)
+    cluster.ownership.set_foreign(KIND, foreign=True)
     sink.replace([cache("a", annotations=OURS), cache("b", annotations=OURS), cache("c"), cache("d")])
     sink.replace([cache("e", annotations=OURS)], [Key("", "b"), Key("", "d")])
     assert names(cluster) == {"b", "e"}
-    assert {key.name for key in cluster.others} == {"d"}
+    assert {key.name for key in cluster.unmanaged} == {"d"}
 
 
 def test_a_record_stands_in_for_fields_that_the_kind_lacks() -> None:
@@ -125,7 +127,7 @@ def test_a_record_is_not_mixed_with_an_older_status(
 ) -> None:
     old, new = cache("m"), cache("m", revision="r2")
     new = msgspec.structs.replace(new, status=msgspec.structs.replace(new.status, refreshed="1"))
-    cluster.ownership.learn(KIND, foreign=True)
+    cluster.ownership.set_foreign(KIND, foreign=True)
     sink.upsert(cache("m", revision="r1", annotations=OURS | {RECORD_ANNOTATION: record_of(new.status)}))
     found = cluster.demands[ModelKey(KIND, "", "m")]
     assert found.resolution == cache_demand(KIND, new).resolution != cache_demand(KIND, old).resolution
@@ -136,7 +138,7 @@ def test_a_record_of_an_earlier_time_does_not_bring_back_an_older_resolution(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
     later = cache("m", revision="r2", annotations=OURS | {RECORD_ANNOTATION: record_of(cache("m").status)})
-    cluster.ownership.learn(KIND, foreign=True)
+    cluster.ownership.set_foreign(KIND, foreign=True)
     sink.upsert(msgspec.structs.replace(later, status=msgspec.structs.replace(later.status, resolution_number=1)))
     resolution = cluster.demands[ModelKey(KIND, "", "m")].resolution
     assert resolution is not None
@@ -148,7 +150,7 @@ def test_a_record_is_known_before_it_is_known_whose_kind_it_is(
 ) -> None:
     record = {RECORD_ANNOTATION: record_of(cache("m").status)}
     sink.upsert(cache("m", revision="", annotations=OURS | record))
-    cluster.ownership.learn(KIND, foreign=True)
+    cluster.ownership.set_foreign(KIND, foreign=True)
     assert cluster.demands[ModelKey(KIND, "", "m")].resolution is not None
 
 
@@ -171,9 +173,9 @@ async def test_live_reads_follow_the_same_rule(kube: Kube, objects: Objects) -> 
     spec = {"storageUri": "hf://org/m", "nodeGroup": "g"}
     body: dict[str, Any] = {"metadata": {"name": "m", "uid": "u"}, "spec": spec}
     objects.objects[object_path(key)] = body
-    live = Live(kube, ownership)
+    live = LiveReader(kube, ownership)
     assert await live.demand(key) is not None
-    ownership.learn(KIND, foreign=True)
+    ownership.set_foreign(KIND, foreign=True)
     assert await live.demand(key) is None
     body["metadata"] = {"name": "m", "uid": "u", "annotations": OURS}
     assert await live.demand(key) is not None
@@ -184,20 +186,20 @@ def test_what_lost_its_definition_s_label_is_held_and_what_was_given_back_is_not
 ) -> None:
     record = {RECORD_ANNOTATION: record_of(cache("m").status)}
     sink.replace([cache("plain"), cache("asks", annotations=OURS)])
-    assert cluster.held() == HeldObjects()
-    cluster.ownership.learn(KIND, foreign=True)
-    assert cluster.held() == HeldObjects(frozenset({"uid-plain"}), frozenset({"plain"}))
+    assert cluster.retained() == RetainedObjects()
+    cluster.ownership.set_foreign(KIND, foreign=True)
+    assert cluster.retained() == RetainedObjects(frozenset({"uid-plain"}), frozenset({"plain"}))
     sink.upsert(cache("asks", annotations=record))
-    assert cluster.held().ids == {"plain"}, "it was asked for there, and is not any more"
+    assert cluster.retained().ids == {"plain"}, "it was asked for there, and is not any more"
     sink.upsert(cache("plain", deletion_timestamp="2026-01-01T00:00:00Z"))
-    assert cluster.held() == HeldObjects()
+    assert cluster.retained() == RetainedObjects()
 
 
 def test_what_was_held_concerns_its_nodes_when_it_goes(
     cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
 ) -> None:
     ears = Ears(cluster)
-    cluster.ownership.learn(KIND, foreign=True)
+    cluster.ownership.set_foreign(KIND, foreign=True)
     sink.upsert(cache("m"))
     cluster.model_nodes.upsert(model_node("a", entry("m")))
     ears.heard()
@@ -208,8 +210,8 @@ def test_what_was_held_concerns_its_nodes_when_it_goes(
 def test_a_source_that_is_refused_is_held_until_its_model_goes(cluster: ClusterState) -> None:
     cluster.allowed = AllowedSources(())
     cluster.base_models.upsert(base_model("team", "m"))
-    assert cluster.held() == HeldObjects(frozenset({"uid-m"}), frozenset({"team_m"}))
+    assert cluster.retained() == RetainedObjects(frozenset({"uid-m"}), frozenset({"team_m"}))
     model = base_model("team", "m")
     going = msgspec.structs.replace(model.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     cluster.base_models.upsert(msgspec.structs.replace(model, metadata=going))
-    assert cluster.held() == HeldObjects()
+    assert cluster.retained() == RetainedObjects()

@@ -16,8 +16,8 @@ def test_they_come_and_go_with_the_definition() -> None:
     )
     sink.upsert(service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "1"}))
     assert ears.heard() == {ServiceKey("team", "svc")}
-    cluster.ownership.learn(INFERENCE_SERVICE.kind, foreign=True)
+    cluster.ownership.set_foreign(INFERENCE_SERVICE.kind, foreign=True)
     assert list(cluster.services) == []
     ears.heard()
-    cluster.ownership.learn(INFERENCE_SERVICE.kind, foreign=False)
+    cluster.ownership.set_foreign(INFERENCE_SERVICE.kind, foreign=False)
     assert ears.heard() == {ServiceKey("team", "svc")}

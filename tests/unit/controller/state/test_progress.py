@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.state.keys import EntryKey
-from controller.state.progress import ProgressBook, coarse_percent
+from controller.state.progress import ProgressTracker, coarse_percent
 from shared.api.wire import EntryProgress
 
 KEY = ("m", "r1")
@@ -16,7 +16,7 @@ class Told:
     def __init__(self) -> None:
         self.now = 0.0
         self.changes: list[tuple[str, EntryKey]] = []
-        self.book = ProgressBook(lambda: self.now, lambda node, key: self.changes.append((node, key)))
+        self.book = ProgressTracker(lambda: self.now, lambda node, key: self.changes.append((node, key)))
 
     def report(self, done: int, total: int = 1000, key: EntryKey = KEY) -> None:
         self.book.report("a", [EntryProgress(*key, done, total)], LISTED)

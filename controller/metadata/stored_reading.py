@@ -18,7 +18,7 @@ _FIRST_WAIT_UNCHECKED = timedelta(minutes=1)  # pods are waiting for it
 _MOST_DOUBLINGS = 10
 
 
-def again_at(kept: ReadMetadata, longest: timedelta) -> datetime:
+def retry_at(kept: ReadMetadata, longest: timedelta) -> datetime:
     """Return when to retry a failed reading; now if its recorded time was tampered with."""
     if kept.reason == INTERRUPTED:
         return _time_of(kept) + interruption_wait(kept.identity, kept.attempts)
@@ -33,7 +33,7 @@ def _time_of(kept: ReadMetadata) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
-def kept_reading(
+def stored_reading(
     reading: Reading, before: ReadMetadata | None, identity: str, attempts: int, now: datetime, node: str = ""
 ) -> ReadMetadata:
     """Return what to keep of a reading; if it failed, the values known `before` for the same are kept.

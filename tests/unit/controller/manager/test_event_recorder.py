@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.manager.events import Events
+from controller.manager.event_recorder import EventRecorder
 from shared.api.kinds import CLUSTER_MODEL_CACHE
 from shared.kube.transport import Kube
 from tests.builders.api_server import Objects
@@ -29,8 +29,8 @@ def written(objects: Objects) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["m", "a" * 199 + "-b" + "c" * 50, "a" * 199 + ".b"])
 async def test_an_event_names_its_object(kube: Kube, written: list[dict[str, Any]], name: str) -> None:
-    events = Events(kube, lambda: datetime(2026, 6, 1, tzinfo=UTC))
-    await events.tell(CLUSTER_MODEL_CACHE, meta(name), "Stocked", "x" * 5000, warn=False)
+    events = EventRecorder(kube, lambda: datetime(2026, 6, 1, tzinfo=UTC))
+    await events.record(CLUSTER_MODEL_CACHE, meta(name), "Stocked", "x" * 5000, warn=False)
     (event,) = written
     assert event["involvedObject"]["name"] == name
     assert (event["reason"], event["type"], event["firstTimestamp"]) == ("Stocked", "Normal", "2026-06-01T00:00:00Z")
@@ -41,4 +41,6 @@ async def test_an_event_names_its_object(kube: Kube, written: list[dict[str, Any
 
 async def test_a_lost_event_stops_nothing(kube: Kube, objects: Objects) -> None:
     objects.down = True
-    await Events(kube, lambda: datetime.now(UTC)).tell(CLUSTER_MODEL_CACHE, meta("m"), "Failed", "x", warn=True)
+    await EventRecorder(kube, lambda: datetime.now(UTC)).record(
+        CLUSTER_MODEL_CACHE, meta("m"), "Failed", "x", warn=True
+    )

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
+from prometheus_client import CollectorRegistry, Counter
 
-from controller.manager.events import Events
+from controller.manager.event_recorder import EventRecorder
 from controller.nodes.view import NodeView
 from shared.api.kinds import DEFINITIONS
 from shared.api.model_node import EntryState, ModelNodeSpec
@@ -16,14 +17,27 @@ _log = structlog.get_logger()
 _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
 
 
+class EvictionMetrics:
+    """Counts the evictions that this replica decided."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._evictions = Counter("larder_evictions", "Models evicted from a node to make room.", registry=registry)
+        self._bytes = Counter("larder_evicted_bytes", "Bytes that those evictions give back.", registry=registry)
+
+    def evict(self, size_bytes: int) -> None:
+        """Count an eviction."""
+        self._evictions.inc()
+        self._bytes.inc(size_bytes)
+
+
 @dataclass(frozen=True, slots=True)
-class EvictionEvents:
+class EvictionRecorder:
     """Reports evictions in written specs; `count` receives the bytes that an eviction frees."""
 
-    events: Events
+    events: EventRecorder
     count: Callable[[int], None]
 
-    async def tell(self, view: NodeView, spec: ModelNodeSpec) -> None:
+    async def record(self, view: NodeView, spec: ModelNodeSpec) -> None:
         """Report the entries that this spec, now written, removes from the node to make room."""
         found = view.model_node
         before = {e.key: e.state for e in found.spec.entries} if found else {}
@@ -38,4 +52,4 @@ class EvictionEvents:
             message = f"evicted from {view.name} to make room for {entry.evicted_for}; it frees {format_bytes(size)}"
             for claim in entry.claims:
                 about = Meta(name=claim.name, namespace=claim.namespace, uid=claim.uid)
-                await self.events.tell(_DEFINITIONS[claim.kind], about, "Evicted", message, warn=False)
+                await self.events.record(_DEFINITIONS[claim.kind], about, "Evicted", message, warn=False)

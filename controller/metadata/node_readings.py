@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from controller.metadata.kept import CONFLICT, MISSING, as_stored, kept_reading
+from controller.metadata.stored_reading import CONFLICT, MISSING, as_stored, stored_reading
 from shared.api.meta import ReadMetadata
 from shared.metadata.remembered import INTERRUPTED
 from shared.metadata.termination_message import Reading, failed
 
 
 @dataclass(frozen=True, slots=True)
-class NodeReport:
+class NodeReading:
     """The metadata of the files as reported by a node, the first by name of those that report the same."""
 
     node: str
     reading: Reading
 
 
-def with_reports(kept: ReadMetadata, reports: Sequence[NodeReport], now: datetime) -> ReadMetadata:
+def merge_readings(kept: ReadMetadata, reports: Sequence[NodeReading], now: datetime) -> ReadMetadata:
     """Return what is known after applying the reports; `kept` itself if they add nothing."""
     if kept.reason == CONFLICT or not (kept.reason == MISSING or kept.node):
         return kept
@@ -45,7 +45,7 @@ def with_reports(kept: ReadMetadata, reports: Sequence[NodeReport], now: datetim
     return kept
 
 
-def _values(report: NodeReport) -> dict[str, Any]:
+def _values(report: NodeReading) -> dict[str, Any]:
     return as_stored(report.reading.metadata) if report.reading.metadata else {}
 
 
@@ -69,4 +69,4 @@ def _conflict(kept: ReadMetadata, first: str, second: str, now: datetime) -> Rea
 def _kept(kept: ReadMetadata, reading: Reading, node: str, now: datetime) -> ReadMetadata:
     """Return what to keep of a node's reading; an interruption keeps what is known of earlier files."""
     before = kept if reading.reason == INTERRUPTED else None
-    return kept_reading(reading, before, kept.identity, kept.attempts, now, node)
+    return stored_reading(reading, before, kept.identity, kept.attempts, now, node)

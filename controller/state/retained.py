@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class HeldObjects:
+class RetainedObjects:
     """Existing objects that Larder may not manage, by uid and by model id.
 
     Their kind's definition lost our label, or their source is no longer allowed; neither removes files from nodes.

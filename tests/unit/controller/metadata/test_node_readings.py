@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.manager.actions import Again
+from controller.manager.actions import Requeue
 from controller.metadata.decide import Read, decide
-from controller.metadata.heard import NodeReport, with_reports
+from controller.metadata.node_readings import NodeReading, merge_readings
 from controller.metadata.view import MetadataView
 from shared.api.base_model import BaseModelStatus
 from shared.metadata.report import Metadata
@@ -25,14 +25,14 @@ KILLED = Reading(reason="MetadataInterrupted", message="it was killed from outsi
 
 def heard(seen: MetadataView, **reports: Reading) -> MetadataView:
     """Return the model after a turn in which nodes said this."""
-    said = tuple(NodeReport(node, reading) for node, reading in sorted(reports.items()))
-    done = after(replace(seen, reports=said))
+    said = tuple(NodeReading(node, reading) for node, reading in sorted(reports.items()))
+    done = after(replace(seen, readings=said))
     stored = msgspec.json.decode(msgspec.json.encode(done.status), type=BaseModelStatus)
-    return replace(done, status=stored, reports=())
+    return replace(done, status=stored, readings=())
 
 
 def reason(seen: MetadataView) -> str:
-    return told(decide(seen, NOW)).told.reason
+    return told(decide(seen, NOW)).condition.reason
 
 
 def test_what_a_node_read_fills_status_and_spec_as_a_reading_of_the_source_does() -> None:
@@ -42,10 +42,10 @@ def test_what_a_node_read_fills_status_and_spec_as_a_reading_of_the_source_does(
     assert done.spec == FILLED
     assert done.status.metadata
     assert (done.status.metadata.node, done.status.metadata.reason) == ("a", "")
-    shown = told(decide(done, NOW)).told
+    shown = told(decide(done, NOW)).condition
     assert (shown.status, shown.reason) == ("True", "Read")
     assert "from what node a unpacked" in shown.message
-    assert not [a for a in decide(done, NOW + timedelta(days=9)) if isinstance(a, Read | Again)]
+    assert not [a for a in decide(done, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
 
 
 def test_what_the_user_wrote_wins() -> None:
@@ -71,13 +71,13 @@ def test_two_that_differ_take_it_away_until_a_refresh_whatever_they_say_then() -
     for before in (read(view(spec={"vendor": "v"}), EMPTY), heard(read(view(spec={"vendor": "v"}), EMPTY), b=OTHER)):
         torn = heard(before, **both)
         assert torn.spec == {"vendor": "v"}
-        shown = told(decide(torn, NOW)).told
+        shown = told(decide(torn, NOW)).condition
         assert (shown.status, shown.reason) == ("False", "MetadataConflict")
         assert "nodes a and b say different things" in shown.message
         assert "larder.dev/refresh" in shown.message
         for reports in (both, {"a": READ}, {"b": OTHER}, {}):
             assert heard(torn, **reports) == torn
-        assert not [a for a in decide(torn, NOW + timedelta(days=9)) if isinstance(a, Read | Again)]
+        assert not [a for a in decide(torn, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
         refreshed = replace(torn, demand=replace(torn.demand, refreshed="1"))
         assert heard(read(refreshed, EMPTY), a=READ).spec == {**FILLED, "vendor": "v"}
 
@@ -85,8 +85,8 @@ def test_two_that_differ_take_it_away_until_a_refresh_whatever_they_say_then() -
 def test_a_failure_is_told_until_a_node_can_read_it() -> None:
     failed = heard(read(view(), EMPTY), a=BROKEN)
     assert reason(failed) == "MetadataFailed"
-    assert "node a" in told(decide(failed, NOW)).told.message
-    assert not [a for a in decide(failed, NOW + timedelta(days=9)) if isinstance(a, Read | Again)]
+    assert "node a" in told(decide(failed, NOW)).condition.message
+    assert not [a for a in decide(failed, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
     assert heard(failed, a=BROKEN, b=READ).spec == FILLED
 
 
@@ -99,7 +99,7 @@ def test_a_node_that_changes_its_word_is_believed_no_more() -> None:
         seen = heard(read(view(spec={"vendor": "v"}), EMPTY), a=first)
         torn = heard(seen, a=OTHER)
         assert torn.spec == {"vendor": "v"}
-        shown = told(decide(torn, NOW)).told
+        shown = told(decide(torn, NOW)).condition
         assert (shown.status, shown.reason) == ("False", "MetadataConflict")
         assert "node a changed what it says" in shown.message
         for word in ("x", "y"):
@@ -109,7 +109,7 @@ def test_a_node_that_changes_its_word_is_believed_no_more() -> None:
 def test_a_node_that_contradicts_one_that_left_is_named_with_it() -> None:
     torn = heard(heard(read(view(), EMPTY), b=READ), a=OTHER)
     assert reason(torn) == "MetadataConflict"
-    assert "nodes a and b say different things" in told(decide(torn, NOW)).told.message
+    assert "nodes a and b say different things" in told(decide(torn, NOW)).condition.message
 
 
 @pytest.mark.parametrize("earlier", [view(), moved(heard(read(view(), EMPTY), a=READ), "r2")], ids=["new", "flipped"])
@@ -120,7 +120,7 @@ def test_the_first_failure_of_files_stays_until_values_come_unless_it_was_an_int
     interruptions = [Reading(reason=KILLED.reason, message=f"killed {n}") for n in (1, 2)]
     for first in failures:
         failed = heard(read(earlier, EMPTY), a=first)
-        assert told(decide(failed, NOW)).told.reason == first.reason
+        assert told(decide(failed, NOW)).condition.reason == first.reason
         for other in (*failures, *interruptions):
             assert heard(failed, a=other) == failed
         assert heard(failed, a=READ).spec == FILLED
@@ -143,7 +143,7 @@ def test_what_was_known_stays_while_nodes_read_the_next_archive() -> None:
     flipped = read(moved(heard(read(view(), EMPTY), a=READ), "r2"), EMPTY)
     assert flipped.spec == FILLED
     assert reason(flipped) == "MetadataMissing"
-    assert "earlier files" in told(decide(flipped, NOW)).told.message
+    assert "earlier files" in told(decide(flipped, NOW)).condition.message
     assert heard(flipped, a=KILLED).spec == FILLED
     assert heard(flipped, a=OTHER).spec == {"modelType": "mistral"}
 
@@ -162,5 +162,5 @@ def test_values_never_come_back_once_two_nodes_differed(rounds: list[dict[str, s
         assert seen.status.metadata
         if torn:
             assert (seen.spec, seen.status.metadata.reason) == ({"vendor": "v"}, "MetadataConflict")
-        again = with_reports(seen.status.metadata, [NodeReport(*r) for r in sorted(reports.items())], NOW)
+        again = merge_readings(seen.status.metadata, [NodeReading(*r) for r in sorted(reports.items())], NOW)
         assert again == seen.status.metadata, "what is said twice is no news"

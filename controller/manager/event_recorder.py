@@ -16,13 +16,13 @@ _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class EventRecorder:
     """Writes one Event per transition; a lost Event is only logged, because the status carries the same information."""
 
     kube: Kube
     now: Callable[[], datetime]
 
-    async def tell(self, definition: Definition, about: Meta, reason: str, message: str, *, warn: bool) -> None:
+    async def record(self, definition: Definition, about: Meta, reason: str, message: str, *, warn: bool) -> None:
         """Write an Event on an object."""
         namespace = about.namespace or "default"
         moment = self.now()
