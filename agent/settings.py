@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agent.store.floor import AUTO, parse_floor
-from shared.kube.credentials import SERVICE_ACCOUNT
+from shared.kube.access import SERVICE_ACCOUNT
 from shared.log import LogLevel
 
 

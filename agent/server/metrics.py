@@ -13,6 +13,7 @@ from agent.reconciler.status import entry_statuses
 from agent.server.app import AgentState
 from agent.transfer.traffic import Traffic
 from shared.api.model_node import EntryStatus, Phase
+from shared.build_info import register_build_info
 
 _QUEUED = (Phase.PENDING, Phase.WAITING)
 _EXPECTED = [(kind, DownloadResult(result)) for kind in KINDS for result in (COMPLETE, STOPPED)]
@@ -163,4 +164,5 @@ def build_registry(state: AgentState) -> CollectorRegistry:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(AgentCollector(state))
     ProcessCollector(registry=registry)
+    register_build_info(registry)
     return registry

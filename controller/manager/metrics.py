@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from shared.build_info import register_build_info
 from shared.internal_errors import InternalErrors
 
 
@@ -31,6 +32,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=self.registry)
+        register_build_info(self.registry)
         self.leading = Gauge("larder_leader", "1 while this replica leads.", registry=self.registry)
         self.reconcile_time = Histogram(
             "larder_reconcile_time_seconds", "Duration of a reconcile.", ["controller"], registry=self.registry

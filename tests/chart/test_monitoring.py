@@ -30,6 +30,7 @@ METRIC = re.compile(r"\b(?:larder|process)_[a-z_]+\b")
 OF_PROMETHEUS = {"namespace", "pod", "node", "job", "le"}
 DOCUMENTED = re.compile(r"^\| `([a-z_]+)(?:\{([a-z, ]+)\})?` \|", re.MULTILINE)
 ROOT = Path(__file__).parents[2]
+OF_BOTH = ("process_", "larder_build_info")  # both programs have these
 AGGREGATIONS = {"bottomk", "count", "max", "min", "sum", "topk"}
 FUNCTIONS = AGGREGATIONS | {"absent", "histogram_quantile", "increase", "rate", "time", "vector"}
 KEYWORDS = {"by", "on", "and", "or"}
@@ -100,7 +101,7 @@ def test_every_metric_of_ours_is_in_a_panel_or_an_alert(render: Render, families
 
 
 def test_metrics_follow_the_naming_conventions(families: list[Metric]) -> None:
-    names = [family.name for family in families if not family.name.startswith("process_")]  # those both programs have
+    names = [family.name for family in families if not family.name.startswith(OF_BOTH)]
     assert len(names) == len(set(names))
     for family in families:
         assert family.documentation.endswith(".")
