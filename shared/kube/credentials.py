@@ -1,16 +1,14 @@
-"""Finds the API server and the credentials for it: the service account of a pod, or a kubeconfig."""
+"""The credentials for an API server: how they are held, refreshed and checked."""
 
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from shared.kube.errors import NoCluster
 
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 DEFAULT_NAMESPACE = "default"
-_HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 async def _anonymous() -> str:
@@ -57,18 +55,6 @@ class TokenFile:
         self._read_at = self.clock()
 
 
-async def find_access(
-    kubeconfig: str | Path | None, service_account: Path, environ: Mapping[str, str], context: str | None = None
-) -> Access:
-    """Return the access to the API server; raises NoCluster, which names the places that were searched."""
-    named = kubeconfig is not None or context is not None
-    if not named and environ.get(_HOST) and (service_account / "token").is_file():
-        return _service_account(service_account, environ)
-    from shared.kube.kubeconfig import read_kubeconfig  # noqa: PLC0415 - pods need not pay for its 12 MB
-
-    return await read_kubeconfig(kubeconfig, environ, context)
-
-
 def tls_context(
     ca_file: str | None, cert_file: str | None = None, key_file: str | None = None, *, verify: bool = True
 ) -> ssl.SSLContext:
@@ -89,14 +75,3 @@ def tls_context(
     if not verify:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
-
-
-def _service_account(folder: Path, environ: Mapping[str, str]) -> Access:
-    host, port = environ[_HOST], environ.get(_PORT, "443")
-    namespace = folder / "namespace"
-    return Access(
-        f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        tls_context(str(folder / "ca.crt")),
-        TokenFile(folder / "token"),
-        (namespace.read_text().strip() if namespace.is_file() else "") or DEFAULT_NAMESPACE,
-    )

@@ -13,7 +13,8 @@ import aiohttp
 import msgspec
 
 from shared.connection_errors import no_response_message
-from shared.kube.credentials import DEFAULT_NAMESPACE, SERVICE_ACCOUNT, Access, find_access
+from shared.kube.access import SERVICE_ACCOUNT, find_access
+from shared.kube.credentials import DEFAULT_NAMESPACE, Access
 from shared.kube.errors import Unreachable
 from shared.kube.lines import split_lines
 from shared.kube.status_errors import error_from_status

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import trustme
 
-from shared.kube.credentials import Access, TokenFile, find_access
+from shared.kube.access import find_access
+from shared.kube.credentials import Access, TokenFile
 from shared.kube.errors import NoCluster
 from shared.kube.transport import connect
 
