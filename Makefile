@@ -23,6 +23,7 @@ check: $(STAMP) ## lint, format, types, layers, generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m rig.purity
+	$(BIN)/python -m rig.class_names
 	$(BIN)/python -m shared.api.crds --check crds
 	$(BIN)/python -m shared.api.reference --check docs/api.md
 	$(BIN)/python -m rig.charts --check

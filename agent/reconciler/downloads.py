@@ -36,13 +36,13 @@ class Complete:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class DownloadStopped:
     """The entry is no longer wanted, or the agent is shutting down."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutOfSpace:
-    """Stopped because others filled the disk; resumes when the missing bytes fit."""
+    """DownloadStopped because others filled the disk; resumes when the missing bytes fit."""
 
     error: InsufficientStorage
 
@@ -68,7 +68,7 @@ class Crashed:
     error: Exception
 
 
-Ending: TypeAlias = Complete | Stopped | OutOfSpace | NoCredentials | Failed | Crashed
+Ending: TypeAlias = Complete | DownloadStopped | OutOfSpace | NoCredentials | Failed | Crashed
 
 
 def result_of(ending: Ending) -> DownloadResult:
@@ -76,7 +76,7 @@ def result_of(ending: Ending) -> DownloadResult:
     match ending:
         case Complete():
             return DownloadResult(COMPLETE)
-        case Stopped():
+        case DownloadStopped():
             return DownloadResult(STOPPED)
         case OutOfSpace(error) | NoCredentials(error) | Failed(error):
             return DownloadResult(FAILED, error.reason)
@@ -131,7 +131,7 @@ class Downloads:
     async def _run(self, entry: Entry, running: RunningDownload, *, repair: bool) -> None:
         log = _LOG.bind(model=entry.id, revision=entry.revision)
         kind = REPAIR if repair else DOWNLOAD
-        ending: Ending = Stopped()  # also if the task is cancelled
+        ending: Ending = DownloadStopped()  # also if the task is cancelled
         progress = self.activity.start(entry.key, entry.uri, kind)
         damaged = self.cache.held.get(entry.key) if repair else None
         log.info("repair_started" if repair else "download_started", size_bytes=running.plan.manifest.size_bytes)
@@ -158,7 +158,7 @@ class Downloads:
                 entry, running.plan, granted, damaged, progress, running.stop,
             )  # fmt: skip
         except engine.Stopped:
-            return OutOfSpace(running.out_of_space) if running.out_of_space else Stopped()
+            return OutOfSpace(running.out_of_space) if running.out_of_space else DownloadStopped()
         except LarderError as error:
             return Failed(error)
         except Exception as error:  # noqa: BLE001 - raised again once it is counted
@@ -173,7 +173,7 @@ class Downloads:
                 self.cache.failures.pop(entry.key, None)
                 self.cache.plans.pop(entry.key, None)
                 log.info("snapshot_complete", moved_bytes=moved_bytes, verified=snapshot.verified)
-            case Stopped():
+            case DownloadStopped():
                 log.info("download_stopped", done_bytes=progress.done)
             case OutOfSpace(error):
                 log.info("download_stopped", done_bytes=progress.done)

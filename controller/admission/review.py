@@ -27,7 +27,7 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
     kind: str = ""
 
 
-class Request(msgspec.Struct, frozen=True):
+class AdmissionRequest(msgspec.Struct, frozen=True):
     """A review request; `object` is None on DELETE, `old_object` on CREATE.
 
     Both hold only the fields in controller/admission/reviewed_objects.py.
@@ -60,7 +60,7 @@ class _Review(msgspec.Struct, rename="camel", frozen=True):
     request: _Request
 
 
-def read_review(body: bytes) -> Request:
+def read_review(body: bytes) -> AdmissionRequest:
     """Return the request of a review; MalformedReviewError says what is wrong with the body."""
     if body.count(b",") + body.count(b"{") + body.count(b"[") > _MOST_VALUES:
         raise MalformedReviewError(f"the review has more than {_MOST_VALUES} values")
@@ -76,10 +76,10 @@ def read_review(body: bytes) -> Request:
     return request
 
 
-def _read_objects(raw: _Request) -> Request:
+def _read_objects(raw: _Request) -> AdmissionRequest:
     shape: type[ReviewedPod | ReviewedObject] = ReviewedPod if raw.kind.kind == "Pod" else ReviewedObject
     found, before = (msgspec.json.decode(text, type=shape | None) for text in (raw.object, raw.old_object))
-    return Request(
+    return AdmissionRequest(
         uid=raw.uid,
         operation=raw.operation,
         kind=raw.kind,
@@ -91,7 +91,7 @@ def _read_objects(raw: _Request) -> Request:
     )
 
 
-def allow(request: Request, patch: Sequence[dict[str, Any]] = (), warnings: Sequence[str] = ()) -> bytes:
+def allow(request: AdmissionRequest, patch: Sequence[dict[str, Any]] = (), warnings: Sequence[str] = ()) -> bytes:
     """Return the response that allows the request, with the patch applied."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": True}
     if patch:
@@ -102,7 +102,7 @@ def allow(request: Request, patch: Sequence[dict[str, Any]] = (), warnings: Sequ
     return _answer(response)
 
 
-def refuse(request: Request, error: LarderError) -> bytes:
+def refuse(request: AdmissionRequest, error: LarderError) -> bytes:
     """Return the response that rejects the request with the error's reason and message."""
     code = error.code if isinstance(error, AdmissionRefused) else _FORBIDDEN
     status = {"status": "Failure", "code": code, "reason": error.reason, "message": str(error)}

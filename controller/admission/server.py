@@ -17,8 +17,8 @@ from controller.admission.ephemeral import protect
 from controller.admission.errors import AdmissionFailure, AdmissionRefused
 from controller.admission.inject import Injection, inject
 from controller.admission.pod_annotations import annotations_of
+from controller.admission.review import AdmissionRequest as Review
 from controller.admission.review import MalformedReviewError, allow, read_review, refuse
-from controller.admission.review import Request as Review
 from controller.admission.rules.registered import RULES
 from controller.admission.settings import AdmissionSettings
 from controller.admission.validate import needs_check

@@ -7,7 +7,7 @@ from math import prod
 
 from shared.metadata.errors import MetadataMalformed, MetadataOversized
 from shared.metadata.gguf_types import TENSOR_TYPES, VALUE_FORMATS
-from shared.metadata.tensors import LONGEST_NAME, Tally
+from shared.metadata.tensors import LONGEST_NAME, TensorTally
 
 Value = int | float | bool | str | tuple[int, int]  # an array is represented by its length and element type
 _WINDOW_BYTES = 256 * 1024
@@ -33,7 +33,7 @@ class GgufHeader:
     tensors: int = 0
 
 
-def read_gguf(file: str, size: int, read: Callable[[int, int], bytes], tally: Tally) -> GgufHeader:
+def read_gguf(file: str, size: int, read: Callable[[int, int], bytes], tally: TensorTally) -> GgufHeader:
     """Return the keys of a file and add its tensors to the tally. Raises MetadataMalformed, MetadataOversized."""
     window = _Window(file, size, read)
     if window.take(4, "magic") != b"GGUF":
@@ -84,7 +84,7 @@ def _array(window: "_Window", key: str, header: GgufHeader) -> tuple[int, int]:
     return length, kind
 
 
-def _tally_tensors(window: "_Window", header: GgufHeader, tally: Tally) -> None:
+def _tally_tensors(window: "_Window", header: GgufHeader, tally: TensorTally) -> None:
     ends: list[tuple[int, str]] = []
     names: set[str] = set()
     for _ in range(header.tensors):

@@ -9,7 +9,7 @@ from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.report import Component
 from shared.metadata.selection import Weights, select_weights
-from shared.metadata.tensors import Tally
+from shared.metadata.tensors import TensorTally
 from shared.metadata.weights import tally_safetensors
 
 # Classes of parts without weights.
@@ -54,7 +54,7 @@ def estimate_components(files: ModelFiles, components: Mapping[str, Component]) 
 
 def _of_component(files: ModelFiles, name: str, weights: Weights) -> int | None:
     if weights.format == "safetensors" and weights.whole:
-        tally = Tally()
+        tally = TensorTally()
         tally_safetensors(files, weights, tally)
         return tally.total
     if weights.format != "pytorch" or not weights.whole:

@@ -16,7 +16,7 @@ from shared.metadata.pipelines import components_of, estimate_components, is_who
 from shared.metadata.quantization import packing_of, quantization_of
 from shared.metadata.report import Adapter, Metadata
 from shared.metadata.selection import Weights, select_weights
-from shared.metadata.tensors import Packing, Tally
+from shared.metadata.tensors import Packing, TensorTally
 from shared.metadata.weights import tally_gguf, tally_safetensors
 
 _TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "F8_E4M3": "float8_e4m3fn",
@@ -69,7 +69,7 @@ def _read(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata
     config = documents.config
     text = text_of(config) if config else None
     packing = packing_of(config, text.config if text else None, *documents.quantizers)
-    tally = Tally(packing)
+    tally = TensorTally(packing)
     if weights.format == "safetensors":
         tally_safetensors(files, weights, tally)
     if documents.pipeline is not None:
@@ -93,7 +93,7 @@ def _read(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata
 
 
 def _read_gguf(files: ModelFiles, documents: Documents, weights: Weights) -> Metadata:
-    tally = Tally()
+    tally = TensorTally()
     header = tally_gguf(files, weights, tally)
     text = text_of(config_of_gguf(weights.files[0], header))
     described = _described(text.config, text, documents)
@@ -134,7 +134,7 @@ def _described(config: Fields, text: Text, documents: Documents) -> Metadata:
     )
 
 
-def _counted(found: Metadata, tally: Tally, weights: Weights, experts: int, active: int) -> Metadata:
+def _counted(found: Metadata, tally: TensorTally, weights: Weights, experts: int, active: int) -> Metadata:
     """Add the parameter count of the headers, if all were present."""
     if not tally.total or not weights.whole:
         return found
@@ -159,7 +159,7 @@ def _estimated(files: ModelFiles, found: Metadata, text: Text, packing: Packing,
     return replace(found, parameters=total, parameters_active=active, parameters_from=source)
 
 
-def _main_type(tally: Tally) -> str:
+def _main_type(tally: TensorTally) -> str:
     return max(sorted(tally.by_type), key=lambda kind: tally.by_type[kind], default="")
 
 
@@ -168,7 +168,7 @@ def _folders(pipeline: Fields | None) -> tuple[str, ...]:
     return tuple(sorted(components_of(pipeline))) if pipeline else ()
 
 
-def _counted_pipeline(files: ModelFiles, found: Metadata, tally: Tally, weights: Weights) -> Metadata:
+def _counted_pipeline(files: ModelFiles, found: Metadata, tally: TensorTally, weights: Weights) -> Metadata:
     if tally.total and is_whole(found.components, weights):
         return _counted(found, tally, weights, 0, 0)
     count = estimate_components(files, found.components)

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from shared.metadata.errors import MetadataMalformed, MetadataOversized
-from shared.metadata.tensors import BITS, LONGEST_NAME, Tally
+from shared.metadata.tensors import BITS, LONGEST_NAME, TensorTally
 
 FIRST_BYTES = 64 * 1024
 _MAX_HEADER_BYTES = 8 * 2**20
@@ -50,7 +50,7 @@ def whole_header(file: str, first: bytes, rest: bytes, length: int) -> bytes:
     return header
 
 
-def tally_header(file: str, header: bytes, data_bytes: int, tally: Tally) -> None:
+def tally_header(file: str, header: bytes, data_bytes: int, tally: TensorTally) -> None:
     """Add the tensors of a header to the tally. Raises MetadataMalformed, MetadataOversized, naming the tensor."""
     if header.count(b'"data_offsets"') > _MAX_TENSORS:
         raise MetadataOversized(file, "header", f"has more than {_MAX_TENSORS} tensors")

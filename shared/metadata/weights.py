@@ -7,13 +7,13 @@ from shared.metadata.files import ModelFiles
 from shared.metadata.gguf import GgufHeader, read_gguf
 from shared.metadata.safetensors import FIRST_BYTES, PREFIX_BYTES, header_bytes, tally_header, whole_header
 from shared.metadata.selection import Weights
-from shared.metadata.tensors import Tally
+from shared.metadata.tensors import TensorTally
 
 _AT_A_TIME = 12
 _SMALL_BYTES = 4 * FIRST_BYTES
 
 
-def tally_safetensors(files: ModelFiles, weights: Weights, tally: Tally) -> None:
+def tally_safetensors(files: ModelFiles, weights: Weights, tally: TensorTally) -> None:
     """Add the tensors of all files to the tally. Raises LarderError, that of the first file if several fail."""
     lock = threading.Lock()
 
@@ -39,7 +39,7 @@ def tally_safetensors(files: ModelFiles, weights: Weights, tally: Tally) -> None
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def tally_gguf(files: ModelFiles, weights: Weights, tally: Tally) -> GgufHeader:
+def tally_gguf(files: ModelFiles, weights: Weights, tally: TensorTally) -> GgufHeader:
     """Add the tensors of all parts to the tally and return the header of the first."""
 
     def read_one(path: str) -> GgufHeader:

@@ -1,7 +1,7 @@
 """Rules for BaseModels and ClusterBaseModels."""
 
 from controller.admission.catalog import Catalog
-from controller.admission.review import Request
+from controller.admission.review import AdmissionRequest
 from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.settings import AdmissionSettings
 from controller.admission.validate import annotation_warnings, check_base_model, check_delete_model
@@ -18,7 +18,7 @@ async def _check_cluster_scoped(found: Found, _catalog: Catalog, _settings: Admi
     return check_base_model(found, EVERY_SOURCE, cluster_scoped=True)
 
 
-async def check_delete(review: Request, catalog: Catalog) -> None:
+async def check_delete(review: AdmissionRequest, catalog: Catalog) -> None:
     """Reject the deletion of a model in use."""
     where = f"{review.namespace}/{review.name}" if review.namespace else review.name
     services = await catalog.services_of(review.kind.kind, review.namespace, review.name)

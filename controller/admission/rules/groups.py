@@ -1,7 +1,7 @@
 """Rules for ModelCacheNodeGroups."""
 
 from controller.admission.catalog import Catalog
-from controller.admission.review import Request
+from controller.admission.review import AdmissionRequest
 from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.settings import AdmissionSettings
 from controller.admission.validate import check_delete_group, check_group
@@ -12,7 +12,7 @@ async def _check_write(found: Found, _catalog: Catalog, _settings: AdmissionSett
     return check_group(found)
 
 
-async def _check_delete(review: Request, catalog: Catalog) -> None:
+async def _check_delete(review: AdmissionRequest, catalog: Catalog) -> None:
     check_delete_group(review.name, catalog.caches())
 
 

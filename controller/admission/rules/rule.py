@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.admission.catalog import Catalog
-from controller.admission.review import Request
+from controller.admission.review import AdmissionRequest
 from controller.admission.settings import AdmissionSettings
 from shared.api.kinds import Definition
 
@@ -25,5 +25,5 @@ class AdmissionRule:
 
     definition: Definition
     check_write: Callable[[Found, Catalog, AdmissionSettings], Awaitable[list[str]]]
-    check_delete: Callable[[Request, Catalog], Awaitable[None]]
+    check_delete: Callable[[AdmissionRequest, Catalog], Awaitable[None]]
     advise: Callable[[Found], list[str]] = lambda _: []

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.admission.catalog import MemoryCatalog
-from controller.admission.review import GroupVersionKind, Request
+from controller.admission.review import AdmissionRequest, GroupVersionKind
 from controller.admission.rules.caches import capacity_warnings
 from controller.admission.server import validate_object
 from controller.admission.settings import AdmissionSettings
@@ -54,7 +54,7 @@ async def test_a_write_is_answered_with_them_and_allowed() -> None:
 
     async def answered(written: dict[str, Any]) -> list[str]:
         kind = GroupVersionKind(kind="ClusterModelCache")
-        review = Request(uid="u", operation="CREATE", kind=kind, name="m", object=written)
+        review = AdmissionRequest(uid="u", operation="CREATE", kind=kind, name="m", object=written)
         return await validate_object(review, catalog, AdmissionSettings())
 
     (warning,) = await answered(cache("2Gi"))
