@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(_run(settings, sources))
     except* LarderError as group:
-        for failure in _leaves(group):
+        for failure in _flattened(group):
             _LOG.error("agent_failed", node=settings.node_name, reason=failure.reason, message=str(failure))
         status = _FAILED
     return status
@@ -83,10 +83,10 @@ def _listen(settings: AgentSettings) -> socket.socket:
         raise StoreFailure(f"cannot listen on {settings.listen}: {error.strerror}; choose another --listen") from error
 
 
-def _leaves(group: BaseExceptionGroup[LarderError]) -> Iterator[LarderError]:
+def _flattened(group: BaseExceptionGroup[LarderError]) -> Iterator[LarderError]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
+            yield from _flattened(error)
         else:
             yield error
 

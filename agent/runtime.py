@@ -22,8 +22,8 @@ from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.inspector import Inspector
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
-from agent.reconciler.node import OwnNode
 from agent.reconciler.observe import Scanner, SpaceGuard
+from agent.reconciler.own_node import OwnNode
 from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
 from agent.reconciler.state_cache import StateCache
@@ -67,7 +67,7 @@ class Agent:
     _api: ControllerClient = field(init=False)
     _volume: StoreVolume = field(init=False)
     _activity: Activity = field(default_factory=Activity, init=False)
-    _bucket: RateLimiter = field(default_factory=RateLimiter, init=False)
+    _rate_limiter: RateLimiter = field(default_factory=RateLimiter, init=False)
     _cache: StateCache = field(default_factory=StateCache, init=False)
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class Agent:
             self._activity,
             reconciler.why_not_alive,
             reconciler.why_not_ready,
-            lambda: self._bucket.rate,
+            lambda: self._rate_limiter.rate,
         )
         server = build_server(build_app(state, build_registry(state)))
         try:
@@ -137,7 +137,7 @@ class Agent:
         async with asyncio.TaskGroup() as group:
             self._start(group, "scanner", lambda: reconciler.scanner.run(reconciler.wake))
             self._start(group, "node", reconciler.watch_node)
-            self._start(group, "tidying", reconciler.tidy)
+            self._start(group, "tidying", reconciler.drop_idle_files)
             self._start(group, "space_guard", guard.run)
             if scrubber.rate:
                 self._start(group, "scrub", lambda: _scrub(scrubber))
@@ -173,14 +173,14 @@ class Agent:
             slots=self.settings.downloads,
             node_interval_s=self.settings.node_seconds,
             clock=self.clock,
-            set_rate=self._bucket.set_rate,
+            set_rate=self._rate_limiter.set_rate,
         )
 
     def _executor(self, reconciler: Reconciler, node: OwnNode, jobs: asyncio.TaskGroup) -> ActionExecutor:
         cache, store, activity, threads, clock = self._cache, self.store, self._activity, self._threads, self.clock
         failures = FailureRecorder(cache, activity, node.name, clock)
         reservations = Reservations(cache, store, self._volume, failures, threads, clock)
-        downloader = Downloader(store, self.sources, self._bucket, self.settings.connections)
+        downloader = Downloader(store, self.sources, self._rate_limiter, self.settings.connections)
         downloads = Downloads(cache, self._api, downloader, activity, failures, reservations, threads)
         return ActionExecutor(
             cache=cache,

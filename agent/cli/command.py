@@ -11,7 +11,7 @@ from pathlib import Path
 from shared.exit_codes import leave, open_streams
 from shared.selection.choice import Selection, make_selection
 
-_FORMS = (
+_URI_FORMS = (
     "hf://ORG/REPO[@REVISION], s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX, "
     "oci://REGISTRY/REPOSITORY[:TAG], oci://n/NAMESPACE/b/BUCKET/o/PREFIX, https://HOST/FILE or local:///PATH"
 )
@@ -21,7 +21,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="larder fetch", description="Download a model into a directory and verify its files."
     )
-    parser.add_argument("uri", metavar="URI", help=_FORMS)
+    parser.add_argument("uri", metavar="URI", help=_URI_FORMS)
     parser.add_argument(
         "--to",
         metavar="DIR",

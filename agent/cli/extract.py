@@ -14,7 +14,7 @@ from shared.metadata.reader import read_metadata
 from shared.metadata.termination_message import UNFINISHED, Reading, encode_reading
 from shared.sources.local.beneath import Beneath
 
-_AGAIN = 1  # the Job's next attempt may succeed
+_RETRY = 1  # the Job's next attempt may succeed
 _CLAIM = "the claim"
 _MOST_REMARK = 512  # characters, which leaves space for the metadata
 
@@ -45,11 +45,11 @@ def run_extract(root: str, path: str, to: Path, stdout: TextIO) -> int:
     Reading may exceed the Job's memory or time, so it is recorded first that the sub-path exists.
     """
     early = Reading(reason=UNFINISHED, message=f"{path!r} is on the claim, but reading it has not finished")
-    reading, again = read_claim(root, path, lambda: to.write_bytes(encode_reading(early)))
+    reading, retry = read_claim(root, path, lambda: to.write_bytes(encode_reading(early)))
     body = encode_reading(reading)
     to.write_bytes(body)
     print(body.decode(), file=stdout)
-    return _AGAIN if again else 0
+    return _RETRY if retry else 0
 
 
 def read_claim(root: str, path: str, on_found: Callable[[], object] = lambda: None) -> tuple[Reading, bool]:

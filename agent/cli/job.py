@@ -12,7 +12,7 @@ from agent.cli.target import (
     WORK_DIRECTORY,
     check_manifest,
     check_work_directory,
-    is_right,
+    is_up_to_date,
     place_files,
     remove_work_directory,
 )
@@ -74,7 +74,7 @@ class FetchJob:
         self.progress.total = manifest.size_bytes
         archives = {f.path for f in find_archives(manifest.files)}  # nothing records what came out of one before
         keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
-        missing = [f for f in manifest.files if f.path in archives or not self._is_right(f, keys[f.path])]
+        missing = [f for f in manifest.files if f.path in archives or not self._is_up_to_date(f, keys[f.path])]
         outcome = self._fetch(manifest, missing, unpack=bool(archives))
         remove_work_directory(self.target)
         return outcome
@@ -123,10 +123,10 @@ class FetchJob:
             discard()
             raise
 
-    def _is_right(self, file: File, key: str) -> bool:
+    def _is_up_to_date(self, file: File, key: str) -> bool:
         if self.stop.is_set():
             raise Stopped
-        return is_right(self.target, file, key, self.progress.find)
+        return is_up_to_date(self.target, file, key, self.progress.find)
 
     def _resolve(self) -> Manifest:
         """List the files of the source, with retries."""

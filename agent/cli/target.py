@@ -13,7 +13,7 @@ from agent.store.verify import Check
 from shared.errors import DigestMismatch, StoreFailure, UnsafePath
 from shared.manifest import File, Manifest, check_files
 
-_MARKS = {"holder", "store.json"}  # the first files that a store writes into its root
+_STORE_FILES = {"holder", "store.json"}  # the first files that a store writes into its root
 WORK_DIRECTORY, HOLDER = ".larder", ".larder-holder"
 _BUFFER_BYTES = 2**20
 _SECOND_NS, _GRAIN_NS = 10**9, 100  # the finest time stamp that common file systems keep, remote ones included
@@ -36,7 +36,7 @@ def check_work_directory(target: Path) -> None:
         raise UnsafePath(f"{work} is a symbolic link, which larder fetch does not follow; remove it")
     with translated(f"reading {work}"):
         found = {path.name for path in work.iterdir()} if work.exists() else set()
-    if found and not found & _MARKS:
+    if found and not found & _STORE_FILES:
         raise UnsafePath(
             f"larder fetch did not create {work}, which contains {min(found)!r}; move it away or choose another --to"
         )
@@ -46,18 +46,18 @@ def remove_work_directory(target: Path) -> None:
     """Remove our work directory, its marks last, so that it is recognised after a kill. Raises StoreFailure."""
     work = target / WORK_DIRECTORY
     with translated(f"removing {work}"):
-        for path in [path for path in work.iterdir() if path.name not in _MARKS and path.is_dir()]:
+        for path in [path for path in work.iterdir() if path.name not in _STORE_FILES and path.is_dir()]:
             shutil.rmtree(path)
         shutil.rmtree(work)
 
 
-def is_right(target: Path, file: File, key: str, count: Callable[[int], None]) -> bool:
+def is_up_to_date(target: Path, file: File, key: str, count: Callable[[int], None]) -> bool:
     """Tell whether the file is in place, complete, and matches the publisher's digest.
 
     Without a digest, size and mark decide: whether we placed it under the same `key` (from `identity.content_key`) and
     nobody wrote to it since. `count` is called with the number of bytes read. Raises StoreFailure, UnsafePath.
     """
-    path = _place(target, file.path)
+    path = _safe_path(target, file.path)
     with translated(f"reading {path}"):
         try:
             found = path.lstat()
@@ -74,7 +74,7 @@ def is_right(target: Path, file: File, key: str, count: Callable[[int], None]) -
                 return False
             count(file.size)
             return True
-        return _verifies(path, file, count)
+        return _matches_digest(path, file, count)
 
 
 def place_files(target: Path, files: Mapping[str, Path], keys: Mapping[str, str], now_ns: int) -> None:
@@ -83,16 +83,16 @@ def place_files(target: Path, files: Mapping[str, Path], keys: Mapping[str, str]
     They stay blobs until all are in place, so a kill loses none. Files without a digest are marked with their `keys`,
     by path.
     """
-    fresh, folders = f"{target}/{WORK_DIRECTORY}/placing", dict[str, Path]()
+    temporary, folders = f"{target}/{WORK_DIRECTORY}/placing", dict[str, Path]()
     for name, blob in files.items():
         folder, _, last = name.rpartition("/")
         if folder not in folders:
-            folders[folder] = place = _place(target, name).parent
+            folders[folder] = place = _safe_path(target, name).parent
             with translated(f"making {place}"):
                 place.mkdir(parents=True, exist_ok=True)
         path = f"{folders[folder]}/{last}"
         with translated(f"placing {path}"):
-            _put(blob, path, fresh)
+            _link(blob, path, temporary)
     whole_ns = now_ns - now_ns % _SECOND_NS - _SECOND_NS  # never in the future, whatever the mark
     marked = {files[name]: whole_ns + _mark_ns(key) for name, key in keys.items() if name in files}
     for blob, time_ns in {**dict.fromkeys(files.values(), now_ns), **marked}.items():
@@ -115,18 +115,18 @@ def _is_blob(found: os.stat_result) -> bool:
     return found.st_mtime_ns == MTIME_NS and found.st_nlink > 1
 
 
-def _put(blob: Path, path: str, fresh: str) -> None:
-    """Link a blob into place, via `fresh` if something exists there."""
+def _link(blob: Path, path: str, temporary: str) -> None:
+    """Link a blob into place, via `temporary` if something exists there."""
     with suppress(FileExistsError):
         os.link(blob, path, follow_symlinks=False)
         return
     with suppress(FileNotFoundError):  # left by a kill, or by renaming an inode over itself
-        os.unlink(fresh)  # noqa: PTH108 - thousands of files, and strings take half the time of paths
-    os.link(blob, fresh, follow_symlinks=False)
-    os.rename(fresh, path)  # noqa: PTH104 - as above
+        os.unlink(temporary)  # noqa: PTH108 - thousands of files, and strings take half the time of paths
+    os.link(blob, temporary, follow_symlinks=False)
+    os.rename(temporary, path)  # noqa: PTH104 - as above
 
 
-def _place(target: Path, name: str) -> Path:
+def _safe_path(target: Path, name: str) -> Path:
     """Return the path of a file; raise UnsafePath if a symbolic link on the way could leave the directory."""
     path = target / name
     for parent in path.parents:
@@ -137,7 +137,7 @@ def _place(target: Path, name: str) -> Path:
     return path
 
 
-def _verifies(path: Path, file: File, count: Callable[[int], None]) -> bool:
+def _matches_digest(path: Path, file: File, count: Callable[[int], None]) -> bool:
     check, buffer = Check(file, sha256=False), memoryview(bytearray(_BUFFER_BYTES))
     with path.open("rb", buffering=0) as opened:
         while size := opened.readinto(buffer):

@@ -29,7 +29,7 @@ def decide(observation: Observation) -> list[Action]:
     """Return the next actions in execution order; an empty list means: wait for a change."""
     actions: list[Action] = []
     changes = label_changes(observation)
-    if changes and observation.patch_due_s <= observation.now_s:
+    if changes and observation.label_patch_due_s <= observation.now_s:
         actions.append(ChangeLabels(tuple(changes.items())))
     if observation.own_model_node:
         actions += _stops(observation)
@@ -47,7 +47,7 @@ def next_due_s(observation: Observation) -> float | None:
     dues = [s.due_s for key, s in observation.failures.items() if key in observation.entries]
     dues += [due_s for key, due_s in observation.metadata_due.items() if key in observation.entries]
     if label_changes(observation):
-        dues.append(observation.patch_due_s)
+        dues.append(observation.label_patch_due_s)
     return min((d for d in dues if d > observation.now_s), default=None)
 
 

@@ -25,7 +25,7 @@ class Downloader:
 
     store: Store
     sources: SourceSettings
-    bucket: RateLimiter
+    rate_limiter: RateLimiter
     connections: int
 
     def download(
@@ -78,9 +78,9 @@ class Downloader:
         prove_access: bool,
     ) -> FetchResult:
         """Try the credentials of the claims in order until the source accepts one."""
-        offered = [Credentials(g.values, g.hosts) for g in granted.grants] or [ANONYMOUS]
+        candidates = [Credentials(g.values, g.hosts) for g in granted.grants] or [ANONYMOUS]
         refusals: list[AuthDenied] = []
-        for credentials in offered:
+        for credentials in candidates:
             source = open_source(parse_uri(plan.manifest.uri), credentials, self.sources)
             try:
                 return fetch(
@@ -90,7 +90,7 @@ class Downloader:
                     progress=progress,
                     stop=stop,
                     concurrency=self.connections,
-                    rate_limiter=self.bucket,
+                    rate_limiter=self.rate_limiter,
                     reservation=reservation_of(entry.key),
                     prove_access=prove_access,
                 )

@@ -17,15 +17,15 @@ def by_turn(observation: Observation, entries: Iterable[Entry], step: type[Prepa
     turns taken: if namespace `a` wants three entries, one of them in progress, and namespace `b` wants one, the order
     is b1, a2, a3.
     """
-    lanes: defaultdict[tuple[bool, str], list[Entry]] = defaultdict(list)
+    queues: defaultdict[tuple[bool, str], list[Entry]] = defaultdict(list)
     for entry in entries:
-        lanes[entry.key not in observation.held, namespace_of(entry.id)].append(entry)
+        queues[entry.key not in observation.held, namespace_of(entry.id)].append(entry)
     taken = Counter(namespace_of(key[0]) for key, work in observation.works.items() if isinstance(work, step))
     turns: list[tuple[bool, int, tuple[int, str, tuple[str, str]], Entry]] = []
-    for (sound, namespace), lane in lanes.items():
+    for (missing, namespace), queue in queues.items():
         share = 1 if namespace else _CLUSTER_SHARE
-        waiting = (e for e in sorted(lane, key=_rank) if not isinstance(observation.works.get(e.key), step))
-        turns += [(sound, (taken[namespace] + i) // share, _rank(e), e) for i, e in enumerate(waiting)]
+        waiting = (e for e in sorted(queue, key=_rank) if not isinstance(observation.works.get(e.key), step))
+        turns += [(missing, (taken[namespace] + i) // share, _rank(e), e) for i, e in enumerate(waiting)]
     return [entry for *_, entry in sorted(turns, key=lambda turn: turn[:3])]
 
 

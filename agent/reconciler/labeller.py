@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from agent.reconciler.node import OwnNode
+from agent.reconciler.own_node import OwnNode
 from agent.reconciler.state_cache import StateCache
 from shared.backoff import Backoff
 from shared.kube.errors import Conflict, KubeError, NotFound
@@ -43,7 +43,7 @@ class Labeller:
                 f"the API server did not apply the changes to {', '.join(refused)}; is an admission policy in the way?",
             )
             return
-        self._failures, self.cache.patch_due_s = 0, 0.0
+        self._failures, self.cache.label_patch_due_s = 0, 0.0
         dropped = sorted(k for k, v in changes.items() if v is None)
         _LOG.info("labels_changed", node=self.node.name, set=sorted(changes.keys() - dropped), dropped=dropped)
 
@@ -51,6 +51,6 @@ class Labeller:
         """Schedule the next attempt after a failure."""
         self._failures += 1
         delay_s = self.backoff.delay_s(self._failures)
-        self.cache.patch_due_s = self.clock() + delay_s
+        self.cache.label_patch_due_s = self.clock() + delay_s
         again_s = round(delay_s, 1)
         _LOG.warning("labels_not_changed", node=self.node.name, reason=reason, message=message, again_s=again_s)

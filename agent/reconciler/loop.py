@@ -12,9 +12,9 @@ from agent.reconciler.activity import Activity
 from agent.reconciler.decide import decide, next_due_s
 from agent.reconciler.executor import ActionExecutor
 from agent.reconciler.labels import label_changes
-from agent.reconciler.node import OwnNode
 from agent.reconciler.observation import Observation
 from agent.reconciler.observe import Scanner, observe
+from agent.reconciler.own_node import OwnNode
 from agent.reconciler.state_cache import Space, StateCache
 from agent.reconciler.status import entry_statuses, node_conditions
 from agent.reconciler.status_writer import StatusWriter
@@ -29,7 +29,7 @@ from shared.quantity import format_bytes
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _MAX_PAUSE_S = 10.0
 _LIVENESS_TIMEOUT_S = 60.0
-_TIDY_EVERY_S = 3600.0
+_DROP_IDLE_EVERY_S = 3600.0
 _IDLE_ROUNDS = 7 * 24
 _READ_BACKOFF = Backoff(first_s=0.2, cap_s=5)
 
@@ -132,10 +132,10 @@ class Reconciler:
             self._adopted = self._adopted or (observation.synced and not label_changes(observation))
             await self._pause(next_due_s(observation))
 
-    async def tidy(self) -> None:
+    async def drop_idle_files(self) -> None:
         """Periodically drop unfinished files that nothing has wanted for a long time."""
         while True:
-            await self.sleep(_TIDY_EVERY_S)
+            await self.sleep(_DROP_IDLE_EVERY_S)
             if self.observation().own_model_node is None:
                 continue
             wanted = list(self.cache.plans.values())
@@ -176,7 +176,7 @@ class Reconciler:
         observation = self.observation()
         node = observation.own_model_node
         if node is None:
-            self.status_writer.forget()
+            self.status_writer.clear()
             return
         entries, space = entry_statuses(observation), self.space()
         self.status_writer.offer(

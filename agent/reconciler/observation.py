@@ -60,13 +60,13 @@ class Reserved:
 class Fetching:
     """A download is running.
 
-    `retrying` is the failure that it is currently retrying; `moved` tells whether any bytes have arrived.
+    `retrying` is the failure that it is currently retrying; `has_received` tells whether any bytes have arrived.
     """
 
     manifest: str
     retrying: Cause | None = None
     stopping: bool = False
-    moved: bool = False
+    has_received: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Observation:
     metadata_due: Mapping[Key, float] = field(default_factory=dict)  # when an interrupted reading is retried
     inspecting: Key | None = None  # the snapshot being read
     slots: int = 2
-    patch_due_s: float = 0.0
+    label_patch_due_s: float = 0.0
 
     @property
     def own_model_node(self) -> ModelNode | None:

@@ -44,7 +44,7 @@ def observe(cache: StateCache, activity: Activity, slots: int, now_s: float) -> 
         inspecting=cache.inspecting,
         skipped=frozenset(cache.skipped),
         slots=slots,
-        patch_due_s=cache.patch_due_s,
+        label_patch_due_s=cache.label_patch_due_s,
     )
 
 
@@ -55,7 +55,7 @@ def _held(snapshot: Snapshot) -> HeldSnapshot:
 def _with_progress(key: Key, work: Work, activity: Activity) -> Work:
     match work:
         case Fetching() if running := activity.running.get(key):
-            return replace(work, retrying=activity.retrying(key), moved=running.received > 0)
+            return replace(work, retrying=activity.retrying(key), has_received=running.received > 0)
         case Removing() if removal := activity.removals.get(key):
             return Removing(removal.done, removal.total)
         case _:

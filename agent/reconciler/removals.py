@@ -11,8 +11,8 @@ from agent.reconciler.actions import Remove
 from agent.reconciler.activity import Activity, RemovalProgress
 from agent.reconciler.downloads import Downloads
 from agent.reconciler.failures import FailureRecorder
-from agent.reconciler.node import OwnNode
 from agent.reconciler.observation import Key, Removed
+from agent.reconciler.own_node import OwnNode
 from agent.reconciler.state_cache import StateCache, content_sizes
 from agent.store.store import Store
 from shared.api.model_node import PATH, Entry, EntryState, ModelNode
@@ -40,10 +40,10 @@ async def confirm_removal(node: OwnNode, node_uid: str, action: Remove) -> None:
 
 def still_wants_removal(live: ModelNode, node_uid: str, action: Remove) -> bool:
     """Tell whether this is the ModelNode that was acted on, for this node, and still asks for Absent."""
-    same = live.metadata.uid == action.uid and live.metadata.generation == action.generation
-    ours = bool(node_uid) and live.spec.node_uid == node_uid
+    unchanged = live.metadata.uid == action.uid and live.metadata.generation == action.generation
+    for_this_node = bool(node_uid) and live.spec.node_uid == node_uid
     states = [e.state for e in live.spec.entries if e.key == action.entry.key]
-    return same and ours and states == [EntryState.ABSENT]
+    return unchanged and for_this_node and states == [EntryState.ABSENT]
 
 
 @dataclass(frozen=True, slots=True)

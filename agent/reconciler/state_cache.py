@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from agent.reconciler.node import OwnNodeState
 from agent.reconciler.observation import Failure, Key, Work, is_present
+from agent.reconciler.own_node import OwnNodeState
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S, SpaceWatermark
 from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import Snapshot
@@ -49,7 +49,7 @@ class StateCache:
     skipped: set[Key] = field(default_factory=set)
     space: Space = field(default_factory=Space)
     space_watermark: SpaceWatermark | None = None
-    patch_due_s: float = 0.0
+    label_patch_due_s: float = 0.0
     disk_changes: int = 0  # a scan that began before the latest change is void
     label_changes: int = 0  # likewise for a read of the Node
 

@@ -105,7 +105,7 @@ def _present(entry: Entry, observation: Observation) -> EntryStatus:
         return _with_metadata(_status(entry, Phase.REPAIRING, cause or _damage(held.damaged)), observation)
     work = observation.works.get(entry.key)
     match work:
-        case Fetching(moved=True):
+        case Fetching(has_received=True):
             return _status(entry, Phase.DOWNLOADING, work.retrying)
         case Fetching():
             return _retrying(entry, Phase.DOWNLOADING, failure, work.retrying)

@@ -35,7 +35,7 @@ def wall_clock() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def transitions(status: ModelNodeStatus) -> tuple[object, ...]:
+def transition_fields(status: ModelNodeStatus) -> tuple[object, ...]:
     """Return what must be reported immediately; messages and figures may wait."""
     entries = tuple(
         (s.key, s.phase, s.observed, s.reason, s.verified, s.shortage > 0, s.metadata) for s in status.entries
@@ -108,10 +108,10 @@ class StatusWriter:
     def offer(self, status: ModelNodeStatus) -> None:
         """Take the newest status; transitions are written soon, figures eventually."""
         self._offered = status
-        if self._written is None or transitions(status) != transitions(self._written):
+        if self._written is None or transition_fields(status) != transition_fields(self._written):
             self._pending.set()
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Offer nothing until the next status: the ModelNode is gone or is not ours."""
         self._offered = self._written = None
 
@@ -149,13 +149,13 @@ class StatusWriter:
             await update(self.kube, f"{PATH}/{self.name}/status", lambda found: self._changed(found, status))
         except NotFound:
             _LOG.info("status_not_written", reason="NotFound", message="there is no ModelNode", node=self.name)
-        self._wrote_transition = self._written is None or transitions(status) != transitions(self._written)
+        self._wrote_transition = self._written is None or transition_fields(status) != transition_fields(self._written)
         self._written = status
         self._written_s, self._jitter = self.clock(), self.uniform(0.5, 1.0)
 
     def _is_due(self, status: ModelNodeStatus) -> bool:
         written = self._written
-        if written is None or self._wrote_transition or transitions(status) != transitions(written):
+        if written is None or self._wrote_transition or transition_fields(status) != transition_fields(written):
             return True
         wait_s = self.changed_interval_s if figures_changed(status, written) else self.max_interval_s
         return self.clock() - self._written_s >= wait_s * self._jitter

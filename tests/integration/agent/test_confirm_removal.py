@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from agent.reconciler.actions import Remove
-from agent.reconciler.node import OwnNode
+from agent.reconciler.own_node import OwnNode
 from agent.reconciler.removals import confirm_removal
 from shared.api.model_node import Entry
 from shared.errors import NotGranted

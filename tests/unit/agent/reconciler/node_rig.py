@@ -22,8 +22,8 @@ from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.inspector import Inspector
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
-from agent.reconciler.node import OwnNode
 from agent.reconciler.observe import Scanner
+from agent.reconciler.own_node import OwnNode
 from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
 from agent.reconciler.state_cache import StateCache

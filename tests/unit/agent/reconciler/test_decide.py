@@ -69,7 +69,7 @@ def test_after_the_commit_the_labels_are_set_and_nothing_else_is_done() -> None:
 
 
 def test_a_refused_label_patch_is_waited_out() -> None:
-    unlabelled = observation(entry(), held={KEY: SOUND}, patch_due_s=101.0)
+    unlabelled = observation(entry(), held={KEY: SOUND}, label_patch_due_s=101.0)
     assert decide(unlabelled) == []
     assert next_due_s(unlabelled) == 101.0
 
@@ -177,8 +177,8 @@ class TestRemoval:
         assert decide(observation(self.gone, held={KEY: SOUND})) == [Remove(self.gone, "mn-1", 3)]
 
     def test_while_the_labels_cannot_be_dropped_nothing_is_removed(self) -> None:
-        assert decide(observation(self.gone, held={KEY: SOUND}, labels=both(), patch_due_s=101)) == []
-        assert decide(observation(self.gone, held={KEY: SOUND}, labels=both()[:1], patch_due_s=101)) == []
+        assert decide(observation(self.gone, held={KEY: SOUND}, labels=both(), label_patch_due_s=101)) == []
+        assert decide(observation(self.gone, held={KEY: SOUND}, labels=both()[:1], label_patch_due_s=101)) == []
 
     def test_another_revisions_ready_label_does_not_hold_it_up(self) -> None:
         staying = entry(revision="r2")

@@ -54,7 +54,7 @@ def step(rig: NodeRig) -> None:
 
 def stop_midway(rig: NodeRig, out_of_space: InsufficientStorage | None = None) -> None:
     """Let the source send next to nothing, and stop the download."""
-    rig.executor.downloads.downloader.bucket.set_rate(1)
+    rig.executor.downloads.downloader.rate_limiter.set_rate(1)
     rig.answer(0)
     rig.executor.downloads.stop_all(out_of_space)
 

@@ -56,7 +56,8 @@ def test_a_failure_has_its_reason_and_message_until_the_next_try_gets_further() 
     assert (waiting.phase, waiting.reason, waiting.attempts) == ("Waiting", "AuthDenied", 1)
     begun = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Fetching(DIGEST)})))
     assert (begun.phase, begun.reason, begun.attempts) == ("Downloading", "AuthDenied", 1)
-    moved = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Fetching(DIGEST, moved=True)})))
+    works = {KEY: Fetching(DIGEST, has_received=True)}
+    moved = only(entry_statuses(observation(entry(), failures=failed, works=works)))
     assert (moved.phase, moved.reason, moved.attempts) == ("Downloading", "", 0)
 
 

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from agent.reconciler.status import fit_size
-from agent.reconciler.status_writer import StatusWriter, figures_changed, transitions, with_transition_times
+from agent.reconciler.status_writer import StatusWriter, figures_changed, transition_fields, with_transition_times
 from shared.api.meta import Condition
 from shared.api.model_node import PATH, EntryStatus, ModelNodeStatus
 from shared.kube.transport import Kube
@@ -48,17 +48,17 @@ def test_a_condition_keeps_its_date_until_its_status_changes() -> None:
 
 
 def test_figures_and_texts_alone_are_no_transition() -> None:
-    assert transitions(status(entry("Failed", message="need 5"), used=1)) == transitions(
+    assert transition_fields(status(entry("Failed", message="need 5"), used=1)) == transition_fields(
         status(entry("Failed", message="need 6"), used=2, disk_free=9)
     )
 
 
 def test_a_phase_a_limit_or_a_generation_is_one() -> None:
-    known = transitions(status(entry("Ready")))
-    assert transitions(status(entry("Repairing"))) != known
-    assert transitions(status(entry("Ready"), limit=5)) != known
-    assert transitions(status(entry("Ready"), observed_generation=2)) != known
-    assert transitions(status()) != known
+    known = transition_fields(status(entry("Ready")))
+    assert transition_fields(status(entry("Repairing"))) != known
+    assert transition_fields(status(entry("Ready"), limit=5)) != known
+    assert transition_fields(status(entry("Ready"), observed_generation=2)) != known
+    assert transition_fields(status()) != known
 
 
 GIB = 2**30
