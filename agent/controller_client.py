@@ -14,7 +14,7 @@ from shared.connection_errors import no_response_message
 from shared.manifest import Manifest, decode_manifest
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=30)
-_KNOWN = {
+_ERRORS_BY_REASON = {
     kind.__name__: kind
     for kind in (
         errors.NotGranted, errors.SourceNotFound, errors.RevisionNotFound, errors.AuthDenied, errors.UnsafePath,
@@ -75,17 +75,17 @@ class ControllerClient:
     async def _call(self, method: str, path: str, body: msgspec.Struct | None = None) -> bytes:
         session = await self._session()
         headers = {"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"}
-        sent = msgspec.json.encode(body) if body is not None else None
+        data = msgspec.json.encode(body) if body is not None else None
         try:
             async with session.request(
-                method, f"{self.url}{path}", data=sent, headers=headers, allow_redirects=False
-            ) as answer:
-                received = await answer.read()
+                method, f"{self.url}{path}", data=data, headers=headers, allow_redirects=False
+            ) as response:
+                content = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise errors.Unreachable(no_response_message(error, f"the controller at {self.url}")) from error
-        if answer.status in _SUCCESS:
-            return received
-        raise refusal(answer.status, received, answer.headers.get("Retry-After", ""))
+        if response.status in _SUCCESS:
+            return content
+        raise error_of_response(response.status, content, response.headers.get("Retry-After", ""))
 
     async def _session(self) -> aiohttp.ClientSession:
         try:
@@ -109,7 +109,7 @@ def _connected(context: ssl.SSLContext) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), timeout=_TIMEOUT)
 
 
-def refusal(code: int, body: bytes, retry_after: str = "") -> errors.LarderError:
+def error_of_response(code: int, body: bytes, retry_after: str = "") -> errors.LarderError:
     """Return the error for a response's status and body, which a proxy may have replaced."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
@@ -117,7 +117,7 @@ def refusal(code: int, body: bytes, retry_after: str = "") -> errors.LarderError
         problem = Problem("", f"the controller answered with status {code}")
     if code == _TOO_MANY_REQUESTS:
         return errors.RateLimited(problem.message, float(retry_after) if retry_after.isdecimal() else 1.0)
-    if kind := _KNOWN.get(problem.reason):
+    if kind := _ERRORS_BY_REASON.get(problem.reason):
         return kind(problem.message)
     if code in (401, 403, _NOT_FOUND):
         return errors.NotGranted(problem.message or f"the controller answered with status {code}")

@@ -91,11 +91,9 @@ class Reconciler:
             return ""
         if math.isnan(self._last_pass_s):
             return "the agent has not read its Node yet"
-        return (
-            "the agent has not checked the Node's labels yet"
-            if self.cache.synced
-            else "the agent has not listed its ModelNode yet"
-        )
+        if not self.cache.synced:
+            return "the agent has not listed its ModelNode yet"
+        return "the agent has not checked the Node's labels yet"
 
     def observation(self) -> Observation:
         """Return the current observation."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from agent.controller_client import ControllerClient, refusal
+from agent.controller_client import ControllerClient, error_of_response
 from shared.api.wire import CredentialGrant, EntryProgress, Problem, ProgressReport
 from shared.errors import AuthDenied, NotGranted, RateLimited, Unreachable
 from shared.manifest import File, build_manifest
@@ -95,4 +95,4 @@ async def test_no_server_no_token_no_ca(client: ControllerClient, tmp_path: Path
     ],
 )
 def test_every_answer_has_a_meaning(code: int, body: bytes, kind: type[Exception]) -> None:
-    assert type(refusal(code, body, "3")) is kind
+    assert type(error_of_response(code, body, "3")) is kind
