@@ -106,7 +106,7 @@ def fetch(
         if prove_access:
             access.prove_access(downloader, stop)
         blobs = _by_path(plan, {**found, **downloaded})
-        unpacked = _unpack(downloader, blobs, reservation, stop) if unpack else ()
+        unpacked = Unpacking(store, plan, reservation, progress).run(blobs, stop) if unpack else ()
     except BaseException:
         progress.find(before - progress.done)  # the next attempt counts these bytes again
         raise
@@ -128,19 +128,6 @@ def _download(
     small_files.start(concurrency)
     pool.wait(stop, large_files.tick)
     return large_files.blobs | small_files.blobs
-
-
-def _unpack(
-    downloader: FileDownloader, blobs: Mapping[str, str], reservation: str, stop: threading.Event
-) -> tuple[ArchiveContents, ...]:
-    """Return the files that a model's archives become."""
-    found = downloader.store.snapshots.find_unpacked(downloader.plan)
-    unpacking = Unpacking(downloader.store, downloader.plan, reservation, downloader.context.progress)
-    if all(file.path in found for file in downloader.plan.archives):
-        if found:
-            unpacking.check_together(found)
-        return tuple(found.values())
-    return unpacking.run(blobs, stop)
 
 
 def _by_path(plan: DownloadPlan, blobs: Mapping[str, str]) -> dict[str, str]:

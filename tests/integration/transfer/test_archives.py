@@ -234,7 +234,7 @@ class TestRoom:
         bomb = {f"{number}": bytes(20_000_000) for number in range(5)}
         source = MemorySource({"m.tgz": gzip.compress(tar(bomb))})
         store.space.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
-        with pytest.raises(InsufficientStorage, match=r"unpacked into 38.1 MiB or more"):
+        with pytest.raises(InsufficientStorage, match=r"unpacks to 38.1 MiB or more"):
             stock(source, store, reservation="llama")
         assert store.blobs.paths() == {}
 

@@ -179,7 +179,7 @@ class TestRoom:
         halves = [{f"{side}{number}": bytes(10_000_000) for number in range(2)} for side in "ab"]
         source = MemorySource({"a": tar_gz(halves[0]), "b": tar_gz(halves[1])}, archives={"a": "tar.gz", "b": "tar.gz"})
         store.space.reserve("llama", source.resolve().size_bytes, 30_000_000, 0)
-        with pytest.raises(InsufficientStorage, match=r"'a' and 1 more archives .* are unpacked into 28.6 MiB or more"):
+        with pytest.raises(InsufficientStorage, match=r"'a' and 1 more archives .* unpack to 28.6 MiB or more"):
             stock(source, store, reservation="llama")
         assert store.blobs.paths() == {}
         assert store.space.missing_bytes(plan_of(source)) >= 30_000_000 + source.resolve().size_bytes
