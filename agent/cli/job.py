@@ -69,8 +69,8 @@ class FetchJob:
         check_work_directory(self.target)
         manifest = self._resolve()
         check_manifest(manifest)
-        self.progress.find(-self.progress.done)
-        self.progress.trouble = None
+        self.progress.count_present(-self.progress.done)
+        self.progress.failure = None
         self.progress.total = manifest.size_bytes
         archives = {f.path for f in find_archives(manifest.files)}  # nothing records what came out of one before
         keys = keys_by_path(manifest.uri, manifest.revision, manifest.files)
@@ -126,14 +126,14 @@ class FetchJob:
     def _is_up_to_date(self, file: File, key: str) -> bool:
         if self.stop.is_set():
             raise Stopped
-        return is_up_to_date(self.target, file, key, self.progress.find)
+        return is_up_to_date(self.target, file, key, self.progress.count_present)
 
     def _resolve(self) -> Manifest:
         """List the files of the source, with retries."""
-        with self.progress.asking():
+        with self.progress.requesting():
             return retry(self.source.resolve, POLICY, Timing(), self._wait)
 
     def _wait(self, pause_s: float, error: LarderError) -> None:
-        self.progress.trouble = error
+        self.progress.failure = error
         if self.stop.wait(pause_s):
             raise Stopped from error

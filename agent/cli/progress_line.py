@@ -45,6 +45,6 @@ def _line(progress: Progress) -> str:
     if progress.total:
         share = 100 * progress.done // progress.total
         done = f"{share:3d} %  {format_bytes(progress.done)} of {format_bytes(progress.total)}"
-    if progress.trouble:
-        return f"{done}, retrying: {failure_line(progress.trouble)}"
+    if progress.failure:
+        return f"{done}, retrying: {failure_line(progress.failure)}"
     return f"{done}, {format_bytes(round(progress.rate()))}/s" if progress.total else done

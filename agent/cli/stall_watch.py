@@ -22,16 +22,16 @@ class StallWatch:
     def check(self, now: float) -> LarderError | None:
         """Return the reason to give up, or None to continue. Waiting for a source counts, for a disk sync does not."""
         progress = self._progress
-        self._trouble = progress.trouble or self._trouble
+        self._trouble = progress.failure or self._trouble
         files, is_listed = progress.traffic.verified_files, progress.total != self._total
         came_bytes = max(abs(progress.done - self._seen), progress.received - self._received)
         if is_listed or came_bytes >= _LITTLE_BYTES or files != self._files:
             self._hope.renew(now)
             self._seen, self._files, self._total = progress.done, files, progress.total
             self._received = progress.received
-            self._trouble, self._waits_since = progress.trouble, None
-        self._hope.note(progress.trouble, now)
-        if not (self._trouble or not progress.total or progress.asks):
+            self._trouble, self._waits_since = progress.failure, None
+        self._hope.note(progress.failure, now)
+        if not (self._trouble or not progress.total or progress.is_requesting):
             self._waits_since = None
         elif self._waits_since is None:
             self._waits_since = now

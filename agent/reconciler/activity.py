@@ -86,7 +86,7 @@ class Activity:
     def retrying(self, key: Key) -> Cause | None:
         """Return the failure that a download is currently retrying."""
         running = self.running.get(key)
-        error = running.trouble if running else None
+        error = running.failure if running else None
         return Cause(error.reason, str(error)) if error else None
 
     def all_retrying(self) -> Mapping[Key, Cause]:

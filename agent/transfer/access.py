@@ -26,7 +26,7 @@ def prove_access(downloader: FileDownloader, stop: threading.Event) -> None:
     pending = deque(files[-1:] if isinstance(context.source, SharedRights) else files)
 
     def wait(pause_s: float, error: LarderError) -> None:
-        context.progress.trouble = error
+        context.progress.failure = error
         if halt.wait(pause_s):
             raise Stopped
 

@@ -98,7 +98,7 @@ def fetch(
     missing = [file for file in needed.values() if file.path not in found]
     before = progress.done
     progress.total = progress.total or plan.manifest.size_bytes
-    progress.find(plan.manifest.size_bytes - sum(file.size for file in missing))
+    progress.count_present(plan.manifest.size_bytes - sum(file.size for file in missing))
     check, cached = partial(Check, sha256=sha256), store.incoming.uses_page_cache(plan)
     downloader = FileDownloader(context, plan, store, policy or RetryPolicy(), timing, set(), check, cached)
     try:
@@ -108,7 +108,7 @@ def fetch(
         blobs = _by_path(plan, {**found, **downloaded})
         unpacked = Unpacking(store, plan, reservation, progress).run(blobs, stop) if unpack else ()
     except BaseException:
-        progress.find(before - progress.done)  # the next attempt counts these bytes again
+        progress.count_present(before - progress.done)  # the next attempt counts these bytes again
         raise
     for one in unpacked:
         blobs.pop(one.archive.path, None)

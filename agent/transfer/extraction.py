@@ -63,7 +63,7 @@ class Extraction:
             partial.write(memoryview(chunk), offset)
             offset += len(chunk)
             self.store.space.arrived(self.reservation, len(chunk))
-            self.progress.find(len(chunk))
+            self.progress.count_present(len(chunk))
             writeback.reach(offset)
 
     @contextmanager

@@ -87,11 +87,11 @@ class FileDownloader:
             segmented = SegmentedFile(file, partial, self.make_check)
             download = FileDownload(segmented, SharedRetryBudget(self.policy, self.timing))
             if blob := self.store.blobs.find(key, file.size):  # another download was faster
-                self.context.progress.find(file.size)
+                self.context.progress.count_present(file.size)
                 self.context.arrived(file.size - held_bytes)
                 download.blob = blob
             else:
-                self.context.progress.find(held_bytes)
+                self.context.progress.count_present(held_bytes)
             yield download
 
     def attempt(self, download: FileDownload, segment: Segment, buffer: memoryview) -> None:
@@ -176,11 +176,11 @@ class FileDownloader:
         if not is_first:
             raise error
         progress.traffic.retry(error)
-        progress.trouble = error
+        progress.failure = error
 
     def _discard(self, download: FileDownload, *, give_up: bool) -> None:
         size = download.segmented.discard(give_up=give_up)
-        self.context.progress.find(-size)
+        self.context.progress.count_present(-size)
         self.context.arrived(-size)
 
     def _hash(self, download: FileDownload, hashing: Hashing, buffer: memoryview) -> bool:
@@ -217,6 +217,6 @@ class FileDownloader:
         progress.traffic.fail(error)
         pause_s = download.budget.pause(error, download.segmented.missing_bytes, received_bytes)
         progress.traffic.retry(error)
-        progress.trouble = error
+        progress.failure = error
         if self.context.stop.wait(pause_s):
             raise Stopped

@@ -87,7 +87,7 @@ class LargeFiles:
         """Measure the rate and start as many receivers as it justifies."""
         progress = self._downloader.context.progress
         with self._changed:
-            if not progress.trouble:  # more connections would not solve that
+            if not progress.failure:  # more connections would not solve that
                 missing, now = progress.total - progress.done, self._downloader.timing.clock()
                 self._concurrency.observe(progress.received, missing, now, time.process_time())
             wanted = set(range(self._concurrency.connections)) if self._is_unfinished() else set[int]()

@@ -16,34 +16,34 @@ _SAMPLE_S = 0.25
 class Progress:
     """Counters of one download, in bytes. Thread-safe.
 
-    `trouble` is the failure being retried right now, None while bytes flow. `traffic` accumulates over all downloads.
+    `failure` is the failure being retried right now, None while bytes flow. `traffic` accumulates over all downloads.
     """
 
     def __init__(
         self, total: int = 0, clock: Callable[[], float] = time.monotonic, traffic: Traffic | None = None
     ) -> None:
         self.total, self.traffic = total, traffic or Traffic()
-        self.trouble: LarderError | None = None
+        self.failure: LarderError | None = None
         self._clock, self._done, self._received = clock, 0, 0
         self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
-        self._asking = 0
+        self._requests = 0
         self._lock = threading.Lock()
 
     @property
-    def asks(self) -> bool:
+    def is_requesting(self) -> bool:
         """Whether a request to a source is waiting for its answer."""
-        return self._asking > 0
+        return self._requests > 0
 
     @contextmanager
-    def asking(self) -> Iterator[None]:
+    def requesting(self) -> Iterator[None]:
         """Mark the block as a request to a source."""
         with self._lock:
-            self._asking += 1
+            self._requests += 1
         try:
             yield
         finally:
             with self._lock:
-                self._asking -= 1
+                self._requests -= 1
 
     @property
     def done(self) -> int:
@@ -57,24 +57,24 @@ class Progress:
 
     def receive(self, size_bytes: int) -> None:
         """Count bytes that came over the network."""
-        self._come(size_bytes, size_bytes)
+        self._count(size_bytes, size_bytes)
 
-    def pass_over(self, size_bytes: int) -> None:
+    def skip(self, size_bytes: int) -> None:
         """Count unwanted bytes that came over the network."""
-        self._come(size_bytes, 0)
+        self._count(size_bytes, 0)
 
-    def _come(self, size_bytes: int, wanted_bytes: int) -> None:
+    def _count(self, size_bytes: int, wanted_bytes: int) -> None:
         now = self._clock()
         self.traffic.receive(size_bytes)
         with self._lock:
             self._done += wanted_bytes
             self._received += size_bytes
-            self.trouble = None
+            self.failure = None
             if now - self._samples[-1][0] >= _SAMPLE_S:
                 self._samples.append((now, self._received))
                 self._drop_old(now)
 
-    def find(self, size_bytes: int) -> None:
+    def count_present(self, size_bytes: int) -> None:
         """Count bytes that were already here; negative if they had to be discarded."""
         with self._lock:
             self._done += size_bytes

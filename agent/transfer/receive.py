@@ -52,7 +52,7 @@ def receive(context: DownloadContext, segmented: SegmentedFile, segment: Segment
         Stopped: The stop event was set.
     """
     file, left = segmented.file, segment.left
-    with context.progress.asking():
+    with context.progress.requesting():
         body = context.source.open(file, left.start, None if left.end == file.size else left.size_bytes)
     with closing(body):
         if body.skips:
@@ -68,7 +68,7 @@ def receive_front(context: DownloadContext, file: File, buffer: memoryview) -> t
     """
     size = 0
     try:
-        with context.progress.asking():
+        with context.progress.requesting():
             body = context.source.open(file)
         with closing(body):
             reader = _BodyReader(context, body, file)
@@ -91,7 +91,7 @@ def _drain(
     """
     reader, grain = _BodyReader(context, body, segmented.file), segmented.partial.grain
     while size := reader.skip(len(buffer)):
-        context.progress.pass_over(size)
+        context.progress.skip(size)
     while missing := segment.end - segment.position:
         into_page = segment.position % grain
         chunk = reader.chunk_of(buffer[into_page : grain if into_page else None][:missing])

@@ -106,7 +106,7 @@ class Unpacking:
             room = self.store.space.room_to_unpack(self.reservation, self.plan)
             most_bytes = max(room, _LIKELY_RATIO * sum(one.file.size for one in stored))
         return list_archives(
-            self.store, self.plan, stored, found, most_bytes=most_bytes, stop=stop, count=self.progress.find
+            self.store, self.plan, stored, found, most_bytes=most_bytes, stop=stop, count=self.progress.count_present
         )
 
     def _reserve(self, listed: Sequence[ListedArchive]) -> None:
@@ -115,7 +115,7 @@ class Unpacking:
         missing_bytes = sum(file.size for one in listed for file in one.missing)
         overheads = [self.store.space.unpacked_overhead_bytes(one.contents.manifest, one.missing) for one in listed]
         self.progress.total += all_bytes
-        self.progress.find(all_bytes - missing_bytes)
+        self.progress.count_present(all_bytes - missing_bytes)
         try:
             self.store.space.renew(self.reservation, missing_bytes + sum(overheads))
         except InsufficientStorage:

@@ -65,7 +65,7 @@ def test_a_body_that_always_ends_early_is_given_up_and_its_bytes_stay(
     progress = Progress()
     with pytest.raises(Unreachable):
         bring(large, store, progress=progress)
-    assert isinstance(progress.trouble, Unreachable)
+    assert isinstance(progress.failure, Unreachable)
     assert [p.stat().st_size for p in parts(root)] == [300_000]
     assert store.space.missing_bytes(plan_of(large)) == len(BODY) - 300_000
     large.faults.truncate_at.clear()

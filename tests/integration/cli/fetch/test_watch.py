@@ -23,7 +23,7 @@ def looks(
         if bytes_a_second:
             progress.receive(bytes_a_second)
         if trouble_every_s and second % trouble_every_s == 0:
-            progress.trouble = SLOW
+            progress.failure = SLOW
         if hopeless := watch.check(second):
             return hopeless
     return None
@@ -42,12 +42,12 @@ def test_small_files_that_come_one_by_one_are_not(progress: Progress) -> None:
     for second in range(1, 200):
         progress.receive(5)
         progress.traffic.verify(5, 0.0)
-        progress.trouble = SLOW
+        progress.failure = SLOW
         assert watch.check(second) is None
 
 
 def test_a_listing_or_an_answer_that_never_comes_is_given_up(progress: Progress) -> None:
-    with progress.asking():
+    with progress.requesting():
         assert isinstance(looks(StallWatch(progress, 0), progress), Unreachable)
     assert isinstance(looks(StallWatch(Progress(), 0), Progress()), Unreachable)
 
@@ -60,15 +60,15 @@ def test_a_disk_is_waited_for(progress: Progress) -> None:
 def test_a_source_that_asks_for_time_is_not_given_up_meanwhile(progress: Progress) -> None:
     for begun in (progress, Progress()):
         watch = StallWatch(begun, 0)
-        with begun.asking():
+        with begun.requesting():
             for second in range(1, 100):
-                begun.trouble = RateLimited("later", 5) if second % 5 == 1 else begun.trouble
+                begun.failure = RateLimited("later", 5) if second % 5 == 1 else begun.failure
                 assert watch.check(second) is None
 
 
 def test_one_that_answers_no_more_after_that_is(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
-    asked = progress.trouble = RateLimited("later", 60)
+    asked = progress.failure = RateLimited("later", 60)
     assert [watch.check(second) for second in range(1, 61 + int(HOPELESS_S))] == [None] * (60 + int(HOPELESS_S))
     assert watch.check(61 + HOPELESS_S) is asked
 
@@ -76,17 +76,17 @@ def test_one_that_answers_no_more_after_that_is(progress: Progress) -> None:
 def test_one_that_asks_for_ever_is_given_up(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     for second in range(1, int(POLICY.asked_s + HOPELESS_S)):
-        progress.trouble = RateLimited("later", 5)
+        progress.failure = RateLimited("later", 5)
         assert watch.check(second) is None
-    assert watch.check(POLICY.asked_s + HOPELESS_S) is progress.trouble
+    assert watch.check(POLICY.asked_s + HOPELESS_S) is progress.failure
 
 
 def test_a_list_that_came_after_a_long_wait_renews_it() -> None:
     progress = Progress()
     watch = StallWatch(progress, 0)
-    progress.trouble = RateLimited("later", 100)
+    progress.failure = RateLimited("later", 100)
     watch.check(0)
-    progress.trouble, progress.total = SLOW, 10**9
+    progress.failure, progress.total = SLOW, 10**9
     for second in range(140, 140 + int(HOPELESS_S)):
         assert watch.check(second) is None
     assert watch.check(140 + HOPELESS_S) is SLOW
@@ -94,8 +94,8 @@ def test_a_list_that_came_after_a_long_wait_renews_it() -> None:
 
 def test_a_server_that_ignores_ranges_is_waited_for_while_it_sends_what_is_here(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
-    progress.trouble = SLOW  # it broke off before
+    progress.failure = SLOW  # it broke off before
     watch.check(0)
     for second in range(1, 3 * int(HOPELESS_S)):
-        progress.pass_over(20_000)
+        progress.skip(20_000)
         assert watch.check(second) is None

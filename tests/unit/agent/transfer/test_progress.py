@@ -19,9 +19,9 @@ def clock() -> Clock:
 
 def test_done_counts_what_was_found_and_received(clock: Clock) -> None:
     progress = Progress(100, clock)
-    progress.find(30)
+    progress.count_present(30)
     progress.receive(20)
-    progress.find(-10)
+    progress.count_present(-10)
     assert (progress.done, progress.received, progress.total) == (40, 20, 100)
 
 
@@ -48,13 +48,13 @@ def test_the_rate_falls_to_nothing_when_nothing_comes(clock: Clock) -> None:
 
 def test_what_was_found_has_no_rate(clock: Clock) -> None:
     progress = Progress(0, clock)
-    progress.find(10**9)
+    progress.count_present(10**9)
     clock.now += 1
     assert progress.rate() == 0
 
 
 def test_trouble_ends_with_the_next_byte(clock: Clock) -> None:
     progress = Progress(0, clock)
-    progress.trouble = Unreachable("x")
+    progress.failure = Unreachable("x")
     progress.receive(1)
-    assert progress.trouble is None
+    assert progress.failure is None
