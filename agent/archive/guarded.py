@@ -30,7 +30,7 @@ class GuardedReader:
         piece = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         if size > self._left or len(piece) > self._left or _LONG_NUMBER.search(piece):
             raise TooManyFiles(
-                "the archive has a table of names that is too large to be kept in memory; make one with fewer files"
+                "the archive has a table of names that is too large for memory; create one with fewer files"
             )
         self._left -= len(piece)
         return piece
@@ -42,7 +42,7 @@ class GuardedReader:
         except OSError as error:
             if whence or error.errno != errno.EINVAL:
                 raise
-            raise ValueError(f"it names the position {position}") from error
+            raise ValueError(f"it refers to position {position}") from error
 
     def tell(self) -> int:
         """Return the position."""

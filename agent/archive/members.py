@@ -18,7 +18,7 @@ _LONGEST_TARGET = 1024  # the same as for names
 _HERE = re.compile(r"^(?:\./+)+|^\.$")
 
 
-class Type(Enum):
+class MemberType(Enum):
     """The type of a member; `OTHER` is everything else, such as devices and pipes."""
 
     FILE = auto()
@@ -33,7 +33,7 @@ class ArchiveEntry:
     """A member as listed in the archive: name, size in bytes, permission bits, and link target."""
 
     name: str
-    type: Type
+    type: MemberType
     size: int = 0
     mode: int = 0
     target: str = ""
@@ -45,7 +45,7 @@ class Member:
 
     path: str
     size: int
-    of: str
+    content_path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Tally:
         def count() -> None:
             if self.members >= limits.members:
                 raise TooManyFiles(
-                    f"the {whose} more than {limits.members} members, counting every directory above a file; make one "
-                    "with fewer files"
+                    f"the {whose} more than {limits.members} members, counting every directory above a file; create "
+                    "one with fewer files"
                 )
             self.members += 1
 
@@ -117,17 +117,19 @@ def decide_members(
         listed()  # a directory may be listed many times
         path = _path_of(entry)
         _check_type(entry)
-        if entry.type is not Type.DIRECTORY or path not in ("", "."):
-            _add(names, path, is_file=entry.type is not Type.DIRECTORY)
-        if entry.type is Type.DIRECTORY:
+        if entry.type is not MemberType.DIRECTORY or path not in ("", "."):
+            _add(names, path, is_file=entry.type is not MemberType.DIRECTORY)
+        if entry.type is MemberType.DIRECTORY:
             continue
-        if entry.type is Type.FILE:
+        if entry.type is MemberType.FILE:
             sizes[path] = entry.size
             tally.bytes += entry.size
         else:
             links[path] = _target_of(entry, path)
         if tally.bytes > _MOST_BYTES:
-            raise UnsafePath(f"the archive declares more bytes, up to {path!r}, than any disk has; make it anew")
+            raise UnsafePath(
+                f"the archive declares more bytes, up to {path!r}, than any disk can hold; create it again"
+            )
         if tally.bytes > limits.bytes:
             raise Oversize(tally.bytes)
     own = [Member(path, size, path) for path, size in sizes.items()]
@@ -138,41 +140,43 @@ def decide_members(
 def _path_of(entry: ArchiveEntry) -> str:
     """Return the name without its meaningless parts: a leading `./`, and a trailing `/` of a directory."""
     name = plain_name(entry.name)
-    return name.rstrip("/").removesuffix("/.") if entry.type is Type.DIRECTORY else name
+    return name.rstrip("/").removesuffix("/.") if entry.type is MemberType.DIRECTORY else name
 
 
 def _check_type(entry: ArchiveEntry) -> None:
     if entry.size < 0:
-        raise UnsafePath(f"the archive declares a size of {entry.size} for {entry.name!r}; make it anew")
-    if entry.type is Type.OTHER:
+        raise UnsafePath(f"the archive declares a size of {entry.size} for {entry.name!r}; create it again")
+    if entry.type is MemberType.OTHER:
         raise UnsafePath(f"the archive has {entry.name!r}, which is neither file, directory nor link; leave it out")
-    if entry.type is not Type.DIRECTORY and entry.mode & _SET_ID_BITS:
-        raise UnsafePath(f"the archive has {entry.name!r} with the setuid or setgid bit; make it without")
+    if entry.type is not MemberType.DIRECTORY and entry.mode & _SET_ID_BITS:
+        raise UnsafePath(f"the archive has {entry.name!r} with the setuid or setgid bit; create it without")
 
 
 def _target_of(entry: ArchiveEntry, path: str) -> str:
     """Return the target path of a link, from the archive's top; symbolic links are relative to their own directory."""
     if len(entry.target) > _LONGEST_TARGET:
-        raise UnsafePath(f"the archive has the link {path!r} with a target that is too long; leave it out")
-    beside = posixpath.dirname(path) if entry.type is Type.SYMBOLIC_LINK else ""
+        raise UnsafePath(f"the archive has the link {path!r} whose target is too long; leave it out")
+    beside = posixpath.dirname(path) if entry.type is MemberType.SYMBOLIC_LINK else ""
     target = posixpath.normpath(posixpath.join(beside, entry.target)) if entry.target else ".."
     if target.startswith(("/", "../")) or target == ".." or "\0" in target:
-        raise UnsafePath(f"the archive has the link {path!r} to {entry.target!r}, which leads out of it; leave it out")
+        raise UnsafePath(
+            f"the archive has the link {path!r} to {entry.target!r}, which points outside it; leave it out"
+        )
     return target
 
 
 def _add(names: NameTree, path: str, *, is_file: bool) -> None:
     """Add a name of an archive. Raises UnsafePath if it clashes with another, also when case is ignored."""
     check_path(path)
-    for there, here in names.add(path, is_file=is_file):
-        if there.path != here.path:
+    for known, new in names.add(path, is_file=is_file):
+        if known.path != new.path:
             raise UnsafePath(
-                f"the archive has both {there.path!r} and {here.path!r}, which some file systems hold for one; "
+                f"the archive has both {known.path!r} and {new.path!r}, which some file systems treat as the same; "
                 "rename one"
             )
-        if there.is_file and here.is_file:
-            raise UnsafePath(f"the archive has {here.path!r} twice; make it anew")
-        raise UnsafePath(f"the archive has {here.path!r} as a file and as a directory; rename one")
+        if known.is_file and new.is_file:
+            raise UnsafePath(f"the archive has {new.path!r} twice; create it again")
+        raise UnsafePath(f"the archive has {new.path!r} as a file and as a directory; rename one")
 
 
 def count_names(paths: Iterable[str], limits: UnpackLimits, tally: Tally) -> None:
@@ -182,29 +186,29 @@ def count_names(paths: Iterable[str], limits: UnpackLimits, tally: Tally) -> Non
         deque(names.add(path), maxlen=0)
 
 
-def check_together(places: Mapping[str, Iterable[str]], limits: UnpackLimits) -> None:
+def check_together(paths_by_origin: Mapping[str, Iterable[str]], limits: UnpackLimits) -> None:
     """Raise UnsafePath, naming both, if a file of one archive clashes with another's.
 
-    `places` has the paths of each archive's files by its name; those of "" are the model's other files. Raises
+    `paths_by_origin` has the paths of each archive's files by its name; those of "" are the model's other files. Raises
     TooManyFiles if all of them together, directories included, exceed `limits.members`.
     """
     names = NameTree(Tally().counter(limits, "model has"))
-    for place, paths in places.items():
+    for origin, paths in paths_by_origin.items():
         for path in paths:
-            for there, here in names.add(path, place):
-                if there.place != place:
-                    raise UnsafePath(_clash(there, here))
+            for known, new in names.add(path, origin):
+                if known.origin != origin:
+                    raise UnsafePath(_clash(known, new))
 
 
 def _clash(one: Name, other: Name) -> str:
-    both = f"the model has {_spell(one)} and {_spell(other)}"
+    both = f"the model has {_describe(one)} and {_describe(other)}"
     if one.path != other.path:
-        return f"{both}, which some file systems hold for one; rename one"
-    return f"{both}, which cannot stand together; leave one out"
+        return f"{both}, which some file systems treat as the same; rename one"
+    return f"{both}, which cannot both exist; leave one out"
 
 
-def _spell(name: Name) -> str:
-    where = f"in {name.place!r}" if name.place else "beside the archives"
+def _describe(name: Name) -> str:
+    where = f"in {name.origin!r}" if name.origin else "beside the archives"
     return f"the {'file' if name.is_file else 'directory'} {name.path!r} {where}"
 
 
@@ -216,4 +220,4 @@ def _alias(path: str, links: Mapping[str, str], sizes: Mapping[str, int]) -> Mem
             return Member(path, sizes[target], target)
         if target not in links:
             break
-    raise UnsafePath(f"the archive has the link {path!r}, which leads to no file in it ({target!r}); leave it out")
+    raise UnsafePath(f"the archive has the link {path!r}, which points to no file in it ({target!r}); leave it out")

@@ -7,7 +7,7 @@ from typing import BinaryIO, cast
 
 from agent.archive.guarded import GuardedReader
 from agent.archive.kinds import Kind
-from agent.archive.members import ArchiveEntry, Type
+from agent.archive.members import ArchiveEntry, MemberType
 from shared.errors import TooManyFiles, UnsafePath
 
 _PIECE_BYTES = 1024 * 1024
@@ -53,7 +53,7 @@ def _check_kept(tar: tarfile.TarFile) -> None:
     """Keep the library's memory bounded: its list of members, and headers that apply to all of them."""
     tar.members.clear()  # type: ignore[attr-defined]  # documented
     if sum(len(name) + len(value) for name, value in tar.pax_headers.items()) > _HEADERS_BYTES:
-        raise TooManyFiles("the archive has headers for all members that are too large to be kept; make it without")
+        raise TooManyFiles("the archive has headers for all members that are too large for memory; create it without")
 
 
 def _check_end(reader: GuardedReader) -> None:
@@ -62,26 +62,26 @@ def _check_end(reader: GuardedReader) -> None:
     while piece := reader.read(_PIECE_BYTES):
         size += len(piece)
         if size > _LONGEST_END_BYTES or piece.count(0) < len(piece):
-            raise tarfile.ReadError("a header in its middle is damaged, or something follows its end")
+            raise tarfile.ReadError("a header in its middle is damaged, or data follows its end")
     if size < _BLOCK_BYTES:
-        raise tarfile.ReadError("it ends without its mark of the end")
+        raise tarfile.ReadError("its end-of-archive mark is missing")
 
 
 def _entry_of(info: tarfile.TarInfo) -> ArchiveEntry:
     match info:
         case _ if info.issparse():
-            raise UnsafePath(f"the archive has {info.name!r} with holes in it (sparse); make it without --sparse")
+            raise UnsafePath(f"the archive has {info.name!r} as a sparse file; create it without --sparse")
         case _ if info.isreg():
-            kind = Type.FILE
+            kind = MemberType.FILE
         case _ if info.isdir():
-            kind = Type.DIRECTORY
+            kind = MemberType.DIRECTORY
         case _ if info.issym():
-            kind = Type.SYMBOLIC_LINK
+            kind = MemberType.SYMBOLIC_LINK
         case _ if info.islnk():
-            kind = Type.HARD_LINK
+            kind = MemberType.HARD_LINK
         case _:
-            kind = Type.OTHER
-    return ArchiveEntry(info.name, kind, info.size if kind is Type.FILE else 0, info.mode, info.linkname)
+            kind = MemberType.OTHER
+    return ArchiveEntry(info.name, kind, info.size if kind is MemberType.FILE else 0, info.mode, info.linkname)
 
 
 def _pieces(tar: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[bytes]:

@@ -58,7 +58,7 @@ class MemberContent:
         if self._size != self.member.size or not self._ended:
             raise UnsafePath(
                 f"the archive declares {self.member.size} bytes for {self.member.path!r} and has "
-                f"{'more' if self._size > self.member.size else 'fewer'}; make it anew"
+                f"{'more' if self._size > self.member.size else 'fewer'}; create it again"
             )
         return self._digest.hexdigest()
 
@@ -94,7 +94,7 @@ def unpack_archive(file: BinaryIO, kind: Kind, members: Sequence[Member]) -> Ite
             if not wanted:
                 break
     if wanted:
-        raise InvalidURI(f"the archive has no {min(wanted)!r} any more; it was changed while it was unpacked")
+        raise InvalidURI(f"the archive no longer has {min(wanted)!r}; it changed while it was being unpacked")
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def _readable(kind: Kind) -> Iterator[None]:
         yield
     except _DAMAGE as error:
         detail = str(error) or type(error).__name__
-        raise InvalidURI(f"the archive cannot be read as {kind.value} ({detail}); upload it anew") from error
+        raise InvalidURI(f"the archive cannot be read as {kind.value} ({detail}); upload it again") from error
     except OSError as error:
         raise store_error(error, "reading the archive") from error
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from agent.archive.guarded import GuardedReader
-from agent.archive.members import ArchiveEntry, Type
+from agent.archive.members import ArchiveEntry, MemberType
 from shared.errors import UnsafePath
 
 _TABLE_BYTES = 8 * 1024 * 1024
@@ -38,7 +38,7 @@ class ZipArchive:
         """Yield (name, chunks of content) of each file; consume the chunks before continuing, or none."""
         with self._opened() as archive:
             for info in archive.infolist():
-                if _entry_of(archive, info).type is Type.FILE:
+                if _entry_of(archive, info).type is MemberType.FILE:
                     yield _name_of(info), _pieces(archive, info)
 
     def _opened(self) -> zipfile.ZipFile:
@@ -57,36 +57,36 @@ def _check_overlap(archive: zipfile.ZipFile) -> None:
     end, last = 0, ""
     for info in sorted(archive.infolist(), key=lambda i: i.header_offset):
         if info.header_offset < end:
-            raise UnsafePath(f"the archive has {last!r} and {_name_of(info)!r} over one another; make it anew")
+            raise UnsafePath(f"the archive has {last!r} and {_name_of(info)!r}, whose bytes overlap; create it again")
         end, last = info.header_offset + _HEADER_BYTES + info.compress_size, _name_of(info)
     if end > archive.start_dir:
-        raise UnsafePath(f"the archive has {last!r} over its own table of names; make it anew")
+        raise UnsafePath(f"the archive has {last!r}, which overlaps its own table of names; create it again")
 
 
 def _entry_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ArchiveEntry:
     name, mode = _name_of(info), info.external_attr >> 16 if info.create_system == _MADE_BY_UNIX else 0
     if info.flag_bits & _ENCRYPTED:
-        raise UnsafePath(f"the archive has {name!r} encrypted; make it without a password")
+        raise UnsafePath(f"the archive has {name!r} encrypted; create it without a password")
     if info.compress_type not in _METHODS:
-        raise UnsafePath(f"the archive has {name!r} packed by method {info.compress_type}; make it with deflate")
+        raise UnsafePath(f"the archive has {name!r} compressed by method {info.compress_type}; create it with deflate")
     match stat.S_IFMT(mode):
         case 0:
-            kind = Type.DIRECTORY if info.is_dir() else Type.FILE
+            kind = MemberType.DIRECTORY if info.is_dir() else MemberType.FILE
         case stat.S_IFREG:
-            kind = Type.FILE
+            kind = MemberType.FILE
         case stat.S_IFDIR:
-            kind = Type.DIRECTORY
+            kind = MemberType.DIRECTORY
         case stat.S_IFLNK:
-            kind = Type.SYMBOLIC_LINK
+            kind = MemberType.SYMBOLIC_LINK
         case _:
-            kind = Type.OTHER
-    target = _target_of(archive, info) if kind is Type.SYMBOLIC_LINK else ""
-    return ArchiveEntry(name, kind, info.file_size if kind is Type.FILE else 0, stat.S_IMODE(mode), target)
+            kind = MemberType.OTHER
+    target = _target_of(archive, info) if kind is MemberType.SYMBOLIC_LINK else ""
+    return ArchiveEntry(name, kind, info.file_size if kind is MemberType.FILE else 0, stat.S_IMODE(mode), target)
 
 
 def _target_of(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> str:
     if info.file_size > _LONGEST_TARGET_BYTES:
-        raise UnsafePath(f"the archive has the link {_name_of(info)!r} with a target that is too long; leave it out")
+        raise UnsafePath(f"the archive has the link {_name_of(info)!r} whose target is too long; leave it out")
     with archive.open(info) as content:
         return content.read(_LONGEST_TARGET_BYTES).decode(errors="surrogateescape")
 

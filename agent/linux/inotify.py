@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -41,13 +42,11 @@ class InotifyWatch:
 
     def drain(self) -> bool:
         """Discard pending notifications and return whether there were any."""
-        told = False
-        try:
+        found = False
+        with suppress(BlockingIOError):
             while os.read(self.descriptor, _READ_BYTES):
-                told = True
-        except BlockingIOError:
-            return told
-        return told
+                found = True
+        return found
 
     def close(self) -> None:
         """Stop watching."""

@@ -46,7 +46,7 @@ class ListedArchive:
 
     def unpacked(self) -> ArchiveContents:
         """Return the contents of the archive, whose files are all in the store."""
-        files = tuple(CompletedFile(m.path, m.size, self.digests[m.of]) for m in self.members)
+        files = tuple(CompletedFile(m.path, m.size, self.digests[m.content_path]) for m in self.members)
         file = self.archive.file
         return ArchiveContents(CompletedFile(file.path, file.size, self.archive.sha256, file.digest, file.etag), files)
 
@@ -90,7 +90,7 @@ def list_archives(
         except Oversize as error:
             raise ArchivesDoNotFit({**needs, archive.file.path: error.size_bytes - bytes_before}) from None
         needs[archive.file.path] = tally.bytes - bytes_before
-        own = [File(m.path, m.size) for m in members if m.of == m.path]
+        own = [File(m.path, m.size) for m in members if m.content_path == m.path]
         contents = DownloadPlan(members_manifest(plan.keys[archive.file.path], own))
         digests = {f.path: sha256 for f in own if (sha256 := store.blobs.find(contents.keys[f.path], f.size))}
         listed.append(ListedArchive(archive, members, contents, digests))

@@ -105,9 +105,8 @@ class Unpacking:
         if decompressed:
             room = self.store.space.room_to_unpack(self.reservation, self.plan)
             most_bytes = max(room, _LIKELY_RATIO * sum(one.file.size for one in stored))
-        return list_archives(
-            self.store, self.plan, stored, found, most_bytes=most_bytes, stop=stop, count=self.progress.count_present
-        )
+        count = self.progress.count_present
+        return list_archives(self.store, self.plan, stored, found, most_bytes=most_bytes, stop=stop, count=count)
 
     def _reserve(self, listed: Sequence[ListedArchive]) -> None:
         """Reserve space for the missing files. Raises ArchivesDoNotFit."""

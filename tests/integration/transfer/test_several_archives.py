@@ -141,7 +141,7 @@ class TestRefusal:
     def test_a_link_does_not_lead_from_one_into_another(self, stock: Stock, store: Store) -> None:
         link = tar(CODE, member("link", tarfile.SYMTYPE, "weights/empty"))
         source = MemorySource({"weights": tar(WEIGHTS), "code": link}, archives={"weights": "tar", "code": "tar"})
-        assert "leads to no file" in str(refusal(source, stock, store))
+        assert "points to no file" in str(refusal(source, stock, store))
 
     def test_members_are_counted_over_all(self, stock: Stock, store: Store) -> None:
         many = [{f"{side}/{number}": b"" for number in range(10_001)} for side in "ab"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.archive.kinds import Kind, kind_of
-from agent.archive.members import ArchiveEntry, Member, Oversize, Type, UnpackLimits, decide_members
+from agent.archive.members import ArchiveEntry, Member, MemberType, Oversize, UnpackLimits, decide_members
 from shared.archives import find_archives
 from shared.errors import InvalidURI, LarderError, TooManyFiles, UnsafePath
 from shared.manifest import File
@@ -16,19 +16,19 @@ LIMITS = UnpackLimits(1_000, 10)
 
 
 def file(name: str, size: int = 1, mode: int = 0o644) -> ArchiveEntry:
-    return ArchiveEntry(name, Type.FILE, size, mode)
+    return ArchiveEntry(name, MemberType.FILE, size, mode)
 
 
 def directory(name: str, mode: int = 0o755) -> ArchiveEntry:
-    return ArchiveEntry(name, Type.DIRECTORY, 0, mode)
+    return ArchiveEntry(name, MemberType.DIRECTORY, 0, mode)
 
 
 def symbolic(name: str, target: str) -> ArchiveEntry:
-    return ArchiveEntry(name, Type.SYMBOLIC_LINK, target=target)
+    return ArchiveEntry(name, MemberType.SYMBOLIC_LINK, target=target)
 
 
 def hard(name: str, target: str) -> ArchiveEntry:
-    return ArchiveEntry(name, Type.HARD_LINK, target=target)
+    return ArchiveEntry(name, MemberType.HARD_LINK, target=target)
 
 
 @pytest.mark.parametrize(
@@ -98,28 +98,28 @@ def test_files_links_and_directories() -> None:
         ([file("a"), directory("a")], "as a file and as a directory"),
         ([file("a"), directory("a/b")], "as a file and as a directory"),
         ([symbolic("a", "b"), file("a/x"), file("b")], "as a file and as a directory"),
-        ([file("A/x"), file("a/y")], "hold for one"),
-        ([file("straße"), file("STRASSE")], "hold for one"),
-        ([file("\u00e9"), file("e\u0301")], "hold for one"),
-        ([file("d"), directory("D")], "hold for one"),
-        ([symbolic("a", "/etc/passwd")], "leads out"),
-        ([symbolic("a", "../x")], "leads out"),
-        ([symbolic("d/a", "../../x")], "leads out"),
-        ([symbolic("a", "")], "leads out"),
-        ([symbolic("a", "..")], "leads out"),
-        ([hard("d/a", "../x")], "leads out"),
-        ([hard("a", "/x")], "leads out"),
+        ([file("A/x"), file("a/y")], "treat as the same"),
+        ([file("straße"), file("STRASSE")], "treat as the same"),
+        ([file("\u00e9"), file("e\u0301")], "treat as the same"),
+        ([file("d"), directory("D")], "treat as the same"),
+        ([symbolic("a", "/etc/passwd")], "points outside"),
+        ([symbolic("a", "../x")], "points outside"),
+        ([symbolic("d/a", "../../x")], "points outside"),
+        ([symbolic("a", "")], "points outside"),
+        ([symbolic("a", "..")], "points outside"),
+        ([hard("d/a", "../x")], "points outside"),
+        ([hard("a", "/x")], "points outside"),
         ([symbolic("a", "./" * 600 + "good")], "too long"),
         ([symbolic("a", "missing")], "no file"),
         ([symbolic("a", "a")], "no file"),
         ([symbolic("a", "b"), symbolic("b", "a")], "no file"),
         ([directory("d"), file("d/x"), symbolic("a", "d")], "no file"),
-        ([ArchiveEntry("dev", Type.OTHER)], "neither file"),
+        ([ArchiveEntry("dev", MemberType.OTHER)], "neither file"),
         ([file("a", mode=0o4755)], "setuid"),
         ([file("a", mode=0o2755)], "setuid"),
         ([hard("b", "a"), file("a", -1)], "size of -1"),
-        ([file("a", 2**62 + 1)], "more bytes, up to 'a', than any disk has"),
-        ([file("a", 10**240)], "than any disk has"),
+        ([file("a", 2**62 + 1)], "more bytes, up to 'a', than any disk can hold"),
+        ([file("a", 10**240)], "than any disk can hold"),
     ],
 )
 def test_one_unsafe_member_refuses_the_whole_archive(entries: list[ArchiveEntry], words: str) -> None:
@@ -181,13 +181,13 @@ def test_deep_names_take_no_memory_beyond_the_limit() -> None:
 
 def test_no_sum_of_sizes_is_beyond_what_numbers_hold() -> None:
     assert decide_members([file("a", 2**61)], UnpackLimits(2**63))
-    with pytest.raises(UnsafePath, match="up to 'c', than any disk has"):
+    with pytest.raises(UnsafePath, match="up to 'c', than any disk can hold"):
         decide_members([file("a", 2**61), file("b", 2**61), file("c")], UnpackLimits(2**63))
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "A", "..", ".", "", "é", "\0"]), min_size=1, max_size=4).map("/".join)
 ENTRIES = st.builds(
-    ArchiveEntry, NAMES, st.sampled_from(Type), st.integers(-1, 300), st.sampled_from([0o644, 0o4755]), NAMES
+    ArchiveEntry, NAMES, st.sampled_from(MemberType), st.integers(-1, 300), st.sampled_from([0o644, 0o4755]), NAMES
 )
 
 
@@ -198,7 +198,7 @@ def test_what_is_accepted_can_stand_below_one_directory(entries: list[ArchiveEnt
     except (LarderError, Oversize):
         return
     check_paths([member.path for member in members])
-    own = {member.path: member for member in members if member.of == member.path}
-    assert all(own[member.of].size == member.size for member in members)
+    own = {member.path: member for member in members if member.content_path == member.path}
+    assert all(own[member.content_path].size == member.size for member in members)
     assert sum(member.size for member in own.values()) <= LIMITS.bytes
     assert len({member.path.casefold() for member in members}) == len(members)

@@ -4,9 +4,9 @@ import pytest
 
 from agent.archive.members import (
     ArchiveEntry,
+    MemberType,
     Oversize,
     Tally,
-    Type,
     UnpackLimits,
     check_together,
     count_names,
@@ -18,7 +18,7 @@ LIMITS = UnpackLimits(100)
 
 
 def entries(*names: str, size: int = 1) -> list[ArchiveEntry]:
-    return [ArchiveEntry(name, Type.FILE, size) for name in names]
+    return [ArchiveEntry(name, MemberType.FILE, size) for name in names]
 
 
 def test_files_in_one_directory_stand_together() -> None:
@@ -32,12 +32,12 @@ def test_what_the_source_itself_has_is_none_of_theirs() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "words"),
     [
-        ("w", "w", "the file 'w' in 'a.tar' and the file 'w' in 'b.tar', which cannot stand together"),
-        ("d", "d/w", "the file 'd' in 'a.tar' and the directory 'd' in 'b.tar', which cannot stand together"),
-        ("d/w", "d", "the directory 'd' in 'a.tar' and the file 'd' in 'b.tar', which cannot stand together"),
-        ("W", "w", "the file 'W' in 'a.tar' and the file 'w' in 'b.tar', which some file systems hold for one"),
+        ("w", "w", "the file 'w' in 'a.tar' and the file 'w' in 'b.tar', which cannot both exist"),
+        ("d", "d/w", "the file 'd' in 'a.tar' and the directory 'd' in 'b.tar', which cannot both exist"),
+        ("d/w", "d", "the directory 'd' in 'a.tar' and the file 'd' in 'b.tar', which cannot both exist"),
+        ("W", "w", "the file 'W' in 'a.tar' and the file 'w' in 'b.tar', which some file systems treat as the same"),
         ("d/a", "D/b", "the directory 'd' in 'a.tar' and the directory 'D' in 'b.tar', which some file systems"),
-        ("caf\u00e9", "cafe\u0301", "which some file systems hold for one"),
+        ("caf\u00e9", "cafe\u0301", "which some file systems treat as the same"),
     ],
 )
 def test_a_clash_is_refused_with_both_named(one: str, other: str, words: str) -> None:
@@ -52,7 +52,7 @@ def test_a_clash_with_a_file_beside_the_archives() -> None:
 
 def test_members_count_over_all_archives() -> None:
     tally, limits = Tally(), UnpackLimits(100, 4)
-    decide_members([ArchiveEntry("d", Type.DIRECTORY), *entries("a", "b")], limits, tally)
+    decide_members([ArchiveEntry("d", MemberType.DIRECTORY), *entries("a", "b")], limits, tally)
     decide_members(entries("c"), limits, tally)
     with pytest.raises(TooManyFiles, match="the archives have more than 4 members"):
         decide_members(entries("e"), limits, tally)
