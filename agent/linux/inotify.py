@@ -32,12 +32,12 @@ class InotifyWatch:
         descriptor = _LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         return cls(descriptor) if descriptor >= 0 else None
 
-    def cover(self, directories: Iterable[Path], *, births: bool) -> bool:
+    def cover(self, directories: Iterable[Path], *, creations: bool) -> bool:
         """Watch these directories too; return False if the kernel's limit does not allow all.
 
-        `births` adds the creation of names to changes and removals. Directories watched before stay watched.
+        `creations` adds the creation of names to changes and removals. Directories watched before stay watched.
         """
-        mask = _CHANGES | (_CREATE if births else 0)
+        mask = _CHANGES | (_CREATE if creations else 0)
         return all(self._add(directory, mask) for directory in directories)
 
     def drain(self) -> bool:

@@ -154,8 +154,8 @@ class Scanner:
     def _read(self) -> tuple[dict[Key, Snapshot], Space]:
         began_s = self.cpu_clock()
         if self.watch:  # before the scan, so that no change falls between the two
-            covered = self.watch.cover([self.store.layout.blobs], births=False)
-            self._watched = self.watch.cover(self.store.snapshots.directories(), births=True) and covered
+            covered = self.watch.cover([self.store.layout.blobs], creations=False)
+            self._watched = self.watch.cover(self.store.snapshots.directories(), creations=True) and covered
         held = {(s.id, s.revision): s for s in self.store.snapshots.all()}
         if orphans := self.store.blobs.drop_orphans():
             _LOG.info("orphan_blobs_removed", count=orphans, hint="a snapshot was removed by hand")

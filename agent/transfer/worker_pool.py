@@ -22,7 +22,7 @@ class WorkerPool:
         self._failure: BaseException | None = None
         self._working = 0
         self._lock = threading.Lock()
-        self._news = threading.Event()
+        self._changed = threading.Event()
 
     def start(self, work: Callable[[], None]) -> None:
         """Run a function in its own thread."""
@@ -33,8 +33,8 @@ class WorkerPool:
     def wait(self, stop: threading.Event, tick: Callable[[], None] = lambda: None) -> None:
         """Wait for all threads; raise the first failure, or Stopped if `stop` ended them. `tick` is called often."""
         while self._working and not self._failure and not stop.is_set():
-            self._news.wait(_LOOK_S)  # wake regularly: setting the caller's `stop` does not wake us
-            self._news.clear()
+            self._changed.wait(_LOOK_S)  # wake regularly: setting the caller's `stop` does not wake us
+            self._changed.clear()
             tick()
         unfinished = self._working > 0
         self._halt.set()
@@ -48,8 +48,8 @@ class WorkerPool:
         for _ in range(round(_GRACE_S / _LOOK_S)):
             if not self._working:
                 return
-            self._news.wait(_LOOK_S)
-            self._news.clear()
+            self._changed.wait(_LOOK_S)
+            self._changed.clear()
 
     def _run(self, work: Callable[[], None]) -> None:
         try:
@@ -61,4 +61,4 @@ class WorkerPool:
         finally:
             with self._lock:
                 self._working -= 1
-            self._news.set()
+            self._changed.set()

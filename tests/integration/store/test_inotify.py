@@ -25,8 +25,8 @@ def watch(snapshot: Snapshot, store: Store) -> Iterator[InotifyWatch]:
     del snapshot
     opened = InotifyWatch.open()
     assert opened
-    assert opened.cover([store.layout.blobs], births=False)
-    assert opened.cover(store.snapshots.directories(), births=True)
+    assert opened.cover([store.layout.blobs], creations=False)
+    assert opened.cover(store.snapshots.directories(), creations=True)
     assert not opened.drain()
     yield opened
     opened.close()
@@ -95,6 +95,6 @@ def test_reading_and_the_blobs_of_a_download_are_no_change(
 
 def test_what_is_not_there_or_is_a_link_is_left_to_the_look_at_the_files(watch: InotifyWatch, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    assert watch.cover([tmp_path / "missing", tmp_path / "link"], births=True)
+    assert watch.cover([tmp_path / "missing", tmp_path / "link"], creations=True)
     (tmp_path / "new").write_text("")
     assert not watch.drain()
