@@ -36,8 +36,8 @@ class Blobs:
         with self._lock, translated(f"removing blobs in {self._layout.blobs}"):
             count = self.remove_unreferenced()
             if count:
-                self._state.used.forget()
-                self._state.inventory.forget()
+                self._state.used.invalidate()
+                self._state.inventory.invalidate()
             return count
 
     def remove_unreferenced(self) -> int:

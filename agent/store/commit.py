@@ -26,7 +26,7 @@ def prepare(layout: Layout, mark: Completed, disk: Disk) -> Path:
         with suppress(OSError):  # its links would keep the bytes of blobs that are removed later
             try_remove(tmp)
         if isinstance(error, PermissionError):
-            raise StoreFailure(f"{error}; give {model} to the uid of this process, or remove it") from error
+            raise StoreFailure(f"{error}; give {model} to the uid of this process or remove it") from error
         raise
     return tmp
 
@@ -38,7 +38,7 @@ def install(layout: Layout, tmp: Path, mark: Completed, disk: Disk) -> Path | No
         trash = clear_place(layout, target)
     except FileExistsError as error:
         try_remove(tmp)
-        raise StoreFailure(f"{error}; move it away, and the model goes there by itself") from error
+        raise StoreFailure(f"{error}; move it away, and the model is committed there") from error
     tmp.rename(target)
     sync_directory(target.parent, disk)
     return trash

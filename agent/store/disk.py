@@ -15,20 +15,20 @@ from shared.errors import InsufficientStorage, LarderError, StoreFailure
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.syncfs.argtypes = (ctypes.c_int,)
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-_WAY_OUT = {
+_REMEDIES = {
     errno.EROFS: "mount it writable",
     errno.EACCES: "give the directory to the uid of this process",
-    errno.EPERM: "give the directory and all in it to the uid of this process",
-    errno.EIO: "look at the node's kernel log and replace the disk",
-    errno.EMLINK: "the file system allows no more hard links to one file",
-    errno.EOPNOTSUPP: "take a file system with hard links, such as ext4 or xfs",
-    errno.EXDEV: "the root must be one file system",
-    errno.EFBIG: "raise the process's limit on the size of a file",
-    errno.ENOTDIR: "remove what stands in the directory's place",
-    errno.EEXIST: "remove what stands in the directory's place",
-    errno.EISDIR: "remove the directory that stands in the file's place",
+    errno.EPERM: "give the directory and everything in it to the uid of this process",
+    errno.EIO: "check the node's kernel log, and replace the disk if it is failing",
+    errno.EMLINK: "this file has as many hard links as the file system allows; remove a model that shares it",
+    errno.EOPNOTSUPP: "use a file system with hard links, such as ext4 or xfs",
+    errno.EXDEV: "keep everything below the root on one file system",
+    errno.EFBIG: "raise the file size limit of this process (ulimit -f)",
+    errno.ENOTDIR: "remove the file at this path: a directory belongs there",
+    errno.EEXIST: "remove the file at this path: a directory belongs there",
+    errno.EISDIR: "remove the directory at this path: a file belongs there",
     errno.ELOOP: "remove the symbolic link",
-    errno.ENAMETOOLONG: "take a shorter path",
+    errno.ENAMETOOLONG: "use a shorter path",
 }
 
 
@@ -78,10 +78,10 @@ def store_error(error: OSError, doing: str) -> LarderError:
     """Return the error that a failed system call means to the caller."""
     if error.errno in _FULL:
         return InsufficientStorage(
-            f"{doing}: {error.strerror}; free space on the file system, or raise the quota, and it goes on by itself"
+            f"{doing}: {error.strerror}; free space on the file system or raise the quota, and the download resumes"
         )
-    way_out = _WAY_OUT.get(error.errno or 0, "look at the node's file system")
-    return StoreFailure(f"{doing}: {error.strerror or error}; {way_out}")
+    remedy = _REMEDIES.get(error.errno or 0, "check the node's file system")
+    return StoreFailure(f"{doing}: {error.strerror or error}; {remedy}")
 
 
 class translated:  # noqa: N801 - used as a statement; a generator would cost more than many of the calls inside

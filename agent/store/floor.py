@@ -41,7 +41,7 @@ def parse_floor(text: str) -> Floor:
     try:
         return Floor(size_bytes=parse_quantity(text))
     except ValueError as error:
-        raise ValueError(f"{text!r} is neither auto nor a share nor bytes; write for example 15% or 50Gi") from error
+        raise ValueError(f"{text!r} is not auto, a percentage or a size; write for example 15% or 50Gi") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class StoreVolume:
         if not (self.on_root_disk and self.refuses_root_disk):
             return ""
         return (
-            f"the store {self.root} lies on the node's root file system, where downloads are refused: put the store on "
-            "a disk of its own, or allow this one (agent.refuseRootDisk)"
+            f"the store {self.root} is on the node's root file system, where downloads are refused; put the store on a "
+            "disk of its own, or allow this one (agent.refuseRootDisk)"
         )
 
 
@@ -83,6 +83,6 @@ def shortage(disk_free: int, floor: int) -> str:
     if disk_free >= floor - floor // _SLACK:
         return ""
     return (
-        f"have {format_bytes(disk_free)} free on the disk, of which {format_bytes(floor)} stay free: others have "
-        "written to it; free space there, and the download goes on by itself from the bytes that it has"
+        f"the disk has {format_bytes(disk_free)} free, and {format_bytes(floor)} must stay free: something else fills "
+        "it; free space on it, and the download resumes where it stopped"
     )

@@ -29,12 +29,12 @@ def content_key(source: str, revision: str, file: File) -> str:
     different sources get different names on purpose: a source vouches only for what it served itself.
     """
     if file.digest and not file.digest.startswith("crc"):
-        said = ("digest", file.digest)
+        published = ("digest", file.digest)
     elif file.etag:
-        said = ("etag", f"{file.path}\0{file.etag}")
+        published = ("etag", f"{file.path}\0{file.etag}")
     else:
-        said = ("path", f"{revision}\0{file.path}")
-    key = hashlib.sha256("\0".join((source, str(file.size), *said)).encode()).hexdigest()
+        published = ("path", f"{revision}\0{file.path}")
+    key = hashlib.sha256("\0".join((source, str(file.size), *published)).encode()).hexdigest()
     return f"{source.removeprefix(_ARCHIVE)}-{key}" if source.startswith(_ARCHIVE) else key
 
 
@@ -49,6 +49,6 @@ def members_manifest(archive: str, files: Iterable[File]) -> Manifest:
     return Manifest(f"{_ARCHIVE}{archive}", "", tuple(files))
 
 
-def concerns(key: str, named: Container[str]) -> bool:
-    """Tell whether the content, or the archive it comes from, is one of those named."""
-    return key in named or key.partition("-")[0] in named
+def belongs_to(key: str, keys: Container[str]) -> bool:
+    """Tell whether the content, or the archive it comes from, is one of these."""
+    return key in keys or key.partition("-")[0] in keys

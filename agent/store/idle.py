@@ -1,6 +1,10 @@
 """Finds unfinished files untouched for long, without a clock: a wall clock may jump by years.
 
 Each round adds one to the count of every file unchanged since the previous round; counts survive restarts.
+
+>>> first = count_round({}, {"a": 5, "b": 7})
+>>> count_round(first, {"a": 5, "b": 8, "c": 1})  # b was touched, c is new
+{'a': Idle(stamp=5, rounds=1), 'b': Idle(stamp=8, rounds=0), 'c': Idle(stamp=1, rounds=0)}
 """
 
 from collections.abc import Mapping

@@ -45,9 +45,9 @@ class Incoming:
             archives = state.content_locks.free(archives)
             unpacked.forget_needs(self._layout, archives)
             remove_blobs(self._layout, staging.unpin(state.inventory, archives))
-            state.used.forget()
+            state.used.invalidate()
         staging.unpin(state.inventory, keys)
-        state.inventory.forget()
+        state.inventory.invalidate()
 
     def uses_page_cache(self, plan: DownloadPlan) -> bool:
         """Tell whether a model goes through the page cache: it fits there, or is read again at once."""
@@ -102,15 +102,15 @@ class Incoming:
     def put_blob(self, partial: Partial, sha256: str) -> None:
         """Turn a verified partial file into a durable blob and keep it until the commit."""
         staging.make_durable(partial, self._state.disk)
-        with self._lock, translated(f"entering {partial.place}"):
-            staging.enter(self._layout, partial, sha256)
-            self._state.inventory.learn(partial.key, sha256)
+        with self._lock, translated(f"adding {partial.place} to the blobs"):
+            staging.promote(self._layout, partial, sha256)
+            self._state.inventory.add_known(partial.key, sha256)
 
     def put_blobs(self, sealed: Sequence[tuple[Partial, str]]) -> None:
         """Turn many sealed partial files into blobs by their SHA-256, like `put_blob`, with one sync for all."""
         state = self._state
         staging.make_all_durable([partial for partial, _ in sealed], state.descriptor, state.disk)
-        with self._lock, translated(f"entering small files in {self._layout.root}"):
+        with self._lock, translated(f"adding small files to the blobs of {self._layout.root}"):
             for partial, sha256 in sealed:
-                staging.enter(self._layout, partial, sha256)
-                state.inventory.learn(partial.key, sha256)
+                staging.promote(self._layout, partial, sha256)
+                state.inventory.add_known(partial.key, sha256)

@@ -56,12 +56,12 @@ class Inventory:
             return is_untouched(os.lstat(f"{self._layout.blobs}/{sha256}"), size)
         return False
 
-    def learn(self, key: str, sha256: str) -> None:
+    def add_known(self, key: str, sha256: str) -> None:
         """Record one more known content."""
         if self._known is not None:
             self._known[key] = sha256
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Reread everything on the next question: something was removed."""
         self._known = None
 

@@ -89,11 +89,11 @@ def ensure_layout(layout: Layout) -> None:
         directory.mkdir(0o755, exist_ok=True)
         found = directory.lstat()
         if not stat.S_ISDIR(found.st_mode):
-            raise StoreFailure(f"{directory} is not a directory; remove it, or choose another root")
+            raise StoreFailure(f"{directory} is not a directory; remove it or choose another root")
         if found.st_uid != os.geteuid():
             raise StoreFailure(
-                f"{directory} belongs to uid {found.st_uid}, this process is uid {os.geteuid()}: give the root and all "
-                "in it to this uid (chown -R), or choose another root"
+                f"{directory} belongs to uid {found.st_uid}, this process is uid {os.geteuid()}; give the root and "
+                "everything in it to this uid (chown -R), or choose another root"
             )
 
 
@@ -107,9 +107,9 @@ def ensure_identity(layout: Layout, disk: Disk) -> str:
     try:
         identity = msgspec.json.decode(layout.identity.read_bytes(), type=_Identity)
     except msgspec.DecodeError as error:
-        raise StoreFailure(f"{layout.identity} is damaged ({error}); remove it, and the store gets a new id") from error
+        raise StoreFailure(f"{layout.identity} is damaged ({error}); remove it, and the store gets a new ID") from error
     if identity.version != 1:
-        raise StoreFailure(f"{layout.root} was written by a newer version ({identity.version}); upgrade this one")
+        raise StoreFailure(f"{layout.root} has format {identity.version}, written by a newer Larder; upgrade this one")
     return identity.id
 
 

@@ -1,8 +1,13 @@
 """Unfinished files: one per content, written in any order, resumed after a kill.
 
 `KEY.map` next to `KEY.part` lists the byte ranges present, one line each, appended after the bytes were written. A kill
-loses no byte that has its line. After a crash of the whole node, ranges are trusted only if a publisher's digest will
-verify them (`held_spans`).
+loses no byte that has its line. This one has the first and the third MiB:
+
+    5c3f2c9e-0d7b-4a53-9b3a-7f1d6c0e2a11    the boot in which the ranges were written
+    0 1048576
+    2097152 3145728
+
+After a crash of the whole node, ranges are trusted only if a publisher's digest will verify them (`held_spans`).
 """
 
 import os
@@ -35,7 +40,7 @@ class Partial:
         self._journal = -1
         self._mapped = True  # a map may exist
         if not held.size_bytes:
-            self.forget()
+            self.drop_map()
 
     @property
     def path(self) -> Path:
@@ -87,10 +92,10 @@ class Partial:
         """Discard all bytes and start over. Raises StoreFailure."""
         self.held.clear()
         with translated(f"emptying {self.place}"):
-            self.forget()
+            self.drop_map()
             os.ftruncate(self.descriptor, 0)
 
-    def forget(self) -> None:
+    def drop_map(self) -> None:
         """Drop what was recorded for the next process. Raises OSError."""
         if self._mapped:
             self._close_map()
@@ -130,7 +135,7 @@ def open_partial(directory: Path, key: str, size: int, *, digest: bool, cached: 
     """
     place = f"{directory}/{key}{SUFFIX}"
     with translated(f"opening {place}"):
-        return _begun(place, key, size, cached=cached) or _found(Path(place), key, size, digest=digest, cached=cached)
+        return _create(place, key, size, cached=cached) or _reopen(Path(place), key, size, digest=digest, cached=cached)
 
 
 def held_spans(directory: Path, key: str, size: int, *, digest: bool) -> ByteRanges:
@@ -157,7 +162,7 @@ def remove_partial(directory: Path, key: str) -> None:
         (directory / f"{key}{suffix}").unlink(missing_ok=True)
 
 
-def _begun(place: str, key: str, size: int, *, cached: bool) -> Partial | None:
+def _create(place: str, key: str, size: int, *, cached: bool) -> Partial | None:
     """Return a new file; None if one exists."""
     try:
         return Partial(key, place, os.open(place, _FLAGS | os.O_EXCL, 0o600), size, ByteRanges(), cached=cached)
@@ -165,7 +170,7 @@ def _begun(place: str, key: str, size: int, *, cached: bool) -> Partial | None:
         return None
 
 
-def _found(path: Path, key: str, size: int, *, digest: bool, cached: bool) -> Partial:
+def _reopen(path: Path, key: str, size: int, *, digest: bool, cached: bool) -> Partial:
     held = held_spans(path.parent, key, size, digest=digest)
     mode = path.lstat().st_mode
     if not stat.S_ISREG(mode):

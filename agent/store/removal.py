@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.store.layout import GONE_PREFIX, TMP_PREFIX, Layout
 from agent.store.snapshot import read_snapshot
-from agent.store.tree import is_hollow, remove_tree
+from agent.store.tree import has_only_directories, remove_tree
 
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _SEALED = 0o555
@@ -42,7 +42,7 @@ def clear_place(layout: Layout, path: Path) -> Path | None:
     if not any(path.iterdir()):
         return None
     if not is_ours(layout, path):
-        raise FileExistsError(f"{path} was not made by Larder and is left alone")
+        raise FileExistsError(f"{path} was not made by Larder, which leaves it alone")
     return move_to_trash(path)
 
 
@@ -52,7 +52,7 @@ def is_ours(layout: Layout, path: Path) -> bool:
         return True
     found = path.lstat()
     sealed = found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == _SEALED
-    return sealed or is_hollow(path)
+    return sealed or has_only_directories(path)
 
 
 def clear_model_directory(path: Path) -> None:
@@ -68,7 +68,7 @@ def clear_model_directory(path: Path) -> None:
         if not stat.S_ISDIR(path.lstat().st_mode):
             path.unlink()
         elif not os.access(path, os.W_OK | os.X_OK):
-            if not is_hollow(path):
+            if not has_only_directories(path):
                 raise PermissionError(f"{path} is not writable")
             move_to_trash(path)
     path.mkdir(0o755, exist_ok=True)

@@ -28,8 +28,11 @@ def shortage(need: int, reserved: int, room: StoreRoom) -> int:
     return max(0, need - room_left(reserved, room))
 
 
-def refuse(need: int, reserved: int, room: StoreRoom) -> str:
-    """Return why `need` bytes do not fit beside those reserved by others, with all numbers; empty if they do."""
+def why_refused(need: int, reserved: int, room: StoreRoom) -> str:
+    """Return why `need` bytes do not fit beside those reserved by others, with all numbers; empty if they do.
+
+    With a limit of 100 bytes, 40 of them used, and 30 reserved by others, 30 bytes fit: less if the disk has less free.
+    """
     have = room_left(reserved, room)
     if need <= 0 or need <= have:
         return ""
@@ -38,17 +41,17 @@ def refuse(need: int, reserved: int, room: StoreRoom) -> str:
     numbers = (
         f"need {_exact(need)}, have {_exact(max(0, have))} "
         f"({limit}, reserved for others {_exact(reserved)}, disk free {_exact(room.disk_free)}, "
-        f"of which {_exact(room.floor)} stay free)"
+        f"to keep free {_exact(room.floor)})"
     )
-    return f"{numbers}; {_way_out(need, room, fits_limit=fits_limit)}"
+    return f"{numbers}; {_remedy(need, room, fits_limit=fits_limit)}"
 
 
-def _way_out(need: int, room: StoreRoom, *, fits_limit: bool) -> str:
+def _remedy(need: int, room: StoreRoom, *, fits_limit: bool) -> str:
     if room.limit and need > room.limit:
-        return "it can never fit under this limit: raise storageLimit"
+        return "it can never fit under this limit; raise storageLimit"
     if not fits_limit:
-        return "remove a model or raise storageLimit, and it goes on by itself"
-    return "free space on the node's disk or remove a model, and it goes on by itself"
+        return "remove a model or raise storageLimit, and the download starts"
+    return "free space on the node's disk or remove a model, and the download starts"
 
 
 def _exact(size_bytes: int) -> str:

@@ -24,8 +24,8 @@ from shared.errors import LarderError
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _SAVE_EVERY_S = 10.0
-_AGAIN_S = 60.0
-_MOST_TRIES = 3
+_RETRY_S = 60.0
+_MAX_TRIES = 3
 _DAMAGED_NS = 0
 
 
@@ -56,21 +56,22 @@ def blobs_ahead(names: Iterable[str], position: Position) -> list[str]:
     pass, so that those behind it get their turn.
     """
     ahead = sorted(name for name in names if name > position.after)
-    return ahead[1:] if position.tries >= _MOST_TRIES else ahead
+    return ahead[1:] if position.tries >= _MAX_TRIES else ahead
 
 
 @dataclass(slots=True)
 class Scrubber:
     """Scrubs one store at `rate` bytes per second in its own thread until `stop` is set.
 
-    A pass begins `pause_s` seconds after the previous one ended. `tell` is called in that thread for each damaged file.
+    A pass begins `pause_s` seconds after the previous one ended. `on_damage` is called in that thread for each damaged
+    file.
     """
 
     store: Store
     rate: int
     pause_s: float
     figures: ScrubFigures
-    tell: Callable[[], object]
+    on_damage: Callable[[], object]
     stop: threading.Event
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
@@ -87,7 +88,7 @@ class Scrubber:
                 pause_s = self.pause_s if self.read_pass() else 0.0
             except (LarderError, OSError) as error:
                 _LOG.warning("scrub_interrupted", root=str(self.store.root), message=str(error))
-                pause_s = _AGAIN_S
+                pause_s = _RETRY_S
             self.stop.wait(pause_s)
 
     def read_pass(self) -> bool:
@@ -99,7 +100,7 @@ class Scrubber:
                 self._save()
                 return False
             self._position = Position(name, 0, ended_at)
-            self._save_now_and_then()
+            self._save_if_due()
         self.figures.ended_at = self.wall_clock()
         self._position = Position(ended_at=self.figures.ended_at)
         self._save()
@@ -111,16 +112,16 @@ class Scrubber:
         try:
             with opened_direct(path) as descriptor:
                 found = os.fstat(descriptor)
-                if is_untouched(found, found.st_size) and (why := self._why_damaged(descriptor, sha256)):
+                if is_untouched(found, found.st_size) and (why := self._find_damage(descriptor, sha256)):
                     os.utime(descriptor, ns=(_DAMAGED_NS, _DAMAGED_NS))
                     self.figures.damaged += 1
                     _LOG.warning("file_damaged_at_rest", path=str(path), message=why)
-                    self.tell()
+                    self.on_damage()
         except FileNotFoundError:
             return True
         return not self.stop.is_set()
 
-    def _why_damaged(self, descriptor: int, sha256: str) -> str:
+    def _find_damage(self, descriptor: int, sha256: str) -> str:
         """Return what is wrong with the bytes; empty if nothing is, or if `stop` was set."""
         hasher = hashlib.sha256()
         try:
@@ -128,7 +129,7 @@ class Scrubber:
                 began_s = self.clock()
                 hasher.update(piece)
                 self.figures.size_bytes += len(piece)
-                self._save_now_and_then()
+                self._save_if_due()
                 if self.stop.wait(max(0.0, len(piece) / self.rate - (self.clock() - began_s))):
                     return ""
         except OSError as error:
@@ -136,9 +137,9 @@ class Scrubber:
                 raise
             return f"reading fails: {error.strerror}"
         found = hasher.hexdigest()
-        return "" if found == sha256 else f"expected sha256 {sha256}, got {found}; it is fetched again"
+        return "" if found == sha256 else f"expected sha256 {sha256}, got {found}; it is downloaded again"
 
-    def _save_now_and_then(self) -> None:
+    def _save_if_due(self) -> None:
         if self.clock() - self._saved_s >= _SAVE_EVERY_S:
             self._save()
 

@@ -81,7 +81,7 @@ class Snapshot:
     @property
     def fetched(self) -> tuple[CompletedFile, ...]:
         """The files as the source had them, without those extracted from archives."""
-        members = {file.path for one in self.unpacked for file in one.files}
+        members = {file.path for contents in self.unpacked for file in contents.files}
         return tuple(file for file in self.files if file.path not in members)
 
     @property
@@ -90,7 +90,7 @@ class Snapshot:
 
         For extracted files, the archive was checked.
         """
-        return verification(f.digest for f in (*self.fetched, *(one.archive for one in self.unpacked)))
+        return verification(f.digest for f in (*self.fetched, *(contents.archive for contents in self.unpacked)))
 
 
 def completed_of(
@@ -100,13 +100,13 @@ def completed_of(
 
     Files of the archives in `unpacked` take the archives' place. Raises KeyError for a file without a digest.
     """
-    archives = {one.archive.path for one in unpacked}
+    archives = {contents.archive.path for contents in unpacked}
     kept = [
         CompletedFile(f.path, f.size, digests[f.path], f.digest, f.etag)
         for f in manifest.files
         if f.path not in archives
     ]
-    files = sorted((*kept, *(file for one in unpacked for file in one.files)), key=lambda f: f.path)
+    files = sorted((*kept, *(file for contents in unpacked for file in contents.files)), key=lambda f: f.path)
     known = Completed(identity, manifest.revision, manifest.uri, manifest.digest, tuple(files))
     if len(unpacked) == 1 and not kept:
         return replace(known, archive=unpacked[0].archive)
@@ -114,8 +114,8 @@ def completed_of(
 
 
 def _completed_archive(unpacked: ArchiveContents) -> CompletedArchive:
-    one = unpacked.archive
-    return CompletedArchive(one.path, one.size, one.sha256, one.digest, one.etag, tuple(f.path for f in unpacked.files))
+    a = unpacked.archive
+    return CompletedArchive(a.path, a.size, a.sha256, a.digest, a.etag, tuple(f.path for f in unpacked.files))
 
 
 def _unpacked_of(mark: Completed) -> tuple[ArchiveContents, ...]:
@@ -139,14 +139,14 @@ def source_file(file: CompletedFile) -> File:
 def archive_keys(snapshot: Snapshot) -> dict[str, ArchiveContents]:
     """Return the archives that files were extracted from, by content name."""
     source = source_key(snapshot.uri)
-    return {content_key(source, snapshot.revision, source_file(one.archive)): one for one in snapshot.unpacked}
+    return {content_key(source, snapshot.revision, source_file(c.archive)): c for c in snapshot.unpacked}
 
 
 def content_keys(snapshot: Snapshot) -> dict[str, str]:
     """Return the content name of each file, by path."""
     keys = keys_by_path(snapshot.uri, snapshot.revision, map(source_file, snapshot.fetched))
-    for archive, one in archive_keys(snapshot).items():
-        members = members_manifest(archive, map(source_file, one.files))
+    for archive, contents in archive_keys(snapshot).items():
+        members = members_manifest(archive, map(source_file, contents.files))
         keys |= keys_by_path(members.uri, members.revision, members.files)
     return keys
 

@@ -33,7 +33,7 @@ class Snapshots:
     def all(self) -> list[Snapshot]:
         """Return every snapshot with a valid mark, its files checked by stat."""
         with self._lock:
-            self._state.used.forget()
+            self._state.used.invalidate()
             return self._state.inventory.snapshots()
 
     def check(self, snapshot: Snapshot) -> list[str]:
@@ -75,7 +75,7 @@ class Snapshots:
             with self._lock:
                 trash = install(self._layout, tmp, mark, self._state.disk)
                 self._incoming.unpin(plan)
-                self._state.used.forget()
+                self._state.used.invalidate()
             if trash:
                 try_remove(trash)
         return self._written(identity, revision)
@@ -124,8 +124,8 @@ class Snapshots:
                 with self._lock:
                     self._state.leaving -= digests
             with self._lock:
-                self._state.used.forget()
-                self._state.inventory.forget()
+                self._state.used.invalidate()
+                self._state.inventory.invalidate()
                 remove_empty(target.parent)
 
     def _existing(self, identity: str, plan: DownloadPlan) -> Snapshot | None:
@@ -141,15 +141,15 @@ class Snapshots:
         for file in mark.files:
             if not self._state.inventory.has_blob(file.sha256, file.size):
                 raise StoreFailure(
-                    f"the bytes of {file.path!r} ({file.size} bytes, sha256 {file.sha256}) are not in "
-                    f"{self._layout.root} any more; they are fetched again"
+                    f"{self._layout.root} no longer has the content of {file.path!r} ({file.size} bytes, sha256 "
+                    f"{file.sha256}); it is downloaded again"
                 )
 
     def _written(self, identity: str, revision: str) -> Snapshot:
         target = self._layout.snapshot(identity, revision)
         if found := read_snapshot(self._layout, target):
             return found
-        raise StoreFailure(f"{target} was removed as soon as it was written; it is made again")
+        raise StoreFailure(f"{target} was removed as soon as it was written; it is committed again")
 
     def _move_to_trash(self, target: Path) -> Path | None:
         for path in (target.parent, target):

@@ -10,7 +10,7 @@ from agent.store.disk import translated
 from agent.store.download_plan import DownloadPlan
 from agent.store.overhead import content_overhead, snapshot_overhead
 from agent.store.partials import held_spans
-from agent.store.reservations import Bounds, Ledger, StoreRoom, refuse, room_left, shortage
+from agent.store.reservations import Bounds, Ledger, StoreRoom, room_left, shortage, why_refused
 from agent.store.snapshot import read_snapshot
 from agent.store.state import StoreState
 from agent.store.tree import allocated_bytes
@@ -29,17 +29,17 @@ class StoreSpace:
 
     def used_bytes(self) -> int:
         """Return the allocated blocks below the root in bytes, each inode counted once, as `du` counts."""
-        with translated(f"counting {self._layout.root}"):
+        with translated(f"measuring {self._layout.root}"):
             return allocated_bytes(self._layout.root)
 
     def free_bytes(self) -> int:
         """Return how many more bytes the file system can take."""
-        with translated(f"asking for the free space of {self._layout.root}"):
+        with translated(f"reading the free space of {self._layout.root}"):
             return self._state.disk.free_bytes(self._layout.root)
 
     def disk_bytes(self) -> int:
         """Return the size of the file system in bytes, used and free."""
-        with translated(f"asking for the size of {self._layout.root}"):
+        with translated(f"reading the size of {self._layout.root}"):
             return psutil.disk_usage(str(self._layout.root)).total
 
     # Reservations.
@@ -62,7 +62,7 @@ class StoreSpace:
             InsufficientStorage: They do not fit; the message has the numbers.
             StoreFailure: The space could not be read.
         """
-        with self._lock, translated(f"counting {self._layout.root}"):
+        with self._lock, translated(f"measuring {self._layout.root}"):
             self._check_room(key, need, Bounds(limit, floor))
             self._ledger.reserve(key, need, Bounds(limit, floor))
 
@@ -71,7 +71,7 @@ class StoreSpace:
 
         For a key without a reservation, only check that the disk has space.
         """
-        with self._lock, translated(f"counting {self._layout.root}"):
+        with self._lock, translated(f"measuring {self._layout.root}"):
             bounds = self._ledger.bounds(key)
             self._check_room(key, need, bounds or Bounds())
             if bounds:
@@ -89,7 +89,7 @@ class StoreSpace:
 
     def room_to_unpack(self, key: str, plan: DownloadPlan) -> int:
         """Return how many bytes the plan's archives may unpack to under the bounds of this key's reservation."""
-        with self._lock, translated(f"counting {self._layout.root}"):
+        with self._lock, translated(f"measuring {self._layout.root}"):
             left = room_left(self._ledger.reserved(but=key), self._room(self._ledger.bounds(key) or Bounds()))
             pinned = unpacked.pinned_bytes(self._state.inventory, set(plan.archive_keys.values()))
             return max(0, left) + pinned
@@ -139,12 +139,12 @@ class StoreSpace:
         return missing
 
     def _disk_block(self) -> int:
-        with translated(f"asking for the size of {self._layout.root}"):
+        with translated(f"reading the size of {self._layout.root}"):
             return os.statvfs(self._layout.root).f_frsize
 
     def _check_room(self, key: str, need: int, bounds: Bounds) -> None:
         reserved, room = self._ledger.reserved(but=key), self._room(bounds)
-        if refusal := refuse(need, reserved, room):
+        if refusal := why_refused(need, reserved, room):
             raise InsufficientStorage(refusal, shortage(need, reserved, room))
 
     def _room(self, bounds: Bounds) -> StoreRoom:

@@ -1,8 +1,16 @@
 """Turns a verified file into a blob, and keeps it until the commit.
 
-The order makes a kill harmless at any point: bytes and modes are flushed to disk, then `partial/KEY.part` becomes the
-pin `partial/KEY.SHA256` (from here on the file counts as verified), then the pin is linked as the blob. A pin without
-its blob is linked at the next start; a pinned blob has more than one link and is not removed with another model.
+The order makes a kill harmless at any point:
+
+    step     names of the one file                        after a kill here
+    write    partial/KEY.part (0600), KEY.map lists it    the download resumes from the listed ranges
+    seal     partial/KEY.part (0444)                      complete if a digest can verify it, else downloaded again
+    flush    the same                                     the same
+    promote  partial/KEY.SHA256, the pin                  verified; the next start links the blob
+             partial/KEY.SHA256, blobs/sha256/SHA256      verified
+    commit   blobs/sha256/SHA256, models/.../PATH         committed; a pin that is left is dropped once idle
+
+A pinned blob has more than one link, so it is not removed with another model.
 """
 
 import os
@@ -11,7 +19,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from agent.store.disk import Disk, store_error
-from agent.store.identity import concerns
+from agent.store.identity import belongs_to
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.partials import Partial, remove_partial
@@ -35,7 +43,7 @@ def make_durable(partial: Partial, disk: Disk) -> None:
         disk.fsync(partial.descriptor)
     except OSError as error:
         _drop(partial)
-        raise store_error(error, f"bringing {partial.place} to the disk") from error
+        raise store_error(error, f"flushing {partial.place} to the disk") from error
 
 
 def make_all_durable(sealed: Iterable[Partial], root: int, disk: Disk) -> None:
@@ -55,7 +63,7 @@ def make_all_durable(sealed: Iterable[Partial], root: int, disk: Disk) -> None:
     except OSError as error:
         for partial in sealed:
             _drop(partial)
-        raise store_error(error, "bringing small files to the disk") from error
+        raise store_error(error, "flushing small files to the disk") from error
 
 
 def seal(partial: Partial) -> None:
@@ -71,11 +79,11 @@ def _drop(partial: Partial) -> None:
     partial.held.clear()
 
 
-def enter(layout: Layout, partial: Partial, sha256: str) -> None:
+def promote(layout: Layout, partial: Partial, sha256: str) -> None:
     """Turn a durable partial into a pinned blob; if the blob exists untouched, link that instead. Raises OSError."""
     pin = pin_path(layout, partial.key, sha256)
     os.rename(partial.place, pin)  # noqa: PTH104 - a string, as above
-    partial.forget()
+    partial.drop_map()
     settle(layout, pin, sha256)
 
 
@@ -89,10 +97,10 @@ def settle(layout: Layout, pin: str, sha256: str) -> None:
 
 
 def _settle_two(layout: Layout, pin: str, blob: str) -> None:
-    found, pinned = os.lstat(blob), os.lstat(pin)
-    if os.path.samestat(found, pinned):
+    existing, pinned = os.lstat(blob), os.lstat(pin)
+    if os.path.samestat(existing, pinned):
         return
-    kept, changed = (blob, pin) if is_untouched(found, pinned.st_size) else (pin, blob)
+    kept, changed = (blob, pin) if is_untouched(existing, pinned.st_size) else (pin, blob)
     fresh = layout.partial / f"{_LINK}{secrets.token_hex(8)}"
     os.link(kept, fresh, follow_symlinks=False)
     fresh.rename(changed)  # two different inodes: renaming one over itself would do nothing
@@ -115,7 +123,7 @@ def pin_blob(layout: Layout, key: str, sha256: str) -> None:
 def unpin(inventory: Inventory, keys: Iterable[str]) -> list[str]:
     """Drop the pins of these contents and of their archive members; return their digests. Raises OSError."""
     named = set(keys)
-    dropped = [(sha256, pin) for key, sha256, pin in inventory.pins() if concerns(key, named)]
+    dropped = [(sha256, pin) for key, sha256, pin in inventory.pins() if belongs_to(key, named)]
     for _, pin in dropped:
         pin.unlink(missing_ok=True)
     return [sha256 for sha256, _ in dropped]
@@ -128,7 +136,7 @@ def drop(layout: Layout, inventory: Inventory, keys: Iterable[str]) -> list[str]
     """
     named = set(keys)
     for key in stamps(layout):
-        if concerns(key, named):
+        if belongs_to(key, named):
             remove_partial(layout.partial, key)
     return unpin(inventory, named)
 

@@ -81,7 +81,7 @@ class UsedBytes:
             self._known = lasting_bytes(self._top)
         return self._known
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Count again on the next read: something was removed, or others may have written."""
         self._known = None
 

@@ -71,7 +71,7 @@ class Store:
             staging.settle_all(layout, inventory)
             staging.unpin(inventory, unpacked.settled_archives(inventory))
             self.blobs.remove_unreferenced()
-            inventory.forget()
+            inventory.invalidate()
 
     @property
     def root(self) -> Path:

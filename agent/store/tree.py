@@ -83,11 +83,11 @@ def blocks_bytes(size_bytes: int, block: int) -> int:
     return -(-size_bytes // block) * block
 
 
-def is_hollow(path: Path) -> bool:
+def has_only_directories(path: Path) -> bool:
     """Tell whether there are only directories here, as a container runtime creates them."""
     try:
         with os.scandir(path) as entries:
-            return all(e.is_dir(follow_symlinks=False) and is_hollow(path / e.name) for e in entries)
+            return all(e.is_dir(follow_symlinks=False) and has_only_directories(path / e.name) for e in entries)
     except OSError:
         return False
 

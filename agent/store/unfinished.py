@@ -6,7 +6,7 @@ from agent.store import staging, unpacked
 from agent.store.blobs import Blobs
 from agent.store.disk import translated
 from agent.store.download_plan import DownloadPlan
-from agent.store.identity import concerns
+from agent.store.identity import belongs_to
 from agent.store.idle import count_round, read_counts, write_counts
 from agent.store.removal import remove_blobs
 from agent.store.state import StoreState
@@ -30,7 +30,7 @@ class Unfinished:
         with translated(f"reading {self._layout.partial}"):
             counts = count_round(read_counts(self._layout.idle), staging.stamps(self._layout))
             write_counts(self._layout.idle, counts)
-        idle = {key for key, seen in counts.items() if seen.rounds >= rounds and not concerns(key, kept)}
+        idle = {key for key, seen in counts.items() if seen.rounds >= rounds and not belongs_to(key, kept)}
         self._drop_free(idle)
         return len(idle)
 
@@ -42,10 +42,10 @@ class Unfinished:
         kept = self._keep(keep)
         with translated(f"reading {self._layout.partial}"):
             present = staging.stamps(self._layout).keys()
-        self._drop_free({key for key in present if not concerns(key, kept)})
+        self._drop_free({key for key in present if not belongs_to(key, kept)})
         with self._lock, translated(f"removing blobs in {self._layout.blobs}"):
             self._blobs.remove_unreferenced()
-            self._state.used.forget()
+            self._state.used.invalidate()
 
     def drop_members(self, plan: DownloadPlan) -> None:
         """Drop extracted files that are not committed, but keep their archives. The caller holds the archives."""
@@ -71,8 +71,8 @@ class Unfinished:
         self._drop(self._state.content_locks.free(keys))
 
     def _drop(self, keys: set[str]) -> None:
-        with self._lock, translated(f"discarding in {self._layout.partial}"):
+        with self._lock, translated(f"dropping unfinished files in {self._layout.partial}"):
             remove_blobs(self._layout, staging.drop(self._layout, self._state.inventory, keys))
             unpacked.forget_needs(self._layout, keys)
-            self._state.used.forget()
-            self._state.inventory.forget()
+            self._state.used.invalidate()
+            self._state.inventory.invalidate()

@@ -29,7 +29,7 @@ def _find_unpacked(inventory: Inventory, plan: DownloadPlan) -> dict[str, Archiv
     """Return the contents of the plan's archives in existing snapshots, by path, untouched or not."""
     if not plan.archives:
         return {}
-    known = {key: one for snapshot in inventory.marked() for key, one in archive_keys(snapshot).items()}
+    known = {key: found for snapshot in inventory.marked() for key, found in archive_keys(snapshot).items()}
     found: dict[str, ArchiveContents] = {}
     for file in plan.archives:
         if contents := known.get(plan.keys[file.path]):

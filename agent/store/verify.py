@@ -137,6 +137,6 @@ class Check:
         algorithm, _, expected = self.file.digest.partition(":")
         if (found := self._publishers.hexdigest()) != expected.lower():
             raise DigestMismatch(
-                f"{self.file.path!r}: expected {algorithm} {expected}, got {found} ({self.file.size} bytes); "
-                "it is fetched again from its start later; if that goes on, the source serves damaged bytes"
+                f"{self.file.path!r}: expected {algorithm} {expected}, got {found} ({self.file.size} bytes); it is "
+                "downloaded again from its start; if this repeats, the source serves damaged bytes"
             )

@@ -37,7 +37,7 @@ def test_a_model_that_cannot_fit_on_the_disk_never_starts(small_disk: Path) -> N
     free = store.space.free_bytes()
     with pytest.raises(InsufficientStorage, match="free space on the node's disk"):
         store.space.reserve("model", free + 1, 0, 0)
-    with pytest.raises(InsufficientStorage, match="of which 1 bytes stay free"):
+    with pytest.raises(InsufficientStorage, match="to keep free 1 bytes"):
         store.space.reserve("model", free, 0, 1)
     store.space.reserve("model", free, 0, 0)
     store.close()

@@ -87,7 +87,7 @@ def test_a_pass_that_was_cut_off_goes_on_where_it_was(stock: Stock, source: Memo
     first.clock = clock
     assert not first.read_pass()
     second = Scrubber(store, FAST, 0, ScrubFigures(), lambda: None, threading.Event())
-    second.tell = second.stop.set
+    second.on_damage = second.stop.set
     ended = threading.Event()
     second.wall_clock = lambda: (ended.set(), second.stop.set(), 7.0)[2]  # type: ignore[func-returns-value]
     thread = threading.Thread(target=second.run)  # it takes the lowest priorities, which no other test shall have

@@ -45,7 +45,7 @@ def test_only_the_root_disk_is_refused_and_only_where_that_was_asked(
 ) -> None:
     volume = StoreVolume(Path("/models"), on_root_disk=on_root, refuses_root_disk=refuses)
     assert bool(volume.why_refused()) == refused
-    assert not refused or "/models lies on the node's root file system" in volume.why_refused()
+    assert not refused or "/models is on the node's root file system" in volume.why_refused()
 
 
 @given(sizes, sizes)
@@ -53,8 +53,8 @@ def test_a_download_under_way_stops_below_the_floor_and_not_for_the_rest_of_last
     if free >= floor:
         assert shortage(free, floor) == ""
     if free < floor * 15 // 16:
-        assert "goes on by itself" in shortage(free, floor)
+        assert "resumes" in shortage(free, floor)
 
 
 def test_the_shortage_has_its_numbers() -> None:
-    assert "have 1.0 GiB free on the disk, of which 37.5 GiB stay free" in shortage(GIB, 37 * GIB + GIB // 2)
+    assert "the disk has 1.0 GiB free, and 37.5 GiB must stay free" in shortage(GIB, 37 * GIB + GIB // 2)

@@ -1,5 +1,5 @@
 from agent.store.download_plan import DownloadPlan
-from agent.store.identity import concerns, content_key, members_manifest
+from agent.store.identity import belongs_to, content_key, members_manifest
 from shared.manifest import File, Manifest
 
 ARCHIVE = content_key("hf://org/repo", "r", File("m.tar", 9, "sha256:" + "0" * 64))
@@ -8,8 +8,8 @@ ARCHIVE = content_key("hf://org/repo", "r", File("m.tar", 9, "sha256:" + "0" * 6
 def test_what_comes_out_of_an_archive_is_named_after_it() -> None:
     keys = DownloadPlan(members_manifest(ARCHIVE, [File("a", 1), File("b", 1), File("d/a", 1)])).contents()
     assert len(keys) == 3
-    assert all(concerns(key, {ARCHIVE}) and concerns(key, {key}) for key in keys)
-    assert not any(concerns(key, {"0" * 64}) for key in keys)
+    assert all(belongs_to(key, {ARCHIVE}) and belongs_to(key, {key}) for key in keys)
+    assert not any(belongs_to(key, {"0" * 64}) for key in keys)
 
 
 def test_it_is_none_of_what_the_source_itself_has() -> None:
@@ -20,4 +20,4 @@ def test_it_is_none_of_what_the_source_itself_has() -> None:
 
 def test_an_archive_in_an_archive_is_named_as_any_file() -> None:
     [key] = DownloadPlan(members_manifest(ARCHIVE, [File("inner.tar", 1)])).contents()
-    assert concerns(key, {ARCHIVE})
+    assert belongs_to(key, {ARCHIVE})
