@@ -1,8 +1,14 @@
-"""Free ports on loopback."""
+"""Free ports on loopback, each given to one of the rigs that run on this machine."""
 
+import fcntl
+import os
 import random
 import socket
+import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 
@@ -13,9 +19,12 @@ _given = set[int]()  # by this process: their programs may not listen yet, or be
 
 
 def free_port(candidates: Iterable[int] | None = None) -> int:
-    """Return an unused port, never the same twice; other processes may still take it first."""
+    """Return an unused port, never the same twice, nor one that another rig was given while that rig runs.
+
+    Programs that are not ours may still take it first.
+    """
     for port in candidates or random.sample(_RANGE, _TRIES):
-        if port in _given:
+        if port in _given or not _reserve(port):
             continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -26,3 +35,18 @@ def free_port(candidates: Iterable[int] | None = None) -> int:
             _given.add(port)
             return port
     raise OSError(f"no free port on {LOOPBACK} between {_RANGE.start} and {_RANGE.stop}")
+
+
+def _reserve(port: int) -> bool:
+    """Lock a port's byte of a file until this process ends; return whether no other rig of this user holds it."""
+    with suppress(BlockingIOError, PermissionError):  # lockf names either
+        fcntl.lockf(_reservations(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        return True
+    return False
+
+
+@cache
+def _reservations() -> int:
+    """Return the file of the locks, which stays open: closing it anywhere in a process ends all its locks."""
+    path = Path(tempfile.gettempdir()) / f"larder-rig-ports-{os.getuid()}"
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
