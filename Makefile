@@ -3,6 +3,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# Tests run in so many processes. Those with servers mostly wait; each process has about 2 GiB of servers.
+UNIT_WORKERS ?= 2
+TEST_WORKERS ?= 4
+
 .PHONY: help setup check format test unit e2e images demo bench crds charts lock clean
 
 help: ## this list
@@ -33,12 +37,12 @@ format: $(STAMP) ## apply the formatter and the safe fixes
 	$(BIN)/ruff format .
 
 unit: $(STAMP) ## the tests that need no server
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest -n $(UNIT_WORKERS) tests/unit
 
 test: $(STAMP) ## set up everything and run every test; those of `make e2e` only as root on a machine that can have nodes
 	$(BIN)/python -m rig setup
 	$(BIN)/python -m rig node setup --if-possible
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(TEST_WORKERS)
 
 e2e: $(STAMP) ## the tests on a real node, with the images and the chart (root)
 	$(BIN)/python -m rig node setup

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
 
 from rig import azurite
 from rig.azure import Azure
@@ -17,6 +18,7 @@ from rig.gcs import Gcs
 from rig.hub import Hub
 from rig.registry import Registry
 from rig.s3 import S3
+from tests.workers import ByFile
 
 
 def pytest_configure() -> None:
@@ -27,6 +29,13 @@ def pytest_configure() -> None:
     asyncio.set_event_loop(None)
     settings.register_profile("larder", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("larder")
+
+
+@pytest.hookimpl(optionalhook=True)  # there are no workers without pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    """Share out the tests by file, in order."""
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
